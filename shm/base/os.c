@@ -1,0 +1,50 @@
+/* The real table of base/os.h, on Linux. */
+#define _GNU_SOURCE
+#include "os.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "atomic.h"
+
+static uint64_t now_ns(void *context)
+{
+        struct timespec now;
+
+        (void)context;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void membarrier_expedited(void *context)
+{
+        (void)context;
+        /* After registration this call has no failure that leaves the process running. */
+        if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
+                __builtin_trap();
+        sb_fence_full();
+}
+
+static void pause_ns(void *context, uint64_t ns)
+{
+        struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+
+        (void)context;
+        nanosleep(&wait, NULL);
+}
+
+const struct sb_os sb_os_linux = {
+        .now_ns = now_ns,
+        .membarrier = membarrier_expedited,
+        .pause = pause_ns,
+};
+
+int sb_os_register(void)
+{
+        if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) < 0)
+                return -errno;
+        return 0;
+}

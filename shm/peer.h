@@ -1,0 +1,68 @@
+/*
+ * One attached handle: who writes in the segment, with its private caches and work lists.
+ *
+ * No allocation here: the owner of the struct (client library, daemon, tests) provides it. One thread at a time.
+ * Everything private is a hint or a cache that may be lost with the process: what counts is in the segment.
+ */
+#ifndef SB_PEER_H
+#define SB_PEER_H
+
+#include "segment.h"
+
+#ifndef SB_PENDING_MAX
+#define SB_PENDING_MAX 1024 /* power of two; keys to look at again when `safe` has moved */
+#endif
+#ifndef SB_LIMBO_MAX
+#define SB_LIMBO_MAX 1024   /* blocks that wait for a grace period */
+#endif
+#ifndef SB_RESERVE_MAX
+#define SB_RESERVE_MAX 16   /* blocks of one class taken from a slab at once */
+#endif
+#ifndef SB_VIEW_CUTS_MAX
+#define SB_VIEW_CUTS_MAX 128
+#endif
+
+/* A cell whose chain can be shortened, or whose key can perhaps be removed, once `safe` reaches stamp. */
+struct sb_pending {
+        uint64_t cell_number;
+        uint64_t stamp;
+};
+/* A block (a version, or a node in one of its two grace periods). */
+struct sb_limbo {
+        uint64_t offset;
+        uint32_t era;
+        uint32_t birth;
+};
+/* Blocks of one class taken from one owned slab, not used yet. */
+struct sb_reserve {
+        uint64_t offset[SB_RESERVE_MAX];
+        uint32_t count;
+        uint32_t unit; /* the owned slab, or UINT32_MAX */
+};
+
+struct sb_peer {
+        struct sb_segment segment;
+        struct sb_client *client;
+        uint32_t slot, generation;
+        uint32_t hi;             /* of the current pin; 0: not pinned */
+        uint32_t search_unit;    /* where the search for a slab goes on */
+        struct sb_reserve versions[SB_CLASS_MAX];
+        struct sb_reserve nodes[SB_CLASS_MAX];
+        struct sb_reserve tombstones; /* from the units in reserve */
+        uint32_t exhausted[8];   /* owned slabs to give up when the operation is over */
+        uint32_t exhausted_count;
+        struct sb_pending pending[SB_PENDING_MAX];
+        uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
+        struct sb_limbo limbo[SB_LIMBO_MAX];
+        uint32_t limbo_count;
+        uint64_t left_behind;    /* work dropped for want of room here: a sweep will find it */
+        /* counters for people, never for decisions */
+        uint64_t count_helped, count_retried, count_freed, count_swept;
+};
+
+/* Take over a claimed record (state ATTACHED). No store to the segment. */
+void sb_peer_init(struct sb_peer *peer, const struct sb_segment *segment, uint32_t slot, uint32_t generation);
+/* Do what can be done of the private work, give up slabs and reserves, clear announcements, free the record. */
+void sb_peer_fini(struct sb_peer *peer);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * A segment: making its geometry, writing an empty one, and looking at one that somebody else wrote.
+ *
+ * struct sb_segment is a process's private view: addresses and a copy of the geometry, taken once and checked, so that
+ * nothing that changes in the segment later can lead an access out of it.
+ */
+#ifndef SB_SEGMENT_H
+#define SB_SEGMENT_H
+
+#include "base/assert.h"
+#include "base/os.h"
+#include "layout.h"
+
+/* What a geometry is made from. Zero fields take the default in brackets. */
+struct sb_geometry_wish {
+        uint64_t size;           /* bytes of the segment */
+        uint32_t clients;        /* besides the engine */
+        uint32_t client_stride;  /* alignment of client records [4096] */
+        uint32_t unit_size;      /* power of two [size / 4096, within 4 KiB .. 1 MiB] */
+        uint32_t bucket_count;   /* power of two [one per four smallest keys] */
+        uint32_t guard_inline;   /* guard words in the record [64] */
+        uint32_t snapshot_count; /* [32] */
+        uint32_t feed_count;     /* [0] */
+};
+
+struct sb_segment {
+        unsigned char *base;
+        struct sb_superblock *super;
+        struct sb_bucket *buckets;
+        struct sb_cell64 *unit_words;
+        const struct sb_os *os;
+        struct sb_geometry geometry;
+        uint64_t seed;
+        uint32_t unit_shift;
+        uint32_t class_count;
+        uint32_t class_size[SB_CLASS_MAX];
+        uint32_t reserve_class;  /* the one class of the slabs for tombstones when the segment is full */
+        uint32_t key_len_max;
+        uint64_t value_len_max;
+};
+
+/* Return: 0; -EINVAL (a field that cannot be); -ENOSPC: too small, and ret->size says the least that serves. */
+int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret);
+
+/* Write an empty bus into @base, @geometry->size bytes, all zero before. */
+void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed, const uint64_t id[2], uint64_t now_ns);
+
+/* Look at a segment. Return: 0; -EPROTONOSUPPORT (another layout version or unknown feature); -EBADMSG (not a segment, or a geometry
+ * that does not fit @size). */
+int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb_segment *ret);
+
+static inline struct sb_client *sb_client_at(const struct sb_segment *segment, uint32_t slot)
+{
+        sb_assert(slot < segment->geometry.client_count);
+        return (struct sb_client *)(segment->base + segment->geometry.clients_at +
+                (uint64_t)slot * segment->geometry.client_stride);
+}
+static inline struct sb_cell64 *sb_client_snapshots(struct sb_client *client)
+{
+        return client->words;
+}
+static inline struct sb_cell64 *sb_client_guards(const struct sb_segment *segment, struct sb_client *client)
+{
+        return client->words + segment->geometry.snapshot_count;
+}
+
+/* Number of the unit that holds an offset, or UINT32_MAX when it lies in none. */
+static inline uint32_t sb_unit_of(const struct sb_segment *segment, uint64_t offset)
+{
+        uint64_t within = offset - segment->geometry.units_at;
+
+        if (offset < segment->geometry.units_at || within >> segment->unit_shift >= segment->geometry.unit_count)
+                return UINT32_MAX;
+        return (uint32_t)(within >> segment->unit_shift);
+}
+static inline uint64_t sb_unit_offset(const struct sb_segment *segment, uint32_t unit)
+{
+        return segment->geometry.units_at + ((uint64_t)unit << segment->unit_shift);
+}
+
+/* Follow an offset that came out of the segment: NULL unless a whole header lies there, in the units, aligned. The bytes behind are
+ * checked where they are read (sb_version_fits, sb_node_fits). */
+static inline void *sb_block_at(const struct sb_segment *segment, uint64_t offset)
+{
+        if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->geometry.size - segment->geometry.units_at - 64 ||
+                    (offset & 15)))
+                return NULL;
+        return segment->base + offset;
+}
+static inline struct sb_version *sb_version_at(const struct sb_segment *segment, uint64_t offset)
+{
+        return sb_block_at(segment, offset);
+}
+static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint64_t offset)
+{
+        return sb_block_at(segment, offset);
+}
+static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void *pointer)
+{
+        return (uint64_t)((const unsigned char *)pointer - segment->base);
+}
+/* The cell with this number, or NULL. */
+static inline struct sb_cell64 *sb_cell_at(const struct sb_segment *segment, uint64_t number)
+{
+        uint64_t bucket = (number >> 3) - 1;
+
+        if (number < 8 || (number & 7) >= SB_BUCKET_CELLS ||
+                bucket >= (uint64_t)segment->geometry.bucket_count + segment->geometry.spill_count)
+                return NULL;
+        return &segment->buckets[bucket].cell[number & 7];
+}
+#endif
