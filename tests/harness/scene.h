@@ -44,7 +44,7 @@ enum act_kind {
         ATTACH,       /* the engine claims a record for peer `key`, which starts on it */
         DETACH,       /* sb_peer_fini */
         REAP,         /* the engine reaps peer `key` */
-        ADOPT,        /* a new engine takes over from a dead one: reaps it */
+        ADOPT,        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
         VALIDATE,     /* sb_check, not quiescent; code: number of problems */
 };
 
@@ -72,7 +72,7 @@ struct result {
 
 struct scene {
         struct sb_peer peer[SCENE_PEERS];
-        bool attached[SCENE_PEERS];
+        bool attached[SCENE_PEERS]; /* and alive */
         uint32_t cursor[SCENE_PEERS];
         uint32_t snapshot[SCENE_PEERS];
         uint64_t snapshot_cut[SCENE_PEERS];
