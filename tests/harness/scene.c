@@ -267,6 +267,19 @@ static void do_reap(struct scene *scene, const struct act *act)
         scene->attached[act->key] = false;
 }
 
+/* What a new engine does: it takes over record 0, finishes what its predecessor left, and reaps all who are not alive. */
+static void do_adopt(struct scene *scene)
+{
+        struct sb_peer *engine = &scene->peer[ENGINE];
+        struct sb_segment segment;
+        uint32_t generation;
+
+        if (sb_segment_open(scene->image, scene->image_size, &scene_os, &segment))
+                __builtin_trap();
+        sb_slot_state(&segment, 0, &generation);
+        sb_peer_init(engine, &segment, 0, generation);
+}
+
 static void do_validate(struct scene *scene, const struct act *act, struct result *ret)
 {
         static struct sb_check_report report;
@@ -327,6 +340,9 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 break;
         case REAP:
                 do_reap(scene, act);
+                break;
+        case ADOPT:
+                do_adopt(scene);
                 break;
         case VALIDATE:
                 do_validate(scene, act, ret);

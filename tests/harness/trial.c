@@ -16,18 +16,25 @@
 #define STALL_WRITES   150u
 #define KEPT_MAX       256u       /* images kept for trial_reaper */
 
+/* Act `act` of the operation takes effect when `done` of the others' acts are done; those before it earlier, those behind it later.
+ * Stories are numbered as the stopped operation can only move: act by act, each the earlier the farther it had come. */
 struct story {
+        uint32_t act, done;
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
-        struct fact before_others[SCENE_KEYS]; /* after k acts of the operation */
-        struct fact stopped[SCENE_KEYS];       /* ... and the others' */
-        struct fact after[SCENE_KEYS];         /* after everything */
+        struct fact alone[SCENE_KEYS];   /* after the operation's acts up to `act`, without others */
+        struct fact stopped[SCENE_KEYS]; /* after the others' acts, the operation's behind `act` never done */
+        struct fact late[SCENE_KEYS];    /* ... and `act` too, when it takes effect after all of the others' acts */
+        struct fact after[SCENE_KEYS];   /* after everything */
 };
+
+#define STORIES_MAX (TRIAL_OPERATION_MAX * TRIAL_OTHERS_MAX + TRIAL_OPERATION_MAX + 1)
 
 static struct trial {
         const struct step_scenario *scenario;
         struct trial_report *report;
         uint32_t operation_count, others_count;
-        struct story story[TRIAL_OPERATION_MAX + 1];
+        struct story story[STORIES_MAX];
+        uint32_t story_count;
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
         uint32_t least_story;   /* what was seen once is never taken back */
         uint32_t play_story;
@@ -82,6 +89,15 @@ static const char *fact_text(const struct fact *fact)
         return text;
 }
 
+static bool play_safely(void (*play)(void *), void *context, const char *what)
+{
+        enum step_end end = step_play(play, context);
+
+        if (end != STEP_DONE)
+                fail("%s %s", what, step_end_text(end));
+        return !failed();
+}
+
 /* ---- acts and stories ---- */
 
 static uint32_t act_count(const struct act *acts, uint32_t max)
@@ -134,22 +150,58 @@ static enum scene_who witness(void)
         return OTHER;
 }
 
+/* The facts, without leaving traces. */
+static void look(struct fact *ret)
+{
+        save(&saved);
+        scene_facts(&scene, witness(), ret);
+        restore(&saved);
+}
+
 static void tell_story(void *context)
 {
-        uint32_t k = *(uint32_t *)context;
-        struct story *story = &trial.story[k];
-        const struct act *operation = trial.scenario->operation;
+        struct story *story = context;
+        const struct act *operation = trial.scenario->operation, *others = trial.scenario->others;
+        uint32_t act = story->act, done = story->done;
+        /* The last story: all acts of the operation come first. */
+        uint32_t here = act < trial.operation_count;
 
-        do_acts(operation, k, story->operation);
-        save(&saved);
-        scene_facts(&scene, witness(), story->before_others);
-        restore(&saved);
-        do_acts(trial.scenario->others, trial.others_count, story->others);
-        save(&saved);
-        scene_facts(&scene, witness(), story->stopped);
-        restore(&saved);
-        do_acts(operation + k, trial.operation_count - k, story->operation + k);
-        scene_facts(&scene, witness(), story->after);
+        do_acts(operation, act, story->operation);
+        look(story->alone);
+        do_acts(others, done, story->others);
+        if (here && done < trial.others_count)
+                do_acts(operation + act, 1, story->operation + act);
+        do_acts(others + done, trial.others_count - done, story->others + done);
+        look(story->stopped);
+        if (here && done == trial.others_count)
+                do_acts(operation + act, 1, story->operation + act);
+        look(story->late);
+        do_acts(operation + act + here, trial.operation_count - act - here, story->operation + act + here);
+        look(story->after);
+}
+
+/* Act @act with all others before it, with one less, ... */
+static uint32_t story_number(uint32_t act, uint32_t done)
+{
+        return act == trial.operation_count ? trial.story_count - 1 :
+                                              act * (trial.others_count + 1) + trial.others_count - done;
+}
+
+static bool tell_stories(void)
+{
+        trial.story_count = trial.operation_count * (trial.others_count + 1) + 1;
+        for (uint32_t act = 0; act <= trial.operation_count; act++) {
+                for (uint32_t done = 0; done <= (act < trial.operation_count ? trial.others_count : 0); done++) {
+                        struct story *story = &trial.story[story_number(act, done)];
+
+                        story->act = act;
+                        story->done = done;
+                        if (!play_safely(tell_story, story, "the uninterrupted run"))
+                                return false;
+                        restore(&start);
+                }
+        }
+        return true;
 }
 
 static void set_the_scene(void *context)
@@ -179,15 +231,6 @@ static void set_the_scene(void *context)
         save(&start);
 }
 
-static bool play_safely(void (*play)(void *), void *context, const char *what)
-{
-        enum step_end end = step_play(play, context);
-
-        if (end != STEP_DONE)
-                fail("%s %s", what, step_end_text(end));
-        return !failed();
-}
-
 /* From an image, or from the scenario's setup when @from is NULL. */
 static bool prepare(const struct step_scenario *scenario, const struct scene *from, struct trial_report *report)
 {
@@ -205,12 +248,7 @@ static bool prepare(const struct step_scenario *scenario, const struct scene *fr
         else if (!play_safely(set_the_scene, NULL, "the setup"))
                 return false;
         restore(&start);
-        for (uint32_t k = 0; k <= trial.operation_count; k++) {
-                if (!play_safely(tell_story, &k, "the uninterrupted run"))
-                        return false;
-                restore(&start);
-        }
-        return true;
+        return tell_stories();
 }
 
 /* ---- comparing ---- */
@@ -239,19 +277,21 @@ static bool results_equal(const struct act *act, const struct result *got, const
         return true;
 }
 
-/* The first story from @from on whose facts at one of its moments are these; or the number of stories. */
+/* The first story from @from on whose facts at one of its moments are these; or story_count. */
 static uint32_t story_of(const struct fact *facts, size_t moment, uint32_t from)
 {
-        for (uint32_t k = from; k <= trial.operation_count; k++)
-                if (facts_equal(facts, (const struct fact *)((const char *)&trial.story[k] + moment)))
-                        return k;
-        return trial.operation_count + 1;
+        uint32_t number = from;
+
+        while (number < trial.story_count &&
+                !facts_equal(facts, (const struct fact *)((const char *)&trial.story[number] + moment)))
+                number++;
+        return number;
 }
 
 static void fail_story(const struct fact *facts, size_t moment, const char *what)
 {
         const struct fact *first = (const struct fact *)((const char *)&trial.story[trial.least_story] + moment);
-        const struct fact *last = (const struct fact *)((const char *)&trial.story[trial.operation_count] + moment);
+        const struct fact *last = (const struct fact *)((const char *)&trial.story[trial.story_count - 1] + moment);
 
         for (uint32_t key = 0; key < scene.key_count; key++)
                 if (!scene_fact_equal(&facts[key], &first[key], true) || !scene_fact_equal(&facts[key], &last[key], true))
@@ -405,7 +445,7 @@ static void play_kill(void *context)
 {
         struct sb_check_report report;
         struct fact facts[SCENE_KEYS];
-        size_t moment = offsetof(struct story, before_others);
+        size_t moment = offsetof(struct story, alone);
         int r;
 
         (void)context;
@@ -418,7 +458,7 @@ static void play_kill(void *context)
                 return;
         scene_facts(&scene, NEWCOMER, facts);
         trial.play_story = story_of(facts, moment, trial.least_story);
-        if (trial.play_story > trial.operation_count)
+        if (trial.play_story == trial.story_count)
                 fail_story(facts, moment, "after the reaper");
         use_everything(NEWCOMER);
         if (!failed())
@@ -428,27 +468,36 @@ static void play_kill(void *context)
 
 /* ---- stall ---- */
 
-static void fail_others(void)
+/* Say which result is in no story; of those that each fit some story, the whole does not. */
+static void fail_results(const struct act *acts, uint32_t count, const struct result *got, size_t member)
 {
-        for (uint32_t i = 0; i < trial.others_count; i++) {
-                const struct act *act = &trial.scenario->others[i];
-                struct result *got = &trial.others[i], *a = &trial.story[trial.least_story].others[i],
-                              *b = &trial.story[trial.operation_count].others[i];
+        for (uint32_t i = 0; i < count; i++) {
+                uint32_t number = 0, key = acts[i].key;
+                const struct result *result = NULL, *first;
 
-                if (!results_equal(act, got, a, a) && !results_equal(act, got, b, b))
-                        fail("%s gives %d rev %llu {%s}; in order: %d rev %llu {%s} or %d rev %llu {%s}", scene_act_text(act),
-                                got->code, (unsigned long long)got->rev, fact_text(&got->seen[act->key]), a->code,
-                                (unsigned long long)a->rev, fact_text(&a->seen[act->key]), b->code,
-                                (unsigned long long)b->rev, fact_text(&b->seen[act->key]));
+                for (; number < trial.story_count; number++) {
+                        result = (const struct result *)((const char *)&trial.story[number] + member) + i;
+                        if (results_equal(&acts[i], &got[i], result, result))
+                                break;
+                }
+                if (number < trial.story_count || acts[i].kind == GET_MANY)
+                        continue;
+                first = (const struct result *)((const char *)&trial.story[0] + member) + i;
+                while (acts[i].kind == SCAN && key + 1 < scene.key_count &&
+                        scene_fact_equal(&got[i].seen[key], &first->seen[key], true))
+                        key++;
+                fail("%s gives %d rev %llu, key %u {%s}; in order: %d rev %llu {%s} or %d rev %llu {%s}",
+                        scene_act_text(&acts[i]), got[i].code, (unsigned long long)got[i].rev, key,
+                        fact_text(&got[i].seen[key]), first->code, (unsigned long long)first->rev,
+                        fact_text(&first->seen[key]), result->code, (unsigned long long)result->rev,
+                        fact_text(&result->seen[key]));
         }
-        fail("the others' results fit no order");
 }
 
-static bool others_fit(uint32_t k)
+static bool others_fit(const struct story *story)
 {
         for (uint32_t i = 0; i < trial.others_count; i++)
-                if (!results_equal(&trial.scenario->others[i], &trial.others[i], &trial.story[k].others[i],
-                            &trial.story[k].others[i]))
+                if (!results_equal(&trial.scenario->others[i], &trial.others[i], &story->others[i], &story->others[i]))
                         return false;
         return true;
 }
@@ -469,16 +518,19 @@ static void play_stall(void *context)
 {
         struct sb_check_report report;
         struct fact facts[SCENE_KEYS];
-        uint32_t k;
+        uint32_t number = trial.least_story;
 
         do_others(context);
         scene_facts(&scene, witness(), facts);
-        for (k = trial.least_story; k <= trial.operation_count; k++)
-                if (others_fit(k) && facts_equal(facts, trial.story[k].stopped))
-                        break;
-        trial.play_story = k;
-        if (k > trial.operation_count)
-                fail_others();
+        while (number < trial.story_count &&
+                !(others_fit(&trial.story[number]) && (facts_equal(facts, trial.story[number].stopped) ||
+                          facts_equal(facts, trial.story[number].late))))
+                number++;
+        trial.play_story = number;
+        if (number == trial.story_count) {
+                fail_results(trial.scenario->others, trial.others_count, trial.others, offsetof(struct story, others));
+                fail_story(facts, offsetof(struct story, stopped), "beside the stopped one");
+        }
         check_is_clean(witness(), false, "beside the stopped one", &report);
         if (!(trial.scenario->flags & TRIAL_FULL))
                 write_much(witness());
@@ -559,7 +611,7 @@ static bool step_through(void (*play)(void *))
                 return false;
         }
         /* Done means done. */
-        trial.least_story = trial.operation_count;
+        trial.least_story = trial.story_count - 1;
         examine();
         if (failed())
                 locate(run.points, run.address);
@@ -580,46 +632,30 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 
 /* ---- stop and resume ---- */
 
-static bool story_fits(uint32_t k, const struct fact *facts)
+static bool story_fits(const struct story *story, const struct fact *facts)
 {
-        uint32_t next = k < trial.operation_count ? k + 1 : k;
-
         for (uint32_t i = 0; i < trial.operation_count; i++)
-                if (!results_equal(&trial.scenario->operation[i], &trial.operation[i], &trial.story[k].operation[i],
-                            &trial.story[next].operation[i]))
+                if (!results_equal(&trial.scenario->operation[i], &trial.operation[i], &story->operation[i],
+                            &trial.story[story_number(i + 1, trial.others_count)].operation[i]))
                         return false;
-        return others_fit(k) && facts_equal(facts, trial.story[k].after);
-}
-
-static void fail_resumed(const struct fact *facts)
-{
-        const struct act *act = trial.scenario->operation;
-        struct result *got = trial.operation, *a = trial.story[0].operation,
-                      *b = trial.story[trial.operation_count].operation;
-
-        for (uint32_t i = 0; i < trial.operation_count; i++)
-                if (!results_equal(&act[i], &got[i], &a[i], &b[i]) && !results_equal(&act[i], &got[i], &b[i], &a[i]))
-                        fail("resumed, %s gives %d rev %llu {%s}; in order: %d rev %llu {%s} or %d rev %llu {%s}",
-                                scene_act_text(&act[i]), got[i].code, (unsigned long long)got[i].rev,
-                                fact_text(&got[i].seen[act[i].key]), a[i].code, (unsigned long long)a[i].rev,
-                                fact_text(&a[i].seen[act[i].key]), b[i].code, (unsigned long long)b[i].rev,
-                                fact_text(&b[i].seen[act[i].key]));
-        fail_story(facts, offsetof(struct story, after), "resumed");
+        return others_fit(story) && facts_equal(facts, story->after);
 }
 
 static void play_resumed(void *context)
 {
         struct sb_check_report report;
         struct fact facts[SCENE_KEYS];
-        uint32_t k = 0;
+        uint32_t number = 0;
 
         (void)context;
         scene_facts(&scene, witness(), facts);
-        while (k <= trial.operation_count && !story_fits(k, facts))
-                k++;
-        if (k > trial.operation_count) {
-                fail_others();
-                fail_resumed(facts);
+        while (number < trial.story_count && !story_fits(&trial.story[number], facts))
+                number++;
+        if (number == trial.story_count) {
+                fail_results(trial.scenario->operation, trial.operation_count, trial.operation,
+                        offsetof(struct story, operation));
+                fail_results(trial.scenario->others, trial.others_count, trial.others, offsetof(struct story, others));
+                fail_story(facts, offsetof(struct story, after), "resumed");
         }
         check_is_clean(witness(), false, "after the stopped one was resumed", &report);
         if (!failed())
@@ -669,6 +705,7 @@ bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t
         trial.every = every;
         trial.first = first % every;
         run.memory[0] = (struct step_memory){&scene, scene_size(&scene)};
+        run.memory[1] = (struct step_memory){trial.operation, sizeof(trial.operation)};
         end = step_run(&run);
         if (!failed() && end != STEP_DONE) {
                 fail("resumed, the operation %s", step_end_text(end));
