@@ -267,17 +267,32 @@ static void do_reap(struct scene *scene, const struct act *act)
         scene->attached[act->key] = false;
 }
 
-/* What a new engine does: it takes over record 0, finishes what its predecessor left, and reaps all who are not alive. */
-static void do_adopt(struct scene *scene)
+static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
+{
+        for (uint32_t who = SUBJECT; who < SCENE_PEERS; who++)
+                if (scene->attached[who] && scene->peer[who].slot == slot && scene->peer[who].generation == generation)
+                        return true;
+        return false;
+}
+
+/* What a new engine does: it reaps its predecessor from that one's own record, takes the record, and reaps all who are not alive. */
+static void do_adopt(struct scene *scene, struct result *ret)
 {
         struct sb_peer *engine = &scene->peer[ENGINE];
         struct sb_segment segment;
-        uint32_t generation;
+        uint32_t slot, generation;
 
-        if (sb_segment_open(scene->image, scene->image_size, &scene_os, &segment))
-                __builtin_trap();
-        sb_slot_state(&segment, 0, &generation);
-        sb_peer_init(engine, &segment, 0, generation);
+        ret->code = sb_segment_open(scene->image, scene->image_size, &scene_os, &segment);
+        if (ret->code)
+                return;
+        if (sb_slot_state(&segment, 0, &generation) != SB_CLIENT_FREE) {
+                sb_peer_init(engine, &segment, 0, generation);
+                sb_reap_slot(engine, 0, generation);
+        }
+        ret->code = attach(scene, ENGINE, 0);
+        for (slot = 1; !ret->code && slot < segment.geometry.client_count; slot++)
+                if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE && !alive(scene, slot, generation))
+                        sb_reap_slot(engine, slot, generation);
 }
 
 static void do_validate(struct scene *scene, const struct act *act, struct result *ret)
@@ -342,7 +357,7 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 do_reap(scene, act);
                 break;
         case ADOPT:
-                do_adopt(scene);
+                do_adopt(scene, ret);
                 break;
         case VALIDATE:
                 do_validate(scene, act, ret);

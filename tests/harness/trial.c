@@ -429,14 +429,18 @@ static void drain(enum scene_who who)
 static void reap_the_subject(void)
 {
         const struct act *act = trial.scenario->operation;
+        int r;
 
-        for (; subject() == ENGINE && act->kind != ACT_END; act++)
+        if (subject() != ENGINE) {
+                act_once(ENGINE, REAP, subject(), 0, 0, ANY);
+                return;
+        }
+        for (; act->kind != ACT_END; act++)
                 if (act->kind == REAP || act->kind == ATTACH)
                         scene.attached[act->key] = false;
-        if (subject() == ENGINE)
-                act_once(ENGINE, ADOPT, 0, 0, 0, ANY);
-        else
-                act_once(ENGINE, REAP, subject(), 0, 0, ANY);
+        r = act_once(ENGINE, ADOPT, 0, 0, 0, ANY).code;
+        if (r)
+                fail("a new engine cannot adopt the segment: %d", r);
 }
 
 /* ---- kill ---- */

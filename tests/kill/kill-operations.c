@@ -3,7 +3,7 @@
  * does everything to every key, and leaves no block behind. Then the reaper itself, killed after every instruction at images that these
  * kills left.
  *
- * Arguments: none; or a scenario's name. SB_LONG=1: all images of the reaper's trials.
+ * Arguments: none; or a scenario's name. SB_TEST_LONG=1: all images of the reaper's trials.
  */
 #include <stdlib.h>
 
@@ -40,7 +40,7 @@ static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial
 
 static bool reaper(const struct step_scenario *scenario, struct trial_report *report)
 {
-        return trial_reaper(scenario, getenv("SB_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
+        return trial_reaper(scenario, getenv("SB_TEST_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
 }
 
 static void test_killed_at_every_instruction_each_operation_is_whole_or_nothing(void)

@@ -3,7 +3,7 @@
  * nothing, and `check` is clean. Then for a while: others go on, the stopped one resumes and ends, and all results are those of one
  * of the possible orders.
  *
- * SB_SCENARIO=name: that one alone. SB_LONG=1: resumed at every point, not at every EVERY_QUICK-th.
+ * SB_SCENARIO=name: that one alone. SB_TEST_LONG=1: resumed at every point, not at every EVERY_QUICK-th.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -43,7 +43,7 @@ static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial
 
 static bool resume(const struct step_scenario *scenario, struct trial_report *report)
 {
-        return trial_resume(scenario, first, getenv("SB_LONG") ? 1 : EVERY_QUICK, report);
+        return trial_resume(scenario, first, getenv("SB_TEST_LONG") ? 1 : EVERY_QUICK, report);
 }
 
 static void test_stopped_at_every_instruction_each_operation_stops_nobody(void)
