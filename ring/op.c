@@ -22,7 +22,7 @@ struct attempt {
         uint64_t hash;
         uint64_t version; /* block for the new version; 0 once installed */
         struct sb_node_supplies supplies;
-        struct sb_place place;
+        struct sb_spot place;
         bool look_again;  /* something is left in the chain that goes once `safe` has moved */
 };
 

@@ -24,6 +24,15 @@ void sb_pin(struct sb_peer *peer)
         publish_pin(peer, era, era);
 }
 
+void sb_pin_resume(struct sb_peer *peer)
+{
+        uint64_t pin = sb_load_relaxed(&peer->client->pin); /* Relaxed: its writer is dead, and we were told by the kernel. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era); /* A:era. */
+
+        peer->hi = era;
+        publish_pin(peer, pin ? pin >> 32 : era, era);
+}
+
 void sb_unpin(struct sb_peer *peer)
 {
         peer->hi = 0;

@@ -10,6 +10,8 @@
 #include "peer.h"
 
 void sb_pin(struct sb_peer *peer);   /* not nested */
+/* Go on under the pin that a dead process left in this record: it stays, and grows up to now. */
+void sb_pin_resume(struct sb_peer *peer);
 void sb_unpin(struct sb_peer *peer);
 /* Load a word whose offset will be followed. */
 uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell);

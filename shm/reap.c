@@ -110,14 +110,17 @@ void sb_reap_slot(struct sb_peer *peer, uint32_t slot, uint32_t generation)
         uint32_t current, chunk;
         enum sb_client_state state = sb_slot_state(segment, slot, &current);
 
-        if (state == SB_CLIENT_FREE || current != generation || slot == peer->slot)
+        if (state == SB_CLIENT_FREE || current != generation)
                 return;
         if (state != SB_CLIENT_DEAD && !sb_cas64_full(&dead->tag, SB_CLIENT_TAG(generation, state),
                                                SB_CLIENT_TAG(generation, SB_CLIENT_DEAD)))
                 return;
         if (SB_FAULT(REAP_PIN_FIRST))
                 sb_store_release(&dead->pin, 0); /* R:unpin. */
-        sb_pin(peer);
+        if (slot == peer->slot)
+                sb_pin_resume(peer);
+        else
+                sb_pin(peer);
         finish_operation(peer, dead);
         finish_freeing(peer, dead, slot);
         sb_unpin(peer);
