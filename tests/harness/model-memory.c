@@ -145,20 +145,21 @@ void model_ghost_area(uint64_t offset, uint64_t size)
         ghost_changed = true;
 }
 
-void sb_model_block(uint64_t offset, uint64_t size, uint32_t state)
+void sb_model_block(uint64_t offset, uint64_t size, int allocated)
 {
-        uint8_t want = state ? GHOST_FREE : GHOST_ALLOCATED;
+        uint8_t wanted = allocated ? GHOST_FREE : GHOST_ALLOCATED;
         uint64_t grain;
 
         if (offset % GRAIN || offset + size > region_size)
-                model_fail("a block that cannot be: offset %lx, %lu bytes", (unsigned long)offset, (unsigned long)size);
+                model_fail("a block that cannot be: %lx, %lu bytes", (unsigned long)offset, (unsigned long)size);
         if (run.trace)
-                model_trace_line(state ? "allocated" : "freed", (uint32_t)offset, 0, size, "");
+                model_trace_line(allocated ? "(allocated)" : "(freed)", (uint32_t)offset, 0, size, " bytes");
         ghost_changed = true;
         for (grain = offset / GRAIN; grain < (offset + size) / GRAIN; grain++) {
-                if (ghost[grain] != want && ghost[grain] != GHOST_NONE)
-                        model_fail(state ? "a block is allocated twice: %lx" : "double free: %lx", (unsigned long)offset);
-                ghost[grain] = state ? GHOST_ALLOCATED : GHOST_FREE;
+                if (ghost[grain] != wanted && ghost[grain] != GHOST_NONE)
+                        model_fail(allocated ? "a block is allocated twice: %lx" : "double free: %lx",
+                                (unsigned long)offset);
+                ghost[grain] = allocated ? GHOST_ALLOCATED : GHOST_FREE;
         }
 }
 
@@ -385,13 +386,11 @@ static void plain_write(const volatile void *pointer, uint64_t size)
 
 void model_note(uint32_t index, uint64_t value)
 {
-        model_point();
         run.notes[index] = value;
 }
 
 uint64_t model_noted(uint32_t index)
 {
-        model_point();
         history_add(0xffffff00u + index, run.notes[index]);
         return run.notes[index];
 }

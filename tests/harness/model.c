@@ -35,6 +35,8 @@ static struct {
         uint64_t table_size, table_used;
         uint64_t *finals;
         uint64_t finals_size, finals_used;
+        uint64_t *seen;                        /* of model_first_time() */
+        uint64_t seen_size, seen_used;
         struct directive directives[DIRECTIVES_MAX];
         uint32_t directive_count;
         unsigned char *stacks;
@@ -605,10 +607,10 @@ static void tables_forget(void)
 {
         free(search.table);
         free(search.finals);
-        search.table = search.finals = NULL;
+        free(search.seen);
+        search.table = search.finals = search.seen = NULL;
         search.table_size = search.table_used = search.finals_size = search.finals_used = 0;
-        table_grow(&search.table, &search.table_size);
-        table_grow(&search.finals, &search.finals_size);
+        search.seen_size = search.seen_used = 0;
 }
 
 /* Take the next path. Return: false when all were walked. */
@@ -652,6 +654,16 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
         ret->states = search.table_used;
         ret->finals = search.finals_used;
         return !ret->failed;
+}
+
+bool model_first_time(uint64_t hash)
+{
+        return run.directed || !table_known(&search.seen, &search.seen_size, &search.seen_used, hash, 0);
+}
+
+uint64_t model_region_hash(void)
+{
+        return model_memory_hash();
 }
 
 bool model_finished(uint32_t index)

@@ -83,11 +83,15 @@ void model_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
                 if (!(condition))                                                                           \
                         model_fail("%s:%d: %s", __FILE_NAME__, __LINE__, #condition);                        \
         } while (0)
-/* Private words that threads share: a scheduling point each, sequentially consistent. */
+/* Private words that threads share, sequentially consistent. No scheduling points: they belong to the access before or after. */
 void model_note(uint32_t index, uint64_t value);
 uint64_t model_noted(uint32_t index);
 /* Read region bytes in place, as a user of a guard does: a scheduling point, and checked like an access. */
 void model_touch(const void *pointer, size_t len);
+/* Once for each @hash in a walk: to leave out costly checks of what was checked. */
+bool model_first_time(uint64_t hash);
+/* Hash of the region as it is. */
+uint64_t model_region_hash(void);
 /* Did thread @index come to its end? For check. */
 bool model_finished(uint32_t index);
 /* Clock stands still; membarrier drains all buffers; pause lets another go on, at no cost. */
@@ -95,8 +99,8 @@ extern const struct sb_os model_os;
 
 /* ---- called by the protocol files themselves, under SB_MODEL ---- */
 
-/* @state: 0 free, 1 allocated. After the access that made it so. */
-void sb_model_block(uint64_t offset, uint64_t size, uint32_t state);
+/* A block was freed or allocated: called right after the access that made it so, with no other in between. */
+void sb_model_block(uint64_t offset, uint64_t size, int allocated);
 /* Accesses of this fibre in between may meet free blocks: a sweep, an allocator that resets a retire word. */
 void sb_model_unchecked_begin(void);
 void sb_model_unchecked_end(void);
