@@ -112,6 +112,11 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                         bus->place_capacity = capacity;
                 }
                 r = sb_guard_grow(&bus->peer, bus->place_count);
+                if (r == SB_E_FULL) {
+                        /* No block for more guard words, unless one can be reclaimed. */
+                        sb_op_memory_work(&bus->peer, true);
+                        r = sb_guard_grow(&bus->peer, bus->place_count);
+                }
                 if (r != 0)
                         return r;
                 bus->places[bus->place_count].serial = 0;
