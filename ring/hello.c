@@ -7,7 +7,7 @@
 #include "shm/base/result.h"
 #include "shm/layout.h"
 
-void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, const uint64_t id[2], struct sb_hello_request *ret)
+void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, struct sb_hello_request *ret)
 {
         *ret = (struct sb_hello_request){
                 .magic = SB_HELLO_MAGIC,
@@ -18,8 +18,6 @@ void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, const uint64_
                 .access = access,
                 .ticket = ticket,
         };
-        if (id)
-                memcpy(ret->id, id, sizeof(ret->id));
 }
 
 int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_hello_request *ret)
@@ -41,17 +39,10 @@ int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_
                 return -EPROTONOSUPPORT;
         if (request.zero || request.access > SB_PEER)
                 return -EINVAL;
-        switch (request.verb) {
-        case SB_HELLO_ATTACH:
-                if (!request.ticket)
-                        return -EINVAL;
-                break;
-        case SB_HELLO_GIVE_BACK:
-        case SB_HELLO_PROBE:
-                break;
-        default:
+        if (request.verb != SB_HELLO_ATTACH && request.verb != SB_HELLO_GIVE_BACK)
                 return -EINVAL;
-        }
+        if (!request.ticket)
+                return -EINVAL;
         *ret = request;
         return 0;
 }

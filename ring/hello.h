@@ -27,7 +27,6 @@
 enum sb_hello_verb {
         SB_HELLO_ATTACH = 1,    /* give me a record and the segment */
         SB_HELLO_GIVE_BACK = 2, /* on the same connection: I could not map it, take the record back. No answer */
-        SB_HELLO_PROBE = 3,     /* is @id the segment that you serve? Answer 0 or SB_E_DETACHED, no record, no descriptor */
 };
 
 /* The first three fields of both messages stay where they are in every protocol version. */
@@ -40,9 +39,8 @@ struct sb_hello_request {
         uint32_t access;         /* enum sb_access, the most wanted */
         uint32_t zero;
         uint64_t ticket;         /* random, never 0; names this attempt to attach */
-        uint64_t id[2];          /* PROBE: of the segment */
 };
-static_assert(sizeof(struct sb_hello_request) == 56, "request");
+static_assert(sizeof(struct sb_hello_request) == 40, "request");
 
 struct sb_hello_answer {
         uint64_t magic;
@@ -59,8 +57,8 @@ struct sb_hello_answer {
 };
 static_assert(sizeof(struct sb_hello_answer) == 64, "answer");
 
-/* Write a whole request; @ticket 0 for verbs that need none. */
-void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, const uint64_t id[2], struct sb_hello_request *ret);
+/* Write a whole request. */
+void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, struct sb_hello_request *ret);
 
 /**
  * sb_hello_judge() - look at a packet that claims to be a request

@@ -53,6 +53,7 @@ struct sb_geometry {
 };
 
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
+#define SB_LIFE_DIED UINT32_C(0x40000000) /* FUTEX_OWNER_DIED */
 
 struct sb_superblock {
         /* Written once, before anybody else maps the segment. */
@@ -68,7 +69,12 @@ struct sb_superblock {
         /* line: era and state. era: whoever reclaims, by CAS (never 0..15, never above SB_ERA_MAX). state: keeper, engine. */
         struct sb_cell32 era;
         struct sb_cell32 state;
-        uint64_t pad1[7];
+        /* keeper_life, engine_life: robust futex words: a thread id while that process lives; SB_LIFE_DIED from the kernel when it dies. */
+        struct sb_cell32 keeper_life;
+        uint32_t zero1;
+        struct sb_cell32 engine_life;
+        uint32_t zero2;
+        uint64_t pad1[5];
         /* line: the commit clock. Advanced by CAS, by whoever needs a cut. Starts at 2. */
         struct sb_cell64 clock;
         uint64_t pad2[7];
