@@ -190,7 +190,7 @@ int cli_check(struct cli *cli)
         }
         if (report.problem_count == 0)
                 return CLI_DONE;
-        cli_say("the segment has %u problems: keep %sa copy of agentd's log and report it; `agentctl %sstop` and start make a new one",
-                report.problem_count, "", cli_bus_words(cli));
+        cli_say("the segment has %u problems: please report them with agentd's log; `agentctl %sstop` and start make a new one",
+                report.problem_count, cli_bus_words(cli));
         return CLI_FAILED;
 }

@@ -39,8 +39,7 @@ static void find_agentd(void)
         slash = strrchr(path, '/');
         for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
                 strcpy(slash + 1, places[i]);
-                /* A directory of that name is executable too. */
-                if (access(path, X_OK) == 0 && (i == 1 || strstr(path, "/cli/agentd") == NULL)) {
+                if (access(path, X_OK) == 0) {
                         setenv("STATEBUS_AGENTD", path, 1);
                         return;
                 }
