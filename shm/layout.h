@@ -117,7 +117,8 @@ struct sb_client {
         uint32_t pid, uid;       /* as the engine's namespace sees them */
         uint64_t attached_ns;    /* CLOCK_MONOTONIC */
         uint32_t access, zero;
-        uint64_t pad0[3];
+        uint64_t ticket;         /* names the attempt to attach (ring/hello.h) */
+        uint64_t pad0[2];
         /* line: the owner's own words, read by reclaimers and by the reaper.
          * pin: 0, or {lo : 32, hi : 32}, the eras that this client may be reading in.
          * operation: 0, or the offset of the node (low bits 0) whose key is being written; later: of a descriptor | 1.
