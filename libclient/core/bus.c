@@ -9,7 +9,6 @@
 #include <mimalloc.h>
 #include <sys/mman.h>
 
-#include "libclient/core/attach.h"
 #include "libclient/core/scan.h"
 #include "ring/op.h"
 
@@ -17,7 +16,7 @@
 #define PLACES_FIRST   64u
 
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation, enum sb_access access,
-        struct sb_attachment *attachment, struct sb_bus **ret_bus)
+        struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
         struct sb_bus *bus;
         struct sb_cell32 *alive;
@@ -40,7 +39,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         sb_store_relaxed(alive, 1);
         bus->alive = alive;
         bus->access = access;
-        bus->attachment = attachment;
+        bus->home = home;
         sb_peer_init(&bus->peer, segment, slot, generation);
         *ret_bus = bus;
         return 0;
@@ -85,14 +84,26 @@ struct sb_bus *sb_close(struct sb_bus *bus)
                 /* A segment that was replaced may have been so because it is damaged: nobody needs its record any more. */
                 if (!sb_bus_detached(bus))
                         sb_peer_fini(&bus->peer);
-                if (bus->attachment != NULL)
-                        sb_attach_unmap(bus->attachment);
+                if (bus->home != NULL)
+                        sb_attach_unmap(&bus->home->attachment);
         }
-        mi_free(bus->attachment);
+        mi_free(bus->home);
         munmap((void *)bus->alive, ALIVE_SIZE);
         mi_free(bus->places);
         mi_free(bus);
         return NULL;
+}
+
+bool sb_bus_lost(struct sb_bus *bus)
+{
+        const struct sb_segment *segment = &bus->peer.segment;
+
+        if (bus->home != NULL)
+                bus->lost = bus->lost || sb_attach_lost(&bus->home->place, segment);
+        else
+                /* Relaxed: the value alone matters. */
+                bus->lost = sb_load_relaxed(&segment->super->state) != SB_SEGMENT_SERVING;
+        return bus->lost;
 }
 
 int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)

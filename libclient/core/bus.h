@@ -1,8 +1,8 @@
 /*
  * What a struct sb_bus is inside: an attached peer, and what the public calls need around it.
  *
- * All of it is private heap memory. The words that say whether the bus may still be used are two: `alive`, in a page of its
- * own that a fork() wipes in the child, and the superblock's state.
+ * All of it is private heap memory. Whether the bus may still be used is said by `alive`, in a page of its own that a fork() wipes
+ * in the child, and by a line of the superblock: its state, and whether keeper and engine live.
  *
  * Guard places: place i is guard word i of the client's record. Free ones are linked through `next_free`, the last one given
  * back first, so that a get uses a warm one. A place's serial counts how often it was given back: a guard names place and
@@ -13,15 +13,20 @@
 
 #include <errno.h>
 
+#include "libclient/core/attach.h"
 #include "libclient/statebus.h"
 #include "shm/epoch.h"
 #include "shm/peer.h"
 
-struct sb_attachment;
-
 struct sb_bus_place {
         uint32_t next_free; /* number + 1 of the next free place, 0: none */
         uint32_t serial;
+};
+
+/* Where a bus came from: unmapped and freed by sb_close(). */
+struct sb_bus_home {
+        struct sb_place place;
+        struct sb_attachment attachment;
 };
 
 struct sb_bus {
@@ -32,15 +37,16 @@ struct sb_bus {
         uint32_t place_count;          /* places 0 .. place_count-1 have a guard word */
         uint32_t place_capacity;       /* of the array */
         enum sb_access access;
-        struct sb_attachment *attachment; /* what sb_close() unmaps and frees; NULL: the segment is somebody else's */
+        struct sb_bus_home *home;      /* NULL: the segment is somebody else's */
+        bool lost;                     /* nobody will ever serve the segment again */
         struct sb_scan *scans;         /* the open ones */
         struct sb_peer peer;
 };
 
-/* A bus around what attaching gave. @attachment, on mimalloc's heap, is taken over on success alone; NULL: the segment stays
- * mapped as long as the bus lives, without its help. Return: 0, -ENOMEM, -errno of mmap or madvise. */
+/* A bus around what attaching gave. @home, on mimalloc's heap, is taken over on success alone; NULL: the segment stays mapped as
+ * long as the bus lives, without its help. Return: 0, -ENOMEM, -errno of mmap or madvise. */
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation, enum sb_access access,
-        struct sb_attachment *attachment, struct sb_bus **ret_bus);
+        struct sb_bus_home *home, struct sb_bus **ret_bus);
 
 /* For tests and benchmarks: a bus on a segment of this process, whose client record was claimed by sb_slot_claim(). The
  * segment outlives the bus. */
@@ -49,12 +55,16 @@ int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_
 /* Make at least @count places free. Return: 0, SB_E_FULL, -ENOMEM. */
 int sb_bus_places_grow(struct sb_bus *bus, uint32_t count);
 
-/* Whether the bus can still be used: one load of a private word, one of a line that every pin reads anyway. */
-static inline bool sb_bus_detached(const struct sb_bus *bus)
+/* The slow half of sb_bus_detached(): keeper and engine seem dead. */
+bool sb_bus_lost(struct sb_bus *bus);
+
+/* Whether the bus can still be used: one load of a private word, a few of a line that every pin reads anyway. */
+static inline bool sb_bus_detached(struct sb_bus *bus)
 {
-        /* Relaxed: both words only ever leave their first value, and what is read after them is checked by itself. */
-        return SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0) ||
-               SB_UNLIKELY(sb_load_relaxed(&bus->peer.segment.super->state) != SB_SEGMENT_SERVING);
+        /* Relaxed: the value alone matters, and what is read in the segment is checked by itself. */
+        if (SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0))
+                return true;
+        return SB_UNLIKELY(!sb_segment_serving(&bus->peer.segment)) && sb_bus_lost(bus);
 }
 
 static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)

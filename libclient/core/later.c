@@ -7,7 +7,7 @@
  */
 #include "libclient/core/bus.h"
 
-static int later(const struct sb_bus *bus)
+static int later(struct sb_bus *bus)
 {
         return sb_bus_detached(bus) ? SB_E_DETACHED : -ENOTSUP;
 }

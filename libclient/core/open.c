@@ -25,14 +25,15 @@ static int check_options(const struct sb_options *options)
 }
 
 /* Between the daemon's grant and the caller's handle. */
-static int open_attached(struct sb_attachment *attachment, struct sb_bus **ret_bus)
+static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
+        struct sb_attachment *attachment = &home->attachment;
         int r;
 
         r = sb_os_register();
         if (r == 0)
                 r = sb_bus_new(&attachment->segment, attachment->slot, attachment->generation,
-                        (enum sb_access)attachment->access, attachment, ret_bus);
+                        (enum sb_access)attachment->access, home, ret_bus);
         if (r != 0) {
                 sb_slot_release(&attachment->segment, attachment->slot, attachment->generation);
                 sb_attach_unmap(attachment);
@@ -53,8 +54,7 @@ static int open_attached(struct sb_attachment *attachment, struct sb_bus **ret_b
  */
 int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
 {
-        struct sb_attachment *attachment;
-        struct sb_place place;
+        struct sb_bus_home *home;
         int r;
 
         if (options == NULL || ret_bus == NULL)
@@ -62,24 +62,23 @@ int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
         r = check_options(options);
         if (r != 0)
                 return r;
-        r = sb_place_resolve(options->bus, &place);
-        if (r != 0)
-                return r;
-        if (options->access != SB_PEER)
-                return -ENOTSUP;
-        attachment = mi_zalloc(sizeof(*attachment));
-        if (attachment == NULL)
+        home = mi_zalloc(sizeof(*home));
+        if (home == NULL)
                 return -ENOMEM;
-        r = sb_attach(&place, options->access, attachment);
+        r = sb_place_resolve(options->bus, &home->place);
+        if (r == 0 && options->access != SB_PEER)
+                r = -ENOTSUP;
+        if (r == 0)
+                r = sb_attach(&home->place, options->access, &home->attachment);
         if (r == -ECONNREFUSED && (options->flags & SB_START) != 0) {
-                r = sb_attach_start(&place, NULL);
+                r = sb_attach_start(&home->place, NULL);
                 /* Refused: somebody else's agentd may have come first, and serve. */
                 if (r == 0 || r == -ECONNREFUSED)
-                        r = sb_attach(&place, options->access, attachment);
+                        r = sb_attach(&home->place, options->access, &home->attachment);
         }
         if (r == 0)
-                r = open_attached(attachment, ret_bus);
+                r = open_attached(home, ret_bus);
         if (r != 0)
-                mi_free(attachment);
+                mi_free(home);
         return r;
 }

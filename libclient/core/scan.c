@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "shm/order.h"
 #include "shm/snapshot.h"
 #include "shm/walk.h"
 
@@ -137,14 +138,17 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
 
                         node = sb_walk_next(peer, from, &gone);
                         if (gone) {
-                                stand_at_key(scan, sb_node_key(from), from->key_len, true);
+                                key = sb_node_key(&peer->segment, from);
+                                if (key == NULL)
+                                        break;
+                                stand_at_key(scan, key, from->key_len, true);
                                 return SB_E_CONFLICT;
                         }
                 }
                 if (node == NULL)
                         break;
-                key = sb_node_key(node);
-                if (node->key_len < scan->prefix_len || memcmp(key, scan->prefix, scan->prefix_len) != 0)
+                key = sb_node_key(&peer->segment, node);
+                if (key == NULL || node->key_len < scan->prefix_len || memcmp(key, scan->prefix, scan->prefix_len) != 0)
                         break;
                 version = sb_walk_at(peer, node, scan->cut);
                 if (version != NULL && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
