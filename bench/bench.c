@@ -15,8 +15,6 @@
 
 #define HUGE_SIZE (UINT64_C(2) << 20)
 
-volatile uint64_t bench_sink;
-
 static long pages_before = -1; /* what nr_hugepages said before this process raised it */
 
 uint64_t bench_now_ns(void)
@@ -52,10 +50,10 @@ void bench_memory_unmap(void *address, uint64_t size)
 
 void bench_memory_touch(void *address, uint64_t size)
 {
-        const volatile unsigned char *bytes = address;
+        const unsigned char *bytes = address;
 
         for (uint64_t at = 0; at < size; at += 4096)
-                (void)bytes[at];
+                bench_use(bytes[at]);
 }
 
 static long number_read(const char *path, const char *format)

@@ -88,7 +88,10 @@ uint32_t *bench_order_new(enum bench_spread spread, uint32_t key_count, uint64_t
 uint64_t bench_now_ns(void);
 
 /* What was read goes here, so that reading it cannot be left out. */
-extern volatile uint64_t bench_sink;
+static inline void bench_use(uint64_t value)
+{
+        __asm__ __volatile__("" : : "r"(value));
+}
 
 /* The text of key @number: "state:k/" and eight letters. */
 static inline void bench_key_write(uint32_t number, struct bench_key *ret)

@@ -198,7 +198,7 @@ static uint32_t direct_run(void *handle, const struct bench_batch *batch)
         default:
                 break;
         }
-        bench_sink = sum;
+        bench_use(sum);
         return done;
 }
 

@@ -141,7 +141,7 @@ static uint32_t get_each(const struct store *store, const struct bench_batch *ba
                         done++;
                 }
         }
-        bench_sink = sum;
+        bench_use(sum);
         return done;
 }
 
@@ -174,7 +174,7 @@ static uint32_t get_many(const struct store *store, const struct bench_batch *ba
                         }
                 }
         }
-        bench_sink = sum;
+        bench_use(sum);
         return done;
 }
 
