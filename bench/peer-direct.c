@@ -9,6 +9,7 @@
 
 #include "bench.h"
 #include "ring/op.h"
+#include "shm/base/result.h"
 #include "shm/epoch.h"
 #include "shm/slot.h"
 #include "shm/snapshot.h"
