@@ -10,7 +10,7 @@
 #ifndef SB_OP_H
 #define SB_OP_H
 
-#include "../shm/peer.h"
+#include "shm/peer.h"
 
 #define SB_OP_ANY_REV UINT64_MAX
 

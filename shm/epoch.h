@@ -19,9 +19,18 @@ void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset);
 /* Make room for guard word @index. Return: 0, SB_E_FULL. */
 int sb_guard_grow(struct sb_peer *peer, uint32_t index);
 
-/* Retire words: 0 -> DYING (true: this call did it) ; DYING -> era of now. */
+/* Guard word @index of any record, 0 when it holds nothing or was never made. */
+uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index);
+/* Free one more chunk of guard words, the owner's own or a dead one's. True when this call freed a block. */
+bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk);
+
+/* Retire word 0 -> DYING: on its way out; before anything that links the block goes. True: this call did it. */
 bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block);
-void sb_retire_date(struct sb_peer *peer, struct sb_block *block);
 void sb_era_advance(struct sb_peer *peer);
+/* Eras compare by unsigned difference, so that they may wrap. */
+static inline bool sb_era_before(uint32_t a, uint32_t b)
+{
+        return (int32_t)(a - b) < 0;
+}
 
 #endif

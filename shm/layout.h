@@ -27,7 +27,7 @@
 #define SB_BUCKET_CELLS   7u
 #define SB_CLASS_MAX      60u
 #define SB_BLOCK_MIN      64u
-#define SB_GUARD_CHUNKS   12u   /* chunk 0 lies in the client's record; chunk i > 0 has guard_inline << (i - 1) words */
+#define SB_GUARD_CHUNKS   48u   /* chunk 0 lies in the client's record; each further one doubles, up to the largest class */
 #define SB_GUARDS_MAX     65536u
 
 /* Everything derived from the wish {size, clients, ...}: a run-time choice. Written once, by sb_segment_format(). */
@@ -126,12 +126,11 @@ struct sb_client {
         uint64_t pad1[1];
         /* guard_chunk[i], i > 0: offset of the block with more guard words; the owner, cleared by the reaper. */
         struct sb_cell64 guard_chunk[SB_GUARD_CHUNKS];
-        uint64_t pad2[4];
         /* struct sb_cell64 snapshot[snapshot_count]; struct sb_cell64 guard[guard_inline]; feed entries */
         struct sb_cell64 words[];
 };
 static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
-static_assert(offsetof(struct sb_client, words) == 4 * SB_LINE, "line");
+static_assert(offsetof(struct sb_client, words) == 8 * SB_LINE, "line");
 
 /* What a feed ring carries: which key changed, never which version. */
 struct sb_feed_entry {

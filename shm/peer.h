@@ -49,6 +49,7 @@ struct sb_peer {
         struct sb_reserve versions[SB_CLASS_MAX];
         struct sb_reserve nodes[SB_CLASS_MAX];
         struct sb_reserve tombstones; /* from the units in reserve */
+        struct sb_reserve guards;     /* chunks of guard words: rare, of any class */
         uint32_t exhausted[8];   /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
         struct sb_pending pending[SB_PENDING_MAX];

@@ -36,6 +36,7 @@ struct sb_segment {
         uint32_t class_size[SB_CLASS_MAX];
         uint32_t reserve_class;  /* the one class of the slabs for tombstones when the segment is full */
         uint32_t key_len_max;
+        uint32_t height_max;     /* of a node's tower */
         uint64_t value_len_max;
 };
 

@@ -17,6 +17,8 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first, const struct sb_sl
         uint32_t *ret_generation);
 /* The owner's way out: everything in the record cleared, then FREE with the next generation. */
 void sb_slot_release(struct sb_segment *segment, uint32_t slot, uint32_t generation);
+/* Clear a record's announcements, guards, notes and, last, its pin; by its owner, or its reaper. */
+void sb_slot_clear(const struct sb_segment *segment, uint32_t slot);
 /* State of a record as one load; ret_generation may be NULL. */
 enum sb_client_state sb_slot_state(const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation);
 

@@ -28,4 +28,8 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret);
 /* Under a pin: take out of a chain what @view says nobody needs. Return: whether something that is superseded was kept. */
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view);
 
+/* Under a pin: the same for the one version behind @version, which this peer has just installed and stamped, when no cut at all can
+ * tell the two apart: the usual case of a key that is written often. True: nothing of the kind is left. */
+bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version);
+
 #endif

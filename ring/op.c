@@ -1,0 +1,305 @@
+/* The write path and the read path of one key; see op.h. */
+#include "op.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/hash.h"
+#include "shm/base/result.h"
+#include "shm/epoch.h"
+#include "shm/index.h"
+#include "shm/node.h"
+#include "shm/order.h"
+#include "shm/reap.h"
+#include "shm/retire.h"
+#include "shm/slab.h"
+#include "shm/snapshot.h"
+#include "shm/walk.h"
+
+/* One write on its way. */
+struct attempt {
+        const struct sb_op_write *write;
+        uint64_t hash;
+        uint64_t version; /* block for the new version; 0 once installed */
+        struct sb_node_supplies supplies;
+        struct sb_place place;
+        bool look_again;  /* something is left in the chain that goes once `safe` has moved */
+};
+
+#define AGAIN (-1) /* somebody's CAS came first; otherwise 0 or SB_E_* */
+
+static void give_back(struct sb_peer *peer, struct attempt *attempt)
+{
+        if (attempt->version)
+                sb_slab_give_back(peer, attempt->version);
+        if (attempt->supplies.node)
+                sb_slab_give_back(peer, attempt->supplies.node);
+        if (attempt->supplies.birth)
+                sb_slab_give_back(peer, attempt->supplies.birth);
+        attempt->version = attempt->supplies.node = attempt->supplies.birth = 0;
+}
+
+/* What making a key takes, before anything is linked. */
+static int fetch_supplies(struct sb_peer *peer, struct attempt *attempt)
+{
+        uint32_t key_len = attempt->write->key_len;
+        int r = 0;
+
+        if (!attempt->supplies.node)
+                r = sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, attempt->hash), key_len), false,
+                        &attempt->supplies.node);
+        if (!r && !attempt->supplies.birth)
+                r = sb_slab_take(peer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, false, &attempt->supplies.birth);
+        return r;
+}
+
+/* The key has no cell. 0: made, or being made; look again. */
+static int make_key(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+{
+        const struct sb_op_write *write = attempt->write;
+        int r;
+
+        if (write->kind == SB_VERSION_DELETED)
+                return SB_E_NOT_FOUND;
+        if (write->expected_rev && write->expected_rev != SB_OP_ANY_REV) {
+                ret->rev = 0;
+                return SB_E_CONFLICT;
+        }
+        r = fetch_supplies(peer, attempt);
+        if (!r)
+                r = sb_node_make(peer, write->key, write->key_len, attempt->hash, &attempt->supplies);
+        return r;
+}
+
+static bool has_value(const struct sb_version *version)
+{
+        return (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE;
+}
+
+static void fill(struct sb_peer *peer, struct attempt *attempt)
+{
+        const struct sb_op_write *write = attempt->write;
+        struct sb_version *version = sb_version_at(&peer->segment, attempt->version);
+
+        version->block.birth = peer->hi;
+        version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, peer->slot);
+        memcpy(version->bytes, write->key, write->key_len);
+        if (write->value_len)
+                memcpy(version->bytes + write->key_len, write->value, write->value_len);
+}
+
+/* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
+static int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+{
+        const struct sb_op_write *write = attempt->write;
+        struct sb_version *old = attempt->place.head, *version = sb_version_at(&peer->segment, attempt->version);
+        uint64_t at = attempt->version, early = 0;
+
+        if (!has_value(old) && write->kind == SB_VERSION_DELETED)
+                return SB_E_NOT_FOUND;
+        /* A predecessor is stamped before it is replaced: else an effect could be in a cut without its cause. */
+        if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED))
+                sb_stamp(peer, old);
+        if (write->expected_rev != SB_OP_ANY_REV && write->expected_rev != (has_value(old) ? old->rev : 0)) {
+                ret->rev = has_value(old) ? old->rev : 0;
+                return SB_E_CONFLICT;
+        }
+        version->rev = old->rev + 1;
+        version->node = old->node;
+        /* Relaxed, both: private until the CAS publishes them. */
+        sb_store_relaxed(&version->stamp, 0);
+        sb_store_relaxed(&version->prev, sb_offset_of(&peer->segment, old));
+        if (SB_FAULT(STAMP_EARLY))
+                early = sb_load_acquire(&peer->segment.super->clock); /* A:clock. */
+        /* R:operation > A:operation. Before the install: whoever raises `safe` stamps what it finds there. */
+        if (!SB_FAULT(SLOT_AFTER_INSTALL))
+                sb_store_release(&peer->client->operation, old->node);
+        /* R:publish > A:publish. This is the write; the flags ride along. */
+        if (!sb_cas64_full(attempt->place.cell, attempt->place.word,
+                    (attempt->place.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at)) {
+                peer->count_retried++;
+                return AGAIN;
+        }
+        if (SB_FAULT(SLOT_AFTER_INSTALL))
+                sb_store_release(&peer->client->operation, old->node); /* R:operation. */
+        attempt->version = 0;
+        if (early)
+                sb_cas64_full(&version->stamp, 0, early);
+        ret->cut = sb_stamp(peer, version);
+        ret->rev = version->rev;
+        attempt->look_again = !sb_prune_behind(peer, version) || write->kind == SB_VERSION_DELETED;
+        return 0;
+}
+
+static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+{
+        const struct sb_op_write *write = attempt->write;
+        int r;
+
+        sb_pin(peer);
+        fill(peer, attempt);
+        for (;;) {
+                if (!sb_index_find(peer, write->key, write->key_len, attempt->hash, &attempt->place))
+                        r = make_key(peer, attempt, ret);
+                else
+                        r = install(peer, attempt, ret);
+                if (r == AGAIN || (!r && attempt->version))
+                        continue;
+                break;
+        }
+        /* R:operation > A:operation, R:unpin > A:pins. Last, in this order: nothing is left to finish. */
+        sb_store_release(&peer->client->operation, 0);
+        sb_unpin(peer);
+        return r;
+}
+
+/* Behind the operation, unpinned: remember what can be pruned later, give back what was not used, work when there is enough of it. */
+static void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
+{
+        if (!r && attempt->look_again)
+                sb_retire_later(peer, attempt->place.cell_number, cut);
+        else if (r == SB_E_FULL)
+                sb_retire_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
+        give_back(peer, attempt);
+        sb_slab_settle(peer);
+        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 2)
+                sb_retire_pending(peer);
+        if (peer->limbo_count >= SB_LIMBO_MAX / 2)
+                sb_retire_free(peer);
+}
+
+void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
+{
+        uint32_t cursor = 0, unit;
+
+        sb_retire_pending(peer);
+        sb_retire_free(peer);
+        for (unit = 0; whole_sweep && unit < peer->segment.geometry.unit_count; unit += 16)
+                sb_sweep(peer, &cursor, 16);
+        /* Twice: a removed node has a second grace period. */
+        sb_retire_pending(peer);
+        sb_retire_free(peer);
+        sb_retire_free(peer);
+}
+
+/* Room for the version: with what there is, after the own lists' work, after everybody's. */
+static int find_room(struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
+{
+        int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, false, ret_offset), effort;
+
+        for (effort = 0; r && effort < 3; effort++) {
+                sb_slab_settle(peer);
+                sb_op_memory_work(peer, effort > 0);
+                r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, tombstone && effort, ret_offset);
+        }
+        return r;
+}
+
+/* No room at all: is that the answer, or would it have been another one with room? */
+static int full(struct sb_peer *peer, const struct sb_op_write *write, uint64_t hash, struct sb_op_result *ret)
+{
+        struct sb_version *version;
+        uint64_t rev = 0;
+
+        sb_pin(peer);
+        version = sb_find_newest(peer, write->key, write->key_len, hash);
+        if (version && has_value(version))
+                rev = version->rev;
+        sb_unpin(peer);
+        if (!rev && write->kind == SB_VERSION_DELETED)
+                return SB_E_NOT_FOUND;
+        if (write->expected_rev == SB_OP_ANY_REV || write->expected_rev == rev)
+                return SB_E_FULL;
+        ret->rev = rev;
+        return SB_E_CONFLICT;
+}
+
+int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+{
+        struct attempt attempt = {.write = write, .hash = sb_hash_key(write->key, write->key_len, peer->segment.seed)};
+        uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;
+        int r, effort;
+
+        for (effort = 0;; effort++) {
+                r = find_room(peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
+                if (r) {
+                        sb_slab_settle(peer);
+                        return full(peer, write, attempt.hash, ret);
+                }
+                r = run(peer, &attempt, ret);
+                settle(peer, &attempt, r, ret->cut);
+                if (r != SB_E_FULL || effort == 2)
+                        return r;
+                sb_op_memory_work(peer, effort > 0);
+        }
+}
+
+/* ---- reading ---- */
+
+static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index, struct sb_version **ret_version)
+{
+        if (!version || !has_value(version))
+                return false;
+        /* Before the unpin: the guard takes over from the pin. */
+        if (!SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+        *ret_version = version;
+        return true;
+}
+
+int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
+{
+        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        bool held;
+
+        sb_pin(peer);
+        held = hold(peer, sb_find_newest(peer, key, key_len, hash), guard_index, ret_version);
+        sb_unpin(peer);
+        if (SB_FAULT(GUARD_AFTER_UNPIN) && held)
+                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, *ret_version));
+        return held ? 0 : SB_E_NOT_FOUND;
+}
+
+#define TOGETHER 32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and some */
+
+static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count, const uint32_t *guard_indexes,
+        struct sb_version **ret_versions)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t hash[TOGETHER];
+        uint32_t i, place;
+
+        for (i = 0; i < count; i++) {
+                hash[i] = sb_hash_key(keys[i].key, keys[i].key_len, segment->seed);
+                __builtin_prefetch(&segment->buckets[hash[i] & (segment->geometry.bucket_count - 1)]);
+        }
+        sb_pin(peer);
+        for (i = 0; i < count; i++) {
+                struct sb_bucket *bucket = &segment->buckets[hash[i] & (segment->geometry.bucket_count - 1)];
+
+                for (place = 0; place < SB_BUCKET_CELLS; place++) {
+                        /* Relaxed: only a hint of what to fetch. */
+                        uint64_t word = sb_load_relaxed(&bucket->cell[place]);
+
+                        if (word && (word & SB_TAG_MASK) == sb_tag_of(hash[i])) {
+                                __builtin_prefetch(segment->base + (word & SB_OFFSET_MASK));
+                                __builtin_prefetch(segment->base + (word & SB_OFFSET_MASK) + SB_LINE);
+                        }
+                }
+        }
+        for (i = 0; i < count; i++) {
+                ret_versions[i] = NULL;
+                hold(peer, sb_find_newest(peer, keys[i].key, keys[i].key_len, hash[i]), guard_indexes[i], &ret_versions[i]);
+        }
+        sb_unpin(peer);
+}
+
+void sb_op_get_many(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count, const uint32_t *guard_indexes,
+        struct sb_version **ret_versions)
+{
+        uint32_t done;
+
+        for (done = 0; done < count; done += TOGETHER)
+                get_together(peer, keys + done, count - done < TOGETHER ? count - done : TOGETHER, guard_indexes + done,
+                        ret_versions + done);
+}

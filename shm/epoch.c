@@ -1,0 +1,174 @@
+/* Pins, guards, retire words; see epoch.h. */
+#include "epoch.h"
+
+#include "base/fault.h"
+#include "base/result.h"
+#include "slab.h"
+
+static void publish_pin(struct sb_peer *peer, uint64_t lo, uint32_t hi)
+{
+        /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from overlapping. Whoever frees
+         * flushes this store out with a membarrier before it reads the pins (M:pins). */
+        sb_store_relaxed(&peer->client->pin, lo << 32 | hi);
+        sb_compiler_barrier();
+}
+
+void sb_pin(struct sb_peer *peer)
+{
+        /* A:era. What was retired in an era before this one was unlinked before this load. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        peer->hi = era;
+        if (SB_FAULT(PIN_LATE))
+                return;
+        publish_pin(peer, era, era);
+}
+
+void sb_unpin(struct sb_peer *peer)
+{
+        peer->hi = 0;
+        /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
+        sb_store_release(&peer->client->pin, 0);
+}
+
+uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell)
+{
+        for (;;) {
+                /* A:publish. The object that the word names is complete. */
+                uint64_t word = sb_load_acquire(cell);
+                /* A:era. If the era is still hi, what the word names was born in hi at the latest. */
+                uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+                if (SB_LIKELY(era == peer->hi) || SB_FAULT(PIN_NO_RECHECK)) {
+                        if (SB_FAULT(PIN_LATE))
+                                publish_pin(peer, peer->hi, peer->hi);
+                        return word;
+                }
+                peer->hi = era;
+                /* Relaxed: the owner reads back its own word. */
+                publish_pin(peer, sb_load_relaxed(&peer->client->pin) >> 32, era);
+        }
+}
+
+/* Words in chunk @chunk > 0: as many as all before it together, as long as a slab has a class for them. */
+static uint32_t chunk_words(const struct sb_segment *segment, uint32_t chunk)
+{
+        uint64_t most = (segment->class_size[segment->class_count - 1] - sizeof(struct sb_guard_chunk)) / 8;
+        uint64_t words = (uint64_t)segment->geometry.guard_inline << (chunk - 1 < 16 ? chunk - 1 : 16);
+
+        return (uint32_t)(words < most ? words : most);
+}
+
+/* Which chunk holds guard word *index, which becomes the place in it; SB_GUARD_CHUNKS: none can. */
+static uint32_t chunk_of(const struct sb_segment *segment, uint32_t *index)
+{
+        uint32_t chunk = 0, words = segment->geometry.guard_inline;
+
+        while (*index >= words && chunk < SB_GUARD_CHUNKS) {
+                *index -= words;
+                chunk++;
+                words = chunk_words(segment, chunk);
+        }
+        return chunk;
+}
+
+/* Guard word @index of a record; NULL when its chunk was never made. */
+static struct sb_cell64 *guard_word(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+{
+        uint32_t chunk = chunk_of(segment, &index);
+        uint64_t offset, size;
+
+        if (!chunk)
+                return &sb_client_guards(segment, client)[index];
+        if (chunk >= SB_GUARD_CHUNKS)
+                return NULL;
+        /* A:guard-chunk. */
+        offset = sb_load_acquire(&client->guard_chunk[chunk]);
+        if (!offset || !sb_block_at(segment, offset) || !sb_slab_is_block(segment, offset, SB_UNIT_GUARDS, &size) ||
+                sizeof(struct sb_guard_chunk) + 8 * ((uint64_t)index + 1) > size)
+                return NULL;
+        return &((struct sb_guard_chunk *)sb_block_at(segment, offset))->guard[index];
+}
+
+uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+{
+        struct sb_cell64 *word = guard_word(segment, client, index);
+
+        /* A:guard. Ordered behind the reclaimer's reading of the pins. */
+        return word ? sb_load_acquire(word) : 0;
+}
+
+void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        struct sb_cell64 *word = guard_word(&peer->segment, peer->client, index);
+
+        sb_assert(word);
+        /* R:guard > A:guard. Before the unpin, so that a reclaimer that saw no pin sees the guard. */
+        sb_store_release(word, offset);
+}
+
+int sb_guard_grow(struct sb_peer *peer, uint32_t index)
+{
+        struct sb_client *client = peer->client;
+        uint32_t within = index, chunk = chunk_of(&peer->segment, &within), words;
+        struct sb_guard_chunk *block;
+        uint64_t offset;
+        int r;
+
+        if (index >= SB_GUARDS_MAX || chunk >= SB_GUARD_CHUNKS)
+                return SB_E_FULL;
+        if (chunk && !guard_word(&peer->segment, client, index)) {
+                words = chunk_words(&peer->segment, chunk);
+                r = sb_slab_take(peer, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, false, &offset);
+                if (r)
+                        return r;
+                block = sb_block_at(&peer->segment, offset);
+                block->owner = (uint64_t)peer->generation << 32 | (uint64_t)peer->slot << 8 | chunk;
+                for (uint32_t i = 0; i < words; i++)
+                        /* Relaxed: published by the release below. */
+                        sb_store_relaxed(&block->guard[i], 0);
+                /* R:guard-chunk > A:guard-chunk. */
+                sb_store_release(&client->guard_chunk[chunk], offset);
+                sb_slab_settle(peer);
+        }
+        /* Relaxed read: the owner's own word. R:guard > A:guard: the bound comes before what it bounds. */
+        if (index >= sb_load_relaxed(&client->guard_high))
+                sb_store_release(&client->guard_high, index + 1);
+        return 0;
+}
+
+bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk)
+{
+        struct sb_client *client = sb_client_at(&peer->segment, slot);
+        /* A:guard-chunk. */
+        uint64_t offset = sb_load_acquire(&client->guard_chunk[chunk]);
+        struct sb_guard_chunk *block = sb_block_at(&peer->segment, offset);
+        bool freed = false;
+
+        if (offset && block && sb_slab_is_block(&peer->segment, offset, SB_UNIT_GUARDS, NULL) &&
+                block->owner == ((uint64_t)generation << 32 | (uint64_t)slot << 8 | chunk)) {
+                sb_store_relaxed(&peer->client->freeing, offset); /* Relaxed: the CAS below orders it. */
+                if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | peer->slot)) {
+                        sb_slab_clear(peer, offset);
+                        freed = true;
+                }
+                sb_store_release(&peer->client->freeing, 0); /* R:freed. The bit is clear before the note is gone. */
+        }
+        sb_store_release(&client->guard_chunk[chunk], 0); /* R:guard-chunk. */
+        return freed;
+}
+
+bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block)
+{
+        (void)peer;
+        return sb_cas32_full(&block->retire, 0, SB_RETIRE_DYING);
+}
+
+void sb_era_advance(struct sb_peer *peer)
+{
+        struct sb_cell32 *cell = &peer->segment.super->era;
+        /* A:era. A failed CAS means that somebody else advanced it, which serves as well. */
+        uint32_t era = sb_load_acquire(cell);
+
+        sb_cas32_full(cell, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
+}

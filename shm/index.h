@@ -1,0 +1,71 @@
+/*
+ * The hash index: buckets of cells, a cell being the head of a key's chain (models: keys). All under the caller's pin.
+ */
+#ifndef SB_INDEX_H
+#define SB_INDEX_H
+
+#include <string.h>
+
+#include "epoch.h"
+#include "peer.h"
+
+/* Where a key lives: its cell, the word that was in it, the newest version. */
+struct sb_place {
+        uint64_t cell_number;
+        struct sb_cell64 *cell;
+        uint64_t word;
+        struct sb_version *head;
+};
+
+/* The buckets in which a key's cell may be, in turn. */
+struct sb_path {
+        uint32_t bucket; /* number of the current one */
+        uint32_t spilled;/* spill buckets passed */
+};
+
+static inline struct sb_path sb_path_first(const struct sb_segment *segment, uint64_t hash)
+{
+        return (struct sb_path){.bucket = (uint32_t)hash & (segment->geometry.bucket_count - 1)};
+}
+/* Go on to the next bucket if the current one says SPILLED. */
+bool sb_path_next(const struct sb_segment *segment, uint64_t hash, struct sb_path *path);
+
+static inline uint64_t sb_tag_of(uint64_t hash)
+{
+        return hash & SB_TAG_MASK;
+}
+/* Bits of the hash that neither bucket nor tag uses much. */
+static inline uint32_t sb_height_of(const struct sb_segment *segment, uint64_t hash)
+{
+        uint32_t height = 1 + (uint32_t)__builtin_ctzll(hash >> 16 | UINT64_C(1) << 47) / 2;
+
+        return height < segment->height_max ? height : segment->height_max;
+}
+
+/* The key of a version lies behind its header; false when its lengths do not fit the segment. */
+static inline bool sb_version_fits(const struct sb_segment *segment, const struct sb_version *version)
+{
+        uint64_t shape = version->shape, at = sb_offset_of(segment, version);
+
+        return at + sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) <= segment->geometry.size;
+}
+static inline bool sb_version_is(const struct sb_segment *segment, const struct sb_version *version, const void *key,
+        uint32_t key_len)
+{
+        return SB_SHAPE_KEY_LEN(version->shape) == key_len && sb_version_fits(segment, version) &&
+                !memcmp(version->bytes, key, key_len);
+}
+
+/* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is met. Return: whether there is one. */
+bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_place *ret);
+/* Put a birth into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
+int sb_index_place(struct sb_peer *peer, uint64_t hash, uint64_t birth, uint64_t *ret_cell_number);
+/* Ask the node of the birth in @cell whether this is its cell. True: yes, and stamped; false: taken out. */
+bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word);
+/* All births in the buckets of @hash that name @node: ask for each. Return: how many were confirmed. */
+uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node);
+/* The highest revision of what was ever removed from the key's bucket. */
+uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);
+void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev);
+
+#endif

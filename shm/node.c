@@ -1,0 +1,168 @@
+/* Making and removing a key; see node.h. */
+#include "node.h"
+
+#include "base/fault.h"
+#include "base/result.h"
+#include "order.h"
+#include "retire.h"
+#include "slab.h"
+
+static struct sb_node *fill_node(struct sb_peer *peer, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
+{
+        struct sb_node *node = sb_node_at(&peer->segment, offset);
+
+        node->block.birth = peer->hi;
+        /* Relaxed, all: private until it is linked. */
+        sb_store_relaxed(&node->block.retire, 0);
+        sb_store_relaxed(&node->cell, 0);
+        sb_store_relaxed(&node->ring, 0);
+        sb_store_relaxed(&node->rule, 0);
+        sb_store_relaxed(&node->unhooked, 0);
+        node->hash = hash;
+        node->key_len = (uint16_t)key_len;
+        node->height = (uint16_t)sb_height_of(&peer->segment, hash);
+        memcpy(&node->next[node->height], key, key_len);
+        return node;
+}
+
+static void fill_birth(struct sb_peer *peer, uint64_t offset, uint64_t node, uint64_t floor, const void *key, uint32_t key_len)
+{
+        struct sb_version *birth = sb_version_at(&peer->segment, offset);
+
+        birth->block.birth = peer->hi;
+        birth->rev = floor;
+        birth->node = node;
+        birth->shape = SB_SHAPE(0, key_len, SB_VERSION_BIRTH, peer->slot);
+        /* Relaxed: private until it is placed. */
+        sb_store_relaxed(&birth->stamp, 0);
+        sb_store_relaxed(&birth->prev, 0);
+        memcpy(birth->bytes, key, key_len);
+}
+
+int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_node_supplies *supplies)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t floor = SB_FAULT(FLOOR_EARLY) ? sb_index_floor(segment, hash) : 0;
+        uint64_t at, cell_number, own;
+        struct sb_node *node, *mine;
+        int r;
+
+        mine = fill_node(peer, supplies->node, key, key_len, hash);
+        /* The note comes before the link: then whoever finds us dead finds the node. R:operation > A:operation. */
+        sb_store_release(&peer->client->operation, supplies->node);
+        for (;;) {
+                node = sb_order_insert(peer, mine);
+                own = sb_load_pinned(peer, &node->cell);
+                if (own != SB_NODE_GONE)
+                        break;
+                if (node == mine) {
+                        /* Linked, and a sweep took it for an abandoned one: it waits for its grace periods. */
+                        supplies->node = 0;
+                        return 0;
+                }
+                sb_order_remove(peer, node);
+        }
+        at = sb_offset_of(segment, node);
+        if (node == mine)
+                supplies->node = 0;
+        else
+                sb_store_release(&peer->client->operation, at); /* R:operation > A:operation. */
+        if (own)
+                return 0; /* it has a cell: somebody else was first */
+        if (!SB_FAULT(FLOOR_EARLY))
+                floor = sb_index_floor(segment, hash);
+        fill_birth(peer, supplies->birth, at, floor, key, key_len);
+        r = sb_index_place(peer, hash, supplies->birth, &cell_number);
+        if (r)
+                return r;
+        own = sb_tag_of(hash) | supplies->birth;
+        supplies->birth = 0;
+        sb_index_confirm(peer, cell_number, own);
+        return 0;
+}
+
+/* Whether no cut, open or to come, can tell this key from one that is not there. */
+static bool removable(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view)
+{
+        uint32_t kind = SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND;
+        /* A:stamp. */
+        uint64_t stamp = sb_load_acquire(&head->stamp);
+
+        if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
+                return false;
+        if (SB_FAULT(REMOVE_IGNORES_CUTS))
+                return true;
+        return stamp <= view->bound && !(sb_load_pinned(peer, &head->prev) & SB_OFFSET_MASK);
+}
+
+void sb_node_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view)
+{
+        struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
+        uint64_t word = cell ? sb_load_pinned(peer, cell) : 0;
+        struct sb_version *head = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+
+        if (!word || !head)
+                return;
+        if (word & SB_CELL_FROZEN) {
+                sb_node_unhook(peer, cell_number, word);
+                return;
+        }
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_index_confirm(peer, cell_number, word))
+                return;
+        if ((word & (SB_CELL_WATCHED | SB_CELL_KEPT)) || !removable(peer, head, view))
+                return;
+        if (sb_cas64_full(cell, word, word | SB_CELL_FROZEN))
+                sb_node_unhook(peer, cell_number, word | SB_CELL_FROZEN);
+}
+
+/* Out of cell and index: the first grace period begins. */
+static void date_unhooked(struct sb_peer *peer, struct sb_node *node)
+{
+        /* A:era. Read after the cell was emptied. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        if (sb_cas32_full(&node->unhooked, 0, era))
+                sb_retire_wait(peer, sb_offset_of(&peer->segment, node), era, true);
+}
+
+void sb_node_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+        struct sb_node *node = head ? sb_node_at(segment, head->node) : NULL;
+
+        if (!node)
+                return;
+        if (!SB_FAULT(FLOOR_LATE))
+                sb_index_raise_floor(segment, node->hash, head->rev);
+        /* What lies in the cell says that it goes before it is out of reach, so that no kill can lose it. */
+        sb_retire_begin(peer, &head->block);
+        if (!SB_FAULT(GONE_UNMARKED))
+                sb_cas64_full(&node->cell, cell_number, SB_NODE_GONE);
+        sb_order_remove(peer, node);
+        sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
+        if (SB_FAULT(FLOOR_LATE))
+                sb_index_raise_floor(segment, node->hash, head->rev);
+        sb_retire_finish(peer, &head->block);
+        date_unhooked(peer, node);
+}
+
+void sb_node_abandon(struct sb_peer *peer, struct sb_node *node)
+{
+        sb_cas64_full(&node->cell, 0, SB_NODE_GONE);
+        if (sb_load_pinned(peer, &node->cell) != SB_NODE_GONE)
+                return;
+        sb_order_remove(peer, node);
+        sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
+        date_unhooked(peer, node);
+}
+
+void sb_node_second_look(struct sb_peer *peer, struct sb_node *node)
+{
+        if (!SB_FAULT(NO_SECOND_LOOK)) {
+                sb_order_remove(peer, node);
+                sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
+        }
+        if (sb_retire_begin(peer, &node->block))
+                sb_retire_finish(peer, &node->block);
+}

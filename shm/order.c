@@ -1,0 +1,180 @@
+/* The ordered index; see order.h. */
+#include "order.h"
+
+#include <string.h>
+
+#include "base/fault.h"
+#include "epoch.h"
+
+/* Where a key belongs at each level: the link that leads past it, and the node behind. */
+struct spot {
+        struct sb_cell64 *link[SB_HEIGHT_MAX];
+        struct sb_node *behind[SB_HEIGHT_MAX];
+};
+
+int sb_key_compare(const void *a, uint32_t a_len, const void *b, uint32_t b_len)
+{
+        int order = memcmp(a, b, a_len < b_len ? a_len : b_len);
+
+        return order ? order : a_len < b_len ? -1 : a_len > b_len;
+}
+
+const unsigned char *sb_node_key(const struct sb_segment *segment, const struct sb_node *node)
+{
+        uint32_t height = node->height, key_len = node->key_len;
+        uint64_t at = sb_offset_of(segment, node);
+
+        if (SB_UNLIKELY(!height || height > SB_HEIGHT_MAX || !key_len || key_len > segment->key_len_max ||
+                    at + sb_node_size(height, key_len) > segment->geometry.size))
+                return NULL;
+        return (const unsigned char *)&node->next[height];
+}
+
+/* < 0: the node is before the key. A node that cannot be read counts as behind all, so that walks end there. */
+static int compare(const struct sb_segment *segment, const struct sb_node *node, const void *key, uint32_t key_len)
+{
+        const unsigned char *own = sb_node_key(segment, node);
+
+        return own ? sb_key_compare(own, node->key_len, key, key_len) : 1;
+}
+
+/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: somebody was faster, look again. */
+static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_cell64 *tower = segment->super->order;
+        int level;
+
+        for (level = (int)segment->height_max - 1; level >= 0; level--) {
+                uint64_t word = sb_load_pinned(peer, &tower[level]);
+
+                /* Never step down from a node that left meanwhile: its links lead past what came since. */
+                if ((word & SB_PREV_MARKED) && !SB_FAULT(WALK_STEPS_DOWN))
+                        return false;
+                for (;;) {
+                        struct sb_node *node = sb_node_at(segment, word & SB_OFFSET_MASK);
+                        uint64_t next;
+                        int order;
+
+                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level) {
+                                ret->behind[level] = NULL;
+                                break;
+                        }
+                        next = sb_load_pinned(peer, &node->next[level]);
+                        if (next & SB_PREV_MARKED) {
+                                if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK, next & SB_OFFSET_MASK))
+                                        return false;
+                                word = next & SB_OFFSET_MASK;
+                                continue;
+                        }
+                        order = compare(segment, node, key, key_len);
+                        if (order > 0 || (order == 0 && !after)) {
+                                ret->behind[level] = node;
+                                break;
+                        }
+                        tower = node->next;
+                        word = next;
+                }
+                ret->link[level] = &tower[level];
+        }
+        return true;
+}
+
+static void find_spot(struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+{
+        /* Lock-free: each new round means that somebody's CAS succeeded. */
+        while (!descend(peer, key, key_len, after, ret))
+                peer->count_retried++;
+}
+
+struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)
+{
+        struct spot spot;
+
+        find_spot(peer, key, key_len, after, &spot);
+        return spot.behind[0];
+}
+
+struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t key_len)
+{
+        struct sb_node *node = sb_order_seek(peer, key, key_len, false);
+
+        return node && !compare(&peer->segment, node, key, key_len) ? node : NULL;
+}
+
+/* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or one that is made after the mark:
+ * the second look before the node is freed takes that out. */
+static void link_above(struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+{
+        uint64_t own = sb_offset_of(&peer->segment, node);
+        uint32_t level;
+
+        for (level = 1; level < node->height; level++) {
+                for (;;) {
+                        uint64_t next = sb_load_pinned(peer, &node->next[level]), wanted;
+
+                        if (next & SB_PREV_MARKED)
+                                return;
+                        wanted = spot->behind[level] ? sb_offset_of(&peer->segment, spot->behind[level]) : 0;
+                        if (spot->behind[level] == node)
+                                break;
+                        if (next != wanted && !sb_cas64_full(&node->next[level], next, wanted))
+                                continue;
+                        if (sb_cas64_full(spot->link[level], wanted, own))
+                                break;
+                        find_spot(peer, key, node->key_len, false, spot);
+                        if (spot->behind[0] != node)
+                                return;
+                }
+        }
+        /* A:order-mark. Marked meanwhile: what was linked after the remover's pass is taken out again. */
+        if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
+                find_spot(peer, key, node->key_len, false, spot);
+}
+
+struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
+{
+        const unsigned char *key = sb_node_key(&peer->segment, node);
+        struct spot spot;
+        uint32_t level;
+
+        for (;;) {
+                find_spot(peer, key, node->key_len, false, &spot);
+                if (spot.behind[0] && !compare(&peer->segment, spot.behind[0], key, node->key_len))
+                        return spot.behind[0];
+                for (level = 0; level < node->height; level++)
+                        /* Relaxed: private until the CAS publishes it. */
+                        sb_store_relaxed(&node->next[level],
+                                spot.behind[level] ? sb_offset_of(&peer->segment, spot.behind[level]) : 0);
+                /* R:publish > A:publish: the node is complete. */
+                if (sb_cas64_full(spot.link[0], spot.behind[0] ? sb_offset_of(&peer->segment, spot.behind[0]) : 0,
+                            sb_offset_of(&peer->segment, node)))
+                        break;
+        }
+        link_above(peer, node, key, &spot);
+        return node;
+}
+
+void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
+{
+        const unsigned char *key = sb_node_key(&peer->segment, node);
+        struct spot spot;
+        int level;
+
+        if (!key)
+                return;
+        for (level = node->height - 1; level >= 0 && !SB_FAULT(ORDER_UNMARKED); level--) {
+                for (;;) {
+                        uint64_t next = sb_load_pinned(peer, &node->next[level]);
+
+                        if ((next & SB_PREV_MARKED) || sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
+                                break;
+                }
+        }
+        find_spot(peer, key, node->key_len, false, &spot);
+        if (SB_FAULT(ORDER_UNMARKED))
+                for (level = node->height - 1; level >= 0; level--)
+                        if (spot.behind[level] == node)
+                                sb_cas64_full(spot.link[level], sb_offset_of(&peer->segment, node),
+                                        sb_load_pinned(peer, &node->next[level]));
+}

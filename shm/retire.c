@@ -1,0 +1,234 @@
+/* Pending cells and blocks in limbo; see retire.h. */
+#include "retire.h"
+
+#include "base/fault.h"
+#include "node.h"
+#include "slab.h"
+#include "snapshot.h"
+
+#define FIRST_GRACE UINT64_C(1) /* low bit of sb_limbo.offset: a node whose first grace period this is */
+
+void sb_retire_leave(struct sb_peer *peer)
+{
+        peer->left_behind++;
+        sb_add_full(&peer->segment.super->sweep_wanted, 1);
+}
+
+void sb_retire_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp)
+{
+        if (SB_UNLIKELY(peer->pending_tail - peer->pending_head == SB_PENDING_MAX)) {
+                sb_retire_leave(peer);
+                return;
+        }
+        peer->pending[peer->pending_tail++ % SB_PENDING_MAX] =
+                (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
+}
+
+void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace)
+{
+        struct sb_block *block = sb_block_at(&peer->segment, offset);
+
+        if (SB_UNLIKELY(peer->limbo_count == SB_LIMBO_MAX)) {
+                sb_retire_leave(peer);
+                return;
+        }
+        peer->limbo[peer->limbo_count++] = (struct sb_limbo){
+                .offset = offset | (first_grace ? FIRST_GRACE : 0),
+                .era = era,
+                .birth = block->birth,
+        };
+}
+
+void sb_retire_finish(struct sb_peer *peer, struct sb_block *block)
+{
+        /* A:era. Read after the unlink, so that whoever reads the block now is pinned at this era or before. */
+        uint32_t era = SB_FAULT(RETIRE_ERA_EARLY) ? SB_ERA_MIN : sb_load_acquire(&peer->segment.super->era);
+
+        if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, era))
+                sb_retire_wait(peer, sb_offset_of(&peer->segment, block), era, false);
+}
+
+void sb_retire_pending(struct sb_peer *peer)
+{
+        uint32_t count = peer->pending_tail - peer->pending_head, kept = 0;
+        struct sb_view view;
+
+        if (!count)
+                return;
+        /* A:safe. */
+        if (peer->pending[peer->pending_head % SB_PENDING_MAX].stamp > sb_load_acquire(&peer->segment.super->safe))
+                sb_safe_raise(peer);
+        sb_view_take(peer, &view);
+        sb_pin(peer);
+        while (count--) {
+                struct sb_pending *pending = &peer->pending[peer->pending_head % SB_PENDING_MAX];
+                struct sb_pending again = *pending;
+
+                peer->pending_head++;
+                if (again.stamp > view.bound) {
+                        sb_retire_later(peer, again.cell_number, again.stamp);
+                        continue;
+                }
+                kept += sb_prune_cell(peer, again.cell_number, &view);
+                sb_node_try_remove(peer, again.cell_number, &view);
+        }
+        sb_unpin(peer);
+        /* An open snapshot needs it: whoever sweeps after that is closed finds it. */
+        if (kept)
+                sb_retire_leave(peer);
+}
+
+/* ---- freeing ---- */
+
+struct batch {
+        uint64_t blocked[(SB_LIMBO_MAX + 63) / 64];
+        uint64_t filter[16]; /* which offsets are in limbo, roughly */
+        uint32_t count;
+};
+
+static void block(struct batch *batch, uint32_t i)
+{
+        batch->blocked[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
+static uint32_t filter_bit(uint64_t offset)
+{
+        return (uint32_t)((offset >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54);
+}
+
+/* Forget what somebody else has brought further meanwhile. Read under our pin: what is dated before the pin's era cannot be dated
+ * the same in a later life; what is dated in it cannot be freed by others. */
+static void drop_stale(struct sb_peer *peer, struct batch *batch)
+{
+        uint32_t i, kept = 0;
+
+        for (i = 0; i < peer->limbo_count; i++) {
+                struct sb_limbo *limbo = &peer->limbo[i];
+                uint64_t offset = limbo->offset & ~FIRST_GRACE;
+                struct sb_block *block_ = sb_block_at(&peer->segment, offset);
+                bool same;
+
+                if (limbo->offset & FIRST_GRACE) {
+                        struct sb_node *node = (struct sb_node *)block_;
+
+                        /* A:retire, all three. */
+                        same = !sb_load_acquire(&node->block.retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
+                                sb_load_acquire(&node->unhooked) == limbo->era;
+                } else {
+                        same = sb_load_acquire(&block_->retire) == limbo->era; /* A:retire. */
+                }
+                if (!same)
+                        continue;
+                peer->limbo[kept++] = *limbo;
+                batch->filter[filter_bit(offset) / 64] |= UINT64_C(1) << (filter_bit(offset) % 64);
+        }
+        peer->limbo_count = kept;
+        batch->count = kept;
+}
+
+static void mark_pinned(struct sb_peer *peer, struct batch *batch)
+{
+        /* A:roster. */
+        uint64_t high = sb_load_acquire(&peer->segment.super->client_high);
+        uint32_t slot, i;
+
+        for (slot = 0; slot < high && slot < peer->segment.geometry.client_count; slot++) {
+                /* A:pins. The membarrier before has made every pin visible that covers a load before the unlink. */
+                uint64_t pin = sb_load_acquire(&sb_client_at(&peer->segment, slot)->pin);
+                uint32_t lo = (uint32_t)(pin >> 32), hi = (uint32_t)pin;
+
+                if (!pin || slot == peer->slot || SB_FAULT(FREE_IGNORES_PINS))
+                        continue;
+                for (i = 0; i < batch->count; i++)
+                        if (!sb_era_before(peer->limbo[i].era, lo) && !sb_era_before(hi, peer->limbo[i].birth))
+                                block(batch, i);
+        }
+}
+
+static void mark_guarded(struct sb_peer *peer, struct batch *batch)
+{
+        struct sb_segment *segment = &peer->segment;
+        /* A:roster. */
+        uint64_t high = sb_load_acquire(&segment->super->client_high), count, offset;
+        uint32_t slot, i, index;
+
+        for (slot = 0; slot < high && slot < segment->geometry.client_count && !SB_FAULT(FREE_IGNORES_GUARDS); slot++) {
+                struct sb_client *client = sb_client_at(segment, slot);
+
+                count = sb_load_acquire(&client->guard_high); /* A:guard. */
+                for (index = 0; index < count && index < SB_GUARDS_MAX; index++) {
+                        offset = sb_guard_read(segment, client, index);
+                        if (!offset || !(batch->filter[filter_bit(offset) / 64] >> (filter_bit(offset) % 64) & 1))
+                                continue;
+                        for (i = 0; i < batch->count; i++)
+                                if ((peer->limbo[i].offset & ~FIRST_GRACE) == offset)
+                                        block(batch, i);
+                }
+        }
+}
+
+static bool free_one(struct sb_peer *peer, const struct sb_limbo *limbo)
+{
+        struct sb_block *block_ = sb_block_at(&peer->segment, limbo->offset);
+
+        /* R:freeing. Who finds us dead finds here what we may have won without clearing its bit. */
+        sb_store_release(&peer->client->freeing, limbo->offset);
+        if (SB_FAULT(FREE_TWO_WINNERS)) {
+                sb_slab_clear(peer, limbo->offset);
+                return true;
+        }
+        if (!sb_cas32_full(&block_->retire, limbo->era, SB_RETIRE_FREEING | peer->slot))
+                return false;
+        sb_slab_clear(peer, limbo->offset);
+        return true;
+}
+
+static void compact(struct sb_peer *peer)
+{
+        uint32_t i, kept = 0;
+
+        for (i = 0; i < peer->limbo_count; i++)
+                if (peer->limbo[i].offset)
+                        peer->limbo[kept++] = peer->limbo[i];
+        peer->limbo_count = kept;
+        /* What somebody's pin or guard keeps is dated: the next sweep finds it, and here is room for more. */
+        if (kept > SB_LIMBO_MAX / 2) {
+                peer->limbo_count = SB_LIMBO_MAX / 4;
+                sb_retire_leave(peer);
+        }
+}
+
+uint64_t sb_retire_free(struct sb_peer *peer)
+{
+        struct batch batch = {0};
+        uint64_t freed = 0;
+        uint32_t i;
+
+        if (!peer->limbo_count)
+                return 0;
+        sb_era_advance(peer);
+        sb_pin(peer);
+        drop_stale(peer, &batch);
+        if (SB_FAULT(FREE_GUARDS_FIRST))
+                mark_guarded(peer, &batch);
+        if (!SB_FAULT(NO_MEMBARRIER))
+                peer->segment.os->membarrier(peer->segment.os->context); /* M:pins. */
+        mark_pinned(peer, &batch);
+        if (!SB_FAULT(FREE_GUARDS_FIRST))
+                mark_guarded(peer, &batch);
+        for (i = 0; i < batch.count; i++) {
+                struct sb_limbo limbo = peer->limbo[i];
+
+                if (batch.blocked[i / 64] >> (i % 64) & 1)
+                        continue;
+                peer->limbo[i].offset = 0;
+                if (limbo.offset & FIRST_GRACE)
+                        sb_node_second_look(peer, sb_node_at(&peer->segment, limbo.offset & ~FIRST_GRACE));
+                else
+                        freed += free_one(peer, &limbo);
+        }
+        sb_store_release(&peer->client->freeing, 0); /* R:freeing. After the last bit. */
+        sb_unpin(peer);
+        compact(peer);
+        return freed;
+}

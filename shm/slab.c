@@ -1,0 +1,474 @@
+/* Units, slabs and blocks; see slab.h. */
+#include "slab.h"
+
+#include "base/fault.h"
+#include "base/result.h"
+
+#define NO_UNIT      UINT32_MAX
+#define EXHAUSTED_MAX ((uint32_t)(sizeof(((struct sb_peer *)0)->exhausted) / sizeof(uint32_t)))
+
+uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size)
+{
+        uint32_t low = 0, high = segment->class_count;
+
+        while (low < high) {
+                uint32_t middle = (low + high) / 2;
+
+                if (segment->class_size[middle] < size)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+struct sb_cell64 *sb_slab_bitmap(const struct sb_segment *segment, uint32_t unit)
+{
+        return (struct sb_cell64 *)(segment->base + segment->geometry.bitmaps_at +
+                (uint64_t)unit * segment->geometry.bitmap_stride);
+}
+
+uint32_t sb_slab_block_count(const struct sb_segment *segment, uint64_t unit_word)
+{
+        if (SB_UNIT_KIND(unit_word) == SB_UNIT_LARGE)
+                return 1;
+        if (SB_UNIT_CLASS(unit_word) >= segment->class_count)
+                return 0;
+        return segment->geometry.unit_size / segment->class_size[SB_UNIT_CLASS(unit_word)];
+}
+
+static uint64_t unit_word(const struct sb_segment *segment, uint32_t unit)
+{
+        /* A:unit-owned. Whoever reads that a unit is nobody's also sees the bits that its last owner set. */
+        return sb_load_acquire(&segment->unit_words[unit]);
+}
+
+static void set_unit_word(const struct sb_segment *segment, uint32_t unit, uint64_t word)
+{
+        /* R:unit-owned > A:unit-owned. Bits and blocks first, then the slab is anybody's. */
+        sb_store_release(&segment->unit_words[unit], word);
+}
+
+static uint64_t free_bits(const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count)
+{
+        uint64_t valid = block_count - word * 64 >= 64 ? UINT64_MAX : (UINT64_C(1) << (block_count - word * 64)) - 1;
+
+        /* A:block-freed. The freer is done with the block before its bit is clear. */
+        return ~sb_load_acquire(&sb_slab_bitmap(segment, unit)[word]) & valid;
+}
+
+static uint32_t count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
+{
+        uint32_t count = 0, word;
+
+        for (word = 0; word * 64 < block_count; word++)
+                count += (uint32_t)__builtin_popcountll(free_bits(segment, unit, word, block_count));
+        return count;
+}
+
+static bool unit_empty(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t word;
+
+        for (word = 0; word < segment->geometry.bitmap_stride / 8; word++)
+                /* A:block-freed. As above. */
+                if (sb_load_acquire(&sb_slab_bitmap(segment, unit)[word]))
+                        return false;
+        return true;
+}
+
+uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t count = 1;
+
+        while (unit + count < segment->geometry.unit_count &&
+                unit_word(segment, unit + count) == SB_UNIT_WORD(SB_UNIT_PART, 0, 0, unit))
+                count++;
+        return count;
+}
+
+/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner. */
+static void free_large(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t count = sb_slab_large_units(segment, unit);
+
+        while (count-- > 1)
+                set_unit_word(segment, unit + count, 0);
+        set_unit_word(segment, unit, 0);
+}
+
+void sb_slab_give_up(struct sb_peer *peer, uint32_t unit)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t word = unit_word(segment, unit);
+
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                if (unit_empty(segment, unit)) {
+                        free_large(segment, unit);
+                        return;
+                }
+                set_unit_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+                return;
+        }
+        /* Only the owner sets bits: what is empty now stays empty until the word says FREE. */
+        set_unit_word(segment, unit, unit_empty(segment, unit) ? 0 : word & ~UINT64_C(0x003fffffffffffff));
+}
+
+/* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner. Whoever gets it frees it. */
+static void finish_large(struct sb_peer *peer, uint32_t unit)
+{
+        struct sb_cell64 *cell = &peer->segment.unit_words[unit];
+        uint64_t unowned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
+
+        if (!unit_empty(&peer->segment, unit))
+                return;
+        if (sb_cas64_full(cell, unowned, unowned | sb_slab_owner(peer)))
+                sb_slab_give_up(peer, unit);
+}
+
+void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint32_t unit = sb_unit_of(segment, offset), index = 0;
+        uint64_t word, size;
+
+        if (unit == NO_UNIT)
+                return;
+        word = unit_word(segment, unit);
+        size = (uint64_t)segment->geometry.unit_size;
+        if (SB_UNIT_KIND(word) != SB_UNIT_LARGE) {
+                if (SB_UNIT_CLASS(word) >= segment->class_count)
+                        return;
+                size = segment->class_size[SB_UNIT_CLASS(word)];
+                index = (uint32_t)((uint32_t)(offset - sb_unit_offset(segment, unit)) / (uint32_t)size);
+        }
+        sb_model_block(offset, size, 0);
+        /* R:block-freed > A:block-freed. */
+        sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
+        peer->count_freed++;
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
+                finish_large(peer, unit);
+}
+
+bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind, uint64_t *ret_size)
+{
+        uint32_t unit = sb_unit_of(segment, offset), index;
+        uint64_t word, size, within;
+
+        if (unit == NO_UNIT)
+                return false;
+        word = unit_word(segment, unit);
+        within = offset - sb_unit_offset(segment, unit);
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE && kind == SB_UNIT_VERSIONS) {
+                size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
+                index = 0;
+                if (within)
+                        return false;
+        } else {
+                if (SB_UNIT_KIND(word) != kind || SB_UNIT_CLASS(word) >= segment->class_count)
+                        return false;
+                size = segment->class_size[SB_UNIT_CLASS(word)];
+                index = (uint32_t)(within / size);
+                if (within % size || index >= sb_slab_block_count(segment, word))
+                        return false;
+        }
+        if (ret_size)
+                *ret_size = size;
+        /* A:block-freed. As above. */
+        return sb_load_acquire(&sb_slab_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1;
+}
+
+/* ---- taking ---- */
+
+static void exhaust(struct sb_peer *peer, uint32_t unit)
+{
+        sb_assert(peer->exhausted_count < EXHAUSTED_MAX);
+        peer->exhausted[peer->exhausted_count++] = unit;
+}
+
+/* Make a unit that is FREE, or an empty slab of nobody's, ours. */
+static bool acquire_empty(struct sb_peer *peer, uint32_t unit, uint64_t word, uint64_t wanted)
+{
+        struct sb_cell64 *cell = &peer->segment.unit_words[unit];
+
+        if (!word)
+                return sb_cas64_full(cell, 0, wanted);
+        if (!unit_empty(&peer->segment, unit) || !sb_cas64_full(cell, word, word | sb_slab_owner(peer)))
+                return false;
+        if (unit_empty(&peer->segment, unit)) {
+                set_unit_word(&peer->segment, unit, wanted);
+                return true;
+        }
+        sb_slab_give_up(peer, unit);
+        return false;
+}
+
+struct search {
+        uint64_t wanted; /* unit word with us as the owner */
+        uint32_t first, count, block_count;
+        bool change_class; /* second round: empty slabs of other classes too, and any free block will do */
+};
+
+static uint32_t search_units(struct sb_peer *peer, const struct search *search)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
+        uint32_t i, unit, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
+
+        for (i = 0; i < search->count; i++) {
+                uint64_t word;
+
+                unit = search->first + (start + i) % search->count;
+                word = unit_word(segment, unit);
+                if (word == unowned) {
+                        uint32_t free_count = count_free(segment, unit, search->block_count);
+
+                        if (!free_count || (!search->change_class && free_count * 4 < search->block_count))
+                                continue;
+                        if (sb_cas64_full(&segment->unit_words[unit], word, search->wanted))
+                                return unit;
+                } else if (!word) {
+                        if (acquire_empty(peer, unit, word, search->wanted))
+                                return unit;
+                } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
+                        finish_large(peer, unit);
+                } else if (search->change_class && !SB_UNIT_OWNER(word) && SB_UNIT_KIND(word) < SB_UNIT_LARGE) {
+                        if (acquire_empty(peer, unit, word, search->wanted))
+                                return unit;
+                }
+        }
+        return NO_UNIT;
+}
+
+static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, bool reserve)
+{
+        const struct sb_geometry *g = &peer->segment.geometry;
+        struct search search = {
+                .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_slab_owner(peer),
+                .count = g->unit_count - g->reserve_count,
+        };
+        uint32_t unit;
+
+        search.block_count = sb_slab_block_count(&peer->segment, search.wanted);
+        if (reserve) {
+                search.first = search.count;
+                search.count = g->reserve_count;
+        }
+        unit = search_units(peer, &search);
+        if (unit == NO_UNIT) {
+                search.change_class = true;
+                unit = search_units(peer, &search);
+        }
+        if (unit != NO_UNIT && !reserve)
+                peer->search_unit = unit;
+        return unit;
+}
+
+static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+{
+        struct sb_block *block = sb_block_at(&peer->segment, offset);
+
+        /* Relaxed: the locked or that sets the bit orders it before anybody takes this for a block. */
+        sb_store_relaxed(&block->retire, 0);
+        if (kind == SB_UNIT_NODES) {
+                struct sb_node *node = (struct sb_node *)block;
+
+                /* Relaxed: as above. */
+                sb_store_relaxed(&node->cell, 0);
+                sb_store_relaxed(&node->unhooked, 0);
+        }
+}
+
+/* Move up to SB_RESERVE_MAX free blocks of the owned slab into the reserve. */
+static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, reserve->unit);
+        uint32_t block_count = segment->geometry.unit_size / (uint32_t)size, word;
+
+        for (word = 0; word * 64 < block_count; word++) {
+                uint64_t free_mask = free_bits(segment, reserve->unit, word, block_count), taken = 0;
+                struct sb_cell64 *bits = &sb_slab_bitmap(segment, reserve->unit)[word];
+
+                while (free_mask && reserve->count < SB_RESERVE_MAX) {
+                        uint64_t bit = free_mask & -free_mask;
+                        uint64_t offset = base + (word * 64 + (uint32_t)__builtin_ctzll(bit)) * size;
+
+                        free_mask ^= bit;
+                        taken |= bit;
+                        sb_model_block(offset, size, 1);
+                        if (!SB_FAULT(ALLOC_BIT_FIRST))
+                                reset_block(peer, offset, kind);
+                        reserve->offset[reserve->count++] = offset;
+                }
+                if (!taken)
+                        continue;
+                /* R:block-taken. The reset words come first: whoever sees the bit sees a block that is nobody's to free. */
+                sb_or_full(bits, taken);
+                if (SB_FAULT(ALLOC_BIT_FIRST))
+                        for (uint32_t i = 0; i < reserve->count; i++)
+                                reset_block(peer, reserve->offset[i], kind);
+                return true;
+        }
+        return false;
+}
+
+static bool refill(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
+{
+        for (;;) {
+                if (reserve->unit != NO_UNIT) {
+                        if (refill_from(peer, reserve, kind, class_))
+                                return true;
+                        if (peer->exhausted_count == EXHAUSTED_MAX)
+                                return false;
+                        exhaust(peer, reserve->unit);
+                        reserve->unit = NO_UNIT;
+                }
+                reserve->unit = acquire_slab(peer, kind, class_, reserve == &peer->tombstones);
+                if (reserve->unit == NO_UNIT)
+                        return false;
+        }
+}
+
+static struct sb_reserve *reserve_of(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_)
+{
+        return kind == SB_UNIT_NODES ? &peer->nodes[class_] : &peer->versions[class_];
+}
+
+/* Claim @count units in a row: the head says whose they are, each part where its head is. */
+static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
+{
+        struct sb_cell64 *words = peer->segment.unit_words;
+        uint32_t claimed = 1;
+
+        if (!sb_cas64_full(&words[first], 0, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_slab_owner(peer)))
+                return 0;
+        while (claimed < count && sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
+                claimed++;
+        if (claimed < count)
+                free_large(&peer->segment, first);
+        return claimed;
+}
+
+/* Empty slabs of nobody's are units again, so that a run can be found among them. */
+static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
+{
+        uint32_t unit;
+
+        for (unit = 0; unit < limit; unit++) {
+                uint64_t word = unit_word(&peer->segment, unit);
+
+                if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
+                        finish_large(peer, unit);
+                else if (word && !SB_UNIT_OWNER(word) && SB_UNIT_KIND(word) < SB_UNIT_LARGE &&
+                        acquire_empty(peer, unit, word, word | sb_slab_owner(peer)))
+                        set_unit_word(&peer->segment, unit, 0);
+        }
+}
+
+static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t count = (size + segment->geometry.unit_size - 1) >> segment->unit_shift;
+        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, unit, run, round;
+
+        if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
+                return SB_E_FULL;
+        for (round = 0; round < 2; round++) {
+                for (unit = 0; unit + count <= limit; unit += run + 1) {
+                        for (run = 0; run < count && !unit_word(segment, unit + run); run++)
+                                ;
+                        if (run < count)
+                                continue;
+                        run = claim_run(peer, unit, (uint32_t)count);
+                        if (run < count)
+                                continue;
+                        *ret_offset = sb_unit_offset(segment, unit);
+                        sb_model_block(*ret_offset, segment->geometry.unit_size, 1);
+                        reset_block(peer, *ret_offset, SB_UNIT_VERSIONS);
+                        /* R:block-taken. As for small ones. */
+                        sb_or_full(&sb_slab_bitmap(segment, unit)[0], 1);
+                        exhaust(peer, unit);
+                        return 0;
+                }
+                free_empty_slabs(peer, limit);
+        }
+        return SB_E_FULL;
+}
+
+int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bool tombstone, uint64_t *ret_offset)
+{
+        uint32_t class_ = sb_slab_class(&peer->segment, size);
+        struct sb_reserve *reserve;
+
+        if (class_ == peer->segment.class_count)
+                return take_large(peer, size, ret_offset);
+        reserve = kind == SB_UNIT_GUARDS ? &peer->guards : reserve_of(peer, kind, class_);
+        if (kind == SB_UNIT_GUARDS && peer->exhausted_count < EXHAUSTED_MAX && reserve->unit != NO_UNIT) {
+                /* Chunks differ in class and are rare: one slab each, given up with the operation. */
+                exhaust(peer, reserve->unit);
+                reserve->unit = NO_UNIT;
+                while (reserve->count)
+                        sb_slab_clear(peer, reserve->offset[--reserve->count]);
+        }
+        if (SB_UNLIKELY(!reserve->count) && !refill(peer, reserve, kind, class_)) {
+                if (!tombstone || size > peer->segment.class_size[peer->segment.reserve_class])
+                        return SB_E_FULL;
+                reserve = &peer->tombstones;
+                if (!reserve->count && !refill(peer, reserve, kind, peer->segment.reserve_class))
+                        return SB_E_FULL;
+        }
+        *ret_offset = reserve->offset[--reserve->count];
+        return 0;
+}
+
+void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
+{
+        uint32_t unit = sb_unit_of(&peer->segment, offset);
+        uint64_t word = unit_word(&peer->segment, unit);
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        struct sb_reserve *reserve;
+
+        if (kind == SB_UNIT_LARGE) {
+                /* It is on the list of what sb_slab_settle() gives up. */
+                sb_model_block(offset, peer->segment.geometry.unit_size, 0);
+                sb_and_full(&sb_slab_bitmap(&peer->segment, unit)[0], ~UINT64_C(1));
+                return;
+        }
+        reserve = unit == peer->tombstones.unit ? &peer->tombstones : reserve_of(peer, kind, SB_UNIT_CLASS(word));
+        if (reserve->unit == unit && reserve->count < SB_RESERVE_MAX) {
+                reset_block(peer, offset, kind);
+                reserve->offset[reserve->count++] = offset;
+                return;
+        }
+        sb_slab_clear(peer, offset);
+}
+
+void sb_slab_settle(struct sb_peer *peer)
+{
+        while (SB_UNLIKELY(peer->exhausted_count))
+                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
+}
+
+static void release(struct sb_peer *peer, struct sb_reserve *reserve)
+{
+        while (reserve->count)
+                sb_slab_clear(peer, reserve->offset[--reserve->count]);
+        if (reserve->unit != NO_UNIT) {
+                sb_slab_give_up(peer, reserve->unit);
+                reserve->unit = NO_UNIT;
+        }
+}
+
+void sb_slab_release_all(struct sb_peer *peer)
+{
+        uint32_t i;
+
+        sb_slab_settle(peer);
+        for (i = 0; i < SB_CLASS_MAX; i++) {
+                release(peer, &peer->versions[i]);
+                release(peer, &peer->nodes[i]);
+        }
+        release(peer, &peer->guards);
+        release(peer, &peer->tombstones);
+}

@@ -1,0 +1,54 @@
+/*
+ * Memory: units, slabs of one class in them, blocks; and large blocks of several units.
+ *
+ * A block is allocated when its bit in the slab's bitmap is set: no list that a crash can tear. A slab has an owner only while
+ * somebody takes blocks from it; only the owner sets bits, anybody who won a block's retire word clears its bit. An owner gives a slab
+ * up at the end of the operation in which it ran out, so that what was taken but not published always lies in slabs owned by its taker:
+ * that is where the reaper looks for it.
+ */
+#ifndef SB_SLAB_H
+#define SB_SLAB_H
+
+#include "peer.h"
+
+/* Take a block of @size bytes for @kind (SB_UNIT_VERSIONS, _NODES, _GUARDS). @tombstone: the units in reserve may serve.
+ * Its retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL. Cost: a few instructions; every 16th a locked one. */
+int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bool tombstone, uint64_t *ret_offset);
+/* Give back a block that was taken in this operation and never published. */
+void sb_slab_give_back(struct sb_peer *peer, uint64_t offset);
+/* End of an operation: nothing that was taken is unpublished any more, so slabs that ran out are given up. */
+void sb_slab_settle(struct sb_peer *peer);
+/* Give up all reserves and slabs. */
+void sb_slab_release_all(struct sb_peer *peer);
+/* Clear the bit of a block; the caller has won its retire word, or is its dead taker's reaper. */
+void sb_slab_clear(struct sb_peer *peer, uint64_t offset);
+/* Take over unit @unit of a dead owner, or give up an own one: FREE when nothing is left in it, else nobody's. */
+void sb_slab_give_up(struct sb_peer *peer, uint32_t unit);
+
+/* The size class of @size, or class_count when no class is that large. */
+uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size);
+/* Blocks in a slab of this class; 1 for a large block. */
+uint32_t sb_slab_block_count(const struct sb_segment *segment, uint64_t unit_word);
+/* Whether @offset is the start of a block of @kind (LARGE counts as VERSIONS) with its bit set; ret_size may be NULL. */
+bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind, uint64_t *ret_size);
+/* Bitmap words of a unit. */
+struct sb_cell64 *sb_slab_bitmap(const struct sb_segment *segment, uint32_t unit);
+/* Units of the large block that begins at @unit. */
+uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit);
+
+static inline uint64_t sb_slab_owner(const struct sb_peer *peer)
+{
+        return (uint64_t)(peer->slot + 1) << 32 | peer->generation;
+}
+
+#ifdef SB_MODEL
+void sb_model_block(uint64_t offset, uint64_t size, int allocated);
+void sb_model_unchecked_begin(void);
+void sb_model_unchecked_end(void);
+#else
+#define sb_model_block(offset, size, allocated) ((void)0)
+#define sb_model_unchecked_begin()              ((void)0)
+#define sb_model_unchecked_end()                ((void)0)
+#endif
+
+#endif

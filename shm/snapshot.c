@@ -1,0 +1,260 @@
+/* Cuts, snapshots, `safe` and pruning; see snapshot.h. */
+#include "snapshot.h"
+
+#include "base/fault.h"
+#include "base/result.h"
+#include "epoch.h"
+#include "node.h"
+#include "retire.h"
+
+uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
+{
+        /* A:stamp. */
+        uint64_t stamp = sb_load_acquire(&version->stamp);
+
+        if (SB_LIKELY(stamp))
+                return stamp;
+        /* A:clock. Read after the install, which we have done or seen: no cut that was taken before can contain it. */
+        sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
+        return sb_load_acquire(&version->stamp); /* A:stamp. */
+}
+
+uint64_t sb_cut_take(struct sb_peer *peer)
+{
+        struct sb_cell64 *clock = &peer->segment.super->clock;
+        /* A:clock. */
+        uint64_t cut = sb_load_acquire(clock);
+
+        /* R:clock > A:clock. Failed: somebody else advanced it, which serves as well. */
+        sb_cas64_full(clock, cut, cut + 1);
+        return cut;
+}
+
+/* Whatever an operation slot shows as being written gets its stamp. */
+static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
+{
+        uint64_t at = sb_load_pinned(peer, &client->operation);
+        struct sb_node *node = at ? sb_node_at(&peer->segment, at) : NULL;
+        struct sb_version *head;
+        struct sb_cell64 *cell;
+
+        if (!node)
+                return;
+        cell = sb_cell_at(&peer->segment, sb_load_pinned(peer, &node->cell));
+        head = cell ? sb_version_at(&peer->segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
+        /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
+        if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH)
+                sb_stamp(peer, head);
+}
+
+void sb_safe_raise(struct sb_peer *peer)
+{
+        struct sb_superblock *super = peer->segment.super;
+        uint64_t cut = sb_cut_take(peer), high, safe;
+        uint32_t slot;
+
+        sb_pin(peer);
+        high = sb_load_acquire(&super->client_high); /* A:roster. */
+        for (slot = 0; slot < high && slot < peer->segment.geometry.client_count && !SB_FAULT(SAFE_SKIPS_SLOTS); slot++)
+                resolve_slot(peer, sb_client_at(&peer->segment, slot));
+        sb_unpin(peer);
+        for (;;) {
+                safe = sb_load_acquire(&super->safe); /* A:safe. */
+                /* R:safe > A:safe. */
+                if (safe >= cut || sb_cas64_full(&super->safe, safe, cut))
+                        return;
+        }
+}
+
+int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut)
+{
+        struct sb_cell64 *words = sb_client_snapshots(peer->client);
+        uint32_t index = 0;
+        uint64_t pending, cut;
+
+        /* Relaxed: the owner's own words; a pruner only turns PENDING into a cut. */
+        while (index < peer->segment.geometry.snapshot_count && sb_load_relaxed(&words[index]))
+                index++;
+        if (index == peer->segment.geometry.snapshot_count)
+                return SB_E_FULL;
+        pending = SB_SNAPSHOT_PENDING | (sb_load_relaxed(&peer->client->opens) + 1);
+        sb_store_relaxed(&peer->client->opens, pending & ~SB_SNAPSHOT_PENDING);
+        if (SB_FAULT(CUT_BEFORE_ANNOUNCE)) {
+                cut = sb_cut_take(peer);
+                sb_exchange_full(&words[index], cut);
+                *ret_index = index;
+                *ret_cut = cut;
+                return 0;
+        }
+        /* R:announce > A:announce. A full barrier: announced before the cut is taken. */
+        sb_exchange_full(&words[index], pending);
+        cut = sb_cut_take(peer);
+        if (!sb_cas64_full(&words[index], pending, cut))
+                cut = sb_load_acquire(&words[index]); /* A:announce: a pruner gave it its cut. */
+        *ret_index = index;
+        *ret_cut = cut;
+        return 0;
+}
+
+void sb_snapshot_close(struct sb_peer *peer, uint32_t index)
+{
+        sb_store_release(&sb_client_snapshots(peer->client)[index], 0); /* R:announce. Reads in it are over. */
+}
+
+static void add_cut(struct sb_view *view, uint64_t cut)
+{
+        uint32_t i;
+
+        if (view->cut_count == SB_VIEW_CUTS_MAX) {
+                /* Too many to tell apart: everything from the lowest of the last on counts as needed. */
+                view->cuts_overflow = true;
+                if (cut < view->cuts[view->cut_count - 1])
+                        view->cuts[view->cut_count - 1] = cut;
+                for (i = view->cut_count - 1; i && view->cuts[i - 1] > view->cuts[i]; i--) {
+                        uint64_t swap = view->cuts[i];
+
+                        view->cuts[i] = view->cuts[i - 1];
+                        view->cuts[i - 1] = swap;
+                }
+                return;
+        }
+        for (i = view->cut_count; i && view->cuts[i - 1] > cut; i--)
+                view->cuts[i] = view->cuts[i - 1];
+        view->cuts[i] = cut;
+        view->cut_count++;
+}
+
+static void read_announcement(struct sb_peer *peer, struct sb_cell64 *word, struct sb_view *view)
+{
+        uint64_t cut = sb_load_acquire(word); /* A:announce. */
+
+        while (cut & SB_SNAPSHOT_PENDING) {
+                if (SB_FAULT(PRUNE_PENDING_IGNORED))
+                        return;
+                sb_cas64_full(word, cut, sb_cut_take(peer));
+                cut = sb_load_acquire(word); /* A:announce. */
+        }
+        if (cut)
+                add_cut(view, cut);
+}
+
+void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t high;
+        uint32_t slot, i;
+
+        ret->cut_count = 0;
+        ret->cuts_overflow = false;
+        /* A:safe. First the bound: a snapshot that is announced after we looked takes its cut above it. */
+        ret->bound = sb_load_acquire(&segment->super->safe);
+        segment->os->membarrier(segment->os->context);
+        high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
+        for (slot = 0; slot < high && slot < segment->geometry.client_count && !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS); slot++)
+                for (i = 0; i < segment->geometry.snapshot_count; i++)
+                        read_announcement(peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
+}
+
+/* Whether some cut, open or to come, reads a version that was current from @stamp until @successor. */
+static bool needed(const struct sb_view *view, uint64_t stamp, uint64_t successor)
+{
+        uint32_t i;
+
+        if (stamp == successor)
+                return false;
+        if (successor > view->bound)
+                return true;
+        for (i = 0; i < view->cut_count; i++) {
+                if (view->cuts[i] >= successor)
+                        return false;
+                if (view->cuts[i] >= stamp || (view->cuts_overflow && i == view->cut_count - 1))
+                        return true;
+        }
+        return false;
+}
+
+/* Take @version out from behind @successor, whose link to it was @link. False: the chain changed, look again. */
+static bool unlink_version(struct sb_peer *peer, struct sb_version *successor, struct sb_version *version)
+{
+        uint64_t at = sb_offset_of(&peer->segment, version), own;
+
+        if (!SB_FAULT(UNLINK_BEFORE_DYING))
+                sb_retire_begin(peer, &version->block);
+        for (;;) {
+                own = sb_load_pinned(peer, &version->prev);
+                if ((own & SB_PREV_MARKED) || SB_FAULT(UNLINK_UNMARKED) ||
+                        sb_cas64_full(&version->prev, own, own | SB_PREV_MARKED))
+                        break;
+        }
+        if (!sb_cas64_full(&successor->prev, at, own & SB_OFFSET_MASK))
+                return false;
+        if (SB_FAULT(UNLINK_BEFORE_DYING))
+                sb_retire_begin(peer, &version->block);
+        sb_retire_finish(peer, &version->block);
+        return true;
+}
+
+/* One walk down. -1: the chain changed under us; else whether something superseded was kept. */
+static int prune_once(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view)
+{
+        struct sb_version *successor = head;
+        uint64_t successor_stamp, link, stamp;
+        int kept = 0;
+
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+                return 0;
+        successor_stamp = sb_stamp(peer, head);
+        for (;;) {
+                struct sb_version *version;
+
+                link = sb_load_pinned(peer, &successor->prev);
+                if (link & SB_PREV_MARKED)
+                        return -1;
+                version = link ? sb_version_at(&peer->segment, link) : NULL;
+                if (!version)
+                        return kept;
+                stamp = sb_load_acquire(&version->stamp); /* A:stamp. Set before its successor was installed. */
+                if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH && needed(view, stamp, successor_stamp)) {
+                        kept = 1;
+                        successor = version;
+                        successor_stamp = stamp;
+                } else if (!unlink_version(peer, successor, version)) {
+                        return -1;
+                }
+        }
+}
+
+bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view)
+{
+        struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
+
+        for (;;) {
+                uint64_t word = cell ? sb_load_pinned(peer, cell) : 0;
+                struct sb_version *head = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+                int kept;
+
+                if (!word || !head || (word & SB_CELL_FROZEN))
+                        return false;
+                kept = prune_once(peer, head, view);
+                if (kept >= 0)
+                        return kept;
+                peer->count_retried++;
+        }
+}
+
+bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version)
+{
+        static const struct sb_view none = {.bound = 0};
+        uint64_t link = sb_load_pinned(peer, &version->prev);
+        struct sb_version *old = link ? sb_version_at(&peer->segment, link & SB_OFFSET_MASK) : NULL;
+
+        if (!old)
+                return true;
+        if (link & SB_PREV_MARKED)
+                return false;
+        /* A:stamp. With one stamp for both no cut can tell them apart: only whoever is reading still needs the old one. */
+        if (SB_SHAPE_KIND(old->shape) == SB_VERSION_BIRTH ||
+                !needed(&none, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
+                return unlink_version(peer, version, old);
+        return false;
+}

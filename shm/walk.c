@@ -1,0 +1,75 @@
+/* Finding keys; see walk.h. */
+#include "walk.h"
+
+#include "base/fault.h"
+#include "epoch.h"
+#include "index.h"
+#include "order.h"
+#include "snapshot.h"
+
+struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_path path = sb_path_first(segment, hash);
+        uint32_t place;
+
+        do {
+                struct sb_bucket *bucket = &segment->buckets[path.bucket];
+
+                for (place = 0; place < SB_BUCKET_CELLS; place++) {
+                        /* Relaxed: only to pass over what is another's; what is followed is loaded again below. */
+                        uint64_t word = sb_load_relaxed(&bucket->cell[place]);
+                        struct sb_version *version;
+
+                        if (!word || (word & SB_TAG_MASK) != sb_tag_of(hash))
+                                continue;
+                        word = sb_load_pinned(peer, &bucket->cell[place]);
+                        version = sb_version_at(segment, word & SB_OFFSET_MASK);
+                        if (!word || (word & SB_CELL_FROZEN) || !version ||
+                                !sb_version_is(segment, version, key, key_len) ||
+                                SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                                continue;
+                        if (!SB_FAULT(GET_NO_STAMP))
+                                sb_stamp(peer, version);
+                        return version;
+                }
+        } while (sb_path_next(segment, hash, &path));
+        return NULL;
+}
+
+struct sb_node *sb_walk_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)
+{
+        return sb_order_seek(peer, key, key_len, after);
+}
+
+struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone)
+{
+        uint64_t word = sb_load_pinned(peer, &node->next[0]);
+
+        *ret_gone = word & SB_PREV_MARKED;
+        return word & SB_OFFSET_MASK ? sb_node_at(&peer->segment, word & SB_OFFSET_MASK) : NULL;
+}
+
+struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64_t cut)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t at = sb_offset_of(segment, node), word, own = sb_load_pinned(peer, &node->cell);
+        struct sb_cell64 *cell = sb_cell_at(segment, own);
+        struct sb_version *version;
+
+        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more. */
+        if (!cell)
+                return NULL;
+        word = sb_load_pinned(peer, cell);
+        version = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+        if (!version || version->node != at)
+                return NULL;
+        while (version && sb_version_fits(segment, version)) {
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                        return NULL;
+                if (sb_stamp(peer, version) <= cut)
+                        return version;
+                version = sb_version_at(segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
+        }
+        return NULL;
+}
