@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "ring/op.h"
@@ -22,11 +23,11 @@ struct store {
         uint32_t slots[BENCH_WORKERS_MAX], generations[BENCH_WORKERS_MAX];
 };
 
-static int claim(struct sb_segment *segment, uint32_t *ret_slot, uint32_t *ret_generation)
+static int claim(struct sb_segment *segment, uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
 {
         struct sb_slot_identity identity = {.pid = 1, .access = SB_PEER, .pid_start = 1, .attached_ns = 1};
 
-        return sb_slot_claim(segment, 0, &identity, ret_slot, ret_generation);
+        return sb_slot_claim(segment, first, &identity, ret_slot, ret_generation);
 }
 
 static int fill(struct store *store, const struct bench_shape *shape)
@@ -73,12 +74,12 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
         sb_segment_format(store->base, &geometry, BENCH_SEED, id, bench_now_ns());
         r = sb_segment_open(store->base, store->size, &sb_os_linux, &store->segment);
         if (!r)
-                r = claim(&store->segment, &slot, &generation);
+                r = claim(&store->segment, 0, &slot, &generation);
         if (r)
                 return r;
         sb_peer_init(store->engine, &store->segment, slot, generation);
-        for (uint32_t i = 0; i < BENCH_WORKERS_MAX && !r; i++)
-                r = claim(&store->segment, &store->slots[i], &store->generations[i]);
+        for (uint32_t i = 0; i < BENCH_WORKERS_MAX && i < sysconf(_SC_NPROCESSORS_ONLN) && !r; i++)
+                r = claim(&store->segment, 1, &store->slots[i], &store->generations[i]);
         if (!r)
                 r = fill(store, shape);
         *ret_store = store;
@@ -112,7 +113,7 @@ static int direct_attach(void *opaque, uint32_t index, void **ret_handle)
         bench_memory_touch(store->base, store->size);
         sb_peer_init(peer, &store->segment, store->slots[index], store->generations[index]);
         *ret_handle = peer;
-        return 0;
+        return sb_guard_grow(peer, BENCH_MANY - 1);
 }
 
 static void direct_detach(void *handle)
