@@ -53,6 +53,7 @@ struct sb_geometry {
 };
 
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
+#define SB_LIFE_DIED UINT32_C(0x40000000) /* FUTEX_OWNER_DIED */
 
 struct sb_superblock {
         /* Written once, before anybody else maps the segment. */
@@ -68,7 +69,12 @@ struct sb_superblock {
         /* line: era and state. era: whoever reclaims, by CAS (never 0..15, never above SB_ERA_MAX). state: keeper, engine. */
         struct sb_cell32 era;
         struct sb_cell32 state;
-        uint64_t pad1[7];
+        /* keeper_life, engine_life: robust futex words: a thread id while that process lives; SB_LIFE_DIED from the kernel when it dies. */
+        struct sb_cell32 keeper_life;
+        uint32_t zero1;
+        struct sb_cell32 engine_life;
+        uint32_t zero2;
+        uint64_t pad1[5];
         /* line: the commit clock. Advanced by CAS, by whoever needs a cut. Starts at 2. */
         struct sb_cell64 clock;
         uint64_t pad2[7];
@@ -111,7 +117,8 @@ struct sb_client {
         uint32_t pid, uid;       /* as the engine's namespace sees them */
         uint64_t attached_ns;    /* CLOCK_MONOTONIC */
         uint32_t access, zero;
-        uint64_t pad0[3];
+        uint64_t ticket;         /* names the attempt to attach (ring/hello.h) */
+        uint64_t pad0[2];
         /* line: the owner's own words, read by reclaimers and by the reaper.
          * pin: 0, or {lo : 32, hi : 32}, the eras that this client may be reading in.
          * operation: 0, or the offset of the node (low bits 0) whose key is being written; later: of a descriptor | 1.
@@ -161,13 +168,17 @@ static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
 
 /* A unit's word: {kind : 4, class : 6, owner's slot + 1 or 0 : 22, owner's generation : 32}; for SB_UNIT_PART the lower 32 bits are
  * the number of the unit where the large block begins. FREE -> anything: by CAS; with an owner: only the owner changes it (or the
- * reaper of a dead one); slab without owner: anybody makes it his own by CAS. A FREE unit's bitmap is all zero. */
-enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, SB_UNIT_GUARDS = 3, SB_UNIT_LARGE = 4, SB_UNIT_PART = 5 };
+ * reaper of a dead one); slab without owner: anybody makes it his own by CAS. A slab found empty by its owner becomes EMPTY: {EMPTY, class,
+ * what kind it was : 22, era : 32}; it serves the same kind and class at once, others only when nobody is pinned any more who was in
+ * that era: so a slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY unit is all zero. */
+enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, SB_UNIT_GUARDS = 3, SB_UNIT_LARGE = 4, SB_UNIT_PART = 5,
+        SB_UNIT_EMPTY = 6 };
 #define SB_UNIT_WORD(kind, class_, slot1, generation)                                                       \
         ((uint64_t)(kind) << 60 | (uint64_t)(class_) << 54 | (uint64_t)(slot1) << 32 | (uint32_t)(generation))
 #define SB_UNIT_KIND(word)  ((uint32_t)((word) >> 60))
 #define SB_UNIT_CLASS(word) ((uint32_t)((word) >> 54) & 63u)
-#define SB_UNIT_OWNER(word) ((word) & UINT64_C(0x003fffffffffffff)) /* 0: nobody's */
+#define SB_UNIT_OWNER(word) ((word) & UINT64_C(0x003fffffffffffff)) /* of a slab or large block; 0: nobody's */
+#define SB_UNIT_ERA(word)   ((uint32_t)(word)) /* of an EMPTY one */
 
 /* ---- blocks ---- */
 

@@ -65,6 +65,17 @@ static inline struct sb_cell64 *sb_client_guards(const struct sb_segment *segmen
         return client->words + segment->geometry.snapshot_count;
 }
 
+/* Whether somebody keeps the segment: false when it was replaced, and when keeper and engine are both dead; the latter may be
+ * for a moment only, while an engine that was just started has not said so yet (sb_attach_lost() knows). */
+static inline bool sb_segment_serving(const struct sb_segment *segment)
+{
+        const struct sb_superblock *super = segment->super;
+
+        /* Relaxed: the values alone matter; nothing is read because of them. */
+        return sb_load_relaxed(&super->state) == SB_SEGMENT_SERVING &&
+                !(sb_load_relaxed(&super->keeper_life) & sb_load_relaxed(&super->engine_life) & SB_LIFE_DIED);
+}
+
 /* Number of the unit that holds an offset, or UINT32_MAX when it lies in none. */
 static inline uint32_t sb_unit_of(const struct sb_segment *segment, uint64_t offset)
 {

@@ -36,6 +36,7 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first, const struct sb_sl
                 client->access = identity->access;
                 client->pid_start = identity->pid_start;
                 client->attached_ns = identity->attached_ns;
+                client->ticket = identity->ticket;
                 /* R:roster > A:roster. Before the owner can pin: reclaimers look at every record below. */
                 for (high = sb_load_acquire(&segment->super->client_high); high <= slot;
                         high = sb_load_acquire(&segment->super->client_high))

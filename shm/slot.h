@@ -8,7 +8,7 @@
 
 struct sb_slot_identity {
         uint32_t pid, uid, access;
-        uint64_t pid_start, attached_ns;
+        uint64_t pid_start, attached_ns, ticket;
 };
 
 /* Engine: take the first free record from @first on (0 is the engine's own) and make it ATTACHED.

@@ -1,0 +1,54 @@
+# statebus: everything that a person types, from a fresh clone on a bare Debian 12. `make` lists it.
+# The build itself is meson's: build/ is what is installed, build-faults/ has the seeded faults in it (for tests),
+# build-asan/ the address and undefined-behaviour sanitizers.
+
+PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
+           libck-dev liburing-dev libmimalloc-dev libxxhash-dev
+
+DIR =
+PREFIX = /usr/local
+DESTDIR =
+ONLY =
+
+.DEFAULT_GOAL = help
+.PHONY: help deps build build-faults build-asan test test-long demo bench install clean
+
+help:
+	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
+	@echo 'make test-long   the same with larger numbers, and what takes too long for every day'
+	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder of C files)'
+	@echo 'make bench       speeds, against the ideal access and a locked table'
+	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
+	@echo 'make install     into PREFIX=$(PREFIX)'
+	@echo 'make deps        install the Debian packages that are missing (the others do it too)'
+	@echo 'make clean       remove the build trees'
+
+# Says what it installs before it does; says nothing when nothing is missing.
+deps:
+	@tests/deps $(PACKAGES)
+
+build: deps
+	@tests/build build
+build-faults: deps
+	@tests/build build-faults -Dfaults=true
+build-asan: deps
+	@tests/build build-asan -Db_sanitize=address,undefined
+
+test: build build-faults build-asan
+	@tests/run --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
+
+test-long: build build-faults build-asan
+	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
+
+demo: build
+	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" build/docs/examples/demo $(DIR)
+
+bench: build
+	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" bench/run build
+
+install: build
+	@meson configure build --prefix '$(abspath $(PREFIX))'
+	@DESTDIR='$(DESTDIR)' meson install -C build
+
+clean:
+	rm -rf build build-faults build-asan

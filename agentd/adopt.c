@@ -1,0 +1,113 @@
+/*
+ * Adoption: from the descriptor to a validated segment with this engine in record 0.
+ *
+ * Clients read and write all the while. The order matters: the old engine's record is finished before this one pins in it, the
+ * segment is validated before anything in it is believed, and only then are the other records looked after.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "agentd/engine.h"
+#include "agentd/log.h"
+#include "shm/base/result.h"
+#include "shm/check.h"
+#include "shm/reap.h"
+#include "shm/slot.h"
+
+static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment *ret)
+{
+        void *base = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
+        int r;
+
+        if (base == MAP_FAILED) {
+                sb_log("the engine cannot map the segment: %s", strerror(errno));
+                return SB_ENGINE_FAILED;
+        }
+        r = sb_segment_open(base, memory->size, &sb_os_linux, ret);
+        if (r) {
+                munmap(base, memory->size);
+                sb_log("the segment is not adopted: its superblock is not what it was made as (%s)", strerror(-r));
+                return SB_ENGINE_UNSOUND;
+        }
+        return SB_ENGINE_STOPPED;
+}
+
+/* Record 0, from the engine before this one, whatever it was doing. */
+static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_segment *segment)
+{
+        struct sb_slot_identity identity = {
+                .pid = (uint32_t)getpid(),
+                .uid = geteuid(),
+                .access = SB_PEER,
+                .attached_ns = sb_os_linux.now_ns(sb_os_linux.context),
+        };
+        struct sb_segment view = *segment;
+        uint32_t slot, generation;
+
+        (void)sb_reaper_start_time(identity.pid, &identity.pid_start); /* for people: the engine's death is the keeper's to see */
+        if (sb_slot_state(segment, 0, &generation) != SB_CLIENT_FREE) {
+                sb_peer_init(&engine->peer, segment, 0, generation);
+                sb_reap_slot(&engine->peer, 0, generation);
+        }
+        if (sb_slot_claim(&view, 0, &identity, &slot, &generation)) {
+                sb_log("the segment is not adopted: the engine's own record cannot be had");
+                return SB_ENGINE_UNSOUND;
+        }
+        sb_peer_init(&engine->peer, segment, slot, generation);
+        engine->attached = true;
+        return SB_ENGINE_STOPPED;
+}
+
+static enum sb_engine_end validate(struct sb_engine *engine, struct sb_check_report *ret)
+{
+        int r = sb_check(&engine->peer, false, ret);
+
+        if (r) {
+                sb_log("the segment is not adopted: it cannot be checked (%s)", strerror(-r));
+                return SB_ENGINE_UNSOUND;
+        }
+        if (!ret->problem_count)
+                return SB_ENGINE_STOPPED;
+        for (uint32_t i = 0; i < ret->problem_count && i < sizeof(ret->problems) / sizeof(ret->problems[0]); i++)
+                sb_log("the segment is not adopted: %.*s", (int)sizeof(ret->problems[i]), ret->problems[i]);
+        return SB_ENGINE_UNSOUND;
+}
+
+enum sb_engine_end sb_adopt(struct sb_engine *engine)
+{
+        struct sb_check_report report;
+        struct sb_superblock *super;
+        enum sb_engine_end end;
+        struct sb_segment segment;
+        uint64_t generation;
+        int r;
+
+        r = sb_os_register();
+        if (r) {
+                sb_log("this system has no membarrier of the kind that is needed (%s): Linux 4.16 or later", strerror(-r));
+                return SB_ENGINE_FAILED;
+        }
+        end = map(&engine->keeper->memory, &segment);
+        if (end)
+                return end;
+        /* From here on the map is the engine's to undo, through its peer. */
+        engine->peer.segment = segment;
+        end = take_record(engine, &segment);
+        if (!end)
+                end = validate(engine, &report);
+        if (end)
+                return end;
+        sb_reaper_adopt(engine);
+        super = segment.super;
+        /* Relaxed: for people. */
+        generation = sb_load_relaxed(&super->engine_generation) + 1;
+        sb_store_relaxed(&super->engine_generation, generation);
+        sb_store_relaxed(&super->engine, (uint64_t)getpid());
+        if (generation > 1)
+                sb_log("engine %" PRIu64 " (pid %d) has adopted the segment: %" PRIu64 " keys", generation, (int)getpid(), report.keys);
+        return SB_ENGINE_STOPPED;
+}

@@ -1,0 +1,287 @@
+/*
+ * agentd's options. Each is read into a plain struct and judged at once; what does not fit together is judged at the
+ * end, so that --check-config, which makes nothing, says exactly what a start would say.
+ */
+#define _GNU_SOURCE
+#include "agentd/config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SB_VERSION
+#define SB_VERSION "0.1.0"
+#endif
+
+#define CLIENTS_MAX  4000u
+#define FLUSH_MS_MAX 60000u
+#define SIZE_MAX_    (UINT64_C(1) << 46)
+
+static const char help_text[] =
+        "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up after the dead.\n"
+        "\n"
+        "usage: agentd [options]\n"
+        "\n"
+        "  -b, --bus BUS          a name, or a directory when it contains '/' [$STATEBUS, then \"default\"]\n"
+        "      --size SIZE        bytes of shared memory, with K, M, G or T if you like [256M]\n"
+        "      --hugepages WORD   auto: use 2 MiB pages when enough are free; require; off [auto]\n"
+        "      --durability WORD  volatile: the bus lives in memory alone [volatile]\n"
+        "                         (batched and strict come with a later version)\n"
+        "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
+        "      --clients N        how many clients can be attached at once, 1 to 4000 [256]\n"
+        "      --recover-to CUT   start from an older cut (needs a durable bus)\n"
+        "      --check-config     check the options, print them, and exit\n"
+        "      --version          print the version, and exit\n"
+        "  -h, --help             print this, and exit\n"
+        "\n"
+        "It runs in the foreground, says `ready` on standard error when clients can attach, and stops cleanly on\n"
+        "SIGTERM and SIGINT. `agentctl start` runs it in the background.\n";
+
+__attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, format);
+        fputs("agentd: ", stderr);
+        vfprintf(stderr, format, arguments);
+        fputs("\nagentd: see agentd --help\n", stderr);
+        va_end(arguments);
+        return false;
+}
+
+/* A whole decimal number within [least, most]. */
+static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
+{
+        char *end;
+        uint64_t value;
+
+        if (*text < '0' || *text > '9')
+                return false;
+        errno = 0;
+        value = strtoull(text, &end, 10);
+        if (errno || *end || value < least || value > most)
+                return false;
+        *ret = value;
+        return true;
+}
+
+/* A number of bytes: digits, then nothing or one of K, M, G, T (of 1024), then perhaps iB or B. */
+static bool read_size(const char *text, uint64_t *ret)
+{
+        static const char suffixes[] = "KMGT";
+        const char *suffix;
+        uint64_t value;
+        unsigned shift = 0;
+        char *end;
+
+        if (*text < '0' || *text > '9')
+                return false;
+        errno = 0;
+        value = strtoull(text, &end, 10);
+        if (errno)
+                return false;
+        if (*end && (suffix = strchr(suffixes, *end >= 'a' ? *end - 32 : *end))) {
+                shift = 10 * (unsigned)(suffix - suffixes + 1);
+                end++;
+                if (!strcmp(end, "iB") || !strcmp(end, "B"))
+                        end += strlen(end);
+        }
+        if (*end || value > SIZE_MAX_ >> shift)
+                return false;
+        *ret = value << shift;
+        return true;
+}
+
+static bool read_hugepages(const char *word, enum sb_config_hugepages *ret)
+{
+        if (!strcmp(word, "auto"))
+                *ret = SB_HUGEPAGES_AUTO;
+        else if (!strcmp(word, "require"))
+                *ret = SB_HUGEPAGES_REQUIRE;
+        else if (!strcmp(word, "off"))
+                *ret = SB_HUGEPAGES_OFF;
+        else
+                return complain("--hugepages %s: say auto, require or off", word);
+        return true;
+}
+
+static bool read_durability(const char *word)
+{
+        if (!strcmp(word, "volatile"))
+                return true;
+        if (!strcmp(word, "batched") || !strcmp(word, "strict"))
+                return complain("--durability %s: this version keeps a bus in memory alone; start it with "
+                                "--durability volatile (the default)",
+                        word);
+        return complain("--durability %s: say volatile", word);
+}
+
+enum option_code { OPTION_SIZE = 256, OPTION_HUGEPAGES, OPTION_DURABILITY, OPTION_FLUSH_MS, OPTION_CLIENTS,
+        OPTION_RECOVER_TO, OPTION_CHECK, OPTION_VERSION };
+
+static const struct option options[] = {
+        {"bus", required_argument, NULL, 'b'},
+        {"size", required_argument, NULL, OPTION_SIZE},
+        {"hugepages", required_argument, NULL, OPTION_HUGEPAGES},
+        {"durability", required_argument, NULL, OPTION_DURABILITY},
+        {"flush-ms", required_argument, NULL, OPTION_FLUSH_MS},
+        {"clients", required_argument, NULL, OPTION_CLIENTS},
+        {"recover-to", required_argument, NULL, OPTION_RECOVER_TO},
+        {"check-config", no_argument, NULL, OPTION_CHECK},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+};
+
+/* What the options say besides the struct. */
+struct wishes {
+        const char *bus;
+        bool check;
+};
+
+/* One option that takes a value. Return: false when it was wrong, and that was said. */
+static bool take(int option, const char *value, struct sb_config *config, struct wishes *wishes)
+{
+        uint64_t number;
+
+        switch (option) {
+        case 'b':
+                wishes->bus = value;
+                return true;
+        case OPTION_SIZE:
+                if (!read_size(value, &config->size))
+                        return complain("--size %s: give a number of bytes, with K, M, G or T if you like: --size 256M", value);
+                return true;
+        case OPTION_HUGEPAGES:
+                return read_hugepages(value, &config->hugepages);
+        case OPTION_DURABILITY:
+                return read_durability(value);
+        case OPTION_FLUSH_MS:
+                if (!read_number(value, 1, FLUSH_MS_MAX, &number))
+                        return complain("--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
+                config->flush_ms = (uint32_t)number;
+                return true;
+        case OPTION_CLIENTS:
+                if (!read_number(value, 1, CLIENTS_MAX, &number))
+                        return complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
+                config->clients = (uint32_t)number;
+                return true;
+        case OPTION_RECOVER_TO:
+                return complain("--recover-to %s: only a durable bus has cuts to go back to, and this version keeps a "
+                                "bus in memory alone",
+                        value);
+        }
+        return complain("this option cannot be");
+}
+
+static bool resolve(const char *bus, struct sb_place *ret)
+{
+        int r = sb_place_resolve(bus, ret);
+
+        if (r == -EINVAL)
+                return complain("the bus needs a name, or a directory with a '/' in it: -b work, -b ./work");
+        if (r == -ENAMETOOLONG)
+                return complain("the name of the bus is too long: at most %u bytes with its directory", SB_PLACE_MAX - 1);
+        if (r == -ENOENT)
+                return complain("neither $XDG_STATE_HOME nor $HOME says where buses live: give a directory, -b ./%s",
+                        bus ? bus : "default");
+        return true;
+}
+
+static uint64_t round_up(uint64_t size, uint64_t page_size)
+{
+        return (size + page_size - 1) / page_size * page_size;
+}
+
+int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_geometry *ret)
+{
+        struct sb_geometry_wish wish = {
+                .size = round_up(config->size, page_size),
+                .clients = config->clients,
+        };
+
+        return sb_geometry_fit(&wish, ret);
+}
+
+/* @bytes as an argument of --size that is at least as much. */
+static void write_size(uint64_t bytes, char *ret, size_t size)
+{
+        if (bytes >= 64u << 20)
+                snprintf(ret, size, "%" PRIu64 "M", (bytes + (1u << 20) - 1) >> 20);
+        else
+                snprintf(ret, size, "%" PRIu64 "K", (bytes + 1023) >> 10);
+}
+
+static bool judge(const struct sb_config *config)
+{
+        struct sb_geometry geometry;
+        char least[32];
+        int r;
+
+        r = sb_config_fit(config, (uint64_t)sysconf(_SC_PAGESIZE), &geometry);
+        if (r == -ENOSPC) {
+                write_size(geometry.size, least, sizeof(least));
+                return complain("--size %" PRIu64 " is too small for --clients %u: the least that serves is --size %s",
+                        config->size, config->clients, least);
+        }
+        if (r)
+                return complain("--size %" PRIu64 " with --clients %u cannot be: %s", config->size, config->clients, strerror(-r));
+        return true;
+}
+
+static void print(const struct sb_config *config)
+{
+        static const char *const words[] = {"auto", "require", "off"};
+
+        printf("bus = %s\n", config->place.directory);
+        printf("size = %" PRIu64 "\n", config->size);
+        printf("hugepages = %s\n", words[config->hugepages]);
+        printf("durability = volatile\n");
+        printf("flush-ms = %u\n", config->flush_ms);
+        printf("clients = %u\n", config->clients);
+}
+
+bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit)
+{
+        struct sb_config config = {.size = 256u << 20, .clients = 256, .flush_ms = 100};
+        struct wishes wishes = {0};
+        int option;
+
+        *ret_exit = SB_EXIT_USAGE;
+        while ((option = getopt_long(argc, argv, "b:h", options, NULL)) >= 0) {
+                switch (option) {
+                case 'h':
+                        fputs(help_text, stdout);
+                        goto said;
+                case OPTION_VERSION:
+                        printf("agentd (statebus) %s, layout %u\n", SB_VERSION, SB_LAYOUT_VERSION);
+                        goto said;
+                case OPTION_CHECK:
+                        wishes.check = true;
+                        continue;
+                case '?': /* getopt said which one */
+                        fputs("agentd: see agentd --help\n", stderr);
+                        return false;
+                }
+                if (!take(option, optarg, &config, &wishes))
+                        return false;
+        }
+        if (optind < argc)
+                return complain("%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
+        if (!resolve(wishes.bus, &config.place) || !judge(&config))
+                return false;
+        if (wishes.check) {
+                print(&config);
+                goto said;
+        }
+        *ret = config;
+        return true;
+said:
+        *ret_exit = fflush(stdout) ? SB_EXIT_FAILURE : 0;
+        return false;
+}

@@ -1,0 +1,37 @@
+/*
+ * What the operator asked for: agentd's options, checked as a whole before anything is made.
+ */
+#ifndef SB_CONFIG_H
+#define SB_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ring/place.h"
+#include "shm/segment.h"
+
+enum sb_config_hugepages { SB_HUGEPAGES_AUTO, SB_HUGEPAGES_REQUIRE, SB_HUGEPAGES_OFF };
+
+#define SB_EXIT_FAILURE 1
+#define SB_EXIT_USAGE   2
+
+struct sb_config {
+        struct sb_place place;
+        uint64_t size; /* bytes, as asked for */
+        uint32_t clients;
+        uint32_t flush_ms;
+        enum sb_config_hugepages hugepages;
+};
+
+/**
+ * sb_config_parse() - read the command line, and say what is wrong with it
+ * @ret_exit:   for a command line that asks for no bus to be run: the exit status
+ *
+ * Return: true: run the bus; false: everything was said, exit with *ret_exit.
+ */
+bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit);
+
+/* The geometry for @config with pages of @page_size bytes. Return: 0; -ENOSPC: ret->size is the least that serves; -EINVAL. */
+int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_geometry *ret);
+
+#endif

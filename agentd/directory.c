@@ -1,0 +1,229 @@
+/*
+ * The bus's directory; see directory.h.
+ *
+ * The socket is listening before the segment is made: who connects early waits in its queue until an engine answers, and
+ * who finds no socket knows that no agentd got past the lock.
+ */
+#define _GNU_SOURCE
+#include "agentd/directory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "agentd/log.h"
+
+#define LOCK_PATIENCE_MS 250 /* a killed agentd's processes hold the lock until the kernel has taken them apart */
+
+/* Whether nothing is in the directory but what a bus puts there. */
+static bool is_bus_alone(int fd)
+{
+        static const char *const ours[] = {".", "..", SB_PLACE_SOCKET, SB_PLACE_LOCK, SB_PLACE_LOG};
+        bool alone = true;
+        struct dirent *entry;
+        int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+
+        if (!stream) {
+                if (copy >= 0)
+                        close(copy);
+                return false;
+        }
+        while (alone && (entry = readdir(stream))) {
+                alone = false;
+                for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+                        alone = alone || !strcmp(entry->d_name, ours[i]);
+        }
+        closedir(stream);
+        return alone;
+}
+
+/* Whoever may write in the directory may put a socket of his own there: refuse such a one. */
+static int judge(const char *name, int fd)
+{
+        struct stat status;
+
+        if (fstat(fd, &status) < 0) {
+                sb_log("%s: %s", name, strerror(errno));
+                return -1;
+        }
+        if (status.st_uid != geteuid()) {
+                sb_log("%s belongs to user %u: give a directory of your own, or chown it", name, (unsigned)status.st_uid);
+                return -1;
+        }
+        if ((status.st_mode & 07777) == 0711)
+                return 0;
+        /* A directory that is a bus and nothing else is put in order; anybody's other directory is left as it is. */
+        if (is_bus_alone(fd)) {
+                if (!fchmod(fd, 0711))
+                        return 0;
+                sb_log("%s: cannot set its mode to 0711: %s", name, strerror(errno));
+                return -1;
+        }
+        if (status.st_mode & 022) {
+                sb_log("%s can be written by others, who could put another socket there: chmod 0711 it, or give a directory "
+                       "of its own",
+                        name);
+                return -1;
+        }
+        return 0;
+}
+
+static void nothing(int signal)
+{
+        (void)signal;
+}
+
+/* Take the lock; wait a moment for processes that were killed just now. Return: 0, -EWOULDBLOCK, -errno. */
+static int lock(int fd)
+{
+        struct itimerval patience = {
+                .it_value.tv_usec = LOCK_PATIENCE_MS * 1000,
+                .it_interval.tv_usec = LOCK_PATIENCE_MS * 1000, /* again, in case the first comes before the wait */
+        };
+        struct sigaction action = {.sa_handler = nothing}, old;
+        sigset_t alarm, mask;
+        int r = 0;
+
+        if (!flock(fd, LOCK_EX | LOCK_NB))
+                return 0;
+        if (errno != EWOULDBLOCK)
+                return -errno;
+        sigemptyset(&alarm);
+        sigaddset(&alarm, SIGALRM);
+        sigaction(SIGALRM, &action, &old);
+        sigprocmask(SIG_UNBLOCK, &alarm, &mask);
+        setitimer(ITIMER_REAL, &patience, NULL);
+        if (flock(fd, LOCK_EX) < 0)
+                r = errno == EINTR ? -EWOULDBLOCK : -errno;
+        patience = (struct itimerval){0};
+        setitimer(ITIMER_REAL, &patience, NULL);
+        sigprocmask(SIG_SETMASK, &mask, NULL);
+        sigaction(SIGALRM, &old, NULL);
+        return r;
+}
+
+static void say_taken(const struct sb_place *place)
+{
+        pid_t pid;
+
+        if (!sb_place_keeper(place, &pid))
+                sb_log("agentd with pid %d serves %s already: `agentctl -b %s stop` ends it", (int)pid, place->directory,
+                        place->directory);
+        else
+                sb_log("another agentd is just starting on %s", place->directory);
+}
+
+static int take_lock(const struct sb_place *place, int directory_fd, int *ret)
+{
+        int fd, r;
+
+        fd = openat(directory_fd, SB_PLACE_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0) {
+                sb_log("%s/" SB_PLACE_LOCK ": %s", place->directory, strerror(errno));
+                return -1;
+        }
+        r = lock(fd);
+        if (r) {
+                if (r == -EWOULDBLOCK)
+                        say_taken(place);
+                else
+                        sb_log("%s/" SB_PLACE_LOCK ": cannot lock it: %s", place->directory, strerror(-r));
+                close(fd);
+                return -1;
+        }
+        *ret = fd;
+        return 0;
+}
+
+/* Under the lock. */
+static int make_socket(const struct sb_place *place, int directory_fd, int *ret)
+{
+        struct sockaddr_un address;
+        int fd, through, r;
+        mode_t mask;
+
+        /* Whatever lies there was left by an agentd that was killed. */
+        if (unlinkat(directory_fd, SB_PLACE_SOCKET, 0) < 0 && errno != ENOENT)
+                return -errno;
+        r = sb_place_address(place, SB_PLACE_SOCKET, &address, &through);
+        if (r)
+                return r;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0) {
+                r = -errno;
+        } else {
+                /* Everybody may ask: who is let in is decided by credentials. */
+                mask = umask(0111);
+                if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, SOMAXCONN) < 0)
+                        r = -errno;
+                umask(mask);
+        }
+        if (through >= 0)
+                close(through);
+        if (r && fd >= 0)
+                close(fd);
+        if (!r)
+                *ret = fd;
+        return r;
+}
+
+int sb_directory_take(const struct sb_place *place, struct sb_directory *ret)
+{
+        struct sb_directory directory = {-1, -1, -1};
+        int r;
+
+        r = sb_place_make(place);
+        if (r) {
+                sb_log("%s: cannot make this directory: %s", place->directory, strerror(-r));
+                return -1;
+        }
+        directory.fd = open(place->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (directory.fd < 0) {
+                sb_log("%s: %s", place->directory, strerror(errno));
+                return -1;
+        }
+        if (judge(place->directory, directory.fd) || take_lock(place, directory.fd, &directory.lock_fd))
+                goto failed;
+        r = make_socket(place, directory.fd, &directory.listen_fd);
+        if (r) {
+                sb_log("%s/" SB_PLACE_SOCKET ": cannot listen there: %s", place->directory, strerror(-r));
+                goto failed;
+        }
+        *ret = directory;
+        return 0;
+failed:
+        if (directory.lock_fd >= 0)
+                close(directory.lock_fd);
+        close(directory.fd);
+        return -1;
+}
+
+void sb_directory_own(const struct sb_directory *directory)
+{
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        char text[16];
+        int len = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+
+        /* For those who ask who the keeper is. On file systems where it is refused they find the text. */
+        (void)fcntl(directory->lock_fd, F_SETLK, &whole);
+        if (ftruncate(directory->lock_fd, 0) < 0 || pwrite(directory->lock_fd, text, (size_t)len, 0) != len)
+                sb_log("the lock file cannot be written: %s", strerror(errno));
+        /* The kernel tells a client who listens by who called this last. */
+        (void)listen(directory->listen_fd, SOMAXCONN);
+}
+
+void sb_directory_leave(const struct sb_directory *directory)
+{
+        (void)unlinkat(directory->fd, SB_PLACE_SOCKET, 0);
+        (void)!ftruncate(directory->lock_fd, 0);
+}

@@ -1,0 +1,255 @@
+/*
+ * The engine's loop: one epoll set with everything in it, and a tick for the work on memory.
+ *
+ *      listen, connections -> accept        pidfds -> reaper        timer -> tick
+ *      channel: the keeper says stop        pidfd of the keeper: this process becomes the keeper
+ *
+ * Always true: the dead come before new clients in one round, so that a place that has become free is found. The timer runs every
+ * 10 ms while anything changes and slows down to every 160 ms when nothing does.
+ */
+#define _GNU_SOURCE
+#include "agentd/loop.h"
+
+#include <errno.h>
+#include <mimalloc.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "agentd/engine.h"
+#include "agentd/guard.h"
+#include "agentd/life.h"
+#include "agentd/log.h"
+#include "shm/reap.h"
+
+#define EVENTS_AT_ONCE 64
+#define TICK_NS        UINT64_C(10000000)
+#define IDLE_TICK_NS   (16 * TICK_NS)
+
+int sb_loop_add(struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
+{
+        struct epoll_event what = {.events = events, .data.u64 = (uint64_t)event << 32 | index};
+
+        return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &what) < 0 ? -errno : 0;
+}
+
+static void set_timer(struct sb_engine *engine, uint64_t interval_ns)
+{
+        struct itimerspec timer = {
+                .it_value.tv_nsec = (long)interval_ns,
+                .it_interval.tv_nsec = (long)interval_ns,
+        };
+
+        if (engine->interval_ns == interval_ns)
+                return;
+        engine->interval_ns = interval_ns;
+        (void)timerfd_settime(engine->timer_fd, 0, &timer, NULL);
+}
+
+/* Return: whether there is more to do at once. */
+static bool tick(struct sb_engine *engine)
+{
+        const struct sb_superblock *super = engine->peer.segment.super;
+        uint64_t safe = sb_load_relaxed(&super->safe); /* relaxed: only whether it moves matters */
+        bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
+
+        if (more || sb_load_relaxed(&super->safe) != safe)
+                set_timer(engine, TICK_NS);
+        else if (engine->interval_ns < IDLE_TICK_NS)
+                set_timer(engine, engine->interval_ns * 2);
+        if (engine->deaf) {
+                engine->deaf = false;
+                (void)sb_loop_add(engine, engine->keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
+        }
+        return more;
+}
+
+/* A signal that was meant for the keeper, or for both: the keeper knows what to do. */
+static void forward_signal(struct sb_engine *engine)
+{
+        struct signalfd_siginfo info;
+
+        while (read(engine->keeper->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+                (void)syscall(SYS_pidfd_send_signal, engine->keeper->self_fd, SIGTERM, NULL, 0);
+}
+
+/* Whether the keeper said stop. A channel that is hung up says nothing: its pidfd will. */
+static bool is_told_to_stop(struct sb_engine *engine)
+{
+        char word;
+        ssize_t len = recv(engine->keeper->channel, &word, 1, MSG_DONTWAIT);
+
+        if (len == 1)
+                return word == SB_KEEPER_STOP;
+        if (len == 0 || (errno != EAGAIN && errno != EINTR))
+                (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, engine->keeper->channel, NULL);
+        return false;
+}
+
+/* What one event asks for. Return: SB_ENGINE_FAILED: go on. *more: tick again at once. */
+static enum sb_engine_end handle(struct sb_engine *engine, enum sb_event event, uint32_t index, bool *more)
+{
+        uint64_t expirations;
+
+        switch (event) {
+        case SB_EVENT_LISTEN:
+                sb_accept_new(engine);
+                break;
+        case SB_EVENT_TIMER:
+                if (read(engine->timer_fd, &expirations, sizeof(expirations)) > 0)
+                        *more = true;
+                break;
+        case SB_EVENT_SIGNAL:
+                forward_signal(engine);
+                break;
+        case SB_EVENT_CHANNEL:
+                if (is_told_to_stop(engine))
+                        return SB_ENGINE_STOPPED;
+                break;
+        case SB_EVENT_KEEPER:
+                return SB_ENGINE_KEEPER_DIED;
+        case SB_EVENT_CONNECTION:
+                sb_accept_ready(engine, index);
+                break;
+        case SB_EVENT_CLIENT:
+                sb_reaper_ready(engine, index);
+                break;
+        }
+        return SB_ENGINE_FAILED;
+}
+
+static enum sb_engine_end serve(struct sb_engine *engine)
+{
+        struct epoll_event events[EVENTS_AT_ONCE];
+        bool more = true;
+        int count;
+
+        for (;;) {
+                count = epoll_wait(engine->epoll_fd, events, EVENTS_AT_ONCE, more ? 0 : -1);
+                if (count < 0 && errno != EINTR) {
+                        sb_log("the engine cannot wait: %s", strerror(errno));
+                        return SB_ENGINE_FAILED;
+                }
+                for (int round = 0; round < 2; round++) {
+                        for (int i = 0; i < count; i++) {
+                                enum sb_event event = (enum sb_event)(events[i].data.u64 >> 32);
+                                enum sb_engine_end end;
+
+                                if ((round == 0) != (event == SB_EVENT_CLIENT))
+                                        continue;
+                                end = handle(engine, event, (uint32_t)events[i].data.u64, &more);
+                                if (end != SB_ENGINE_FAILED)
+                                        return end;
+                        }
+                }
+                if (more)
+                        more = tick(engine);
+        }
+}
+
+/* What the loop waits for besides clients. */
+static int open_events(struct sb_engine *engine)
+{
+        const struct sb_keeper *keeper = engine->keeper;
+        int r;
+
+        engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+        if (engine->epoll_fd < 0 || engine->timer_fd < 0)
+                return -errno;
+        r = sb_loop_add(engine, engine->timer_fd, EPOLLIN, SB_EVENT_TIMER, 0);
+        if (!r)
+                r = sb_loop_add(engine, keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
+        if (!r)
+                r = sb_loop_add(engine, keeper->signal_fd, EPOLLIN, SB_EVENT_SIGNAL, 0);
+        if (!r)
+                r = sb_loop_add(engine, keeper->channel, EPOLLIN, SB_EVENT_CHANNEL, 0);
+        if (!r)
+                r = sb_loop_add(engine, keeper->self_fd, EPOLLIN, SB_EVENT_KEEPER, 0);
+        if (!r)
+                set_timer(engine, TICK_NS);
+        return r;
+}
+
+static enum sb_engine_end run(struct sb_engine *engine)
+{
+        enum sb_engine_end end;
+        char word = SB_KEEPER_ADOPTED;
+        int r;
+
+        r = open_events(engine);
+        if (r) {
+                sb_log("the engine cannot start: %s", strerror(-r));
+                return SB_ENGINE_FAILED;
+        }
+        end = sb_adopt(engine);
+        if (end)
+                return end;
+        (void)send(engine->keeper->channel, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        return serve(engine);
+}
+
+static struct sb_engine *new_engine(struct sb_keeper *keeper)
+{
+        struct sb_engine *engine = mi_zalloc(sizeof(*engine));
+        uint32_t clients = keeper->config->clients + 1;
+
+        if (!engine)
+                return NULL;
+        engine->watchers = mi_calloc(clients, sizeof(*engine->watchers));
+        if (!engine->watchers) {
+                mi_free(engine);
+                return NULL;
+        }
+        for (uint32_t i = 0; i < clients; i++)
+                engine->watchers[i].pidfd = -1;
+        engine->keeper = keeper;
+        engine->epoll_fd = engine->timer_fd = -1;
+        return engine;
+}
+
+static void free_engine(struct sb_engine *engine)
+{
+        sb_accept_close_all(engine);
+        sb_reaper_close_all(engine);
+        if (engine->peer.segment.base)
+                munmap(engine->peer.segment.base, engine->keeper->memory.size);
+        if (engine->epoll_fd >= 0)
+                close(engine->epoll_fd);
+        if (engine->timer_fd >= 0)
+                close(engine->timer_fd);
+        mi_free(engine->watchers);
+        mi_free(engine);
+}
+
+enum sb_engine_end sb_loop_run(struct sb_keeper *keeper)
+{
+        struct sb_engine *engine = new_engine(keeper);
+        enum sb_engine_end end;
+
+        if (!engine) {
+                sb_log("the engine cannot start: no memory");
+                return SB_ENGINE_FAILED;
+        }
+        prctl(PR_SET_NAME, "agentd-engine");
+        sb_life_hold(keeper->memory.super, SB_LIFE_ENGINE);
+        if (sigsetjmp(sb_guard_return, 1)) {
+                sb_log("the segment is given up: part of its memory is gone (SIGBUS)");
+                end = SB_ENGINE_UNSOUND;
+        } else {
+                sb_guard_arm();
+                end = run(engine);
+                if (engine->attached && (end == SB_ENGINE_STOPPED || end == SB_ENGINE_KEEPER_DIED))
+                        sb_peer_fini(&engine->peer);
+        }
+        sb_guard_disarm();
+        free_engine(engine);
+        return end;
+}

@@ -1,0 +1,78 @@
+/*
+ * agentd: makes a bus and keeps it. Two processes come out of this one: the keeper, which was started, and the engine, its child.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agentd/config.h"
+#include "agentd/engine.h"
+#include "agentd/keeper.h"
+#include "agentd/log.h"
+
+#define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + 32u)
+
+/* A descriptor watches each client: the limit is raised as far as it may be. */
+static int raise_limit(uint32_t clients)
+{
+        rlim_t needed = (rlim_t)clients + DESCRIPTORS_BESIDES;
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed)
+                return 0;
+        if (limit.rlim_max < needed) {
+                sb_log("--clients %u needs %lu open files and this process may have %lu: raise the limit (ulimit -Hn), or give fewer "
+                       "clients",
+                        clients, (unsigned long)needed, (unsigned long)limit.rlim_max);
+                return -1;
+        }
+        limit.rlim_cur = needed;
+        return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Signals that end the bus come as something to read; those that would end it by accident do not come. */
+static int take_signals(void)
+{
+        sigset_t set;
+
+        (void)signal(SIGPIPE, SIG_IGN);
+        (void)signal(SIGCHLD, SIG_DFL);
+        sigemptyset(&set);
+        sigaddset(&set, SIGTERM);
+        sigaddset(&set, SIGINT);
+        sigaddset(&set, SIGHUP);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return -1;
+        return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+int main(int argc, char **argv)
+{
+        struct sb_config config;
+        struct sb_keeper keeper = {.config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
+        int status;
+
+        if (!sb_config_parse(argc, argv, &config, &status))
+                return status;
+        (void)umask(077);
+        if (raise_limit(config.clients))
+                return SB_EXIT_FAILURE;
+        keeper.signal_fd = take_signals();
+        if (keeper.signal_fd < 0) {
+                sb_log("cannot wait for signals: %s", strerror(errno));
+                return SB_EXIT_FAILURE;
+        }
+        if (sb_directory_take(&config.place, &keeper.directory))
+                return SB_EXIT_FAILURE;
+        sb_directory_own(&keeper.directory); /* before the long part, so that a second one learns the pid */
+        if (sb_memory_make(&config, &keeper.memory)) {
+                sb_directory_leave(&keeper.directory);
+                return SB_EXIT_FAILURE;
+        }
+        return sb_keeper_run(&keeper);
+}

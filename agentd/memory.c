@@ -1,0 +1,213 @@
+/*
+ * The segment's memory; see memory.h.
+ *
+ * Huge pages are tried first, unless they are not wanted; whether enough are free is for the kernel to say, when it
+ * reserves them. All pages are touched here, with a call that reports what it cannot do instead of raising SIGBUS.
+ */
+#define _GNU_SOURCE
+#include "agentd/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agentd/log.h"
+
+#define HUGE_PAGE (UINT64_C(2) << 20)
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21u << 26)
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static void *map(int fd, uint64_t size)
+{
+        void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+        return base == MAP_FAILED ? NULL : base;
+}
+
+/* Every page of the map is there afterwards. */
+static int populate(int fd, void *base, uint64_t size)
+{
+        int r;
+
+        do
+                r = madvise(base, size, MADV_POPULATE_WRITE) < 0 ? -errno : 0;
+        while (r == -EINTR || r == -EAGAIN);
+        if (r != -EINVAL)
+                return r == -EFAULT || r == -EHWPOISON ? -ENOMEM : r;
+        /* Linux before 5.14. */
+        return fallocate(fd, 0, 0, (off_t)size) < 0 ? -errno : 0;
+}
+
+/* A descriptor of @geometry->size bytes, sealed, populated and formatted. */
+static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry, struct sb_memory *ret)
+{
+        struct sb_memory memory = {.size = geometry->size, .page_size = (uint64_t)sysconf(_SC_PAGESIZE)};
+        uint64_t random[3];
+        void *base = NULL;
+        int r;
+
+        if (memfd_flags & MFD_HUGETLB)
+                memory.page_size = HUGE_PAGE;
+        memory.fd = memfd_create("statebus", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
+        if (memory.fd < 0)
+                return -errno;
+        /* Born 0777: what follows /proc/PID/fd to it must be as unwelcome as at the bus's own files. */
+        if (fchmod(memory.fd, 0600) < 0 || ftruncate(memory.fd, (off_t)memory.size) < 0)
+                goto failed;
+        if (fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+                goto failed;
+        base = map(memory.fd, memory.size);
+        if (!base)
+                goto failed;
+        if (advise)
+                (void)madvise(base, memory.size, MADV_HUGEPAGE); /* where the machine lets shared memory have them */
+        errno = -populate(memory.fd, base, memory.size);
+        if (errno)
+                goto failed;
+        if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+                goto failed;
+        sb_segment_format(base, geometry, random[0], random + 1, sb_os_linux.now_ns(sb_os_linux.context));
+        munmap(base, memory.size);
+        base = NULL;
+        memory.super = map(memory.fd, memory.page_size);
+        if (!memory.super)
+                goto failed;
+        *ret = memory;
+        return 0;
+failed:
+        r = errno ? -errno : -EIO;
+        if (base)
+                munmap(base, memory.size);
+        close(memory.fd);
+        return r;
+}
+
+/* A number in a one-number file, or behind @field in a table like /proc/meminfo. */
+static bool read_number(const char *path, const char *field, uint64_t *ret)
+{
+        char line[256];
+        FILE *file = fopen(path, "re");
+        bool found = false;
+
+        while (file && !found && fgets(line, sizeof(line), file)) {
+                const char *at = line;
+
+                if (field && strncmp(line, field, strlen(field)))
+                        continue;
+                at += field ? strlen(field) : 0;
+                found = sscanf(at, "%" SCNu64, ret) == 1;
+        }
+        if (file)
+                fclose(file);
+        return found;
+}
+
+/* Whether the machine can hold @size bytes more: asked first, because the other way to learn it is that the kernel kills
+ * somebody. What it does not say is no obstacle. */
+static bool has_room(uint64_t size)
+{
+        uint64_t available, swap;
+
+        if (!read_number("/proc/meminfo", "MemAvailable:", &available))
+                return true;
+        if (!read_number("/proc/meminfo", "SwapFree:", &swap))
+                swap = 0;
+        if (size / 1024 <= available + swap)
+                return true;
+        sb_log("--size %" PRIu64 "M: this machine has %" PRIu64 "M of memory free; give a smaller --size", size >> 20,
+                (available + swap) >> 10);
+        return false;
+}
+
+static void say_failed(uint64_t size, int r)
+{
+        const char *remedy = "";
+
+        if (r == -ENOMEM || r == -ENOSPC)
+                remedy = ": a limit on memory was met; give a smaller --size, or raise the limit of the container or cgroup";
+        else if (r == -EFBIG)
+                remedy = ": raise the limit on file sizes (ulimit -f)";
+        sb_log("cannot make a segment of %" PRIu64 " bytes: %s%s", size, strerror(-r), remedy);
+}
+
+/* How to have enough huge pages: as many as there are now, and those that are missing. */
+static void write_remedy(uint64_t size, char *ret, size_t ret_size)
+{
+        static const char *const directory = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
+        uint64_t total = 0, free = 0, reserved = 0, needed = size / HUGE_PAGE;
+        char path[128];
+
+        snprintf(path, sizeof(path), "%snr_hugepages", directory);
+        (void)read_number(path, NULL, &total);
+        snprintf(path, sizeof(path), "%sfree_hugepages", directory);
+        (void)read_number(path, NULL, &free);
+        snprintf(path, sizeof(path), "%sresv_hugepages", directory);
+        (void)read_number(path, NULL, &reserved);
+        free = free > reserved ? free - reserved : 0;
+        snprintf(ret, ret_size, "%" PRIu64 " huge pages are needed and %" PRIu64 " are free: `sysctl vm.nr_hugepages=%" PRIu64 "` as root",
+                needed, free, total - free + needed > total ? total - free + needed : total + needed);
+}
+
+/* Return: 0; 1: no, and plain pages may be tried; -1: no, and that was said. */
+static int make_huge(const struct sb_config *config, struct sb_memory *ret)
+{
+        struct sb_geometry geometry;
+        char remedy[192];
+        int r;
+
+        r = sb_config_fit(config, HUGE_PAGE, &geometry);
+        if (!r)
+                r = make(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret);
+        if (!r)
+                return 0;
+        write_remedy(geometry.size, remedy, sizeof(remedy));
+        if (config->hugepages == SB_HUGEPAGES_REQUIRE) {
+                sb_log("no huge pages for %" PRIu64 " bytes (%s). %s, or start without --hugepages require", geometry.size,
+                        strerror(-r), remedy);
+                return -1;
+        }
+        sb_log("warning: using 4 KiB pages, which makes lookups in a large bus slower by about a quarter. %s", remedy);
+        return 1;
+}
+
+int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
+{
+        struct sb_geometry geometry;
+        int r;
+
+        if (config->hugepages != SB_HUGEPAGES_OFF) {
+                r = make_huge(config, ret);
+                if (r <= 0)
+                        return r;
+        }
+        r = sb_config_fit(config, (uint64_t)sysconf(_SC_PAGESIZE), &geometry);
+        if (!r) {
+                if (!has_room(geometry.size))
+                        return -1;
+                r = make(0, config->hugepages == SB_HUGEPAGES_AUTO, &geometry, ret);
+        }
+        if (!r)
+                return 0;
+        say_failed(config->size, r);
+        return -1;
+}
+
+void sb_memory_drop(struct sb_memory *memory)
+{
+        /* R:state-replaced > A:state-load. A client needs nothing that was written before it; release keeps the house rule. */
+        sb_store_release(&memory->super->state, SB_SEGMENT_REPLACED);
+        munmap(memory->super, memory->page_size);
+        close(memory->fd);
+        *memory = (struct sb_memory){.fd = -1};
+}

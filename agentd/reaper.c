@@ -1,0 +1,156 @@
+/*
+ * Who is dead: a pidfd for every record in use. The kernel alone declares death; a record of an earlier engine counts as
+ * dead when its pid is gone or belongs to a process that was started at another time.
+ *
+ * Always true: a watcher's generation is that of the record when it was watched. What became of the record since then, freed by its
+ * owner or given to another, makes the reaping of that generation do nothing.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agentd/engine.h"
+#include "agentd/log.h"
+#include "shm/reap.h"
+#include "shm/slot.h"
+
+int sb_reaper_start_time(uint32_t pid, uint64_t *ret)
+{
+        char path[32], text[1024], *at;
+        unsigned long long start;
+        ssize_t len;
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return -errno;
+        len = read(fd, text, sizeof(text) - 1);
+        close(fd);
+        if (len <= 0)
+                return -ESRCH;
+        text[len] = 0;
+        /* Field 2 is the program's name, with anything in it; field 3 follows the last parenthesis. */
+        at = strrchr(text, ')');
+        for (unsigned field = 2; at && field < 22; field++)
+                at = strchr(at + 1, ' ');
+        if (!at || sscanf(at, "%llu", &start) != 1)
+                return -EIO;
+        *ret = start;
+        return 0;
+}
+
+static bool is_dead(int pidfd)
+{
+        struct pollfd look = {.fd = pidfd, .events = POLLIN};
+
+        return poll(&look, 1, 0) == 1 && (look.revents & POLLIN);
+}
+
+static void forget(struct sb_watcher *watcher)
+{
+        if (watcher->pidfd >= 0)
+                close(watcher->pidfd); /* leaves the epoll set as well: it is the only descriptor of its file */
+        watcher->pidfd = -1;
+}
+
+void sb_reaper_watch(struct sb_engine *engine, uint32_t slot, uint32_t generation, int pidfd)
+{
+        struct sb_watcher *watcher = &engine->watchers[slot];
+
+        forget(watcher);
+        watcher->generation = generation;
+        watcher->pidfd = pidfd;
+        if (sb_loop_add(engine, pidfd, EPOLLIN, SB_EVENT_CLIENT, slot) < 0)
+                sb_log("client %u cannot be watched: %s", slot, strerror(errno));
+}
+
+void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
+{
+        struct sb_watcher *watcher = &engine->watchers[slot];
+
+        /* The event may be of the process that had the record before. */
+        if (watcher->pidfd < 0 || !is_dead(watcher->pidfd))
+                return;
+        forget(watcher);
+        sb_reap_slot(&engine->peer, slot, watcher->generation);
+}
+
+uint32_t sb_reaper_collect(struct sb_engine *engine)
+{
+        uint32_t count = 0;
+
+        for (uint32_t slot = 1; slot < engine->peer.segment.geometry.client_count; slot++) {
+                if (engine->watchers[slot].pidfd < 0 || !is_dead(engine->watchers[slot].pidfd))
+                        continue;
+                sb_reaper_ready(engine, slot);
+                count++;
+        }
+        return count;
+}
+
+void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation)
+{
+        if (engine->watchers[slot].generation == generation)
+                forget(&engine->watchers[slot]);
+        sb_reap_slot(&engine->peer, slot, generation);
+}
+
+/* A pidfd of the process that a record names, or -1 when that process is dead. -2: it lives and cannot be watched. */
+static int open_process(const struct sb_client *client)
+{
+        uint32_t pid = client->pid; /* loaded once: it may be anything */
+        uint64_t start;
+        int pidfd;
+
+        pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+        if (pidfd < 0)
+                return errno == ESRCH || errno == EINVAL || errno == ENOENT ? -1 : -2;
+        /* What is behind the pidfd now stays; so its start time, read afterwards, is of that process or of nobody. A file that cannot be
+         * read (/proc mounted with hidepid) says nothing against it. */
+        if ((!sb_reaper_start_time(pid, &start) && start != client->pid_start) || is_dead(pidfd)) {
+                close(pidfd);
+                return -1;
+        }
+        return pidfd;
+}
+
+void sb_reaper_adopt(struct sb_engine *engine)
+{
+        const struct sb_segment *segment = &engine->peer.segment;
+
+        for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++) {
+                uint32_t generation;
+                int pidfd = -1;
+
+                switch (sb_slot_state(segment, slot, &generation)) {
+                case SB_CLIENT_FREE:
+                        continue;
+                case SB_CLIENT_ATTACHED:
+                        pidfd = open_process(sb_client_at(segment, slot));
+                        break;
+                default: /* an engine died while it made or reaped it */
+                        break;
+                }
+                if (pidfd == -1)
+                        sb_reap_slot(&engine->peer, slot, generation);
+                else if (pidfd == -2)
+                        sb_log("client %u cannot be watched: %s", slot, strerror(errno));
+                else
+                        sb_reaper_watch(engine, slot, generation, pidfd);
+        }
+}
+
+void sb_reaper_close_all(struct sb_engine *engine)
+{
+        if (!engine->watchers)
+                return;
+        for (uint32_t slot = 0; slot < engine->peer.segment.geometry.client_count; slot++)
+                forget(&engine->watchers[slot]);
+}

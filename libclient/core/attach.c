@@ -1,0 +1,208 @@
+/*
+ * The client's half of attaching; see attach.h, and ring/hello.h for what is said.
+ *
+ * What agentd answers is believed only as far as it is checked: the descriptor must be sealed against shrinking and as large as it
+ * says, so that no access to the map can raise SIGBUS, and sb_segment_open() judges the rest.
+ */
+#define _GNU_SOURCE
+#include "libclient/core/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "ring/hello.h"
+#include "shm/base/result.h"
+#include "shm/slot.h"
+
+#define ATTEMPTS_MAX 64 /* engines that died between connect and answer */
+
+/* Return: a connected socket, or -errno, or SB_E_DENIED as -EACCES. */
+static int dial(const struct sb_place *place, int flags)
+{
+        struct sockaddr_un address;
+        int fd, through, r;
+
+        r = sb_place_address(place, SB_PLACE_SOCKET, &address, &through);
+        if (r)
+                return r == -ENOENT || r == -ENOTDIR ? -ECONNREFUSED : r;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+        if (fd < 0) {
+                r = -errno;
+        } else if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+                r = errno == ENOENT || errno == ENOTDIR ? -ECONNREFUSED : -errno;
+                close(fd);
+        } else {
+                r = fd;
+        }
+        if (through >= 0)
+                close(through);
+        return r;
+}
+
+static int send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
+{
+        struct sb_hello_request request;
+
+        sb_hello_ask(verb, access, ticket, &request);
+        return send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) ? 0 : -errno;
+}
+
+/* Take the descriptors out of a message: the first is kept, others should not be there. Return: it, or -1. */
+static int take_descriptor(struct msghdr *message)
+{
+        int kept = -1;
+
+        for (struct cmsghdr *at = CMSG_FIRSTHDR(message); at; at = CMSG_NXTHDR(message, at)) {
+                if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+                        continue;
+                for (size_t i = 0; CMSG_LEN((i + 1) * sizeof(int)) <= at->cmsg_len; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
+                        if (kept < 0)
+                                kept = fd;
+                        else
+                                close(fd);
+                }
+        }
+        return kept;
+}
+
+/* Wait for the answer. Return: 0, with the descriptor or -1; -ECONNRESET: the engine went away without one; -errno. */
+static int receive_answer(int fd, struct sb_hello_answer *ret_answer, int *ret_memfd)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(4 * sizeof(int))];
+        } control;
+        char packet[sizeof(struct sb_hello_answer) + 1];
+        struct iovec bytes = {.iov_base = packet, .iov_len = sizeof(packet)};
+        struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.space)};
+        ssize_t len = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+        int memfd, r;
+
+        if (len < 0)
+                return -errno;
+        memfd = take_descriptor(&message);
+        r = len ? sb_hello_hear(packet, (size_t)len, ret_answer) : -ECONNRESET;
+        if (!r && !ret_answer->result && memfd < 0)
+                r = -EPROTO;
+        if (r && memfd >= 0)
+                close(memfd);
+        if (!r)
+                *ret_memfd = memfd;
+        return r;
+}
+
+static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attachment *ret)
+{
+        const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+        struct sb_attachment attachment = {.slot = answer->slot, .generation = answer->generation, .access = answer->access};
+        struct stat status;
+        void *base;
+        int r;
+
+        if (fstat(memfd, &status) < 0 || status.st_size < 0 || (uint64_t)status.st_size != answer->size || !answer->size)
+                return -EBADMSG;
+        r = fcntl(memfd, F_GET_SEALS);
+        if (r < 0 || (r & needed) != needed)
+                return -EBADMSG;
+        r = sb_os_register();
+        if (r)
+                return r;
+        base = mmap(NULL, answer->size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+        if (base == MAP_FAILED)
+                return -errno;
+        r = madvise(base, answer->size, MADV_DONTFORK) < 0 ? -errno : 0;
+        if (!r)
+                r = sb_segment_open(base, answer->size, &sb_os_linux, &attachment.segment);
+        if (!r && (answer->slot == 0 || answer->slot >= attachment.segment.geometry.client_count ||
+                          memcmp(attachment.segment.super->id, answer->id, sizeof(answer->id))))
+                r = -EBADMSG;
+        if (r) {
+                munmap(base, answer->size);
+                return r;
+        }
+        *ret = attachment;
+        return 0;
+}
+
+/* One connection. Return: as sb_attach(), and -ECONNRESET: ask again with the same ticket. */
+static int attempt(const struct sb_place *place, uint32_t access, uint64_t ticket, struct sb_attachment *ret)
+{
+        struct sb_hello_answer answer;
+        int fd, memfd = -1, r;
+
+        fd = dial(place, 0);
+        if (fd < 0)
+                return fd;
+        r = send_request(fd, SB_HELLO_ATTACH, access, ticket);
+        /* One that was refused at once may find the other end closed, and the answer in its queue all the same. */
+        if (!r || r == -EPIPE)
+                r = receive_answer(fd, &answer, &memfd);
+        if (!r)
+                r = answer.result;
+        if (!r) {
+                r = map(&answer, memfd, ret);
+                if (r)
+                        (void)send_request(fd, SB_HELLO_GIVE_BACK, access, ticket);
+        }
+        if (memfd >= 0)
+                close(memfd);
+        close(fd);
+        return r;
+}
+
+int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachment *ret)
+{
+        uint64_t ticket = 0;
+        int r;
+
+        while (!ticket)
+                if (getrandom(&ticket, sizeof(ticket), 0) != (ssize_t)sizeof(ticket))
+                        return -errno;
+        for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
+                r = attempt(place, access, ticket, ret);
+                if (r != -ECONNRESET && r != -EPIPE)
+                        return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
+        }
+        return -ECONNREFUSED;
+}
+
+void sb_attach_unmap(struct sb_attachment *attachment)
+{
+        if (!attachment->segment.base)
+                return;
+        munmap(attachment->segment.base, attachment->segment.geometry.size);
+        attachment->segment.base = NULL;
+}
+
+bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segment)
+{
+        const struct sb_superblock *super = segment->super;
+        struct ucred who;
+        socklen_t len = sizeof(who);
+        bool lost;
+        int fd;
+
+        if (sb_segment_serving(segment))
+                return false;
+        /* Relaxed: the value alone matters. */
+        if (sb_load_relaxed(&super->state) != SB_SEGMENT_SERVING)
+                return true;
+        /* Both are dead, or one was started just now and has not said so. The listening socket lives as long as any of them, and the
+         * kernel says who listens. */
+        fd = dial(place, SOCK_NONBLOCK);
+        if (fd < 0)
+                return fd == -ECONNREFUSED;
+        lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || (uint64_t)who.pid != sb_load_relaxed(&super->keeper);
+        close(fd);
+        return lost;
+}
