@@ -42,6 +42,7 @@ static struct {
         unsigned char *stacks;
         unsigned char *world;                  /* start image of the scenario's private state */
         void *main_sp;
+        uint64_t notes[MODEL_NOTES];           /* at the start */
         uint32_t dead;                         /* the thread that the reaper is for */
 } search;
 
@@ -514,7 +515,7 @@ static enum run_result execute(void)
                 if (i < scenario->thread_count)
                         fibre_make(i);
         }
-        memset(run.notes, 0, sizeof run.notes);
+        memcpy(run.notes, search.notes, sizeof run.notes);
         run.failed = false;
         run.steps = 0;
         search.depth = 0;
@@ -555,6 +556,7 @@ void model_begin(const struct model_scenario *scenario)
         if (scenario->setup)
                 scenario->setup();
         run.in_setup = false;
+        memcpy(search.notes, run.notes, sizeof search.notes);
         model_memory_snapshot();
         if (scenario->world)
                 memcpy(search.world, scenario->world, scenario->world_size);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/check.h"
@@ -14,9 +15,10 @@
 #include "shm/walk.h"
 
 #define PEERS       (MODEL_THREADS + 1)
-#define REGION_SIZE (32u << 10)
 #define NOTE_DONE   0u  /* + key: the highest finished revision */
 #define NO_REV      UINT64_MAX
+
+enum sb_fault world_fault;
 
 static const char *const key_names[WORLD_KEYS] = {"A", "B", "C"};
 
@@ -25,6 +27,7 @@ struct outcome {
         bool ran, finished;
         int r;
         uint64_t rev, cut, done_before;
+        uint64_t done_all[WORLD_KEYS]; /* before a snapshot */
         uint64_t seen[WORLD_KEYS]; /* revisions with a value, 0 for none */
 };
 
@@ -35,9 +38,16 @@ static struct world {
         uint64_t start_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint64_t start_cut[WORLD_KEYS];  /* stamp of start_rev */
         uint32_t engine_snapshot;
-        uint64_t engine_cut;
+        uint64_t engine_cut, past_seen;
         bool left[PEERS];
 } world;
+
+/* This file is not instrumented: its own accesses to shared words go through here. */
+static uint64_t shared_load(const struct sb_cell64 *cell)
+{
+        model_touch(cell, sizeof *cell);
+        return sb_load_acquire(cell);
+}
 
 static const struct world_spec *spec(void)
 {
@@ -47,11 +57,6 @@ static const struct world_spec *spec(void)
 static struct sb_peer *peer_of(uint32_t thread)
 {
         return spec()->engine && !thread ? &world.peers[0] : &world.peers[thread + 1];
-}
-
-static uint64_t hash_of(enum world_key key)
-{
-        return sb_hash_key(key_names[key], 1, world.peers[0].segment.seed);
 }
 
 /* ---- one operation ---- */
@@ -104,7 +109,7 @@ static void do_get(struct sb_peer *peer, const struct world_op *op, struct outco
                 return;
         check_version(version, op->key);
         outcome->rev = version->rev;
-        outcome->cut = sb_load_acquire(&version->stamp);
+        outcome->cut = shared_load(&version->stamp);
         MODEL_CHECK(outcome->cut != 0);
         check_version(version, op->key);
         if (op->kind == OP_GET)
@@ -159,10 +164,56 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
         sb_unpin(peer);
 }
 
+/* What an observer sees: the newest version with a stamp up to @cut; what has no stamp does not count. */
+static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cut)
+{
+        const struct sb_segment *segment = &peer->segment;
+        struct sb_version *version = NULL;
+        struct sb_node *node;
+        struct sb_cell64 *cell;
+        uint64_t rev = 0, stamp;
+
+        sb_pin(peer);
+        node = sb_walk_seek(peer, key_names[key], 1, false);
+        cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
+        if (cell)
+                version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
+        if (version && version->node != sb_offset_of(segment, node))
+                version = NULL;
+        for (; version && !rev; version = sb_version_at(segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
+                model_touch(version, sizeof *version);
+                stamp = shared_load(&version->stamp);
+                if (stamp > SB_STAMP_BIRTH && stamp <= cut)
+                        rev = version->rev;
+        }
+        sb_unpin(peer);
+        return rev;
+}
+
+static void do_observe(struct sb_peer *peer, const struct world_op *op)
+{
+        uint64_t cut = shared_load(&peer->segment.super->safe);
+        uint64_t rev = observe_at(peer, op->key, cut), again = observe_at(peer, op->key, cut);
+
+        if (rev != again)
+                model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut, (unsigned long)rev,
+                        (unsigned long)again);
+}
+
+static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+{
+        outcome->cut = world.engine_cut;
+        read_at(peer, op->key, outcome->cut, &outcome->seen[op->key]);
+        MODEL_CHECK(outcome->seen[op->key] == world.past_seen);
+}
+
 static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
         uint64_t again[WORLD_KEYS] = {0};
-        uint32_t index;
+        uint32_t index, key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                outcome->done_all[key] = model_noted(NOTE_DONE + key);
 
         outcome->r = sb_snapshot_open(peer, &index, &outcome->cut);
         if (outcome->r)
@@ -202,6 +253,8 @@ static void run_op(struct sb_peer *peer, const struct world_op *op, uint32_t tag
                 world.left[peer - world.peers] = true;
                 sb_peer_fini(peer);
                 break;
+        case OP_OBSERVE: do_observe(peer, op); break;
+        case OP_PAST: do_past(peer, op, outcome); break;
         }
         outcome->finished = true;
 }
@@ -267,11 +320,26 @@ static uint32_t unknown_writes(enum world_key key)
         return count;
 }
 
+/* Only then has a key no gaps: all share one bucket's floor. */
+static bool alone_in_bucket(enum world_key key)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].key != key && is_write(spec()->ops[t][i].kind))
+                                return false;
+        for (i = 0; i < WORLD_KEYS; i++)
+                if (i != key && world.start_rev[i])
+                        return false;
+        return true;
+}
+
 static void check_revisions(enum world_key key)
 {
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
         uint32_t count = facts_of(key, facts), unknown = unknown_writes(key), i;
-        bool alone = spec()->start != START_PAIR_DELETED && spec()->start != START_PAIR;
+        bool alone = alone_in_bucket(key);
 
         for (i = 1; i < count; i++) {
                 uint64_t gap = facts[i].rev - facts[i - 1].rev;
@@ -361,6 +429,38 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                 }
                 break;
         default: break;
+        }
+}
+
+/* What was finished before a snapshot was opened is in it; and a thread's stamps and cuts follow the order of its calls. */
+static void check_order(void)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t t, i, k, key, count;
+
+        for (t = 0; t < MODEL_THREADS; t++) {
+                uint64_t last = 0;
+
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct outcome *outcome = &world.outcomes[t][i];
+                        enum world_op_kind kind = spec()->ops[t][i].kind;
+                        bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD || kind == OP_SCAN || kind == OP_SNAPSHOT;
+
+                        if (!outcome->finished || outcome->r || !counts)
+                                continue;
+                        if (outcome->cut < last)
+                                model_fail("T%u was in cut %lu before, and now is in %lu", t, (unsigned long)last,
+                                        (unsigned long)outcome->cut);
+                        last = outcome->cut;
+                        if (kind != OP_SCAN && kind != OP_SNAPSHOT)
+                                continue;
+                        for (key = 0; key < WORLD_KEYS; key++)
+                                for (k = 0, count = facts_of(key, facts); k < count; k++)
+                                        if (facts[k].rev <= outcome->done_all[key] && facts[k].cut > outcome->cut)
+                                                model_fail("cut %lu of T%u lacks revision %lu of %s, which was finished",
+                                                        (unsigned long)outcome->cut, t, (unsigned long)facts[k].rev,
+                                                        key_names[key]);
+                }
         }
 }
 
@@ -457,6 +557,7 @@ static void check_end(void)
                 }
         }
         check_cas_winners();
+        check_order();
         if (!model_first_time(hash * UINT64_C(0x9e3779b97f4a7c15)))
                 return;
         check_sound(true, &report);
@@ -466,10 +567,15 @@ static void check_end(void)
 
 /* ---- the start ---- */
 
+static struct sb_peer *setup_peer(void)
+{
+        return spec()->setup_by == MODEL_THREADS ? &world.peers[0] : peer_of(spec()->setup_by);
+}
+
 static void setup_write(enum world_key key, uint32_t kind)
 {
         struct sb_op_result result;
-        int r = write_key(&world.peers[1], key, kind, SB_OP_ANY_REV, 9, &result);
+        int r = write_key(setup_peer(), key, kind, SB_OP_ANY_REV, 9, &result);
 
         if (r)
                 model_fail("a write at the start: %d", r);
@@ -500,27 +606,27 @@ static uint64_t choose_seed(bool tall)
 
 static void setup_segment(void)
 {
+        static const uint64_t id[2] = {1, 2};
         struct sb_geometry_wish wish = {
-                .size = REGION_SIZE, .clients = PEERS - 1, .client_stride = 64, .unit_size = 256, .bucket_count = 1,
+                .size = 4096, .clients = PEERS - 1, .client_stride = 64, .unit_size = 256, .bucket_count = 1,
                 .guard_inline = 2, .snapshot_count = 2,
         };
-        static const uint64_t id[2] = {1, 2};
         struct sb_slot_identity identity = {.pid = 1};
         struct sb_geometry geometry;
         struct sb_segment segment;
-        unsigned char *base = model_region(REGION_SIZE);
         uint32_t units = spec()->unit_count ? spec()->unit_count : 16, i;
-        int r = sb_geometry_fit(&wish, &geometry);
+        unsigned char *base;
+        int r;
 
-        if (r)
-                model_fail("geometry: %d, %lu bytes", r, (unsigned long)geometry.size);
-        geometry.unit_count = units;
-        geometry.reserve_count = 1;
+        for (; (r = sb_geometry_fit(&wish, &geometry)) || geometry.unit_count < units; wish.size += 64)
+                if (wish.size > MODEL_REGION_MAX)
+                        model_fail("no geometry: %d", r);
+        base = model_region((uint32_t)wish.size);
         sb_segment_format(base, &geometry, choose_seed(spec()->tall), id, 1);
-        r = sb_segment_open(base, REGION_SIZE, &model_os, &segment);
+        r = sb_segment_open(base, wish.size, &model_os, &segment);
         if (r)
                 model_fail("open: %d", r);
-        model_ghost_area(geometry.units_at, (uint64_t)units * geometry.unit_size);
+        model_ghost_area(geometry.units_at, (uint64_t)geometry.unit_count * geometry.unit_size);
         for (i = 0; i < PEERS; i++) {
                 uint32_t slot, generation;
 
@@ -528,14 +634,43 @@ static void setup_segment(void)
                 if (r || slot != i)
                         model_fail("claim: %d", r);
                 sb_peer_init(&world.peers[i], &segment, slot, generation);
+                r = sb_guard_grow(&world.peers[i], 0);
+                if (r)
+                        model_fail("guard: %d", r);
         }
 }
 
-static void setup_start(void)
+/* Blocks of all kinds were in use and are free. */
+static void setup_freed(void)
 {
-        struct sb_peer *peer = &world.peers[1];
+        struct sb_peer *peer = setup_peer();
+        uint32_t i;
 
-        setup_segment();
+        setup_write(KEY_C, SB_VERSION_VALUE);
+        setup_write(KEY_C, SB_VERSION_DELETED);
+        for (i = 0; i < 4; i++)
+                sb_op_memory_work(peer, true);
+        setup_write(KEY_A, SB_VERSION_VALUE);
+        for (i = 0; i < 3; i++)
+                sb_op_memory_work(peer, true);
+}
+
+/* Take blocks for a key that nobody uses until only one or two are left. */
+static void setup_full(void)
+{
+        struct sb_op_result result;
+        char key[2] = "a";
+        struct sb_op_write write = {.key = key, .key_len = 1, .kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV,
+                .value = "0?", .value_len = 2};
+
+        while (!sb_op_write(setup_peer(), &write, &result))
+                key[0]++;
+}
+
+static void setup_made(void)
+{
+        struct sb_peer *peer = setup_peer();
+
         if (spec()->start == START_EMPTY)
                 return;
         setup_write(KEY_A, SB_VERSION_VALUE);
@@ -546,10 +681,7 @@ static void setup_start(void)
                 sb_safe_raise(peer);
                 break;
         case START_RETIRED:
-                sb_safe_raise(peer);
                 setup_write(KEY_A, SB_VERSION_VALUE);
-                sb_safe_raise(peer);
-                sb_op_memory_work(peer, false);
                 break;
         case START_DELETED:
         case START_PAIR_DELETED:
@@ -566,11 +698,29 @@ static void setup_start(void)
         case START_SNAPSHOT:
                 if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))
                         model_fail("a snapshot at the start");
+                world.past_seen = world.start_seen[KEY_A];
                 setup_write(KEY_A, SB_VERSION_DELETED);
                 sb_safe_raise(peer);
                 break;
+        case START_CHAIN:
+                sb_safe_raise(peer);
+                setup_write(KEY_A, SB_VERSION_VALUE);
+                sb_safe_raise(peer);
+                setup_write(KEY_A, SB_VERSION_VALUE);
+                break;
+        case START_FREED: setup_freed(); break;
+        case START_FULL: setup_full(); break;
         default: break;
         }
+}
+
+/* The start state is made by sound code, whatever fault is looked for. */
+static void setup_start(void)
+{
+        sb_fault_chosen = SB_FAULT_NONE;
+        setup_segment();
+        setup_made();
+        sb_fault_chosen = world_fault;
 }
 
 /* ---- places in the region, for traces ---- */
@@ -604,7 +754,7 @@ static void where(uint64_t offset, char ret_text[64])
                         snprintf(ret_text, 64, "client[%u].%s", slot, client_words[(at - SB_LINE) / 8]);
                 else if (at >= sizeof(struct sb_client))
                         snprintf(ret_text, 64, "client[%u].%s[%lu]", slot,
-                                (at - sizeof(struct sb_client)) / 8 < g->snapshot_count ? "snapshot" : "guard",
+                                at - sizeof(struct sb_client) < 8 * g->snapshot_count ? "snapshot" : "guard",
                                 (unsigned long)((at - sizeof(struct sb_client)) / 8 % g->snapshot_count));
                 else
                         snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);
@@ -633,12 +783,13 @@ static void where(uint64_t offset, char ret_text[64])
         }
 }
 
-struct model_scenario world_scenario(const char *name, const struct world_spec *the_spec, uint32_t thread_count,
-        uint32_t preemptions)
+struct model_scenario world_scenario(const struct world_case *the_case)
 {
         return (struct model_scenario){
-                .name = name, .spec = the_spec, .setup = setup_start, .thread = run_thread, .reaper = run_reaper,
-                .check = check_end, .where = where, .world = &world, .world_size = sizeof world,
-                .thread_count = thread_count, .preemptions = preemptions,
+                .name = the_case->name, .spec = &the_case->spec, .setup = setup_start, .thread = run_thread,
+                .reaper = the_case->reaper ? run_reaper : NULL, .check = check_end, .where = where, .world = &world,
+                .world_size = sizeof world, .thread_count = the_case->threads, .preemptions = the_case->preemptions,
+                .crashes = the_case->crashes, .delays = the_case->delays,
+                .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,
         };
 }

@@ -10,10 +10,11 @@
 #define TESTS_MODEL_WORLD_H
 
 #include "ring/op.h"
+#include "shm/base/fault.h"
 #include "tests/harness/model.h"
 
 #define WORLD_KEYS 3u
-#define WORLD_OPS  3u
+#define WORLD_OPS  4u
 
 enum world_key { KEY_A, KEY_B, KEY_C };
 
@@ -33,6 +34,8 @@ enum world_op_kind {
         OP_SWEEP,
         OP_TICK,     /* the engine's own: its thread is the engine */
         OP_FINI,     /* the thread's peer leaves */
+        OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
+        OP_PAST,     /* the key in the snapshot of the start state */
 };
 
 struct world_op {
@@ -49,17 +52,31 @@ enum world_start {
         START_PAIR,     /* A and B have values, in one bucket */
         START_PAIR_DELETED, /* A was deleted, B has a value */
         START_SNAPSHOT, /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
+        START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
+        START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
+        START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
 struct world_spec {
         enum world_start start;
         struct world_op ops[MODEL_THREADS][WORLD_OPS];
-        uint32_t unit_count; /* [16] */
-        bool tall;           /* the keys' nodes have two levels */
-        bool engine;         /* thread 0 is the engine's own peer */
+        uint32_t unit_count;  /* [16] */
+        uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
+        bool tall;            /* the keys' nodes have two levels */
+        bool engine;          /* thread 0 is the engine's own peer */
 };
 
-extern struct model_scenario world_scenario(const char *name, const struct world_spec *spec, uint32_t thread_count,
-        uint32_t preemptions);
+struct world_case {
+        const char *name;
+        struct world_spec spec;
+        uint32_t threads, preemptions, crashes, delays;
+        uint32_t crash_mask; /* [all] */
+        bool reaper;         /* who is killed is reaped while the others run, not behind them */
+};
+
+/* Chosen after the start state was made. */
+extern enum sb_fault world_fault;
+
+struct model_scenario world_scenario(const struct world_case *the_case);
 
 #endif
