@@ -22,7 +22,7 @@ struct attempt {
         uint64_t hash;
         uint64_t version; /* block for the new version; 0 once installed */
         struct sb_node_supplies supplies;
-        struct sb_place place;
+        struct sb_spot place;
         bool look_again;  /* something is left in the chain that goes once `safe` has moved */
 };
 
@@ -172,6 +172,7 @@ void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
 {
         uint32_t cursor = 0, unit;
 
+        sb_safe_raise(peer);
         sb_retire_pending(peer);
         sb_retire_free(peer);
         for (unit = 0; whole_sweep && unit < peer->segment.geometry.unit_count; unit += 16)

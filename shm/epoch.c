@@ -24,6 +24,15 @@ void sb_pin(struct sb_peer *peer)
         publish_pin(peer, era, era);
 }
 
+void sb_pin_resume(struct sb_peer *peer)
+{
+        uint64_t pin = sb_load_relaxed(&peer->client->pin); /* Relaxed: its writer is dead, and we were told by the kernel. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era); /* A:era. */
+
+        peer->hi = era;
+        publish_pin(peer, pin ? pin >> 32 : era, era);
+}
+
 void sb_unpin(struct sb_peer *peer)
 {
         peer->hi = 0;
@@ -31,23 +40,29 @@ void sb_unpin(struct sb_peer *peer)
         sb_store_release(&peer->client->pin, 0);
 }
 
+bool sb_pin_covers(struct sb_peer *peer)
+{
+        /* A:era. If the era is still hi, what was loaded before was born in hi at the latest. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        if (SB_LIKELY(era == peer->hi) || SB_FAULT(PIN_NO_RECHECK))
+                return true;
+        peer->hi = era;
+        /* Relaxed: the owner reads back its own word. */
+        publish_pin(peer, sb_load_relaxed(&peer->client->pin) >> 32, era);
+        return false;
+}
+
 uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell)
 {
-        for (;;) {
-                /* A:publish. The object that the word names is complete. */
-                uint64_t word = sb_load_acquire(cell);
-                /* A:era. If the era is still hi, what the word names was born in hi at the latest. */
-                uint32_t era = sb_load_acquire(&peer->segment.super->era);
+        uint64_t word;
 
-                if (SB_LIKELY(era == peer->hi) || SB_FAULT(PIN_NO_RECHECK)) {
-                        if (SB_FAULT(PIN_LATE))
-                                publish_pin(peer, peer->hi, peer->hi);
-                        return word;
-                }
-                peer->hi = era;
-                /* Relaxed: the owner reads back its own word. */
-                publish_pin(peer, sb_load_relaxed(&peer->client->pin) >> 32, era);
-        }
+        do
+                word = sb_load_acquire(cell); /* A:publish. The object that the word names is complete. */
+        while (!sb_pin_covers(peer));
+        if (SB_FAULT(PIN_LATE))
+                publish_pin(peer, peer->hi, peer->hi);
+        return word;
 }
 
 /* Words in chunk @chunk > 0: as many as all before it together, as long as a slab has a class for them. */
@@ -171,4 +186,22 @@ void sb_era_advance(struct sb_peer *peer)
         uint32_t era = sb_load_acquire(cell);
 
         sb_cas32_full(cell, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
+}
+
+void sb_era_look(struct sb_peer *peer)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint32_t slot, horizon;
+        uint64_t high, pin;
+
+        sb_era_advance(peer);
+        horizon = sb_load_acquire(&segment->super->era); /* A:era. */
+        segment->os->membarrier(segment->os->context);   /* M:pins. */
+        high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
+        for (slot = 0; slot < high && slot < segment->geometry.client_count; slot++) {
+                pin = sb_load_acquire(&sb_client_at(segment, slot)->pin); /* A:pins. */
+                if (pin && slot != peer->slot && sb_era_before((uint32_t)(pin >> 32), horizon))
+                        horizon = (uint32_t)(pin >> 32);
+        }
+        peer->horizon = horizon;
 }

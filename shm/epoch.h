@@ -10,6 +10,8 @@
 #include "peer.h"
 
 void sb_pin(struct sb_peer *peer);   /* not nested */
+/* Go on under the pin that a dead process left in this record: it stays, and grows up to now. */
+void sb_pin_resume(struct sb_peer *peer);
 void sb_unpin(struct sb_peer *peer);
 /* Load a word whose offset will be followed. */
 uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell);
@@ -27,6 +29,10 @@ bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generatio
 /* Retire word 0 -> DYING: on its way out; before anything that links the block goes. True: this call did it. */
 bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block);
 void sb_era_advance(struct sb_peer *peer);
+/* Advance the era, look at the pins, remember peer->horizon. What is dated before it has had its grace period. */
+void sb_era_look(struct sb_peer *peer);
+/* After loading a word of a block that no link led to: true when hi still is the era; else hi is raised: load again. */
+bool sb_pin_covers(struct sb_peer *peer);
 /* Eras compare by unsigned difference, so that they may wrap. */
 static inline bool sb_era_before(uint32_t a, uint32_t b)
 {

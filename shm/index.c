@@ -66,7 +66,7 @@ uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node
 }
 
 /* One pass. -1: something was finished on the way, look again. */
-static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_place *ret)
+static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_path path = sb_path_first(segment, hash);
@@ -92,7 +92,7 @@ static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, ui
                         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
                                 !sb_index_confirm(peer, SB_CELL_NUMBER(path.bucket, place), word))
                                 continue;
-                        *ret = (struct sb_place){
+                        *ret = (struct sb_spot){
                                 .cell_number = SB_CELL_NUMBER(path.bucket, place),
                                 .cell = &bucket->cell[place],
                                 .word = word,
@@ -104,7 +104,7 @@ static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, ui
         return 0;
 }
 
-bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_place *ret)
+bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
 {
         int r;
 

@@ -10,7 +10,7 @@
 #include "peer.h"
 
 /* Where a key lives: its cell, the word that was in it, the newest version. */
-struct sb_place {
+struct sb_spot {
         uint64_t cell_number;
         struct sb_cell64 *cell;
         uint64_t word;
@@ -57,7 +57,7 @@ static inline bool sb_version_is(const struct sb_segment *segment, const struct 
 }
 
 /* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is met. Return: whether there is one. */
-bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_place *ret);
+bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret);
 /* Put a birth into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
 int sb_index_place(struct sb_peer *peer, uint64_t hash, uint64_t birth, uint64_t *ret_cell_number);
 /* Ask the node of the birth in @cell whether this is its cell. True: yes, and stamped; false: taken out. */

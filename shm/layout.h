@@ -168,13 +168,17 @@ static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
 
 /* A unit's word: {kind : 4, class : 6, owner's slot + 1 or 0 : 22, owner's generation : 32}; for SB_UNIT_PART the lower 32 bits are
  * the number of the unit where the large block begins. FREE -> anything: by CAS; with an owner: only the owner changes it (or the
- * reaper of a dead one); slab without owner: anybody makes it his own by CAS. A FREE unit's bitmap is all zero. */
-enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, SB_UNIT_GUARDS = 3, SB_UNIT_LARGE = 4, SB_UNIT_PART = 5 };
+ * reaper of a dead one); slab without owner: anybody makes it his own by CAS. A slab found empty by its owner becomes EMPTY: {EMPTY, class,
+ * what kind it was : 22, era : 32}; it serves the same kind and class at once, others only when nobody is pinned any more who was in
+ * that era: so a slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY unit is all zero. */
+enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, SB_UNIT_GUARDS = 3, SB_UNIT_LARGE = 4, SB_UNIT_PART = 5,
+        SB_UNIT_EMPTY = 6 };
 #define SB_UNIT_WORD(kind, class_, slot1, generation)                                                       \
         ((uint64_t)(kind) << 60 | (uint64_t)(class_) << 54 | (uint64_t)(slot1) << 32 | (uint32_t)(generation))
 #define SB_UNIT_KIND(word)  ((uint32_t)((word) >> 60))
 #define SB_UNIT_CLASS(word) ((uint32_t)((word) >> 54) & 63u)
-#define SB_UNIT_OWNER(word) ((word) & UINT64_C(0x003fffffffffffff)) /* 0: nobody's */
+#define SB_UNIT_OWNER(word) ((word) & UINT64_C(0x003fffffffffffff)) /* of a slab or large block; 0: nobody's */
+#define SB_UNIT_ERA(word)   ((uint32_t)(word)) /* of an EMPTY one */
 
 /* ---- blocks ---- */
 

@@ -45,6 +45,7 @@ struct sb_peer {
         struct sb_client *client;
         uint32_t slot, generation;
         uint32_t hi;             /* of the current pin; 0: not pinned */
+        uint32_t horizon;        /* nobody is pinned any more who was in an era before this one */
         uint32_t search_unit;    /* where the search for a slab goes on */
         struct sb_reserve versions[SB_CLASS_MAX];
         struct sb_reserve nodes[SB_CLASS_MAX];
@@ -56,6 +57,8 @@ struct sb_peer {
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
         struct sb_limbo limbo[SB_LIMBO_MAX];
         uint32_t limbo_count;
+        uint32_t sweep_left;     /* units of the sweep that sb_reap_tick() is in the middle of */
+        uint64_t sweep_goal;
         uint64_t left_behind;    /* work dropped for want of room here: a sweep will find it */
         /* counters for people, never for decisions */
         uint64_t count_helped, count_retried, count_freed, count_swept;

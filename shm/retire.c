@@ -96,6 +96,22 @@ static uint32_t filter_bit(uint64_t offset)
         return (uint32_t)((offset >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54);
 }
 
+static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, struct sb_block *block_)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t offset = limbo->offset & ~FIRST_GRACE;
+        struct sb_node *node = (struct sb_node *)block_;
+
+        if (!(limbo->offset & FIRST_GRACE))
+                /* A:retire. A unit does not change its kind while we are pinned, so this is a retire word. */
+                return (sb_slab_is_block(segment, offset, SB_UNIT_VERSIONS, NULL) ||
+                               sb_slab_is_block(segment, offset, SB_UNIT_NODES, NULL)) &&
+                        sb_load_acquire(&block_->retire) == limbo->era;
+        /* A:retire, all three. */
+        return sb_slab_is_block(segment, offset, SB_UNIT_NODES, NULL) && !sb_load_acquire(&block_->retire) &&
+                sb_load_acquire(&node->cell) == SB_NODE_GONE && sb_load_acquire(&node->unhooked) == limbo->era;
+}
+
 /* Forget what somebody else has brought further meanwhile. Read under our pin: what is dated before the pin's era cannot be dated
  * the same in a later life; what is dated in it cannot be freed by others. */
 static void drop_stale(struct sb_peer *peer, struct batch *batch)
@@ -108,15 +124,9 @@ static void drop_stale(struct sb_peer *peer, struct batch *batch)
                 struct sb_block *block_ = sb_block_at(&peer->segment, offset);
                 bool same;
 
-                if (limbo->offset & FIRST_GRACE) {
-                        struct sb_node *node = (struct sb_node *)block_;
-
-                        /* A:retire, all three. */
-                        same = !sb_load_acquire(&node->block.retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
-                                sb_load_acquire(&node->unhooked) == limbo->era;
-                } else {
-                        same = sb_load_acquire(&block_->retire) == limbo->era; /* A:retire. */
-                }
+                do {
+                        same = still_waits(peer, limbo, block_);
+                } while (!sb_pin_covers(peer));
                 if (!same)
                         continue;
                 peer->limbo[kept++] = *limbo;

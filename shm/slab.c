@@ -3,6 +3,7 @@
 
 #include "base/fault.h"
 #include "base/result.h"
+#include "epoch.h"
 
 #define NO_UNIT      UINT32_MAX
 #define EXHAUSTED_MAX ((uint32_t)(sizeof(((struct sb_peer *)0)->exhausted) / sizeof(uint32_t)))
@@ -87,14 +88,27 @@ uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
         return count;
 }
 
-/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner. */
-static void free_large(const struct sb_segment *segment, uint32_t unit)
+/* The owner's last word on an empty unit. A:era: read after it was found empty. */
+static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
-        uint32_t count = sb_slab_large_units(segment, unit);
+        set_unit_word(&peer->segment, unit, SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
+                sb_load_acquire(&peer->segment.super->era)));
+}
+
+/* An EMPTY unit that may serve any kind: its grace period is over. */
+static bool past_grace(const struct sb_peer *peer, uint64_t word)
+{
+        return SB_UNIT_KIND(word) == SB_UNIT_EMPTY && sb_era_before(SB_UNIT_ERA(word), peer->horizon);
+}
+
+/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner. */
+static void free_large(struct sb_peer *peer, uint32_t unit)
+{
+        uint32_t count = sb_slab_large_units(&peer->segment, unit);
 
         while (count-- > 1)
-                set_unit_word(segment, unit + count, 0);
-        set_unit_word(segment, unit, 0);
+                set_unit_word(&peer->segment, unit + count, 0);
+        set_empty(peer, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
 }
 
 void sb_slab_give_up(struct sb_peer *peer, uint32_t unit)
@@ -104,14 +118,17 @@ void sb_slab_give_up(struct sb_peer *peer, uint32_t unit)
 
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
                 if (unit_empty(segment, unit)) {
-                        free_large(segment, unit);
+                        free_large(peer, unit);
                         return;
                 }
                 set_unit_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
                 return;
         }
-        /* Only the owner sets bits: what is empty now stays empty until the word says FREE. */
-        set_unit_word(segment, unit, unit_empty(segment, unit) ? 0 : word & ~UINT64_C(0x003fffffffffffff));
+        /* Only the owner sets bits: what is empty now stays empty until somebody takes the unit. */
+        if (unit_empty(segment, unit))
+                set_empty(peer, unit, word);
+        else
+                set_unit_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
 }
 
 /* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner. Whoever gets it frees it. */
@@ -186,56 +203,61 @@ static void exhaust(struct sb_peer *peer, uint32_t unit)
         peer->exhausted[peer->exhausted_count++] = unit;
 }
 
-/* Make a unit that is FREE, or an empty slab of nobody's, ours. */
-static bool acquire_empty(struct sb_peer *peer, uint32_t unit, uint64_t word, uint64_t wanted)
+/* Make an EMPTY unit of a slab of nobody's in which no block is left. */
+static void empty_slab(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
-        struct sb_cell64 *cell = &peer->segment.unit_words[unit];
-
-        if (!word)
-                return sb_cas64_full(cell, 0, wanted);
-        if (!unit_empty(&peer->segment, unit) || !sb_cas64_full(cell, word, word | sb_slab_owner(peer)))
-                return false;
-        if (unit_empty(&peer->segment, unit)) {
-                set_unit_word(&peer->segment, unit, wanted);
-                return true;
-        }
-        sb_slab_give_up(peer, unit);
-        return false;
+        if (SB_UNIT_OWNER(word) || !SB_UNIT_KIND(word) || SB_UNIT_KIND(word) >= SB_UNIT_LARGE ||
+                !unit_empty(&peer->segment, unit))
+                return;
+        if (sb_cas64_full(&peer->segment.unit_words[unit], word, word | sb_slab_owner(peer)))
+                sb_slab_give_up(peer, unit);
 }
+
+enum effort { EASY, ANY_FREE_BLOCK, AFTER_GRACE, EFFORTS };
 
 struct search {
         uint64_t wanted; /* unit word with us as the owner */
         uint32_t first, count, block_count;
-        bool change_class; /* second round: empty slabs of other classes too, and any free block will do */
+        enum effort effort;
 };
 
-static uint32_t search_units(struct sb_peer *peer, const struct search *search)
+/* Whether the unit, whose word is @word, serves; if so it is ours now. */
+static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t unit, uint64_t word)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
-        uint32_t i, unit, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
+
+        if (word == unowned) {
+                uint32_t free_count = count_free(segment, unit, search->block_count);
+
+                if (!free_count || (search->effort == EASY && free_count * 4 < search->block_count))
+                        return false;
+        } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY) {
+                bool same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
+                        (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
+
+                if (!same && !past_grace(peer, word))
+                        return false;
+        } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
+                finish_large(peer, unit);
+                return false;
+        } else if (word) {
+                if (search->effort == ANY_FREE_BLOCK)
+                        empty_slab(peer, unit, word);
+                return false;
+        }
+        return sb_cas64_full(&segment->unit_words[unit], word, search->wanted);
+}
+
+static uint32_t search_units(struct sb_peer *peer, const struct search *search)
+{
+        uint32_t i, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
 
         for (i = 0; i < search->count; i++) {
-                uint64_t word;
+                uint32_t unit = search->first + (start + i) % search->count;
 
-                unit = search->first + (start + i) % search->count;
-                word = unit_word(segment, unit);
-                if (word == unowned) {
-                        uint32_t free_count = count_free(segment, unit, search->block_count);
-
-                        if (!free_count || (!search->change_class && free_count * 4 < search->block_count))
-                                continue;
-                        if (sb_cas64_full(&segment->unit_words[unit], word, search->wanted))
-                                return unit;
-                } else if (!word) {
-                        if (acquire_empty(peer, unit, word, search->wanted))
-                                return unit;
-                } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
-                        finish_large(peer, unit);
-                } else if (search->change_class && !SB_UNIT_OWNER(word) && SB_UNIT_KIND(word) < SB_UNIT_LARGE) {
-                        if (acquire_empty(peer, unit, word, search->wanted))
-                                return unit;
-                }
+                if (try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
+                        return unit;
         }
         return NO_UNIT;
 }
@@ -247,16 +269,16 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_slab_owner(peer),
                 .count = g->unit_count - g->reserve_count,
         };
-        uint32_t unit;
+        uint32_t unit = NO_UNIT;
 
         search.block_count = sb_slab_block_count(&peer->segment, search.wanted);
         if (reserve) {
                 search.first = search.count;
                 search.count = g->reserve_count;
         }
-        unit = search_units(peer, &search);
-        if (unit == NO_UNIT) {
-                search.change_class = true;
+        for (; search.effort < EFFORTS && unit == NO_UNIT; search.effort++) {
+                if (search.effort == AFTER_GRACE)
+                        sb_era_look(peer);
                 unit = search_units(peer, &search);
         }
         if (unit != NO_UNIT && !reserve)
@@ -346,11 +368,11 @@ static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
         while (claimed < count && sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
                 claimed++;
         if (claimed < count)
-                free_large(&peer->segment, first);
+                free_large(peer, first);
         return claimed;
 }
 
-/* Empty slabs of nobody's are units again, so that a run can be found among them. */
+/* Empty slabs of nobody's are units again once their grace period is over, so that a run can be found among them. */
 static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
 {
         uint32_t unit;
@@ -360,9 +382,15 @@ static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
 
                 if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
                         finish_large(peer, unit);
-                else if (word && !SB_UNIT_OWNER(word) && SB_UNIT_KIND(word) < SB_UNIT_LARGE &&
-                        acquire_empty(peer, unit, word, word | sb_slab_owner(peer)))
-                        set_unit_word(&peer->segment, unit, 0);
+                else
+                        empty_slab(peer, unit, word);
+        }
+        sb_era_look(peer);
+        for (unit = 0; unit < limit; unit++) {
+                uint64_t word = unit_word(&peer->segment, unit);
+
+                if (past_grace(peer, word))
+                        sb_cas64_full(&peer->segment.unit_words[unit], word, 0);
         }
 }
 

@@ -199,6 +199,7 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
 {
         struct sb_version *successor = head;
         uint64_t successor_stamp, link, stamp;
+        bool going;
         int kept = 0;
 
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
@@ -214,7 +215,9 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 if (!version)
                         return kept;
                 stamp = sb_load_acquire(&version->stamp); /* A:stamp. Set before its successor was installed. */
-                if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH && needed(view, stamp, successor_stamp)) {
+                /* One that is marked goes, whatever our view, perhaps an older one, says: its unlinker may have stopped. */
+                going = sb_load_pinned(peer, &version->prev) & SB_PREV_MARKED;
+                if (!going && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH && needed(view, stamp, successor_stamp)) {
                         kept = 1;
                         successor = version;
                         successor_stamp = stamp;

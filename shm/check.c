@@ -1,0 +1,376 @@
+/*
+ * The validator; see check.h.
+ *
+ * Four passes: the ordered index level by level, the buckets with their chains, the units with their blocks, the client records. Each
+ * finding is looked at again when the word that it hangs on has changed meanwhile: then it was somebody at work. Passes that
+ * follow links without a bound of their own run only when the passes before them found nothing.
+ */
+#include "check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "epoch.h"
+#include "index.h"
+#include "order.h"
+#include "reach.h"
+#include "slab.h"
+#include "slot.h"
+
+struct look {
+        struct sb_peer *peer;
+        struct sb_segment *segment;
+        struct sb_check_report *report;
+        bool quiescent;
+};
+
+__attribute__((format(printf, 2, 3))) static void problem(struct look *look, const char *format, ...)
+{
+        uint32_t i = look->report->problem_count++;
+        va_list arguments;
+
+        if (i >= sizeof(look->report->problems) / sizeof(look->report->problems[0]))
+                return;
+        va_start(arguments, format);
+        vsnprintf(look->report->problems[i], sizeof(look->report->problems[i]), format, arguments);
+        va_end(arguments);
+}
+
+/* ---- the ordered index ---- */
+
+static bool check_level(struct look *look, uint32_t level)
+{
+        struct sb_segment *segment = look->segment;
+        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, steps = 0;
+        uint64_t word = sb_load_pinned(look->peer, &segment->super->order[level]);
+        const unsigned char *last_key = NULL, *key;
+        uint32_t last_len = 0;
+
+        for (; word & SB_OFFSET_MASK; steps++) {
+                uint64_t at = word & SB_OFFSET_MASK, size;
+                struct sb_node *node;
+
+                if (!sb_slab_is_block(segment, at, SB_UNIT_NODES, &size) || steps > most) {
+                        problem(look, "ordered index, level %u: %s at offset %llu", level,
+                                steps > most ? "endless" : "no node", (unsigned long long)at);
+                        return false;
+                }
+                node = sb_node_at(segment, at);
+                key = sb_node_key(segment, node);
+                if (!key || sb_node_size(node->height, node->key_len) > size || node->height <= level ||
+                        node->height > segment->height_max) {
+                        problem(look, "node at offset %llu: height or key length is wrong", (unsigned long long)at);
+                        return false;
+                }
+                word = sb_load_pinned(look->peer, &node->next[level]);
+                if (word & SB_PREV_MARKED)
+                        continue; /* leaving: what is behind it may come before it again */
+                if (last_key && sb_key_compare(last_key, last_len, key, node->key_len) >= 0 && look->quiescent) {
+                        problem(look, "ordered index, level %u: out of order at offset %llu", level, (unsigned long long)at);
+                        return false;
+                }
+                last_key = key;
+                last_len = node->key_len;
+                look->report->nodes += !level;
+        }
+        return true;
+}
+
+static void check_order(struct look *look)
+{
+        uint32_t level;
+
+        for (level = 0; level < look->segment->height_max; level++) {
+                bool sound;
+
+                sb_pin(look->peer);
+                sound = check_level(look, level);
+                sb_unpin(look->peer);
+                if (!sound)
+                        return;
+        }
+}
+
+/* ---- buckets and chains ---- */
+
+static const char *chain_fault(struct look *look, struct sb_version *head, uint64_t *ret_versions)
+{
+        struct sb_segment *segment = look->segment;
+        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = 0, stamp = 0, link, size, steps;
+        struct sb_version *version = head;
+
+        for (steps = 0; version; steps++) {
+                uint64_t own_stamp, at = sb_offset_of(segment, version), shape;
+
+                if (steps > most)
+                        return "the chain is endless";
+                if (!sb_slab_is_block(segment, at, SB_UNIT_VERSIONS, &size))
+                        return "the chain leads to what is no version";
+                shape = version->shape;
+                if (!SB_SHAPE_KEY_LEN(shape) || SB_SHAPE_KEY_LEN(shape) > segment->key_len_max ||
+                        sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) > size)
+                        return "key and value do not fit their block";
+                if (version->node != head->node)
+                        return "a version of another key is in the chain";
+                own_stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
+                if (steps && version->rev >= rev)
+                        return "revisions do not descend";
+                if (steps && (!own_stamp || (stamp && own_stamp > stamp)))
+                        return "stamps do not descend";
+                if (own_stamp >= sb_load_acquire(&segment->super->clock) + 1) /* A:clock. */
+                        return "a stamp is ahead of the clock";
+                rev = version->rev;
+                stamp = own_stamp;
+                link = sb_load_pinned(look->peer, &version->prev);
+                if ((link & SB_OFFSET_MASK) && !sb_version_at(segment, link & SB_OFFSET_MASK))
+                        return "the chain leads out of the segment";
+                version = link & SB_OFFSET_MASK ? sb_version_at(segment, link & SB_OFFSET_MASK) : NULL;
+        }
+        *ret_versions = steps;
+        return NULL;
+}
+
+static bool in_path(struct look *look, uint64_t hash, uint32_t bucket)
+{
+        struct sb_path path = sb_path_first(look->segment, hash);
+
+        do {
+                if (path.bucket == bucket)
+                        return true;
+        } while (sb_path_next(look->segment, hash, &path));
+        return false;
+}
+
+static const char *head_fault(struct look *look, uint64_t word, uint64_t number, struct sb_version *head)
+{
+        struct sb_segment *segment = look->segment;
+        uint64_t hash, own;
+        const unsigned char *key;
+        struct sb_node *node;
+
+        if (!sb_slab_is_block(segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL))
+                return "leads to no version";
+        if (!sb_slab_is_block(segment, head->node, SB_UNIT_NODES, NULL))
+                return "its version names no node";
+        if (!sb_version_fits(segment, head))
+                return "its version has impossible lengths";
+        node = sb_node_at(segment, head->node);
+        key = sb_node_key(segment, node);
+        if (!key || sb_key_compare(key, node->key_len, head->bytes, SB_SHAPE_KEY_LEN(head->shape)))
+                return "version and node have different keys";
+        hash = sb_hash_key(key, node->key_len, segment->seed);
+        if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) || !in_path(look, hash, (uint32_t)(number / 8 - 1)))
+                return "the key does not belong into this bucket";
+        own = sb_load_pinned(look->peer, &node->cell);
+        if (!(word & SB_CELL_FROZEN) && own != number &&
+                (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH || sb_load_acquire(&head->stamp))) /* A:stamp. */
+                return "its node names another cell";
+        return NULL;
+}
+
+static void check_cell(struct look *look, uint32_t bucket, uint32_t place)
+{
+        struct sb_check_report *report = look->report;
+        uint64_t number = SB_CELL_NUMBER(bucket, place), word, versions = 0;
+        struct sb_cell64 *cell = sb_cell_at(look->segment, number);
+        struct sb_version *head;
+        const char *fault;
+
+        for (;;) {
+                word = sb_load_pinned(look->peer, cell);
+                if (!word)
+                        return;
+                head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
+                fault = head ? head_fault(look, word, number, head) : "leads out of the segment";
+                if (!fault)
+                        fault = chain_fault(look, head, &versions);
+                if (!fault || sb_load_pinned(look->peer, cell) == word)
+                        break;
+        }
+        if (fault) {
+                problem(look, "bucket %u, cell %u: %s", bucket, place, fault);
+                return;
+        }
+        report->versions += versions;
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+                report->births++;
+        else if ((SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE)
+                report->keys++;
+        else
+                report->keys_deleted++;
+}
+
+/* A linked node has a cell of its own, or none yet, or is going. */
+static void check_buckets(struct look *look)
+{
+        const struct sb_geometry *g = &look->segment->geometry;
+        uint32_t bucket, place;
+
+        for (bucket = 0; bucket < g->bucket_count + g->spill_count; bucket++) {
+                sb_pin(look->peer);
+                for (place = 0; place < SB_BUCKET_CELLS; place++)
+                        check_cell(look, bucket, place);
+                sb_unpin(look->peer);
+        }
+}
+
+/* ---- units and blocks ---- */
+
+static bool owner_alive(struct look *look, uint64_t word)
+{
+        uint32_t slot = (uint32_t)(SB_UNIT_OWNER(word) >> 32) - 1, generation;
+        enum sb_client_state state;
+
+        if (slot >= look->segment->geometry.client_count)
+                return false;
+        state = sb_slot_state(look->segment, slot, &generation);
+        /* A record that is being reaped still owns: the reaper is at it. */
+        return generation == (uint32_t)word && state != SB_CLIENT_FREE;
+}
+
+static bool owned(uint64_t word)
+{
+        return SB_UNIT_KIND(word) < SB_UNIT_PART && SB_UNIT_OWNER(word);
+}
+
+static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_t at, uint64_t size)
+{
+        struct sb_check_report *report = look->report;
+        struct sb_block *block = sb_block_at(look->segment, at);
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        uint64_t now;
+
+        report->blocks_used++;
+        report->bytes_used += size;
+        if (sb_reach_published(look->peer, at, kind)) {
+                /* A:retire. */
+                report->blocks_waiting += kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
+                return;
+        }
+        now = sb_load_acquire(&look->segment->unit_words[unit]); /* A:unit-owned. */
+        if (!sb_slab_is_block(look->segment, at, kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) || now != word) {
+                report->blocks_private++; /* somebody is at work here */
+        } else if (owned(word) && owner_alive(look, word)) {
+                report->blocks_private++;
+        } else {
+                report->blocks_lost++;
+                problem(look, "unit %u: the block at offset %llu is lost", unit, (unsigned long long)at);
+        }
+}
+
+static void check_bits(struct look *look, uint32_t unit, uint64_t word)
+{
+        struct sb_segment *segment = look->segment;
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        bool vacant = kind == SB_UNIT_FREE || kind >= SB_UNIT_PART;
+        uint32_t count = vacant ? 0 : sb_slab_block_count(segment, word), base;
+        uint64_t size = kind == SB_UNIT_LARGE ? (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift
+                : vacant ? segment->geometry.unit_size : segment->class_size[SB_UNIT_CLASS(word)];
+
+        for (base = 0; base / 64 < segment->geometry.bitmap_stride / 8; base += 64) {
+                uint64_t valid = base >= count ? 0 : count - base >= 64 ? UINT64_MAX : (UINT64_C(1) << (count - base)) - 1;
+                uint64_t bits;
+
+                sb_pin(look->peer);
+                bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
+                if (sb_load_acquire(&segment->unit_words[unit]) != word) /* A:unit-owned. */
+                        bits = 0; /* it changed hands: whoever has it now is at work */
+                if (bits & ~valid)
+                        problem(look, "unit %u: bits are set where no block is", unit);
+                for (bits &= valid; bits; bits &= bits - 1)
+                        check_block(look, unit, word,
+                                sb_unit_offset(segment, unit) + (base + (uint32_t)__builtin_ctzll(bits)) * size, size);
+                sb_unpin(look->peer);
+        }
+}
+
+static void check_units(struct look *look)
+{
+        struct sb_segment *segment = look->segment;
+        struct sb_check_report *report = look->report;
+        uint32_t unit;
+
+        for (unit = 0; unit < segment->geometry.unit_count; unit++) {
+                uint64_t word = sb_load_acquire(&segment->unit_words[unit]); /* A:unit-owned. */
+                enum sb_unit_kind kind = SB_UNIT_KIND(word);
+                uint64_t used = report->bytes_used;
+
+                if (kind > SB_UNIT_EMPTY || (kind && kind < SB_UNIT_LARGE && SB_UNIT_CLASS(word) >= segment->class_count) ||
+                        (kind == SB_UNIT_PART && (uint32_t)word >= unit)) {
+                        problem(look, "unit %u: its word %llx makes no sense", unit, (unsigned long long)word);
+                        continue;
+                }
+                if (owned(word) && !owner_alive(look, word) &&
+                        sb_load_acquire(&segment->unit_words[unit]) == word && look->quiescent) /* A:unit-owned. */
+                        problem(look, "unit %u belongs to a client that is gone", unit);
+                check_bits(look, unit, word);
+                if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
+                        report->units_free++;
+                else
+                        report->units_used++;
+                if (kind != SB_UNIT_PART && kind != SB_UNIT_LARGE)
+                        report->bytes_free += segment->geometry.unit_size - (report->bytes_used - used);
+        }
+}
+
+/* ---- client records ---- */
+
+static void check_client(struct look *look, uint32_t slot)
+{
+        struct sb_segment *segment = look->segment;
+        struct sb_client *client = sb_client_at(segment, slot);
+        enum sb_client_state state = sb_slot_state(segment, slot, NULL);
+        uint64_t high = sb_load_acquire(&client->guard_high), at; /* A:guard. */
+        uint32_t i;
+
+        if (state > SB_CLIENT_DEAD) {
+                problem(look, "client %u: its state makes no sense", slot);
+                return;
+        }
+        if (high > SB_GUARDS_MAX) {
+                problem(look, "client %u: more guards than there can be", slot);
+                high = 0;
+        }
+        look->report->clients += state == SB_CLIENT_ATTACHED;
+        look->report->pinned += sb_load_acquire(&client->pin) != 0; /* A:pins. */
+        for (i = 0; i < segment->geometry.snapshot_count; i++)
+                look->report->snapshots += sb_load_acquire(&sb_client_snapshots(client)[i]) != 0; /* A:announce. */
+        for (i = 0; i < high; i++) {
+                at = sb_guard_read(segment, client, i);
+                look->report->guards += at != 0;
+                if (at && look->quiescent && !sb_slab_is_block(segment, at, SB_UNIT_VERSIONS, NULL) &&
+                        !sb_slab_is_block(segment, at, SB_UNIT_NODES, NULL))
+                        problem(look, "client %u: guard %u holds what is no block", slot, i);
+        }
+        if (state == SB_CLIENT_FREE && look->quiescent &&
+                (sb_load_acquire(&client->pin) || sb_load_acquire(&client->operation))) /* A:pins, A:operation. */
+                problem(look, "client %u is free but pinned, or in an operation", slot);
+}
+
+int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
+{
+        struct sb_segment *segment = &peer->segment, again;
+        struct sb_superblock *super = segment->super;
+        struct look look = {.peer = peer, .segment = segment, .report = ret, .quiescent = quiescent};
+        uint64_t safe = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock); /* A:safe, A:clock. */
+        uint32_t slot, era = sb_load_acquire(&super->era); /* A:era. */
+
+        memset(ret, 0, sizeof(*ret));
+        if (sb_segment_open(segment->base, segment->geometry.size, segment->os, &again))
+                return -EBADMSG;
+        if (safe >= clock || clock & SB_STAMP_INTENT)
+                problem(&look, "clock %llu and safe %llu make no sense", (unsigned long long)clock, (unsigned long long)safe);
+        if (era < SB_ERA_MIN || era > SB_ERA_MAX)
+                problem(&look, "era %u makes no sense", era);
+        check_order(&look);
+        if (!ret->problem_count)
+                check_buckets(&look);
+        if (!ret->problem_count)
+                check_units(&look);
+        for (slot = 0; slot < segment->geometry.client_count; slot++)
+                check_client(&look, slot);
+        return 0;
+}

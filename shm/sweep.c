@@ -1,0 +1,169 @@
+/*
+ * The sweep: looks at every block of some units and brings what nobody needs a step nearer to being free. It finds whatever private
+ * lists lost: superseded versions, removals that stopped half way, blocks that are dated and wait. Declared in reap.h.
+ */
+#include "reap.h"
+
+#include "epoch.h"
+#include "index.h"
+#include "node.h"
+#include "order.h"
+#include "reach.h"
+#include "retire.h"
+#include "slab.h"
+#include "snapshot.h"
+
+/* A frozen cell whose remover died behind "node.cell: GONE". */
+static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_path path = sb_path_first(segment, node->hash);
+        uint64_t at = sb_offset_of(segment, node);
+        bool found = false;
+        uint32_t place;
+
+        do {
+                for (place = 0; place < SB_BUCKET_CELLS; place++) {
+                        uint64_t word = sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]);
+                        struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                        if ((word & SB_CELL_FROZEN) && head && head->node == at) {
+                                sb_node_unhook(peer, SB_CELL_NUMBER(path.bucket, place), word);
+                                found = true;
+                        }
+                }
+        } while (sb_path_next(segment, node->hash, &path));
+        return found;
+}
+
+/* DYING and not dated: take it out of whatever still links it, then date it. */
+static void finish_dying(struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_node *node;
+        uint64_t own;
+
+        if (sb_slab_is_block(segment, version->node, SB_UNIT_NODES, NULL)) {
+                node = sb_node_at(segment, version->node);
+                own = sb_load_pinned(peer, &node->cell);
+                if (own == SB_NODE_GONE)
+                        finish_frozen(peer, node);
+                if (sb_cell_at(segment, own)) {
+                        sb_node_try_remove(peer, own, view); /* goes on with a removal */
+                        sb_prune_cell(peer, own, view);
+                }
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                        sb_index_confirm_all(peer, node->hash, version->node);
+        }
+        if (!sb_reach_version(peer, version))
+                sb_retire_finish(peer, &version->block);
+}
+
+static void sweep_node(struct sb_peer *peer, struct sb_node *node)
+{
+        uint64_t own = sb_load_pinned(peer, &node->cell);
+
+        if (!own) {
+                /* Without a cell and in the index: left by a dead maker, or one without room. A live maker makes it anew. */
+                sb_model_unchecked_begin();
+                own = sb_reach_node(peer, node);
+                sb_model_unchecked_end();
+                if (own)
+                        sb_node_abandon(peer, node);
+                return;
+        }
+        if (own != SB_NODE_GONE)
+                return;
+        if (!sb_load_acquire(&node->unhooked)) { /* A:retire. */
+                if (!finish_frozen(peer, node))
+                        sb_node_abandon(peer, node);
+                return;
+        }
+        sb_retire_wait(peer, sb_offset_of(&peer->segment, node), sb_load_acquire(&node->unhooked), true); /* A:retire. */
+}
+
+static void sweep_version(struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_version *head;
+        struct sb_cell64 *cell;
+        uint64_t own;
+
+        /* Once for each chain: from its newest version. */
+        sb_model_unchecked_begin();
+        own = sb_slab_is_block(segment, version->node, SB_UNIT_NODES, NULL)
+                ? sb_load_pinned(peer, &sb_node_at(segment, version->node)->cell) : 0;
+        sb_model_unchecked_end();
+        cell = sb_cell_at(segment, own);
+        head = cell ? sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
+        if (head != version)
+                return;
+        sb_prune_cell(peer, own, view);
+        sb_node_try_remove(peer, own, view);
+}
+
+static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
+{
+        struct sb_block *block = sb_block_at(&peer->segment, offset);
+        uint32_t retire;
+
+        do
+                retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is protected by our pin. */
+        while (!sb_pin_covers(peer));
+        peer->count_swept++;
+        if (retire >= SB_RETIRE_FREEING)
+                return;
+        if (retire >= SB_ERA_MIN)
+                sb_retire_wait(peer, offset, retire, false);
+        else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING)
+                sb_retire_finish(peer, block);
+        else if (kind == SB_UNIT_NODES)
+                sweep_node(peer, (struct sb_node *)block);
+        else if (retire == SB_RETIRE_DYING)
+                finish_dying(peer, (struct sb_version *)block, view);
+        else
+                sweep_version(peer, (struct sb_version *)block, view);
+}
+
+static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view *view)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t word = sb_load_acquire(&segment->unit_words[unit]), bits; /* A:unit-owned. */
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        uint32_t count = sb_slab_block_count(segment, word), base;
+        uint64_t size;
+
+        if (kind == SB_UNIT_FREE || kind == SB_UNIT_PART || kind == SB_UNIT_GUARDS || kind > SB_UNIT_PART || !count)
+                return;
+        size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
+        for (base = 0; base < count; base += 64) {
+                sb_pin(peer);
+                bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
+                /* The unit may have changed hands and kind before we were pinned: then leave it for the next round. */
+                if (((sb_load_acquire(&segment->unit_words[unit]) ^ word) >> 54) == 0) /* A:unit-owned. */
+                        for (; bits; bits &= bits - 1) {
+                                uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
+
+                                if (index < count)
+                                        sweep_block(peer, sb_unit_offset(segment, unit) + index * size, kind, view);
+                        }
+                sb_unpin(peer);
+                if (peer->limbo_count > SB_LIMBO_MAX / 2)
+                        sb_retire_free(peer);
+        }
+}
+
+uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)
+{
+        uint32_t units = peer->segment.geometry.unit_count;
+        uint64_t before = peer->count_freed;
+        struct sb_view view;
+
+        sb_view_take(peer, &view);
+        while (count--) {
+                *cursor %= units;
+                sweep_unit(peer, (*cursor)++, &view);
+        }
+        sb_retire_free(peer);
+        return peer->count_freed - before;
+}

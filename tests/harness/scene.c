@@ -1,0 +1,405 @@
+/* A tiny bus with several peers in one process; see scene.h. */
+#include "scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shm/base/result.h"
+#include "shm/slot.h"
+#include "shm/walk.h"
+
+#define SCENE_SEED  UINT64_C(0x5eed5eed5eed)
+#define GUARD_GET   0u /* guard words in use: for gets, for what is held, for get_many from here on */
+#define GUARD_HOLD  1u
+#define GUARD_MANY  2u
+#define SCAN_BOUND  1000u
+#define VALUE_MAX   8192u
+#define INVERSE_OF_7 183u /* modulo 256 */
+
+static uint64_t scene_now(void *context)
+{
+        (void)context;
+        return 1000;
+}
+/* All peers are one thread, and a stopped one's stores are all out: nothing to flush, nobody to wait for. */
+static void scene_membarrier(void *context)
+{
+        (void)context;
+}
+static void scene_pause(void *context, uint64_t ns)
+{
+        (void)context;
+        (void)ns;
+}
+static const struct sb_os scene_os = {
+        .now_ns = scene_now, .membarrier = scene_membarrier, .pause = scene_pause};
+
+struct sb_bytes scene_key(uint32_t key)
+{
+        static const struct sb_bytes keys[SCENE_KEYS] = {
+                {"b", 1}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes", 32},
+                {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}, {"h", 1}};
+
+        return keys[key];
+}
+
+/* All values are pieces of one sequence, 7 i modulo 256, whose first byte is the tag: so they cost the stepped operation nothing. */
+static const unsigned char *value_of(uint32_t tag)
+{
+        static unsigned char sequence[VALUE_MAX + 256];
+
+        if (!sequence[1])
+                for (uint32_t i = 0; i < sizeof(sequence); i++)
+                        sequence[i] = (unsigned char)(i * 7);
+        return sequence + (tag * INVERSE_OF_7 & 255);
+}
+
+static struct fact fact_of(struct scene *scene, struct sb_version *version, uint32_t key)
+{
+        struct sb_bytes name = scene_key(key);
+        struct fact fact = {.state = FACT_BROKEN};
+        const unsigned char *value;
+        uint64_t len, room;
+
+        if (!version || SB_SHAPE_KIND(version->shape) != SB_VERSION_VALUE)
+                return (struct fact){0};
+        len = SB_SHAPE_VALUE_LEN(version->shape);
+        room = scene->image_size - (size_t)(version->bytes - scene->image);
+        if (SB_SHAPE_KEY_LEN(version->shape) != name.len || name.len + len > room ||
+                memcmp(version->bytes, name.data, name.len) != 0)
+                return fact;
+        value = version->bytes + name.len;
+        if (len > VALUE_MAX || (len && memcmp(value, value_of(value[0]), len) != 0))
+                return fact;
+        return (struct fact){
+                .state = FACT_VALUE, .tag = len ? value[0] : 0, .len = (uint32_t)len, .rev = version->rev};
+}
+
+static int attach(struct scene *scene, uint32_t who, uint32_t first)
+{
+        struct sb_slot_identity identity = {.pid = 100 + who, .pid_start = 7, .access = SB_PEER, .attached_ns = 1};
+        struct sb_segment segment;
+        uint32_t slot, generation;
+        int r;
+
+        r = sb_segment_open(scene->image, scene->image_size, &scene_os, &segment);
+        if (r)
+                return r;
+        r = sb_slot_claim(&segment, first, &identity, &slot, &generation);
+        if (r)
+                return r;
+        sb_peer_init(&scene->peer[who], &segment, slot, generation);
+        scene->attached[who] = true;
+        return 0;
+}
+
+int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count)
+{
+        static const uint64_t id[2] = {1, 2};
+        struct sb_geometry geometry;
+        int r;
+
+        memset(scene, 0, sizeof(*scene));
+        scene->key_count = key_count;
+        r = sb_geometry_fit(wish, &geometry);
+        if (r)
+                return r;
+        if (geometry.size > SCENE_IMAGE_MAX)
+                return -1;
+        scene->image_size = geometry.size;
+        sb_segment_format(scene->image, &geometry, SCENE_SEED, id, 1);
+        r = attach(scene, ENGINE, 0);
+        if (!r)
+                r = attach(scene, SUBJECT, 1);
+        if (!r)
+                r = attach(scene, OTHER, 1);
+        return r;
+}
+
+void scene_set_up(struct scene *scene)
+{
+        struct fact facts[SCENE_KEYS];
+
+        scene_facts(scene, OTHER, facts);
+        for (uint32_t key = 0; key < scene->key_count; key++)
+                scene->then[key] = facts[key].rev;
+}
+
+static void do_write(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_bytes key = scene_key(act->key);
+        struct sb_op_write write = {.key = key.data, .key_len = (uint32_t)key.len, .value = value_of(act->tag),
+                .value_len = act->len, .kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_result got = {0};
+
+        sb_assert(act->len <= VALUE_MAX);
+        if (act->expect == NOTHING)
+                write.expected_rev = 0;
+        else if (act->expect == THEN)
+                write.expected_rev = scene->then[act->key];
+        else if (act->expect == STALE)
+                write.expected_rev = scene->then[act->key] - 1;
+        if (act->kind == DELETE) {
+                write.kind = SB_VERSION_DELETED;
+                write.value = NULL;
+                write.value_len = 0;
+        }
+        ret->code = sb_op_write(&scene->peer[act->who], &write, &got);
+        ret->rev = ret->code == 0 || ret->code == SB_E_CONFLICT ? got.rev : 0;
+}
+
+static void do_get(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_bytes key = scene_key(act->key);
+        struct sb_version *version = NULL;
+        uint32_t guard = act->kind == HOLD ? GUARD_HOLD : GUARD_GET;
+
+        ret->code = sb_op_get(peer, key.data, (uint32_t)key.len, guard, &version);
+        if (ret->code)
+                return;
+        ret->seen[act->key] = fact_of(scene, version, act->key);
+        if (act->kind == HOLD)
+                scene->held[act->who] = version;
+        else
+                sb_guard_set(peer, guard, 0);
+}
+
+static void do_let_go(struct scene *scene, const struct act *act, struct result *ret)
+{
+        if (!scene->held[act->who])
+                return;
+        ret->seen[act->key] = fact_of(scene, scene->held[act->who], act->key);
+        scene->held[act->who] = NULL;
+        sb_guard_set(&scene->peer[act->who], GUARD_HOLD, 0);
+}
+
+static void do_get_many(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_op_write keys[SCENE_KEYS] = {0};
+        struct sb_version *versions[SCENE_KEYS] = {0};
+        uint32_t guards[SCENE_KEYS];
+
+        for (uint32_t i = 0; i < act->len; i++) {
+                keys[i].key = scene_key(act->key + i).data;
+                keys[i].key_len = (uint32_t)scene_key(act->key + i).len;
+                guards[i] = GUARD_MANY + i;
+        }
+        sb_op_get_many(peer, keys, act->len, guards, versions);
+        for (uint32_t i = 0; i < act->len; i++) {
+                ret->seen[act->key + i] = fact_of(scene, versions[i], act->key + i);
+                if (versions[i])
+                        sb_guard_set(peer, guards[i], 0);
+        }
+}
+
+/* Number of the key with these bytes, or SCENE_KEYS. */
+static uint32_t key_number(const void *data, size_t len)
+{
+        for (uint32_t key = 0; key < SCENE_KEYS; key++)
+                if (scene_key(key).len == len && memcmp(scene_key(key).data, data, len) == 0)
+                        return key;
+        return SCENE_KEYS;
+}
+
+/* All keys at a cut, as the client library walks them. code: 0; -1 not in order, -2 a key twice or unknown, -3 no end. */
+static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[who];
+        unsigned char last[64];
+        size_t last_len = 0;
+        struct sb_node *node;
+        bool gone = false;
+
+        sb_pin(peer);
+        node = sb_walk_seek(peer, "", 0, false);
+        for (uint32_t count = 0; node; count++) {
+                const unsigned char *key = (const unsigned char *)&node->next[node->height];
+                size_t len = node->key_len, shorter = len < last_len ? len : last_len;
+                uint32_t number = key_number(key, len);
+                int order = memcmp(last, key, shorter);
+
+                if (count == SCAN_BOUND || number == SCENE_KEYS || order > 0 || (order == 0 && last_len >= len)) {
+                        ret->code = count == SCAN_BOUND ? -3 : number == SCENE_KEYS ? -2 : -1;
+                        break;
+                }
+                memcpy(last, key, len);
+                last_len = len;
+                ret->seen[number] = fact_of(scene, sb_walk_at(peer, node, cut), number);
+                node = sb_walk_next(peer, node, &gone);
+                if (gone) {
+                        sb_unpin(peer);
+                        sb_pin(peer);
+                        node = sb_walk_seek(peer, last, (uint32_t)last_len, true);
+                        gone = false;
+                }
+        }
+        sb_unpin(peer);
+}
+
+static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[act->who];
+        uint32_t index = scene->snapshot[act->who];
+        uint64_t cut = scene->snapshot_cut[act->who];
+
+        if (act->kind == SCAN || act->kind == SNAPSHOT) {
+                ret->code = sb_snapshot_open(peer, &index, &cut);
+                if (ret->code)
+                        return;
+        }
+        if (act->kind == SCAN || act->kind == SNAPSHOT_READ)
+                walk(scene, act->who, cut, ret);
+        if (act->kind == SCAN || act->kind == SNAPSHOT_END)
+                sb_snapshot_close(peer, index);
+        if (act->kind == SNAPSHOT) {
+                scene->snapshot[act->who] = index;
+                scene->snapshot_cut[act->who] = cut;
+        }
+}
+
+static void do_reap(struct scene *scene, const struct act *act)
+{
+        struct sb_peer *dead = &scene->peer[act->key];
+
+        sb_reap_slot(&scene->peer[act->who], dead->slot, dead->generation);
+        scene->attached[act->key] = false;
+}
+
+static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
+{
+        for (uint32_t who = SUBJECT; who < SCENE_PEERS; who++)
+                if (scene->attached[who] && scene->peer[who].slot == slot && scene->peer[who].generation == generation)
+                        return true;
+        return false;
+}
+
+/* What a new engine does: it reaps its predecessor from that one's own record, takes the record, and reaps all who are not alive. */
+static void do_adopt(struct scene *scene, struct result *ret)
+{
+        struct sb_peer *engine = &scene->peer[ENGINE];
+        struct sb_segment segment;
+        uint32_t slot, generation;
+
+        ret->code = sb_segment_open(scene->image, scene->image_size, &scene_os, &segment);
+        if (ret->code)
+                return;
+        if (sb_slot_state(&segment, 0, &generation) != SB_CLIENT_FREE) {
+                sb_peer_init(engine, &segment, 0, generation);
+                sb_reap_slot(engine, 0, generation);
+        }
+        ret->code = attach(scene, ENGINE, 0);
+        for (slot = 1; !ret->code && slot < segment.geometry.client_count; slot++)
+                if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE && !alive(scene, slot, generation))
+                        sb_reap_slot(engine, slot, generation);
+}
+
+static void do_validate(struct scene *scene, const struct act *act, struct result *ret)
+{
+        static struct sb_check_report report;
+
+        ret->code = sb_check(&scene->peer[act->who], false, &report);
+        if (!ret->code)
+                ret->code = (int)report.problem_count;
+}
+
+void scene_do(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[act->who];
+
+        memset(ret, 0, sizeof(*ret));
+        switch (act->kind) {
+        case SET:
+        case CAS:
+        case DELETE:
+                do_write(scene, act, ret);
+                break;
+        case GET:
+        case HOLD:
+                do_get(scene, act, ret);
+                break;
+        case LET_GO:
+                do_let_go(scene, act, ret);
+                break;
+        case GET_MANY:
+                do_get_many(scene, act, ret);
+                break;
+        case SCAN:
+        case SNAPSHOT:
+        case SNAPSHOT_READ:
+        case SNAPSHOT_END:
+                do_snapshot(scene, act, ret);
+                break;
+        case GROW_GUARDS:
+                ret->code = sb_guard_grow(peer, act->len);
+                break;
+        case WORK:
+                sb_op_memory_work(peer, act->len);
+                break;
+        case SWEEP:
+                sb_sweep(peer, &scene->cursor[act->who], peer->segment.geometry.unit_count);
+                break;
+        case SAFE:
+                sb_safe_raise(peer);
+                break;
+        case TICK:
+                sb_reap_tick(peer, &scene->cursor[act->who]);
+                break;
+        case ATTACH:
+                ret->code = attach(scene, act->key, 1);
+                break;
+        case DETACH:
+                sb_peer_fini(peer);
+                scene->attached[act->who] = false;
+                break;
+        case REAP:
+                do_reap(scene, act);
+                break;
+        case ADOPT:
+                do_adopt(scene, ret);
+                break;
+        case VALIDATE:
+                do_validate(scene, act, ret);
+                break;
+        default:
+                __builtin_trap();
+        }
+}
+
+void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS])
+{
+        struct result result;
+
+        memset(ret, 0, SCENE_KEYS * sizeof(*ret));
+        for (uint32_t key = 0; key < scene->key_count; key++) {
+                struct act get = {.who = (uint8_t)who, .kind = GET, .key = (uint8_t)key};
+
+                scene_do(scene, &get, &result);
+                ret[key] = result.seen[key];
+        }
+}
+
+size_t scene_size(const struct scene *scene)
+{
+        return offsetof(struct scene, image) + scene->image_size;
+}
+
+bool scene_fact_equal(const struct fact *a, const struct fact *b, bool revisions)
+{
+        return a->state == b->state && a->tag == b->tag && a->len == b->len &&
+                (!revisions || a->rev == b->rev);
+}
+
+const char *scene_act_text(const struct act *act)
+{
+        static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many", "hold", "let_go", "scan",
+                "snapshot", "snapshot_read", "snapshot_end", "grow_guards", "work", "sweep", "safe", "tick", "attach",
+                "detach", "reap", "adopt", "validate"};
+        static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
+        static char text[96];
+
+        snprintf(text, sizeof(text), "%s: %s key %u tag %u len %u", whos[act->who], names[act->kind], act->key,
+                act->tag, act->len);
+        return text;
+}

@@ -1,0 +1,98 @@
+/*
+ * A tiny bus in one process, with several peers on it, and the acts that they can be told to do.
+ *
+ * Peers are the engine (record 0), the subject (the one that is stepped, killed or stopped), another one, and a newcomer that
+ * attaches later. All their private memory and the segment itself lie in one struct, so that a whole scene is saved and put
+ * back by a copy. Keys and values are numbered: key k has fixed bytes, a value is {tag, length}, its bytes follow from these, and
+ * each reading verifies them.
+ *
+ * Always true: nothing here takes a lock, allocates or calls the system, so acts may be done from a signal handler.
+ */
+#ifndef SB_TESTS_SCENE_H
+#define SB_TESTS_SCENE_H
+
+#include "ring/op.h"
+#include "shm/check.h"
+#include "shm/epoch.h"
+#include "shm/peer.h"
+#include "shm/reap.h"
+#include "shm/snapshot.h"
+
+#define SCENE_IMAGE_MAX (48u << 10)
+#define SCENE_KEYS      10
+
+enum scene_who { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
+
+enum act_kind {
+        ACT_END,
+        SET,          /* key, tag, len */
+        CAS,          /* key, tag, len, expect */
+        DELETE,       /* key, expect */
+        GET,          /* key; guard let go at once */
+        GET_MANY,     /* keys key .. key + len - 1 */
+        HOLD,         /* key; the guard stays */
+        LET_GO,       /* reads what is held, then lets it go */
+        SCAN,         /* snapshot opened, walked, closed */
+        SNAPSHOT,     /* opened and kept */
+        SNAPSHOT_READ,
+        SNAPSHOT_END,
+        GROW_GUARDS,  /* room for guard word len */
+        WORK,         /* sb_op_memory_work; len: whole sweep */
+        SWEEP,        /* all units once */
+        SAFE,         /* sb_safe_raise */
+        TICK,         /* sb_reap_tick */
+        ATTACH,       /* the engine claims a record for peer `key`, which starts on it */
+        DETACH,       /* sb_peer_fini */
+        REAP,         /* the engine reaps peer `key` */
+        ADOPT,        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
+        VALIDATE,     /* sb_check, not quiescent; code: number of problems */
+};
+
+/* What a compare and swap expects. */
+enum act_expect { ANY = 0, NOTHING, THEN, STALE }; /* THEN: the revision when the setup was done; STALE: one below */
+
+struct act {
+        uint8_t who, kind, key, tag;
+        uint16_t len;
+        uint8_t expect;
+};
+
+struct fact { /* what a key holds */
+        uint32_t state; /* FACT_NONE, FACT_VALUE, FACT_BROKEN */
+        uint32_t tag, len;
+        uint64_t rev;
+};
+enum { FACT_NONE, FACT_VALUE, FACT_BROKEN };
+
+struct result {
+        int code;
+        uint64_t rev;
+        struct fact seen[SCENE_KEYS]; /* by key */
+};
+
+struct scene {
+        struct sb_peer peer[SCENE_PEERS];
+        bool attached[SCENE_PEERS]; /* and alive */
+        uint32_t cursor[SCENE_PEERS];
+        uint32_t snapshot[SCENE_PEERS];
+        uint64_t snapshot_cut[SCENE_PEERS];
+        struct sb_version *held[SCENE_PEERS];
+        uint64_t then[SCENE_KEYS]; /* revisions when the setup was done */
+        uint32_t key_count;
+        size_t image_size;
+        unsigned char image[SCENE_IMAGE_MAX] __attribute__((aligned(4096)));
+};
+
+/* Make the bus; the engine, the subject and the other one are attached. Return: 0, -errno. */
+int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count);
+/* Remember revisions for THEN and STALE. */
+void scene_set_up(struct scene *scene);
+void scene_do(struct scene *scene, const struct act *act, struct result *ret);
+/* Read all keys by get. */
+void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS]);
+size_t scene_size(const struct scene *scene); /* bytes to copy for a whole scene */
+const char *scene_act_text(const struct act *act);
+struct sb_bytes scene_key(uint32_t key);
+bool scene_fact_equal(const struct fact *a, const struct fact *b, bool revisions);
+
+#endif

@@ -1,0 +1,49 @@
+/*
+ * Trials: one scenario, with the stepped peer killed, or stopped, or stopped and resumed, after every instruction.
+ *
+ * What is right is not written down per scenario. It is taken from the same acts done without interruption, in each order that
+ * could have been: story k is "the first k acts of the operation, then the others' acts, then the rest". A killed or stopped
+ * operation must look like one of these stories, each later point like the same or a later one, and the point behind the last
+ * instruction like the last: wholly or not at all, and never taken back.
+ *
+ *      trial_kill    at each distinct image: the engine reaps, check is clean, a newcomer finds what a story says, does everything to
+ *                    every key, and when all is deleted no block is left
+ *      trial_stall   at each distinct image: the others' acts end and look like a story; hundreds of writes more find memory; check is clean;
+ *                    then the stopped one is reaped, and no block is left
+ *      trial_resume  at points: the others' acts, then the operation goes on to its end: results and facts are a story's; check is
+ *                    clean; no block is left
+ *      trial_reaper  at each distinct image of a kill: the reaping itself is killed after every instruction, and a new engine reaps both
+ */
+#ifndef SB_TESTS_TRIAL_H
+#define SB_TESTS_TRIAL_H
+
+#include "scene.h"
+
+#define TRIAL_SETUP_MAX     32
+#define TRIAL_OPERATION_MAX 6
+#define TRIAL_OTHERS_MAX    12
+
+/* Revisions may differ from a story's, because the key may have begun a new life meanwhile. They still grow. */
+#define TRIAL_NEW_LIVES 1u
+/* The segment is nearly full: writes may say so, deletes may not. */
+#define TRIAL_FULL      2u
+
+struct step_scenario {
+        const char *name;
+        struct sb_geometry_wish wish; /* zero: the tiny one */
+        uint32_t key_count, flags;
+        struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
+};
+
+struct trial_report {
+        uint64_t points, images, branches;
+        char failure[640]; /* empty: passed */
+};
+
+/* Each returns whether it passed, and adds to the counts. @every, @first: points first, first + every, ... */
+bool trial_kill(const struct step_scenario *scenario, struct trial_report *report);
+bool trial_stall(const struct step_scenario *scenario, struct trial_report *report);
+bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
+bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * Every operation, stopped after every instruction. First for good: others do the same to the same key and much else, run out of
+ * nothing, and `check` is clean. Then for a while: others go on, the stopped one resumes and ends, and all results are those of one
+ * of the possible orders.
+ *
+ * SB_SCENARIO=name: that one alone. SB_TEST_LONG=1: resumed at every point, not at every EVERY_QUICK-th.
+ */
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/harness/scenarios.h"
+#include "tests/harness/test.h"
+
+#define EVERY_QUICK 7
+
+static struct trial_report total;
+static uint64_t first;
+
+static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial_report *), const char *what)
+{
+        const char *only = getenv("SB_SCENARIO");
+        uint32_t failures = 0;
+
+        for (uint32_t i = 0; i < step_scenario_count; i++) {
+                struct trial_report report = {0};
+
+                if (!step_scenarios[i].others[0].kind || (only && strcmp(only, step_scenarios[i].name) != 0))
+                        continue;
+                if (!trial(&step_scenarios[i], &report)) {
+                        failures++;
+                        printf("# %s: %s\n", what, report.failure);
+                }
+                if (getenv("SB_VERBOSE"))
+                        printf("# %s: %s: points %llu, distinct images %llu, resumed %llu\n", what, step_scenarios[i].name,
+                                (unsigned long long)report.points, (unsigned long long)report.images,
+                                (unsigned long long)report.branches);
+                total.points += report.points;
+                total.images += report.images;
+                total.branches += report.branches;
+        }
+        return failures;
+}
+
+static bool resume(const struct step_scenario *scenario, struct trial_report *report)
+{
+        return trial_resume(scenario, first, getenv("SB_TEST_LONG") ? 1 : EVERY_QUICK, report);
+}
+
+static void test_stopped_at_every_instruction_each_operation_stops_nobody(void)
+{
+        CHECK_EQ(run_all(trial_stall, "stopped"), 0);
+}
+
+static void test_resumed_after_others_went_on_each_operation_ends_in_some_order(void)
+{
+        CHECK_EQ(run_all(resume, "resumed"), 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        /* Other points in each run: over a few runs, all of them. */
+        first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10) : (uint64_t)time(NULL) % EVERY_QUICK;
+        RUN(test_stopped_at_every_instruction_each_operation_stops_nobody);
+        RUN(test_resumed_after_others_went_on_each_operation_ends_in_some_order);
+        TEST_NOTE("stall: points %llu, distinct images %llu, resumed %llu (SB_FIRST=%llu)", (unsigned long long)total.points,
+                (unsigned long long)total.images, (unsigned long long)total.branches, (unsigned long long)first);
+        return test_end();
+}
