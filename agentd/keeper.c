@@ -30,7 +30,7 @@
 #define SECOND_NS       UINT64_C(1000000000)
 #define FAILURES_AT_ONCE 2u /* so many engines in a row may fail before the next waits a second */
 #define CRASHES_MAX     3u  /* so many crashes in adoption are the segment's fault */
-#define STOP_PATIENCE_MS 5000
+#define STOP_PATIENCE_MS 2000
 
 static uint64_t now_ns(void)
 {

@@ -53,14 +53,27 @@ static void set_timer(struct sb_engine *engine, uint64_t interval_ns)
         (void)timerfd_settime(engine->timer_fd, 0, &timer, NULL);
 }
 
+/* Whether anybody did anything since the last tick that leaves a trace in a shared word: a writer does not, until what it replaced
+ * is to be freed. */
+static bool is_idle(struct sb_engine *engine)
+{
+        const struct sb_superblock *super = engine->peer.segment.super;
+        /* Relaxed, all of them: only whether they moved matters. */
+        uint64_t trace = sb_load_relaxed(&super->clock) + sb_load_relaxed(&super->era) + sb_load_relaxed(&super->sweep_wanted);
+        bool idle = trace == engine->trace;
+
+        engine->trace = trace;
+        return idle;
+}
+
 /* Return: whether there is more to do at once. */
 static bool tick(struct sb_engine *engine)
 {
-        const struct sb_superblock *super = engine->peer.segment.super;
-        uint64_t safe = sb_load_relaxed(&super->safe); /* relaxed: only whether it moves matters */
+        bool idle = is_idle(engine);
         bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
 
-        if (more || sb_load_relaxed(&super->safe) != safe)
+        (void)is_idle(engine); /* what the tick itself has moved does not count */
+        if (more || !idle)
                 set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
                 set_timer(engine, engine->interval_ns * 2);

@@ -43,6 +43,7 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
         struct sb_version *versions[BATCH_MAX];
         uint32_t places[BATCH_MAX];
 
+        sb_assert(count > 0 && count <= BATCH_MAX);
         for (uint32_t i = 0; i < count; i++) {
                 wanted[i].key = keys[i].data;
                 wanted[i].key_len = (uint32_t)keys[i].len;

@@ -39,6 +39,16 @@ bool has(struct sb_bus *bus, const char *key, const char *value)
         return same;
 }
 
+/* Whatever a failed test left running. */
+static char last_directory[64];
+static void stop_last(void)
+{
+        pid_t pid;
+
+        if (last_directory[0] != '\0' && sb_admin_keeper(last_directory, &pid) == 0)
+                kill(pid, SIGTERM);
+}
+
 static const char *open_remote(struct world *world, uint64_t size, uint32_t clients)
 {
         char size_text[32], clients_text[32];
@@ -49,9 +59,15 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         world->remote = true;
         snprintf(size_text, sizeof(size_text), "%lluK", (unsigned long long)(size / 1024));
         snprintf(clients_text, sizeof(clients_text), "%u", clients + 1);
+        stop_last();
+        if (last_directory[0] == '\0')
+                atexit(stop_last);
         strcpy(world->directory, "/tmp/sb-api-XXXXXX");
-        if (mkdtemp(world->directory) == NULL || sb_admin_start(world->directory, options) != 0)
-                return "agentd does not start";
+        if (mkdtemp(world->directory) == NULL || sb_admin_start(world->directory, options) != 0) {
+                printf("FAIL world_open: agentd does not start: see %s/agentd.log\n", world->directory);
+                exit(1);
+        }
+        strcpy(last_directory, world->directory);
         return NULL;
 }
 
@@ -150,6 +166,12 @@ static bool close_remote(struct world *world)
         return system(command) == 0 && sound;
 }
 
+void world_drop(struct world *world)
+{
+        free(world->engine);
+        munmap(world->base, world->geometry.size);
+}
+
 bool world_close(struct world *world)
 {
         struct sb_check_report report;
@@ -160,7 +182,6 @@ bool world_close(struct world *world)
         world_tick(world);
         sound = sb_check(world->engine, false, &report) == 0 && report_sound(&report);
         sb_peer_fini(world->engine);
-        free(world->engine);
-        munmap(world->base, world->geometry.size);
+        world_drop(world);
         return sound;
 }
