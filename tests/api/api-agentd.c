@@ -9,7 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ struct daemon {
         struct sb_place place;
         pid_t pid;
         int err;
-        char said[16384]; /* on standard error so far */
+        char said[16384]; /* so far */
         size_t len;
 };
 
@@ -67,7 +67,7 @@ static void new_place(struct sb_place *ret)
                 abort();
 }
 
-/* Run agentd with @arguments (NULL at the end) on daemon->place; its standard error is a pipe. */
+/* Run agentd with @arguments (NULL at the end) on daemon->place; what it says comes through a pipe. */
 static void spawn(struct daemon *daemon, const char *const *arguments)
 {
         const char *argv[24] = {getenv("AGENTD"), "-b", daemon->place.directory};
@@ -79,6 +79,7 @@ static void spawn(struct daemon *daemon, const char *const *arguments)
                 abort();
         daemon->pid = fork();
         if (daemon->pid == 0) {
+                dup2(pipe_fds[1], 1);
                 dup2(pipe_fds[1], 2);
                 execv(argv[0], (char *const *)argv);
                 _exit(127);
@@ -90,7 +91,7 @@ static void spawn(struct daemon *daemon, const char *const *arguments)
 }
 #define SPAWN(daemon, ...) spawn((daemon), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 
-/* Read standard error until @word is there. Return: whether it came. */
+/* Read what it says until @word is there. Return: whether it came. */
 static bool hear(struct daemon *daemon, const char *word)
 {
         uint64_t end = now_ns() + PATIENCE_NS;
@@ -509,6 +510,62 @@ static void test_clients_says_how_many_and_places_come_back(void)
         CHECK_EQ(stop(&daemon), 0);
 }
 
+static void test_a_full_table_outlasts_engines(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+        pid_t child;
+        int r;
+
+        CHECK(start(&daemon));
+        CHECK_EQ(attach(&daemon, &attachment, &peer), 0);
+        child = child_attaches(&daemon, 15, &r);
+        CHECK_EQ(r, 0);
+        for (int i = 0; i < 10; i++) {
+                pid_t engine = engine_of(&attachment);
+
+                kill(engine, SIGKILL);
+                CHECK(WAIT(engine_of(&attachment) != engine));
+                CHECK_EQ(attached(&attachment), 16);
+                CHECK_EQ(attach(&daemon, &more, &other), SB_E_FULL);
+        }
+        /* Who dies while there is no engine, or one that is stopped, is found by the next. */
+        kill(engine_of(&attachment), SIGSTOP);
+        end_child(child);
+        kill(engine_of(&attachment), SIGKILL);
+        CHECK(WAIT(attached(&attachment) == 1));
+        detach(&attachment, &peer);
+        CHECK_EQ(stop(&daemon), 0);
+}
+
+static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t child, engine;
+        int r;
+
+        CHECK(start(&daemon));
+        CHECK_EQ(attach(&daemon, &attachment, &peer), 0);
+        child = child_attaches(&daemon, 2, &r);
+        CHECK_EQ(r, 0);
+        CHECK_EQ(attached(&attachment), 3);
+        /* As if the kernel had given the pid of a dead client to this child. */
+        for (uint32_t slot = 1; slot < attachment.segment.geometry.client_count; slot++)
+                if (sb_client_at(&attachment.segment, slot)->pid == (uint32_t)child) {
+                        sb_client_at(&attachment.segment, slot)->pid_start--;
+                        break;
+                }
+        engine = engine_of(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(WAIT(engine_of(&attachment) != engine));
+        CHECK_EQ(attached(&attachment), 2); /* the other one of the same process is still its own */
+        end_child(child);
+        CHECK(WAIT(attached(&attachment) == 1));
+        detach(&attachment, &peer);
+        CHECK_EQ(stop(&daemon), 0);
+}
+
 static void test_another_user_is_refused(void)
 {
         struct daemon daemon;
@@ -603,10 +660,15 @@ static void test_check_config_makes_nothing(void)
         SPAWN(&daemon, "--check-config", "--size", "1G");
         CHECK_EQ(ended(&daemon), 0);
         CHECK_EQ(access(daemon.place.directory, F_OK), -1);
+        CHECK(strstr(daemon.said, daemon.place.directory));
+        CHECK(strstr(daemon.said, "size = 1073741824\n"));
         SPAWN(&daemon, "--version");
         CHECK_EQ(ended(&daemon), 0);
+        CHECK(strstr(daemon.said, "layout 1"));
         SPAWN(&daemon, "--help");
         CHECK_EQ(ended(&daemon), 0);
+        CHECK(strstr(daemon.said, "--recover-to"));
+        CHECK_EQ(access(daemon.place.directory, F_OK), -1);
 }
 
 static void test_a_long_directory_name_serves(void)
@@ -963,12 +1025,32 @@ static void test_an_idle_engine_hardly_runs(void)
         CHECK_EQ(stop(&daemon), 0);
 }
 
+/* What a failed test left running, the orphans included: this process is their reaper. */
+static void end_leftovers(void)
+{
+        char path[64];
+        bool any = true;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
+        while (any) {
+                FILE *file = fopen(path, "r");
+                int child;
+
+                any = file && fscanf(file, "%d", &child) == 1;
+                if (file)
+                        fclose(file);
+                if (any)
+                        end_child(child);
+        }
+}
+
 int main(int argc, char **argv)
 {
         char clean[128];
         int status;
 
         test_begin(argc, argv);
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
         if (!getenv("AGENTD")) {
                 printf("FAIL main: $AGENTD names no program to test\n");
                 return 1;
@@ -986,6 +1068,8 @@ int main(int argc, char **argv)
         RUN(test_engine_becomes_keeper_when_the_keeper_is_killed);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_clients_says_how_many_and_places_come_back);
+        RUN(test_a_full_table_outlasts_engines);
+        RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
         RUN(test_another_user_is_refused);
         RUN(test_other_access_than_peer_is_not_there_yet);
         RUN(test_wrong_options_end_with_2_and_say_what_to_do);
@@ -1002,6 +1086,7 @@ int main(int argc, char **argv)
         RUN(test_a_superblock_scribbled_over_is_not_adopted);
         RUN(test_start_in_the_background_by_many_at_once);
         RUN(test_an_idle_engine_hardly_runs);
+        end_leftovers();
         status = test_end();
         snprintf(clean, sizeof(clean), "rm -rf '%s'", home);
         return system(clean) ? 1 : status;
