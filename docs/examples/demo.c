@@ -17,14 +17,11 @@
  * Usage: demo [DIR]. It starts a bus of its own with agentctl, which is expected on the PATH.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +31,8 @@
 #include <unistd.h>
 
 #include <statebus.h>
+
+#include "demo-count.h"
 
 #define SECONDS      10
 #define KILLS        50
@@ -49,30 +48,11 @@ struct totals {
         unsigned char in[];        /* one bit a file: it is in `files` and `identifiers` */
 };
 
-/* Words with counts; names are not copied. */
-struct table {
-        struct word {
-                const char *name;
-                size_t len;
-                uint64_t count;
-        } *words;
-        size_t used, size; /* size: a power of two */
-};
-
-static char **paths; /* the headers, sorted */
-static size_t path_count, bytes_total, root_len;
+static char *root, **paths; /* the headers below it, sorted */
+static size_t path_count, bytes_total;
 static const struct sb_bytes totals_key = {"totals", 6};
 static uint64_t operations; /* of this worker, not in the totals yet */
 static volatile sig_atomic_t interrupted;
-
-static void *allocate(size_t size)
-{
-        void *memory = calloc(1, size);
-
-        if (memory == NULL)
-                abort();
-        return memory;
-}
 
 static uint64_t now_ns(void)
 {
@@ -82,126 +62,9 @@ static uint64_t now_ns(void)
         return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* ---- counting, which knows nothing of the bus ---- */
-
-static void table_add(struct table *table, const char *name, size_t len, uint64_t count)
-{
-        uint64_t hash = 14695981039346656037u;
-
-        if (2 * table->used >= table->size) {
-                struct table larger = {.size = table->size ? 2 * table->size : 4096};
-
-                larger.words = allocate(larger.size * sizeof(*larger.words));
-                for (size_t i = 0; i < table->size; i++)
-                        if (table->words[i].name != NULL)
-                                table_add(&larger, table->words[i].name, table->words[i].len, table->words[i].count);
-                free(table->words);
-                *table = larger;
-        }
-        for (size_t i = 0; i < len; i++)
-                hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
-        for (size_t i = hash >> 20;; i++) {
-                struct word *word = &table->words[i & (table->size - 1)];
-
-                if (word->name == NULL) {
-                        *word = (struct word){name, len, 0};
-                        table->used++;
-                }
-                if (word->len == len && memcmp(word->name, name, len) == 0) {
-                        word->count += count;
-                        return;
-                }
-        }
-}
-
-static int compare_names(const void *a_, const void *b_)
-{
-        const struct word *a = a_, *b = b_;
-        int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
-
-        return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
-}
-
-static int compare_counts(const void *a_, const void *b_)
-{
-        const struct word *a = a_, *b = b_;
-
-        return a->count != b->count ? (a->count < b->count) - (a->count > b->count) : compare_names(a, b);
-}
-
-/* Leave the words side by side at the table's start, in order; nothing can be added any more. */
-static void table_sort(struct table *table, int (*compare)(const void *, const void *))
-{
-        size_t filled = 0;
-
-        for (size_t i = 0; i < table->size; i++)
-                if (table->words[i].name != NULL)
-                        table->words[filled++] = table->words[i];
-        if (filled > 0)
-                qsort(table->words, filled, sizeof(*table->words), compare);
-}
-
-/* Identifiers are words outside of comments and literals. Return: how many. */
-static uint64_t count_identifiers(const char *p, struct table *table)
-{
-        uint64_t count = 0;
-
-        while (*p != '\0') {
-                const char *start = p;
-
-                if (p[0] == '/' && p[1] == '/') {
-                        p += strcspn(p, "\n");
-                } else if (p[0] == '/' && p[1] == '*') {
-                        p = strstr(p + 2, "*/");
-                        if (p == NULL)
-                                break;
-                        p += 2;
-                } else if (*p == '"' || *p == '\'') {
-                        for (p++; *p != '\0' && *p != '\n' && *p != *start; p++)
-                                p += *p == '\\' && p[1] != '\0';
-                        p += *p == *start;
-                } else if (isalnum((unsigned char)*p) || *p == '_') {
-                        while (isalnum((unsigned char)*p) || *p == '_')
-                                p++;
-                        if (!isdigit((unsigned char)*start)) {
-                                table_add(table, start, (size_t)(p - start), 1);
-                                count++;
-                        }
-                } else {
-                        p++;
-                }
-        }
-        return count;
-}
-
-/* The result for one file as it goes on the bus; to be freed. */
-static char *index_file(size_t number, uint64_t pass, uint64_t *ret_count, size_t *ret_len)
-{
-        FILE *file = fopen(paths[number], "r"), *out;
-        struct table table = {0};
-        char *text = NULL, *result;
-        size_t room = 0;
-
-        /* What cannot be read counts as empty. A NUL ends the text: no header has one. */
-        if (file == NULL || getdelim(&text, &room, '\0', file) < 0)
-                (text = realloc(text, 1))[0] = '\0';
-        if (file != NULL)
-                fclose(file);
-        *ret_count = count_identifiers(text, &table);
-        table_sort(&table, compare_names);
-        out = open_memstream(&result, ret_len);
-        fprintf(out, "%" PRIu64 " %" PRIu64 "\n", pass, *ret_count);
-        for (size_t i = 0; i < table.used; i++)
-                fprintf(out, "%.*s %" PRIu64 "\n", (int)table.words[i].len, table.words[i].name, table.words[i].count);
-        fclose(out);
-        free(table.words);
-        free(text);
-        return result;
-}
-
 static struct sb_bytes file_key(size_t number, char text[KEY_MAX])
 {
-        int len = snprintf(text, KEY_MAX, "file/%s", paths[number] + root_len + 1);
+        int len = snprintf(text, KEY_MAX, "file/%s", paths[number]);
 
         return (struct sb_bytes){text, (size_t)len};
 }
@@ -232,7 +95,7 @@ static int put_result(struct sb_bus *bus, size_t number, uint64_t pass, uint64_t
         }
         if (old_pass >= pass)
                 return 0; /* somebody did that, and perhaps died before it counted */
-        result = index_file(number, pass, ret_count, &len);
+        result = index_file(root, paths[number], pass, ret_count, &len);
         r = sb_cas(bus, key, rev, (struct sb_bytes){result, len}, NULL, NULL);
         free(result);
         operations += 2;
@@ -391,24 +254,6 @@ static int agentctl(const char *directory, const char *command, const char *opti
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-static int note_path(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-        size_t len = strlen(path);
-
-        (void)ftw;
-        if (type == FTW_F && len > 2 && strcmp(path + len - 2, ".h") == 0 && len - root_len < KEY_MAX - 8) {
-                paths = realloc(paths, (path_count + 1) * sizeof(*paths));
-                paths[path_count++] = strdup(path);
-                bytes_total += (size_t)status->st_size;
-        }
-        return 0;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-        return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* A dead worker's claims are free again. It is dead, so it makes no more of them. */
 static uint64_t give_back_claims(struct sb_bus *bus, pid_t dead)
 {
@@ -524,7 +369,7 @@ static void print_table(struct sb_bus *bus)
         }
         if (r != SB_E_NOT_FOUND)
                 die("scan", r);
-        table_sort(&all, compare_counts);
+        table_sort_by_count(&all);
         printf("\n%zu different identifiers, the most frequent ones:\n", all.used);
         for (size_t i = 0; i < all.used && i < 20; i++)
                 printf("%12" PRIu64 "  %.*s\n", all.words[i].count, (int)all.words[i].len, all.words[i].name);
@@ -548,7 +393,7 @@ static uint64_t prove(struct sb_bus *bus)
                 uint64_t count;
                 size_t len;
 
-                expected = index_file(i, totals.last_pass, &count, &len);
+                expected = index_file(root, paths[i], totals.last_pass, &count, &len);
                 sum += count;
                 if (sb_get(bus, file_key(i, text), &guard) != 0 || guard.value.len != len ||
                         memcmp(guard.value.data, expected, len) != 0) {
@@ -598,21 +443,20 @@ static bool run(const char *directory)
 
 int main(int argc, char **argv)
 {
-        char *root = realpath(argc > 1 ? argv[1] : "/usr/include", NULL), directory[] = "/tmp/statebus-demo-XXXXXX";
+        char directory[] = "/tmp/statebus-demo-XXXXXX";
         char size[32], path[sizeof(directory) + 32];
         bool right, sound;
 
+        root = realpath(argc > 1 ? argv[1] : "/usr/include", NULL);
         if (argc > 2 || root == NULL) {
                 fprintf(stderr, "usage: demo [DIR]: DIR, or /usr/include, must be a folder with C headers\n");
                 return 2;
         }
-        root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
-        nftw(root, note_path, 32, FTW_PHYS);
+        path_count = list_headers(root, &paths, &bytes_total);
         if (path_count == 0) {
                 fprintf(stderr, "demo: there are no C headers (*.h) in %s\n", root);
                 return 1;
         }
-        qsort(paths, path_count, sizeof(*paths), compare_paths);
         if (mkdtemp(directory) == NULL)
                 die(directory, -1);
         sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt}, NULL);
