@@ -19,7 +19,7 @@ void *allocate(size_t size)
         return memory;
 }
 
-void table_add(struct table *table, const char *name, size_t len, uint64_t count)
+static void table_add(struct table *table, const char *name, size_t len, uint64_t count)
 {
         uint64_t hash = 14695981039346656037u;
 
@@ -75,9 +75,25 @@ static void table_sort(struct table *table, int (*compare)(const void *, const v
                 qsort(table->words, filled, sizeof(*table->words), compare);
 }
 
-void table_sort_by_count(struct table *table)
+void table_add_result(struct table *table, const char *result, size_t len)
+{
+        char *line = strndup(result, len);
+
+        line += strcspn(line, "\n");
+        while (*line == '\n' && line[1] != '\0') {
+                char *name = line + 1;
+                size_t name_len = strcspn(name, " ");
+
+                table_add(table, name, name_len, strtoull(name + name_len, &line, 10));
+        }
+}
+
+void table_print(struct table *table, size_t count)
 {
         table_sort(table, compare_counts);
+        printf("\n%zu different identifiers, the most frequent ones:\n", table->used);
+        for (size_t i = 0; i < table->used && i < count; i++)
+                printf("%12" PRIu64 "  %.*s\n", table->words[i].count, (int)table->words[i].len, table->words[i].name);
 }
 
 /* Identifiers are words outside of comments and literals. Return: how many. */

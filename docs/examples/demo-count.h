@@ -11,7 +11,7 @@
 
 #define PATH_BYTES_MAX 1000 /* of a path below the root: longer ones are left out, so that they fit a key */
 
-/* Words with counts; names are not copied. Zero is an empty table. */
+/* Words with counts. Zero is an empty table. */
 struct table {
         struct word {
                 const char *name;
@@ -23,9 +23,10 @@ struct table {
 
 /* Calloc, or the end. */
 void *allocate(size_t size);
-void table_add(struct table *table, const char *name, size_t len, uint64_t count);
-/* Leave the words side by side at the table's start, the most frequent first; nothing can be added any more. */
-void table_sort_by_count(struct table *table);
+/* Add a result, as index_file() made it; the table keeps a copy. */
+void table_add_result(struct table *table, const char *result, size_t len);
+/* Print the @count most frequent words; nothing can be added any more. */
+void table_print(struct table *table, size_t count);
 
 /* The headers under @root, sorted: paths below it, each a string. Return: how many. */
 size_t list_headers(const char *root, char ***ret_paths, size_t *ret_bytes);

@@ -21,7 +21,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +48,7 @@ struct totals {
 };
 
 static char *root, **paths; /* the headers below it, sorted */
-static size_t path_count, bytes_total;
+static size_t path_count, bytes_total, totals_len;
 static const struct sb_bytes totals_key = {"totals", 6};
 static uint64_t operations; /* of this worker, not in the totals yet */
 static volatile sig_atomic_t interrupted;
@@ -102,12 +101,39 @@ static int put_result(struct sb_bus *bus, size_t number, uint64_t pass, uint64_t
         return r == SB_E_CONFLICT ? 0 : r; /* then somebody wrote the same */
 }
 
-/* Add one file to the totals, if it is not in them. Who adds the last one begins the next pass. */
-static int add_to_totals(struct sb_bus *bus, size_t number, uint64_t pass, uint64_t count)
+/* One file that may be missing from the totals. */
+struct addition {
+        size_t number;
+        uint64_t pass, count;
+};
+
+/* Add a file, if it is not in. Who adds the last one begins the next pass. Return: whether anything changed. */
+static bool add_file(struct totals *totals, const struct addition *file)
 {
-        size_t len = sizeof(struct totals) + (path_count + 7) / 8;
-        struct totals *totals = allocate(len);
-        unsigned char bit = (unsigned char)(1u << number % 8);
+        unsigned char bit = (unsigned char)(1u << file->number % 8);
+
+        if (totals->pass != file->pass || (totals->in[file->number / 8] & bit) != 0)
+                return false;
+        totals->in[file->number / 8] |= bit;
+        totals->files++;
+        totals->identifiers += file->count;
+        totals->operations += operations + 4;
+        if (totals->files < path_count)
+                return true;
+        totals->all_passes++;
+        totals->all_identifiers += totals->identifiers;
+        if (totals->last_pass == 0) {
+                totals->pass++;
+                totals->files = totals->identifiers = 0;
+                memset(totals->in, 0, totals_len - sizeof(*totals));
+        }
+        return true;
+}
+
+/* Read the totals, change a copy (@file NULL: this pass is the last one), compare and set, as often as it takes. */
+static int change_totals(struct sb_bus *bus, const struct addition *file)
+{
+        struct totals *totals = allocate(totals_len);
         int r;
 
         do {
@@ -116,24 +142,13 @@ static int add_to_totals(struct sb_bus *bus, size_t number, uint64_t pass, uint6
                 r = sb_get(bus, totals_key, &guard);
                 if (r != 0)
                         break;
-                memcpy(totals, guard.value.data, len);
-                sb_guard_release(&guard); /* the revision in it is a copy */
-                if (totals->pass != pass || (totals->in[number / 8] & bit) != 0)
+                memcpy(totals, guard.value.data, totals_len);
+                sb_guard_release(&guard); /* its numbers stay */
+                if (file == NULL)
+                        totals->last_pass = totals->pass;
+                else if (!add_file(totals, file))
                         break;
-                totals->in[number / 8] |= bit;
-                totals->files++;
-                totals->identifiers += count;
-                totals->operations += operations + 4;
-                if (totals->files == path_count) {
-                        totals->all_passes++;
-                        totals->all_identifiers += totals->identifiers;
-                        if (totals->last_pass == 0) {
-                                totals->pass++;
-                                totals->files = totals->identifiers = 0;
-                                memset(totals->in, 0, len - sizeof(*totals));
-                        }
-                }
-                r = sb_cas(bus, totals_key, guard.rev, (struct sb_bytes){totals, len}, NULL, NULL);
+                r = sb_cas(bus, totals_key, guard.rev, (struct sb_bytes){totals, totals_len}, NULL, NULL);
                 if (r == 0)
                         operations = 0;
         } while (r == SB_E_CONFLICT);
@@ -197,7 +212,7 @@ static int work_once(struct sb_bus *bus, size_t *number)
         if (r == 0)
                 r = put_result(bus, *number, pass, &count);
         if (r == 0)
-                r = add_to_totals(bus, *number, pass, count);
+                r = change_totals(bus, &(struct addition){*number, pass, count});
         return r == 0 ? sb_delete(bus, key, rev, NULL, NULL) : r;
 }
 
@@ -238,19 +253,15 @@ static void die(const char *what, int result)
         exit(1);
 }
 
-/* Run agentctl on the bus. Return: its exit code. */
-static int agentctl(const char *directory, const char *command, const char *option, const char *value)
+/* Run a command with the bus's directory in it. Return: its exit code. */
+static int run_command(const char *format, const char *directory, size_t number)
 {
-        const char *argv[] = {"agentctl", "-b", directory, command, option, value, NULL};
-        extern char **environ;
-        pid_t pid;
+        char command[256];
         int status;
 
+        snprintf(command, sizeof(command), format, directory, number);
         fflush(stdout);
-        if (posix_spawnp(&pid, argv[0], NULL, NULL, (char **)argv, environ) != 0)
-                return 127;
-        while (waitpid(pid, &status, 0) < 0)
-                ;
+        status = system(command);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
@@ -275,29 +286,6 @@ static uint64_t give_back_claims(struct sb_bus *bus, pid_t dead)
         if (r != SB_E_NOT_FOUND)
                 die("giving claims back", r);
         return given;
-}
-
-/* The pass that runs is the last one. */
-static void announce_end(struct sb_bus *bus)
-{
-        size_t len = sizeof(struct totals) + (path_count + 7) / 8;
-        struct totals *totals = allocate(len);
-        int r;
-
-        do {
-                struct sb_guard guard = {0};
-
-                r = sb_get(bus, totals_key, &guard);
-                if (r != 0)
-                        break;
-                memcpy(totals, guard.value.data, len);
-                sb_guard_release(&guard);
-                totals->last_pass = totals->pass;
-                r = sb_cas(bus, totals_key, guard.rev, (struct sb_bytes){totals, len}, NULL, NULL);
-        } while (r == SB_E_CONFLICT);
-        free(totals);
-        if (r != 0)
-                die("totals", r);
 }
 
 /* Kill one worker every 100 ms and start another, until there was enough of it; then let the rest finish. */
@@ -329,54 +317,37 @@ static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, 
                                 totals.all_identifiers + totals.identifiers, *ret_kills, isatty(1) ? " \r" : "\n");
                 fflush(stdout);
         }
-        announce_end(bus);
+        if (change_totals(bus, NULL) != 0)
+                die("totals", -1);
         for (unsigned i = 0; i < crew; i++) {
                 waitpid(pids[i], &status, 0);
                 if (status != 0)
                         exit(1);
         }
         get_totals(bus, &totals);
-        printf("\n\n%zu files, %zu bytes, %u workers; %" PRIu64 " passes in %.1f s; %" PRIu64 " operations, %.0f a second\n"
+        printf("%s\n%zu files, %zu bytes, %u workers; %" PRIu64 " passes in %.1f s; %" PRIu64 " operations, %.0f a second\n"
                "%u workers killed, %" PRIu64 " of them held a claim, which was given back\n",
-                path_count, bytes_total, crew, totals.all_passes, (double)(now_ns() - begin) / 1e9, totals.operations,
+                isatty(1) ? "\n" : "", path_count, bytes_total, crew, totals.all_passes, (double)(now_ns() - begin) / 1e9, totals.operations,
                 (double)totals.operations * 1e9 / (double)(now_ns() - begin), *ret_kills, *ret_claims);
 }
 
-/* Every file's result from the bus, in one cut: their sum by identifier, the most frequent ones printed. */
+/* Every file's result from the bus, at one cut: the most frequent identifiers of them all. */
 static void print_table(struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         struct table all = {0};
-        char **texts = allocate(path_count * sizeof(*texts));
-        size_t count = 0;
         int r = sb_scan_open(bus, NULL, (struct sb_bytes){"file/", 5}, &scan);
 
         while (r == 0) {
                 sb_auto(sb_guard_release) struct sb_guard guard = {0};
-                char *line;
 
                 r = sb_scan_next(scan, &guard);
-                if (r != 0 || count == path_count)
-                        break;
-                texts[count] = strndup(guard.value.data, guard.value.len);
-                line = strchr(texts[count++], '\n') + 1;
-                while (*line != '\0') {
-                        size_t len = strcspn(line, " ");
-
-                        table_add(&all, line, len, strtoull(line + len, &line, 10));
-                        line++;
-                }
+                if (r == 0)
+                        table_add_result(&all, guard.value.data, guard.value.len);
         }
         if (r != SB_E_NOT_FOUND)
                 die("scan", r);
-        table_sort_by_count(&all);
-        printf("\n%zu different identifiers, the most frequent ones:\n", all.used);
-        for (size_t i = 0; i < all.used && i < 20; i++)
-                printf("%12" PRIu64 "  %.*s\n", all.words[i].count, (int)all.words[i].len, all.words[i].name);
-        while (count > 0)
-                free(texts[--count]);
-        free(texts);
-        free(all.words);
+        table_print(&all, 20);
 }
 
 /* Count again in this one process, from the files alone, and compare with what the bus has. Return: how many differ. */
@@ -426,13 +397,13 @@ static bool run(const char *directory)
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         unsigned crew = cores < 4 ? 4 : cores < CREW_MAX / 2 ? (unsigned)cores : CREW_MAX / 2, kills = 0;
-        struct totals *totals = allocate(sizeof(*totals) + (path_count + 7) / 8);
+        struct totals *totals = allocate(totals_len);
         uint64_t claims = 0;
         int r = open_bus(directory, &bus);
 
         totals->pass = 1;
         if (r == 0)
-                r = sb_cas(bus, totals_key, 0, (struct sb_bytes){totals, sizeof(*totals) + (path_count + 7) / 8}, NULL, NULL);
+                r = sb_cas(bus, totals_key, 0, (struct sb_bytes){totals, totals_len}, NULL, NULL);
         free(totals);
         if (r != 0)
                 die("bus", r);
@@ -444,7 +415,6 @@ static bool run(const char *directory)
 int main(int argc, char **argv)
 {
         char directory[] = "/tmp/statebus-demo-XXXXXX";
-        char size[32], path[sizeof(directory) + 32];
         bool right, sound;
 
         root = realpath(argc > 1 ? argv[1] : "/usr/include", NULL);
@@ -453,6 +423,7 @@ int main(int argc, char **argv)
                 return 2;
         }
         path_count = list_headers(root, &paths, &bytes_total);
+        totals_len = sizeof(struct totals) + (path_count + 7) / 8;
         if (path_count == 0) {
                 fprintf(stderr, "demo: there are no C headers (*.h) in %s\n", root);
                 return 1;
@@ -462,20 +433,16 @@ int main(int argc, char **argv)
         sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt}, NULL);
         printf("counting the identifiers of %zu headers in %s, on the bus %s\n", path_count, root, directory);
         /* Results are shorter than the files, and there are two of each at most for long. */
-        snprintf(size, sizeof(size), "%zuM", 128 + (2 * bytes_total >> 20));
-        if (agentctl(directory, "start", "--size", size) != 0)
+        if (run_command("agentctl -b %s start --size %zuM", directory, 128 + (2 * bytes_total >> 20)) != 0)
                 return 1;
         right = run(directory);
         printf("       agentctl check: ");
-        sound = agentctl(directory, "check", NULL, NULL) == 0;
-        agentctl(directory, "stop", NULL, NULL);
+        sound = run_command("agentctl -b %s check", directory, 0) == 0;
+        run_command("agentctl -b %s stop", directory, 0);
         if (!right || !sound) {
                 fprintf(stderr, "demo: WRONG. agentd's log is in %s\n", directory);
                 return 1;
         }
-        for (const char *const *name = (const char *const[]){"agentd.log", "lock", "socket", "", NULL}; *name != NULL; name++) {
-                snprintf(path, sizeof(path), "%s/%s", directory, *name);
-                remove(path);
-        }
+        run_command("rm -r %s", directory, 0);
         return 0;
 }
