@@ -74,7 +74,7 @@ void model_print(const struct model_scenario *scenario, const struct model_repor
 /* The region: all zero at setup. @size: how much of it the scenario uses; a multiple of 16. */
 unsigned char *model_region(uint32_t size);
 const void *model_spec(void);
-/* Blocks lie in @offset .. +@size: from now on each access there must meet an allocated one. */
+/* Blocks lie in @offset .. +@size: from now on each access there must meet an allocated one, but for loads of retire words. */
 void model_ghost_area(uint64_t offset, uint64_t size);
 /* A violation. In a thread it does not return. */
 void model_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
