@@ -130,7 +130,7 @@ static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
                 sb_retire_wait(peer, offset, retire, false);
                 sb_model_unchecked_end();
         } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {
-                return; /* left to a later sweep */
+                sb_retire_leave(peer);
         } else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING) {
                 sb_retire_finish(peer, block);
         } else if (kind == SB_UNIT_NODES) {
