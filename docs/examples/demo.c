@@ -294,6 +294,7 @@ static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, 
         uint64_t begin = now_ns(), next = begin;
         pid_t pids[CREW_MAX];
         struct totals totals;
+        double seconds;
         int status;
 
         for (unsigned i = 0; i < crew; i++)
@@ -325,10 +326,11 @@ static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, 
                         exit(1);
         }
         get_totals(bus, &totals);
+        seconds = (double)(now_ns() - begin) / 1e9;
         printf("%s\n%zu files, %zu bytes, %u workers; %" PRIu64 " passes in %.1f s; %" PRIu64 " operations, %.0f a second\n"
                "%u workers killed, %" PRIu64 " of them held a claim, which was given back\n",
-                isatty(1) ? "\n" : "", path_count, bytes_total, crew, totals.all_passes, (double)(now_ns() - begin) / 1e9, totals.operations,
-                (double)totals.operations * 1e9 / (double)(now_ns() - begin), *ret_kills, *ret_claims);
+                isatty(1) ? "\n" : "", path_count, bytes_total, crew, totals.all_passes, seconds, totals.operations,
+                (double)totals.operations / seconds, *ret_kills, *ret_claims);
 }
 
 /* Every file's result from the bus, at one cut: the most frequent identifiers of them all. */
