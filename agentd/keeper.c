@@ -225,9 +225,9 @@ static int leave(struct sb_keeper *keeper, int status)
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&keeper->directory);
         if (keeper->memory.super) {
-                /* As in sb_memory_drop(): clients see that nobody serves them, before the engine
-                 * goes. */
-                sb_store_release(&keeper->memory.super->state, SB_SEGMENT_REPLACED);
+                /* Relaxed, as in sb_memory_drop(). Clients see that nobody serves them before the
+                 * engine goes. */
+                sb_store_relaxed(&keeper->memory.super->state, SB_SEGMENT_REPLACED);
         }
         stop_engine(keeper);
         keeper->self_fd = close_fd(keeper->self_fd);
