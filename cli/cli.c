@@ -131,7 +131,7 @@ int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
         return r != 0 ? cli_fail(cli, "cannot open the bus", r) : 0;
 }
 
-int cli_key(const struct cli *cli, const char *text, struct sb_bytes *ret_key)
+int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)
 {
         unsigned char *bytes;
         size_t len;
@@ -148,6 +148,8 @@ int cli_key(const struct cli *cli, const char *text, struct sb_bytes *ret_key)
                 }
                 *ret_key = (struct sb_bytes){bytes, len};
         }
+        if (ret_key->len == 0 && !maybe_empty)
+                return cli_usage("a key has at least one byte");
         return 0;
 }
 

@@ -68,8 +68,8 @@ int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
 const char *cli_bus_words(const struct cli *cli);
 /* Say that @what failed with @result, and what to do next. Return: the exit code for it. */
 int cli_fail(const struct cli *cli, const char *what, int result);
-/* A key from the command line, decoded when --base64 says so. @key's memory lasts until the end. Return: 0, or an exit code. */
-int cli_key(const struct cli *cli, const char *text, struct sb_bytes *ret_key);
+/* A key or prefix from the command line, decoded when --base64 says so. @key's memory lasts until the end. Return: 0, or an exit code. */
+int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
 /* A number in decimal. Return: 0, or CLI_USAGE after a message. */
 int cli_number(const char *text, const char *name, uint64_t *ret);
 /* A time such as 5s, 200ms, 2m, 1h. Return: 0, or CLI_USAGE after a message. */

@@ -55,7 +55,7 @@ int cli_get(struct cli *cli)
         struct sb_bytes key;
         int r;
 
-        r = cli_key(cli, key_word(cli), &key);
+        r = cli_key(cli, key_word(cli), false, &key);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
@@ -168,7 +168,7 @@ int cli_set(struct cli *cli)
         struct sb_bytes key, value = {cli->operands[1], strlen(cli->operands[1])};
         int r;
 
-        r = cli_key(cli, key_word(cli), &key);
+        r = cli_key(cli, key_word(cli), false, &key);
         if (r == 0)
                 r = read_how(cli, &how, &expected);
         if (r == 0)
@@ -195,7 +195,7 @@ int cli_del(struct cli *cli)
         struct sb_bytes key;
         int r;
 
-        r = cli_key(cli, key_word(cli), &key);
+        r = cli_key(cli, key_word(cli), false, &key);
         if (r == 0)
                 r = read_how(cli, &how, &expected);
         if (r == 0 && expected == 0)
@@ -239,7 +239,7 @@ int cli_scan(struct cli *cli)
         if (cli->limit != NULL)
                 r = cli_number(cli->limit, "--limit", &limit);
         if (r == 0 && cli->operand_count > 0)
-                r = cli_key(cli, key_word(cli), &prefix);
+                r = cli_key(cli, key_word(cli), true, &prefix);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
@@ -319,7 +319,7 @@ int cli_incr(struct cli *cli)
 
         if (!parse_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
                 return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
-        r = cli_key(cli, key_word(cli), &key);
+        r = cli_key(cli, key_word(cli), false, &key);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)

@@ -207,7 +207,7 @@ static int read_arguments(struct cli *cli, int argc, char **argv, const struct c
 
 static int run(int argc, char **argv)
 {
-        const struct cli_command *command;
+        const struct cli_command *command = NULL;
         struct cli cli = {0};
         int r;
 

@@ -17,14 +17,10 @@
  * Usage: demo [DIR]. It starts a bus of its own with agentctl, which is expected on the PATH.
  */
 #define _GNU_SOURCE
-#include <ctype.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <spawn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +30,8 @@
 #include <unistd.h>
 
 #include <statebus.h>
+
+#include "demo-count.h"
 
 #define SECONDS      10
 #define KILLS        50
@@ -49,30 +47,11 @@ struct totals {
         unsigned char in[];        /* one bit a file: it is in `files` and `identifiers` */
 };
 
-/* Words with counts; names are not copied. */
-struct table {
-        struct word {
-                const char *name;
-                size_t len;
-                uint64_t count;
-        } *words;
-        size_t used, size; /* size: a power of two */
-};
-
-static char **paths; /* the headers, sorted */
-static size_t path_count, bytes_total, root_len;
+static char *root, **paths; /* the headers below it, sorted */
+static size_t path_count, bytes_total, totals_len;
 static const struct sb_bytes totals_key = {"totals", 6};
 static uint64_t operations; /* of this worker, not in the totals yet */
 static volatile sig_atomic_t interrupted;
-
-static void *allocate(size_t size)
-{
-        void *memory = calloc(1, size);
-
-        if (memory == NULL)
-                abort();
-        return memory;
-}
 
 static uint64_t now_ns(void)
 {
@@ -82,126 +61,9 @@ static uint64_t now_ns(void)
         return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* ---- counting, which knows nothing of the bus ---- */
-
-static void table_add(struct table *table, const char *name, size_t len, uint64_t count)
-{
-        uint64_t hash = 14695981039346656037u;
-
-        if (2 * table->used >= table->size) {
-                struct table larger = {.size = table->size ? 2 * table->size : 4096};
-
-                larger.words = allocate(larger.size * sizeof(*larger.words));
-                for (size_t i = 0; i < table->size; i++)
-                        if (table->words[i].name != NULL)
-                                table_add(&larger, table->words[i].name, table->words[i].len, table->words[i].count);
-                free(table->words);
-                *table = larger;
-        }
-        for (size_t i = 0; i < len; i++)
-                hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
-        for (size_t i = hash >> 20;; i++) {
-                struct word *word = &table->words[i & (table->size - 1)];
-
-                if (word->name == NULL) {
-                        *word = (struct word){name, len, 0};
-                        table->used++;
-                }
-                if (word->len == len && memcmp(word->name, name, len) == 0) {
-                        word->count += count;
-                        return;
-                }
-        }
-}
-
-static int compare_names(const void *a_, const void *b_)
-{
-        const struct word *a = a_, *b = b_;
-        int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
-
-        return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
-}
-
-static int compare_counts(const void *a_, const void *b_)
-{
-        const struct word *a = a_, *b = b_;
-
-        return a->count != b->count ? (a->count < b->count) - (a->count > b->count) : compare_names(a, b);
-}
-
-/* Leave the words side by side at the table's start, in order; nothing can be added any more. */
-static void table_sort(struct table *table, int (*compare)(const void *, const void *))
-{
-        size_t filled = 0;
-
-        for (size_t i = 0; i < table->size; i++)
-                if (table->words[i].name != NULL)
-                        table->words[filled++] = table->words[i];
-        if (filled > 0)
-                qsort(table->words, filled, sizeof(*table->words), compare);
-}
-
-/* Identifiers are words outside of comments and literals. Return: how many. */
-static uint64_t count_identifiers(const char *p, struct table *table)
-{
-        uint64_t count = 0;
-
-        while (*p != '\0') {
-                const char *start = p;
-
-                if (p[0] == '/' && p[1] == '/') {
-                        p += strcspn(p, "\n");
-                } else if (p[0] == '/' && p[1] == '*') {
-                        p = strstr(p + 2, "*/");
-                        if (p == NULL)
-                                break;
-                        p += 2;
-                } else if (*p == '"' || *p == '\'') {
-                        for (p++; *p != '\0' && *p != '\n' && *p != *start; p++)
-                                p += *p == '\\' && p[1] != '\0';
-                        p += *p == *start;
-                } else if (isalnum((unsigned char)*p) || *p == '_') {
-                        while (isalnum((unsigned char)*p) || *p == '_')
-                                p++;
-                        if (!isdigit((unsigned char)*start)) {
-                                table_add(table, start, (size_t)(p - start), 1);
-                                count++;
-                        }
-                } else {
-                        p++;
-                }
-        }
-        return count;
-}
-
-/* The result for one file as it goes on the bus; to be freed. */
-static char *index_file(size_t number, uint64_t pass, uint64_t *ret_count, size_t *ret_len)
-{
-        FILE *file = fopen(paths[number], "r"), *out;
-        struct table table = {0};
-        char *text = NULL, *result;
-        size_t room = 0;
-
-        /* What cannot be read counts as empty. A NUL ends the text: no header has one. */
-        if (file == NULL || getdelim(&text, &room, '\0', file) < 0)
-                (text = realloc(text, 1))[0] = '\0';
-        if (file != NULL)
-                fclose(file);
-        *ret_count = count_identifiers(text, &table);
-        table_sort(&table, compare_names);
-        out = open_memstream(&result, ret_len);
-        fprintf(out, "%" PRIu64 " %" PRIu64 "\n", pass, *ret_count);
-        for (size_t i = 0; i < table.used; i++)
-                fprintf(out, "%.*s %" PRIu64 "\n", (int)table.words[i].len, table.words[i].name, table.words[i].count);
-        fclose(out);
-        free(table.words);
-        free(text);
-        return result;
-}
-
 static struct sb_bytes file_key(size_t number, char text[KEY_MAX])
 {
-        int len = snprintf(text, KEY_MAX, "file/%s", paths[number] + root_len + 1);
+        int len = snprintf(text, KEY_MAX, "file/%s", paths[number]);
 
         return (struct sb_bytes){text, (size_t)len};
 }
@@ -232,19 +94,46 @@ static int put_result(struct sb_bus *bus, size_t number, uint64_t pass, uint64_t
         }
         if (old_pass >= pass)
                 return 0; /* somebody did that, and perhaps died before it counted */
-        result = index_file(number, pass, ret_count, &len);
+        result = index_file(root, paths[number], pass, ret_count, &len);
         r = sb_cas(bus, key, rev, (struct sb_bytes){result, len}, NULL, NULL);
         free(result);
         operations += 2;
         return r == SB_E_CONFLICT ? 0 : r; /* then somebody wrote the same */
 }
 
-/* Add one file to the totals, if it is not in them. Who adds the last one begins the next pass. */
-static int add_to_totals(struct sb_bus *bus, size_t number, uint64_t pass, uint64_t count)
+/* One file that may be missing from the totals. */
+struct addition {
+        size_t number;
+        uint64_t pass, count;
+};
+
+/* Add a file, if it is not in. Who adds the last one begins the next pass. Return: whether anything changed. */
+static bool add_file(struct totals *totals, const struct addition *file)
 {
-        size_t len = sizeof(struct totals) + (path_count + 7) / 8;
-        struct totals *totals = allocate(len);
-        unsigned char bit = (unsigned char)(1u << number % 8);
+        unsigned char bit = (unsigned char)(1u << file->number % 8);
+
+        if (totals->pass != file->pass || (totals->in[file->number / 8] & bit) != 0)
+                return false;
+        totals->in[file->number / 8] |= bit;
+        totals->files++;
+        totals->identifiers += file->count;
+        totals->operations += operations + 4;
+        if (totals->files < path_count)
+                return true;
+        totals->all_passes++;
+        totals->all_identifiers += totals->identifiers;
+        if (totals->last_pass == 0) {
+                totals->pass++;
+                totals->files = totals->identifiers = 0;
+                memset(totals->in, 0, totals_len - sizeof(*totals));
+        }
+        return true;
+}
+
+/* Read the totals, change a copy (@file NULL: this pass is the last one), compare and set, as often as it takes. */
+static int change_totals(struct sb_bus *bus, const struct addition *file)
+{
+        struct totals *totals = allocate(totals_len);
         int r;
 
         do {
@@ -253,24 +142,13 @@ static int add_to_totals(struct sb_bus *bus, size_t number, uint64_t pass, uint6
                 r = sb_get(bus, totals_key, &guard);
                 if (r != 0)
                         break;
-                memcpy(totals, guard.value.data, len);
-                sb_guard_release(&guard); /* the revision in it is a copy */
-                if (totals->pass != pass || (totals->in[number / 8] & bit) != 0)
+                memcpy(totals, guard.value.data, totals_len);
+                sb_guard_release(&guard); /* its numbers stay */
+                if (file == NULL)
+                        totals->last_pass = totals->pass;
+                else if (!add_file(totals, file))
                         break;
-                totals->in[number / 8] |= bit;
-                totals->files++;
-                totals->identifiers += count;
-                totals->operations += operations + 4;
-                if (totals->files == path_count) {
-                        totals->all_passes++;
-                        totals->all_identifiers += totals->identifiers;
-                        if (totals->last_pass == 0) {
-                                totals->pass++;
-                                totals->files = totals->identifiers = 0;
-                                memset(totals->in, 0, len - sizeof(*totals));
-                        }
-                }
-                r = sb_cas(bus, totals_key, guard.rev, (struct sb_bytes){totals, len}, NULL, NULL);
+                r = sb_cas(bus, totals_key, guard.rev, (struct sb_bytes){totals, totals_len}, NULL, NULL);
                 if (r == 0)
                         operations = 0;
         } while (r == SB_E_CONFLICT);
@@ -334,7 +212,7 @@ static int work_once(struct sb_bus *bus, size_t *number)
         if (r == 0)
                 r = put_result(bus, *number, pass, &count);
         if (r == 0)
-                r = add_to_totals(bus, *number, pass, count);
+                r = change_totals(bus, &(struct addition){*number, pass, count});
         return r == 0 ? sb_delete(bus, key, rev, NULL, NULL) : r;
 }
 
@@ -375,38 +253,16 @@ static void die(const char *what, int result)
         exit(1);
 }
 
-/* Run agentctl on the bus. Return: its exit code. */
-static int agentctl(const char *directory, const char *command, const char *option, const char *value)
+/* Run a command with the bus's directory in it. Return: its exit code. */
+static int run_command(const char *format, const char *directory, size_t number)
 {
-        const char *argv[] = {"agentctl", "-b", directory, command, option, value, NULL};
-        extern char **environ;
-        pid_t pid;
+        char command[256];
         int status;
 
+        snprintf(command, sizeof(command), format, directory, number);
         fflush(stdout);
-        if (posix_spawnp(&pid, argv[0], NULL, NULL, (char **)argv, environ) != 0)
-                return 127;
-        while (waitpid(pid, &status, 0) < 0)
-                ;
+        status = system(command);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
-}
-
-static int note_path(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-        size_t len = strlen(path);
-
-        (void)ftw;
-        if (type == FTW_F && len > 2 && strcmp(path + len - 2, ".h") == 0 && len - root_len < KEY_MAX - 8) {
-                paths = realloc(paths, (path_count + 1) * sizeof(*paths));
-                paths[path_count++] = strdup(path);
-                bytes_total += (size_t)status->st_size;
-        }
-        return 0;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-        return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* A dead worker's claims are free again. It is dead, so it makes no more of them. */
@@ -432,35 +288,13 @@ static uint64_t give_back_claims(struct sb_bus *bus, pid_t dead)
         return given;
 }
 
-/* The pass that runs is the last one. */
-static void announce_end(struct sb_bus *bus)
-{
-        size_t len = sizeof(struct totals) + (path_count + 7) / 8;
-        struct totals *totals = allocate(len);
-        int r;
-
-        do {
-                struct sb_guard guard = {0};
-
-                r = sb_get(bus, totals_key, &guard);
-                if (r != 0)
-                        break;
-                memcpy(totals, guard.value.data, len);
-                sb_guard_release(&guard);
-                totals->last_pass = totals->pass;
-                r = sb_cas(bus, totals_key, guard.rev, (struct sb_bytes){totals, len}, NULL, NULL);
-        } while (r == SB_E_CONFLICT);
-        free(totals);
-        if (r != 0)
-                die("totals", r);
-}
-
 /* Kill one worker every 100 ms and start another, until there was enough of it; then let the rest finish. */
 static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, unsigned *ret_kills, uint64_t *ret_claims)
 {
         uint64_t begin = now_ns(), next = begin;
         pid_t pids[CREW_MAX];
         struct totals totals;
+        double seconds;
         int status;
 
         for (unsigned i = 0; i < crew; i++)
@@ -484,54 +318,38 @@ static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, 
                                 totals.all_identifiers + totals.identifiers, *ret_kills, isatty(1) ? " \r" : "\n");
                 fflush(stdout);
         }
-        announce_end(bus);
+        if (change_totals(bus, NULL) != 0)
+                die("totals", -1);
         for (unsigned i = 0; i < crew; i++) {
                 waitpid(pids[i], &status, 0);
                 if (status != 0)
                         exit(1);
         }
         get_totals(bus, &totals);
-        printf("\n\n%zu files, %zu bytes, %u workers; %" PRIu64 " passes in %.1f s; %" PRIu64 " operations, %.0f a second\n"
+        seconds = (double)(now_ns() - begin) / 1e9;
+        printf("%s\n%zu files, %zu bytes, %u workers; %" PRIu64 " passes in %.1f s; %" PRIu64 " operations, %.0f a second\n"
                "%u workers killed, %" PRIu64 " of them held a claim, which was given back\n",
-                path_count, bytes_total, crew, totals.all_passes, (double)(now_ns() - begin) / 1e9, totals.operations,
-                (double)totals.operations * 1e9 / (double)(now_ns() - begin), *ret_kills, *ret_claims);
+                isatty(1) ? "\n" : "", path_count, bytes_total, crew, totals.all_passes, seconds, totals.operations,
+                (double)totals.operations / seconds, *ret_kills, *ret_claims);
 }
 
-/* Every file's result from the bus, in one cut: their sum by identifier, the most frequent ones printed. */
+/* Every file's result from the bus, at one cut: the most frequent identifiers of them all. */
 static void print_table(struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         struct table all = {0};
-        char **texts = allocate(path_count * sizeof(*texts));
-        size_t count = 0;
         int r = sb_scan_open(bus, NULL, (struct sb_bytes){"file/", 5}, &scan);
 
         while (r == 0) {
                 sb_auto(sb_guard_release) struct sb_guard guard = {0};
-                char *line;
 
                 r = sb_scan_next(scan, &guard);
-                if (r != 0 || count == path_count)
-                        break;
-                texts[count] = strndup(guard.value.data, guard.value.len);
-                line = strchr(texts[count++], '\n') + 1;
-                while (*line != '\0') {
-                        size_t len = strcspn(line, " ");
-
-                        table_add(&all, line, len, strtoull(line + len, &line, 10));
-                        line++;
-                }
+                if (r == 0)
+                        table_add_result(&all, guard.value.data, guard.value.len);
         }
         if (r != SB_E_NOT_FOUND)
                 die("scan", r);
-        table_sort(&all, compare_counts);
-        printf("\n%zu different identifiers, the most frequent ones:\n", all.used);
-        for (size_t i = 0; i < all.used && i < 20; i++)
-                printf("%12" PRIu64 "  %.*s\n", all.words[i].count, (int)all.words[i].len, all.words[i].name);
-        while (count > 0)
-                free(texts[--count]);
-        free(texts);
-        free(all.words);
+        table_print(&all, 20);
 }
 
 /* Count again in this one process, from the files alone, and compare with what the bus has. Return: how many differ. */
@@ -548,7 +366,7 @@ static uint64_t prove(struct sb_bus *bus)
                 uint64_t count;
                 size_t len;
 
-                expected = index_file(i, totals.last_pass, &count, &len);
+                expected = index_file(root, paths[i], totals.last_pass, &count, &len);
                 sum += count;
                 if (sb_get(bus, file_key(i, text), &guard) != 0 || guard.value.len != len ||
                         memcmp(guard.value.data, expected, len) != 0) {
@@ -581,13 +399,13 @@ static bool run(const char *directory)
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         unsigned crew = cores < 4 ? 4 : cores < CREW_MAX / 2 ? (unsigned)cores : CREW_MAX / 2, kills = 0;
-        struct totals *totals = allocate(sizeof(*totals) + (path_count + 7) / 8);
+        struct totals *totals = allocate(totals_len);
         uint64_t claims = 0;
         int r = open_bus(directory, &bus);
 
         totals->pass = 1;
         if (r == 0)
-                r = sb_cas(bus, totals_key, 0, (struct sb_bytes){totals, sizeof(*totals) + (path_count + 7) / 8}, NULL, NULL);
+                r = sb_cas(bus, totals_key, 0, (struct sb_bytes){totals, totals_len}, NULL, NULL);
         free(totals);
         if (r != 0)
                 die("bus", r);
@@ -598,40 +416,35 @@ static bool run(const char *directory)
 
 int main(int argc, char **argv)
 {
-        char *root = realpath(argc > 1 ? argv[1] : "/usr/include", NULL), directory[] = "/tmp/statebus-demo-XXXXXX";
-        char size[32], path[sizeof(directory) + 32];
+        char directory[] = "/tmp/statebus-demo-XXXXXX";
         bool right, sound;
 
+        root = realpath(argc > 1 ? argv[1] : "/usr/include", NULL);
         if (argc > 2 || root == NULL) {
                 fprintf(stderr, "usage: demo [DIR]: DIR, or /usr/include, must be a folder with C headers\n");
                 return 2;
         }
-        root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
-        nftw(root, note_path, 32, FTW_PHYS);
+        path_count = list_headers(root, &paths, &bytes_total);
+        totals_len = sizeof(struct totals) + (path_count + 7) / 8;
         if (path_count == 0) {
                 fprintf(stderr, "demo: there are no C headers (*.h) in %s\n", root);
                 return 1;
         }
-        qsort(paths, path_count, sizeof(*paths), compare_paths);
         if (mkdtemp(directory) == NULL)
                 die(directory, -1);
         sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt}, NULL);
         printf("counting the identifiers of %zu headers in %s, on the bus %s\n", path_count, root, directory);
         /* Results are shorter than the files, and there are two of each at most for long. */
-        snprintf(size, sizeof(size), "%zuM", 128 + (2 * bytes_total >> 20));
-        if (agentctl(directory, "start", "--size", size) != 0)
+        if (run_command("agentctl -b %s start --size %zuM", directory, 128 + (2 * bytes_total >> 20)) != 0)
                 return 1;
         right = run(directory);
         printf("       agentctl check: ");
-        sound = agentctl(directory, "check", NULL, NULL) == 0;
-        agentctl(directory, "stop", NULL, NULL);
+        sound = run_command("agentctl -b %s check", directory, 0) == 0;
+        run_command("agentctl -b %s stop", directory, 0);
         if (!right || !sound) {
                 fprintf(stderr, "demo: WRONG. agentd's log is in %s\n", directory);
                 return 1;
         }
-        for (const char *const *name = (const char *const[]){"agentd.log", "lock", "socket", "", NULL}; *name != NULL; name++) {
-                snprintf(path, sizeof(path), "%s/%s", directory, *name);
-                remove(path);
-        }
+        run_command("rm -r %s", directory, 0);
         return 0;
 }
