@@ -1,10 +1,12 @@
 /*
  * The engine's half of the attach protocol (ring/hello.h).
  *
- *      accepted -> SILENT -> ANSWERED -> gone            strangers: accepted -> ANSWERED (refused) -> gone
+ *      accepted -> SILENT -> ANSWERED -> gone            strangers: accepted -> ANSWERED (refused)
+ * -> gone
  *
- * Always true: nothing here waits for a client. Connections are bounded, strangers apart from peers; when there are too many, the
- * oldest that has said nothing goes first. No descriptor is taken: messages are received without room for any.
+ * Always true: nothing here waits for a client. Connections are bounded, strangers apart from
+ * peers; when there are too many, the oldest that has said nothing goes first. No descriptor is
+ * taken: messages are received without room for any.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,7 +48,8 @@ static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t co
         uint32_t best = first;
 
         for (uint32_t i = first; i < first + count; i++) {
-                struct sb_connection *connection = &engine->connections[i], *chosen = &engine->connections[best];
+                struct sb_connection *connection = &engine->connections[i],
+                                     *chosen = &engine->connections[best];
 
                 if (connection->state == SB_CONNECTION_FREE)
                         return i;
@@ -76,7 +79,9 @@ static int send_answer(int fd, const struct sb_hello_answer *answer, int memfd)
                 control.header.cmsg_len = CMSG_LEN(sizeof(int));
                 memcpy(CMSG_DATA(&control.header), &memfd, sizeof(int));
         }
-        return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*answer) ? 0 : -errno;
+        return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*answer)
+                       ? 0
+                       : -errno;
 }
 
 static void refuse(struct sb_connection *connection, int result)
@@ -84,7 +89,8 @@ static void refuse(struct sb_connection *connection, int result)
         struct sb_hello_answer answer;
 
         sb_hello_refuse(result, &answer);
-        (void)send_answer(connection->fd, &answer, -1); /* whoever does not want to hear it need not */
+        (void)send_answer(
+                connection->fd, &answer, -1); /* whoever does not want to hear it need not */
         connection->state = SB_CONNECTION_ANSWERED;
 }
 
@@ -99,8 +105,8 @@ static int open_peer(const struct sb_connection *connection, uint64_t *ret_start
 
                 if (errno != ENOPROTOOPT)
                         return -errno;
-                /* Linux before 6.5: the pid may have passed to another process, but only if who connected is gone: then the
-                 * connection is hung up by now. */
+                /* Linux before 6.5: the pid may have passed to another process, but only if who
+                 * connected is gone: then the connection is hung up by now. */
                 pidfd = (int)syscall(SYS_pidfd_open, (pid_t)connection->pid, 0);
                 if (pidfd < 0)
                         return -errno;
@@ -117,23 +123,27 @@ static int open_peer(const struct sb_connection *connection, uint64_t *ret_start
         return pidfd;
 }
 
-/* The record that an engine before this one made for the same attempt, and could not tell the client of; 0: none. */
-static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot_identity *identity, uint32_t *ret_generation)
+/* The record that an engine before this one made for the same attempt, and could not tell the
+ * client of; 0: none. */
+static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot_identity *identity,
+        uint32_t *ret_generation)
 {
         const struct sb_segment *segment = &engine->peer.segment;
 
         for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++) {
                 const struct sb_client *client = sb_client_at(segment, slot);
 
-                if (sb_slot_state(segment, slot, ret_generation) == SB_CLIENT_ATTACHED && client->ticket == identity->ticket &&
-                        client->pid == identity->pid && client->pid_start == identity->pid_start)
+                if (sb_slot_state(segment, slot, ret_generation) == SB_CLIENT_ATTACHED &&
+                        client->ticket == identity->ticket && client->pid == identity->pid &&
+                        client->pid_start == identity->pid_start)
                         return slot;
         }
         return 0;
 }
 
 /* Make room, if the dead still take it up. */
-static int claim(struct sb_engine *engine, const struct sb_slot_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
+static int claim(struct sb_engine *engine, const struct sb_slot_identity *identity,
+        uint32_t *ret_slot, uint32_t *ret_generation)
 {
         int r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
 
@@ -142,7 +152,8 @@ static int claim(struct sb_engine *engine, const struct sb_slot_identity *identi
         return r;
 }
 
-static void attach(struct sb_engine *engine, struct sb_connection *connection, const struct sb_hello_request *request)
+static void attach(struct sb_engine *engine, struct sb_connection *connection,
+        const struct sb_hello_request *request)
 {
         const struct sb_superblock *super = engine->peer.segment.super;
         struct sb_slot_identity identity = {
@@ -163,7 +174,8 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection, c
         pidfd = open_peer(connection, &identity.pid_start);
         if (pidfd < 0) {
                 if (pidfd != -ESRCH && pidfd != -ENOENT)
-                        sb_log("process %u cannot be watched, so it is not attached: %s", connection->pid, strerror(-pidfd));
+                        sb_log("process %u cannot be watched, so it is not attached: %s",
+                                connection->pid, strerror(-pidfd));
                 refuse(connection, pidfd);
                 return;
         }
@@ -196,7 +208,8 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection, c
 }
 
 /* What a peer that has not asked yet says. */
-static void hear(struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
+static void hear(
+        struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
         struct sb_hello_request request;
         int r = sb_hello_judge(packet, len, engine->peer.segment.super->features, &request);
@@ -209,12 +222,15 @@ static void hear(struct sb_engine *engine, struct sb_connection *connection, con
                 attach(engine, connection, &request);
 }
 
-/* What one says that was answered already: that it could not use the answer, or nothing. It gets no second answer. */
-static void hear_more(struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
+/* What one says that was answered already: that it could not use the answer, or nothing. It gets no
+ * second answer. */
+static void hear_more(
+        struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
         struct sb_hello_request request;
 
-        if (connection->slot && !sb_hello_judge(packet, len, engine->peer.segment.super->features, &request) &&
+        if (connection->slot &&
+                !sb_hello_judge(packet, len, engine->peer.segment.super->features, &request) &&
                 request.verb == SB_HELLO_GIVE_BACK)
                 sb_reaper_give_back(engine, connection->slot, connection->generation);
         drop(connection);
@@ -223,7 +239,8 @@ static void hear_more(struct sb_engine *engine, struct sb_connection *connection
 void sb_accept_ready(struct sb_engine *engine, uint32_t index)
 {
         struct sb_connection *connection = &engine->connections[index];
-        char packet[sizeof(struct sb_hello_request) + 1]; /* one more, so that a longer packet shows */
+        char packet[sizeof(struct sb_hello_request) +
+                    1]; /* one more, so that a longer packet shows */
         ssize_t len;
 
         if (connection->state == SB_CONNECTION_FREE)
@@ -232,7 +249,8 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
         if (len < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
         if (index >= SB_CONNECTIONS_MAX) {
-                /* A stranger's question is read, so that the answer is not lost when the connection goes; then it goes when he goes. */
+                /* A stranger's question is read, so that the answer is not lost when the connection
+                 * goes; then it goes when he goes. */
                 if (len <= 0 || connection->number == 0)
                         drop(connection);
                 else
@@ -266,9 +284,11 @@ static void admit(struct sb_engine *engine, int fd)
                 close(fd);
                 return;
         }
-        /* A pid of 0 is in a namespace that cannot be seen from here: its death could not be seen either. */
+        /* A pid of 0 is in a namespace that cannot be seen from here: its death could not be seen
+         * either. */
         peer = (who.uid == geteuid() || who.uid == 0) && who.pid > 0;
-        index = peer ? find_entry(engine, 0, SB_CONNECTIONS_MAX) : find_entry(engine, SB_CONNECTIONS_MAX, SB_STRANGERS_MAX);
+        index = peer ? find_entry(engine, 0, SB_CONNECTIONS_MAX)
+                     : find_entry(engine, SB_CONNECTIONS_MAX, SB_STRANGERS_MAX);
         connection = &engine->connections[index];
         *connection = (struct sb_connection){
                 .fd = fd,
@@ -289,13 +309,16 @@ static void admit(struct sb_engine *engine, int fd)
 void sb_accept_new(struct sb_engine *engine)
 {
         for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
-                int fd = accept4(engine->keeper->directory.listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                int fd = accept4(engine->keeper->directory.listen_fd, NULL, NULL,
+                        SOCK_CLOEXEC | SOCK_NONBLOCK);
 
                 if (fd >= 0) {
                         admit(engine, fd);
-                } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+                } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+                           errno == ENOBUFS) {
                         /* The socket stays readable: turn away from it until the next tick. */
-                        (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, engine->keeper->directory.listen_fd, NULL);
+                        (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL,
+                                engine->keeper->directory.listen_fd, NULL);
                         engine->deaf = true;
                         return;
                 } else if (errno != ECONNABORTED && errno != EINTR) {

@@ -1,8 +1,9 @@
 /*
  * Adoption: from the descriptor to a validated segment with this engine in record 0.
  *
- * Clients read and write all the while. The order matters: the old engine's record is finished before this one pins in it, the
- * segment is validated before anything in it is believed, and only then are the other records looked after.
+ * Clients read and write all the while. The order matters: the old engine's record is finished
+ * before this one pins in it, the segment is validated before anything in it is believed, and only
+ * then are the other records looked after.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -30,7 +31,8 @@ static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment 
         r = sb_segment_open(base, memory->size, &sb_os_linux, ret);
         if (r) {
                 munmap(base, memory->size);
-                sb_log("the segment is not adopted: its superblock is not what it was made as (%s)", strerror(-r));
+                sb_log("the segment is not adopted: its superblock is not what it was made as (%s)",
+                        strerror(-r));
                 return SB_ENGINE_UNSOUND;
         }
         return SB_ENGINE_STOPPED;
@@ -48,7 +50,8 @@ static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_
         struct sb_segment view = *segment;
         uint32_t slot, generation;
 
-        (void)sb_reaper_start_time(identity.pid, &identity.pid_start); /* for people: the engine's death is the keeper's to see */
+        (void)sb_reaper_start_time(identity.pid,
+                &identity.pid_start); /* for people: the engine's death is the keeper's to see */
         if (sb_slot_state(segment, 0, &generation) != SB_CLIENT_FREE) {
                 sb_peer_init(&engine->peer, segment, 0, generation);
                 sb_reap_slot(&engine->peer, 0, generation);
@@ -72,8 +75,10 @@ static enum sb_engine_end validate(struct sb_engine *engine, struct sb_check_rep
         }
         if (!ret->problem_count)
                 return SB_ENGINE_STOPPED;
-        for (uint32_t i = 0; i < ret->problem_count && i < sizeof(ret->problems) / sizeof(ret->problems[0]); i++)
-                sb_log("the segment is not adopted: %.*s", (int)sizeof(ret->problems[i]), ret->problems[i]);
+        for (uint32_t i = 0;
+                i < ret->problem_count && i < sizeof(ret->problems) / sizeof(ret->problems[0]); i++)
+                sb_log("the segment is not adopted: %.*s", (int)sizeof(ret->problems[i]),
+                        ret->problems[i]);
         return SB_ENGINE_UNSOUND;
 }
 
@@ -88,7 +93,9 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
 
         r = sb_os_register();
         if (r) {
-                sb_log("this system has no membarrier of the kind that is needed (%s): Linux 4.16 or later", strerror(-r));
+                sb_log("this system has no membarrier of the kind that is needed (%s): Linux 4.16 "
+                       "or later",
+                        strerror(-r));
                 return SB_ENGINE_FAILED;
         }
         end = map(&engine->keeper->memory, &segment);
@@ -108,6 +115,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         sb_store_relaxed(&super->engine_generation, generation);
         sb_store_relaxed(&super->engine, (uint64_t)getpid());
         if (generation > 1)
-                sb_log("engine %" PRIu64 " (pid %d) has adopted the segment: %" PRIu64 " keys", generation, (int)getpid(), report.keys);
+                sb_log("engine %" PRIu64 " (pid %d) has adopted the segment: %" PRIu64 " keys",
+                        generation, (int)getpid(), report.keys);
         return SB_ENGINE_STOPPED;
 }

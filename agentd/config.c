@@ -1,6 +1,7 @@
 /*
- * agentd's options. Each is read into a plain struct and judged at once; what does not fit together is judged at the
- * end, so that --check-config, which makes nothing, says exactly what a start would say.
+ * agentd's options. Each is read into a plain struct and judged at once; what does not fit together
+ * is judged at the end, so that --check-config, which makes nothing, says exactly what a start
+ * would say.
  */
 #define _GNU_SOURCE
 #include "agentd/config.h"
@@ -23,11 +24,13 @@
 #define SIZE_MAX_    (UINT64_C(1) << 46)
 
 static const char help_text[] =
-        "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up after the dead.\n"
+        "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up "
+        "after the dead.\n"
         "\n"
         "usage: agentd [options]\n"
         "\n"
-        "  -b, --bus BUS          a name, or a directory when it contains '/' [$STATEBUS, then \"default\"]\n"
+        "  -b, --bus BUS          a name, or a directory when it contains '/' [$STATEBUS, then "
+        "\"default\"]\n"
         "      --size SIZE        bytes of shared memory, with K, M, G or T if you like [256M]\n"
         "      --hugepages WORD   auto: use 2 MiB pages when enough are free; require; off [auto]\n"
         "      --durability WORD  volatile: the bus lives in memory alone [volatile]\n"
@@ -39,7 +42,8 @@ static const char help_text[] =
         "      --version          print the version, and exit\n"
         "  -h, --help             print this, and exit\n"
         "\n"
-        "It runs in the foreground, says `ready` on standard error when clients can attach, and stops cleanly on\n"
+        "It runs in the foreground, says `ready` on standard error when clients can attach, and "
+        "stops cleanly on\n"
         "SIGTERM and SIGINT. `agentctl start` runs it in the background.\n";
 
 __attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...)
@@ -115,14 +119,23 @@ static bool read_durability(const char *word)
         if (!strcmp(word, "volatile"))
                 return true;
         if (!strcmp(word, "batched") || !strcmp(word, "strict"))
-                return complain("--durability %s: this version keeps a bus in memory alone; start it with "
-                                "--durability volatile (the default)",
+                return complain(
+                        "--durability %s: this version keeps a bus in memory alone; start it with "
+                        "--durability volatile (the default)",
                         word);
         return complain("--durability %s: say volatile", word);
 }
 
-enum option_code { OPTION_SIZE = 256, OPTION_HUGEPAGES, OPTION_DURABILITY, OPTION_FLUSH_MS, OPTION_CLIENTS,
-        OPTION_RECOVER_TO, OPTION_CHECK, OPTION_VERSION };
+enum option_code {
+        OPTION_SIZE = 256,
+        OPTION_HUGEPAGES,
+        OPTION_DURABILITY,
+        OPTION_FLUSH_MS,
+        OPTION_CLIENTS,
+        OPTION_RECOVER_TO,
+        OPTION_CHECK,
+        OPTION_VERSION
+};
 
 static const struct option options[] = {
         {"bus", required_argument, NULL, 'b'},
@@ -155,7 +168,9 @@ static bool take(int option, const char *value, struct sb_config *config, struct
                 return true;
         case OPTION_SIZE:
                 if (!read_size(value, &config->size))
-                        return complain("--size %s: give a number of bytes, with K, M, G or T if you like: --size 256M", value);
+                        return complain("--size %s: give a number of bytes, with K, M, G or T if "
+                                        "you like: --size 256M",
+                                value);
                 return true;
         case OPTION_HUGEPAGES:
                 return read_hugepages(value, &config->hugepages);
@@ -163,7 +178,8 @@ static bool take(int option, const char *value, struct sb_config *config, struct
                 return read_durability(value);
         case OPTION_FLUSH_MS:
                 if (!read_number(value, 1, FLUSH_MS_MAX, &number))
-                        return complain("--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
+                        return complain(
+                                "--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
                 config->flush_ms = (uint32_t)number;
                 return true;
         case OPTION_CLIENTS:
@@ -172,7 +188,8 @@ static bool take(int option, const char *value, struct sb_config *config, struct
                 config->clients = (uint32_t)number;
                 return true;
         case OPTION_RECOVER_TO:
-                return complain("--recover-to %s: only a durable bus has cuts to go back to, and this version keeps a "
+                return complain("--recover-to %s: only a durable bus has cuts to go back to, and "
+                                "this version keeps a "
                                 "bus in memory alone",
                         value);
         }
@@ -184,11 +201,15 @@ static bool resolve(const char *bus, struct sb_place *ret)
         int r = sb_place_resolve(bus, ret);
 
         if (r == -EINVAL)
-                return complain("the bus needs a name, or a directory with a '/' in it: -b work, -b ./work");
+                return complain("the bus needs a name, or a directory with a '/' in it: -b work, "
+                                "-b ./work");
         if (r == -ENAMETOOLONG)
-                return complain("the name of the bus is too long: at most %u bytes with its directory", SB_PLACE_MAX - 1);
+                return complain(
+                        "the name of the bus is too long: at most %u bytes with its directory",
+                        SB_PLACE_MAX - 1);
         if (r == -ENOENT)
-                return complain("neither $XDG_STATE_HOME nor $HOME says where buses live: give a directory, -b ./%s",
+                return complain("neither $XDG_STATE_HOME nor $HOME says where buses live: give a "
+                                "directory, -b ./%s",
                         bus ? bus : "default");
         return true;
 }
@@ -226,11 +247,14 @@ static bool judge(const struct sb_config *config)
         r = sb_config_fit(config, (uint64_t)sysconf(_SC_PAGESIZE), &geometry);
         if (r == -ENOSPC) {
                 write_size(geometry.size, least, sizeof(least));
-                return complain("--size %" PRIu64 " is too small for --clients %u: the least that serves is --size %s",
+                return complain(
+                        "--size %" PRIu64
+                        " is too small for --clients %u: the least that serves is --size %s",
                         config->size, config->clients, least);
         }
         if (r)
-                return complain("--size %" PRIu64 " with --clients %u cannot be: %s", config->size, config->clients, strerror(-r));
+                return complain("--size %" PRIu64 " with --clients %u cannot be: %s", config->size,
+                        config->clients, strerror(-r));
         return true;
 }
 
@@ -272,7 +296,8 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                         return false;
         }
         if (optind < argc)
-                return complain("%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
+                return complain(
+                        "%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
         if (!resolve(wishes.bus, &config.place) || !judge(&config))
                 return false;
         if (wishes.check) {

@@ -31,7 +31,8 @@ struct sb_config {
  */
 bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit);
 
-/* The geometry for @config with pages of @page_size bytes. Return: 0; -ENOSPC: ret->size is the least that serves; -EINVAL. */
+/* The geometry for @config with pages of @page_size bytes. Return: 0; -ENOSPC: ret->size is the
+ * least that serves; -EINVAL. */
 int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_geometry *ret);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * The bus's directory; see directory.h.
  *
- * The socket is listening before the segment is made: who connects early waits in its queue until an engine answers, and
- * who finds no socket knows that no agentd got past the lock.
+ * The socket is listening before the segment is made: who connects early waits in its queue until
+ * an engine answers, and who finds no socket knows that no agentd got past the lock.
  */
 #define _GNU_SOURCE
 #include "agentd/directory.h"
@@ -22,7 +22,8 @@
 
 #include "agentd/log.h"
 
-#define LOCK_PATIENCE_MS 250 /* a killed agentd's processes hold the lock until the kernel has taken them apart */
+#define LOCK_PATIENCE_MS                                                                           \
+        250 /* a killed agentd's processes hold the lock until the kernel has taken them apart */
 
 /* Whether nothing is in the directory but what a bus puts there. */
 static bool is_bus_alone(int fd)
@@ -57,12 +58,14 @@ static int judge(const char *name, int fd)
                 return -1;
         }
         if (status.st_uid != geteuid()) {
-                sb_log("%s belongs to user %u: give a directory of your own, or chown it", name, (unsigned)status.st_uid);
+                sb_log("%s belongs to user %u: give a directory of your own, or chown it", name,
+                        (unsigned)status.st_uid);
                 return -1;
         }
         if ((status.st_mode & 07777) == 0711)
                 return 0;
-        /* A directory that is a bus and nothing else is put in order; anybody's other directory is left as it is. */
+        /* A directory that is a bus and nothing else is put in order; anybody's other directory is
+         * left as it is. */
         if (is_bus_alone(fd)) {
                 if (!fchmod(fd, 0711))
                         return 0;
@@ -70,7 +73,8 @@ static int judge(const char *name, int fd)
                 return -1;
         }
         if (status.st_mode & 022) {
-                sb_log("%s can be written by others, who could put another socket there: chmod 0711 it, or give a directory "
+                sb_log("%s can be written by others, who could put another socket there: chmod "
+                       "0711 it, or give a directory "
                        "of its own",
                         name);
                 return -1;
@@ -83,12 +87,14 @@ static void nothing(int signal)
         (void)signal;
 }
 
-/* Take the lock; wait a moment for processes that were killed just now. Return: 0, -EWOULDBLOCK, -errno. */
+/* Take the lock; wait a moment for processes that were killed just now. Return: 0, -EWOULDBLOCK,
+ * -errno. */
 static int lock(int fd)
 {
         struct itimerval patience = {
                 .it_value.tv_usec = LOCK_PATIENCE_MS * 1000,
-                .it_interval.tv_usec = LOCK_PATIENCE_MS * 1000, /* again, in case the first comes before the wait */
+                .it_interval.tv_usec = LOCK_PATIENCE_MS *
+                                       1000, /* again, in case the first comes before the wait */
         };
         struct sigaction action = {.sa_handler = nothing}, old;
         sigset_t alarm, mask;
@@ -117,8 +123,8 @@ static void say_taken(const struct sb_place *place)
         pid_t pid;
 
         if (!sb_place_keeper(place, &pid))
-                sb_log("agentd with pid %d serves %s already: `agentctl -b %s stop` ends it", (int)pid, place->directory,
-                        place->directory);
+                sb_log("agentd with pid %d serves %s already: `agentctl -b %s stop` ends it",
+                        (int)pid, place->directory, place->directory);
         else
                 sb_log("another agentd is just starting on %s", place->directory);
 }
@@ -137,7 +143,8 @@ static int take_lock(const struct sb_place *place, int directory_fd, int *ret)
                 if (r == -EWOULDBLOCK)
                         say_taken(place);
                 else
-                        sb_log("%s/" SB_PLACE_LOCK ": cannot lock it: %s", place->directory, strerror(-r));
+                        sb_log("%s/" SB_PLACE_LOCK ": cannot lock it: %s", place->directory,
+                                strerror(-r));
                 close(fd);
                 return -1;
         }
@@ -164,7 +171,8 @@ static int make_socket(const struct sb_place *place, int directory_fd, int *ret)
         } else {
                 /* Everybody may ask: who is let in is decided by credentials. */
                 mask = umask(0111);
-                if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, SOMAXCONN) < 0)
+                if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+                        listen(fd, SOMAXCONN) < 0)
                         r = -errno;
                 umask(mask);
         }
@@ -192,11 +200,13 @@ int sb_directory_take(const struct sb_place *place, struct sb_directory *ret)
                 sb_log("%s: %s", place->directory, strerror(errno));
                 return -1;
         }
-        if (judge(place->directory, directory.fd) || take_lock(place, directory.fd, &directory.lock_fd))
+        if (judge(place->directory, directory.fd) ||
+                take_lock(place, directory.fd, &directory.lock_fd))
                 goto failed;
         r = make_socket(place, directory.fd, &directory.listen_fd);
         if (r) {
-                sb_log("%s/" SB_PLACE_SOCKET ": cannot listen there: %s", place->directory, strerror(-r));
+                sb_log("%s/" SB_PLACE_SOCKET ": cannot listen there: %s", place->directory,
+                        strerror(-r));
                 goto failed;
         }
         *ret = directory;
@@ -214,9 +224,11 @@ void sb_directory_own(const struct sb_directory *directory)
         char text[16];
         int len = snprintf(text, sizeof(text), "%d\n", (int)getpid());
 
-        /* For those who ask who the keeper is. On file systems where it is refused they find the text. */
+        /* For those who ask who the keeper is. On file systems where it is refused they find the
+         * text. */
         (void)fcntl(directory->lock_fd, F_SETLK, &whole);
-        if (ftruncate(directory->lock_fd, 0) < 0 || pwrite(directory->lock_fd, text, (size_t)len, 0) != len)
+        if (ftruncate(directory->lock_fd, 0) < 0 ||
+                pwrite(directory->lock_fd, text, (size_t)len, 0) != len)
                 sb_log("the lock file cannot be written: %s", strerror(errno));
         /* The kernel tells a client who listens by who called this last. */
         (void)listen(directory->listen_fd, SOMAXCONN);

@@ -1,6 +1,6 @@
 /*
- * The engine: attaches clients, reaps the dead, reclaims memory. It may be killed or stopped at any instruction: all that counts is
- * in the segment, and the next engine validates and adopts it.
+ * The engine: attaches clients, reaps the dead, reclaims memory. It may be killed or stopped at any
+ * instruction: all that counts is in the segment, and the next engine validates and adopts it.
  *
  *      loop      waits for everything, and does a little of it at a time
  *      adopt     from the descriptor to a validated segment with this engine in record 0
@@ -25,10 +25,10 @@ enum sb_connection_state {
 };
 struct sb_connection {
         int fd;
-        uint32_t state;      /* enum sb_connection_state */
+        uint32_t state; /* enum sb_connection_state */
         uint32_t pid, uid;
         uint32_t slot, generation; /* of the record that it was given; slot 0: none */
-        uint64_t number;     /* counts connections: the least is the oldest */
+        uint64_t number;           /* counts connections: the least is the oldest */
 };
 
 /* The process behind a record. */
@@ -38,23 +38,35 @@ struct sb_watcher {
 };
 
 /* What an event is about. */
-enum sb_event { SB_EVENT_LISTEN, SB_EVENT_TIMER, SB_EVENT_SIGNAL, SB_EVENT_CHANNEL, SB_EVENT_KEEPER, SB_EVENT_CONNECTION, SB_EVENT_CLIENT };
+enum sb_event {
+        SB_EVENT_LISTEN,
+        SB_EVENT_TIMER,
+        SB_EVENT_SIGNAL,
+        SB_EVENT_CHANNEL,
+        SB_EVENT_KEEPER,
+        SB_EVENT_CONNECTION,
+        SB_EVENT_CLIENT
+};
 
 struct sb_engine {
         struct sb_keeper *keeper;
-        struct sb_peer peer; /* record 0 */
+        struct sb_peer peer;         /* record 0 */
         struct sb_watcher *watchers; /* one for each record */
-        struct sb_connection connections[SB_CONNECTIONS_MAX + SB_STRANGERS_MAX]; /* strangers behind the others */
-        uint64_t connection_count; /* ever made */
+        struct sb_connection connections[SB_CONNECTIONS_MAX +
+                                         SB_STRANGERS_MAX]; /* strangers behind the others */
+        uint64_t connection_count;                          /* ever made */
         uint32_t sweep_cursor;
-        uint64_t interval_ns;      /* of the timer */
+        uint64_t interval_ns; /* of the timer */
+        uint64_t trace;       /* of what others did, at the last tick */
         int epoll_fd, timer_fd;
-        bool attached;             /* record 0 is this engine's */
-        bool deaf;                 /* no descriptor was left for another connection: listen again at the next tick */
+        bool attached; /* record 0 is this engine's */
+        bool deaf; /* no descriptor was left for another connection: listen again at the next tick
+                    */
 };
 
 /* loop.c */
-int sb_loop_add(struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index);
+int sb_loop_add(
+        struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index);
 
 /* adopt.c. Return: SB_ENGINE_STOPPED: adopted; else how the engine ends, said. */
 enum sb_engine_end sb_adopt(struct sb_engine *engine);

@@ -5,8 +5,8 @@
  *                          ^                                              |
  *                          +---- new segment, when this one is unsound <--+
  *
- * The engine is a fork of the keeper, so it has all that a keeper needs: when the kernel says that the keeper is dead, the engine
- * returns from its own loop into the keeper's, and forks an engine.
+ * The engine is a fork of the keeper, so it has all that a keeper needs: when the kernel says that
+ * the keeper is dead, the engine returns from its own loop into the keeper's, and forks an engine.
  */
 #define _GNU_SOURCE
 #include "agentd/keeper.h"
@@ -27,10 +27,10 @@
 #include "agentd/log.h"
 #include "agentd/loop.h"
 
-#define SECOND_NS       UINT64_C(1000000000)
+#define SECOND_NS        UINT64_C(1000000000)
 #define FAILURES_AT_ONCE 2u /* so many engines in a row may fail before the next waits a second */
-#define CRASHES_MAX     3u  /* so many crashes in adoption are the segment's fault */
-#define STOP_PATIENCE_MS 5000
+#define CRASHES_MAX      3u /* so many crashes in adoption are the segment's fault */
+#define STOP_PATIENCE_MS 2000
 
 static uint64_t now_ns(void)
 {
@@ -55,20 +55,31 @@ static int become(struct sb_keeper *keeper)
         keeper->retry_ns = 0;
         keeper->self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
         if (keeper->self_fd < 0) {
-                sb_log("this system cannot tell who lives (pidfd_open: %s): Linux 5.3 or later is needed", strerror(errno));
+                sb_log("this system cannot tell who lives (pidfd_open: %s): Linux 5.3 or later is "
+                       "needed",
+                        strerror(errno));
                 return -1;
         }
         sb_life_hold(keeper->memory.super, SB_LIFE_KEEPER);
-        sb_store_relaxed(&keeper->memory.super->keeper, (uint64_t)getpid()); /* relaxed: for people, and for sb_attach_lost() */
+        sb_store_relaxed(&keeper->memory.super->keeper,
+                (uint64_t)getpid()); /* relaxed: for people, and for sb_attach_lost() */
         sb_directory_own(&keeper->directory);
         return 0;
 }
 
-/* An engine that could not be started, or did not get to work: the next one at once, or after a second. */
+/* An engine that could not be started, or did not get to work: the next one at once, or after a
+ * second. */
 static void note_failure(struct sb_keeper *keeper)
 {
         if (++keeper->failures >= FAILURES_AT_ONCE)
                 keeper->retry_ns = now_ns() + SECOND_NS;
+}
+
+static bool is_readable(int fd)
+{
+        struct pollfd look = {.fd = fd, .events = POLLIN};
+
+        return poll(&look, 1, 0) == 1;
 }
 
 /* Fork. Return: 0; 1: in the engine, *ret_end says how it ended. */
@@ -89,6 +100,10 @@ static int start_engine(struct sb_keeper *keeper, enum sb_engine_end *ret_end)
                 close(channel[0]);
                 keeper->channel = channel[1];
                 *ret_end = sb_loop_run(keeper);
+                keeper->unsound = *ret_end == SB_ENGINE_UNSOUND;
+                /* Whatever this engine could not do, nobody else is left to try it another way. */
+                if (*ret_end != SB_ENGINE_STOPPED && is_readable(keeper->self_fd))
+                        *ret_end = SB_ENGINE_KEEPER_DIED;
                 keeper->channel = close_fd(keeper->channel);
                 keeper->self_fd = close_fd(keeper->self_fd);
                 return 1;
@@ -117,7 +132,8 @@ static int start_engine(struct sb_keeper *keeper, enum sb_engine_end *ret_end)
 
 static bool is_crash(int signal)
 {
-        return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE || signal == SIGABRT || signal == SIGTRAP;
+        return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
+               signal == SIGABRT || signal == SIGTRAP;
 }
 
 /* The segment is not to be had: a new one. Return: 0, -1. */
@@ -125,7 +141,8 @@ static int replace_segment(struct sb_keeper *keeper)
 {
         sb_life_let_go();
         sb_memory_drop(&keeper->memory);
-        sb_log("making a new segment; what was in the old one is lost, and clients have to open the bus again");
+        sb_log("making a new segment; what was in the old one is lost, and clients have to open "
+               "the bus again");
         if (sb_memory_make(keeper->config, &keeper->memory))
                 return -1;
         keeper->failures = keeper->crashes = 0;
@@ -140,7 +157,8 @@ static void listen_to_engine(struct sb_keeper *keeper)
 {
         char word;
 
-        if (keeper->adopted || keeper->channel < 0 || recv(keeper->channel, &word, 1, MSG_DONTWAIT) != 1 || word != SB_KEEPER_ADOPTED)
+        if (keeper->adopted || keeper->channel < 0 ||
+                recv(keeper->channel, &word, 1, MSG_DONTWAIT) != 1 || word != SB_KEEPER_ADOPTED)
                 return;
         keeper->adopted = true;
         keeper->adopted_ns = now_ns();
@@ -166,24 +184,30 @@ static int judge_death(struct sb_keeper *keeper)
         if (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_UNSOUND)
                 return replace_segment(keeper);
         if (signal)
-                sb_log("the engine (pid %d) was ended by signal %d (%s)%s; starting another", (int)keeper->engine, signal,
-                        strsignal(signal), keeper->adopted ? "" : " before it had adopted the segment");
+                sb_log("the engine (pid %d) was ended by signal %d (%s)%s; starting another",
+                        (int)keeper->engine, signal, strsignal(signal),
+                        keeper->adopted ? "" : " before it had adopted the segment");
         else
-                sb_log("the engine (pid %d) ended with status %d; starting another", (int)keeper->engine, WEXITSTATUS(status));
-        /* One that worked and was killed says nothing about the next one; one that crashes as soon as it works does. */
-        if (keeper->adopted && !(is_crash(signal) && now_ns() - keeper->adopted_ns < SECOND_NS) && signal) {
+                sb_log("the engine (pid %d) ended with status %d; starting another",
+                        (int)keeper->engine, WEXITSTATUS(status));
+        /* One that worked and was killed says nothing about the next one; one that crashes as soon
+         * as it works does. */
+        if (keeper->adopted && !(is_crash(signal) && now_ns() - keeper->adopted_ns < SECOND_NS) &&
+                signal) {
                 keeper->failures = 0;
                 return 0;
         }
         note_failure(keeper);
         if (is_crash(signal) && !keeper->adopted && ++keeper->crashes >= CRASHES_MAX) {
-                sb_log("%u engines in a row crashed on this segment: it is not adopted", keeper->crashes);
+                sb_log("%u engines in a row crashed on this segment: it is not adopted",
+                        keeper->crashes);
                 return replace_segment(keeper);
         }
         return 0;
 }
 
-/* Until the engine is gone; one that does not go when asked is killed: it has nothing that could be torn. */
+/* Until the engine is gone; one that does not go when asked is killed: it has nothing that could be
+ * torn. */
 static void stop_engine(struct sb_keeper *keeper)
 {
         char word = SB_KEEPER_STOP;
@@ -191,7 +215,8 @@ static void stop_engine(struct sb_keeper *keeper)
 
         if (keeper->engine_fd < 0)
                 return;
-        if (keeper->channel < 0 || send(keeper->channel, &word, 1, MSG_NOSIGNAL) != 1 || poll(&gone, 1, STOP_PATIENCE_MS) < 1)
+        if (keeper->channel < 0 || send(keeper->channel, &word, 1, MSG_NOSIGNAL) != 1 ||
+                poll(&gone, 1, STOP_PATIENCE_MS) < 1)
                 (void)kill(keeper->engine, SIGKILL);
         while (waitpid(keeper->engine, NULL, 0) < 0 && errno == EINTR)
                 ;
@@ -211,8 +236,9 @@ static int leave(struct sb_keeper *keeper, int status)
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&keeper->directory);
         if (keeper->memory.super) {
-                /* As in sb_memory_drop(): clients see that nobody serves them, before the engine goes. */
-                sb_store_release(&keeper->memory.super->state, SB_SEGMENT_REPLACED);
+                /* Relaxed, as in sb_memory_drop(). Clients see that nobody serves them before the
+                 * engine goes. */
+                sb_store_relaxed(&keeper->memory.super->state, SB_SEGMENT_REPLACED);
         }
         stop_engine(keeper);
         keeper->self_fd = close_fd(keeper->self_fd);
@@ -224,7 +250,8 @@ static int wait_once(struct sb_keeper *keeper)
 {
         struct pollfd fds[3] = {
                 {.fd = keeper->signal_fd, .events = POLLIN},
-                {.fd = keeper->adopted ? -1 : keeper->channel, .events = POLLIN}, /* its death is the pidfd's to tell */
+                {.fd = keeper->adopted ? -1 : keeper->channel,
+                        .events = POLLIN}, /* its death is the pidfd's to tell */
                 {.fd = keeper->engine_fd, .events = POLLIN},
         };
         uint64_t now;
@@ -232,7 +259,8 @@ static int wait_once(struct sb_keeper *keeper)
 
         if (keeper->engine_fd < 0) {
                 now = now_ns();
-                timeout_ms = keeper->retry_ns > now ? (int)((keeper->retry_ns - now) / 1000000 + 1) : 0;
+                timeout_ms =
+                        keeper->retry_ns > now ? (int)((keeper->retry_ns - now) / 1000000 + 1) : 0;
         }
         if (poll(fds, 3, timeout_ms) < 0)
                 return errno == EINTR ? 0 : -1;
@@ -255,11 +283,12 @@ int sb_keeper_run(struct sb_keeper *keeper)
         if (become(keeper))
                 return leave(keeper, SB_EXIT_FAILURE);
         for (;;) {
-                if (keeper->engine_fd < 0 && now_ns() >= keeper->retry_ns && start_engine(keeper, &end)) {
+                if (keeper->engine_fd < 0 && now_ns() >= keeper->retry_ns &&
+                        start_engine(keeper, &end)) {
                         if (end != SB_ENGINE_KEEPER_DIED)
                                 return (int)end;
                         sb_log("the keeper is dead: pid %d is the keeper now", (int)getpid());
-                        if (become(keeper))
+                        if (become(keeper) || (keeper->unsound && replace_segment(keeper)))
                                 return leave(keeper, SB_EXIT_FAILURE);
                         (void)sd_notifyf(0, "MAINPID=%d", (int)getpid());
                         continue;

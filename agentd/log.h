@@ -1,7 +1,8 @@
 /*
  * What agentd says: lines on standard error.
  *
- * Always true: a line is one write, and a reader who does not read delays nobody: the line is dropped instead.
+ * Always true: a line is one write, and a reader who does not read delays nobody: the line is
+ * dropped instead.
  */
 #ifndef SB_LOG_H
 #define SB_LOG_H

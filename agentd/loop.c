@@ -4,8 +4,9 @@
  *      listen, connections -> accept        pidfds -> reaper        timer -> tick
  *      channel: the keeper says stop        pidfd of the keeper: this process becomes the keeper
  *
- * Always true: the dead come before new clients in one round, so that a place that has become free is found. The timer runs every
- * 10 ms while anything changes and slows down to every 160 ms when nothing does.
+ * Always true: the dead come before new clients in one round, so that a place that has become free
+ * is found. The timer runs every 10 ms while anything changes and slows down to every 160 ms when
+ * nothing does.
  */
 #define _GNU_SOURCE
 #include "agentd/loop.h"
@@ -33,7 +34,8 @@
 #define TICK_NS        UINT64_C(10000000)
 #define IDLE_TICK_NS   (16 * TICK_NS)
 
-int sb_loop_add(struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
+int sb_loop_add(
+        struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
 {
         struct epoll_event what = {.events = events, .data.u64 = (uint64_t)event << 32 | index};
 
@@ -53,20 +55,35 @@ static void set_timer(struct sb_engine *engine, uint64_t interval_ns)
         (void)timerfd_settime(engine->timer_fd, 0, &timer, NULL);
 }
 
+/* Whether anybody did anything since the last tick that leaves a trace in a shared word: a writer
+ * does not, until what it replaced is to be freed. */
+static bool is_idle(struct sb_engine *engine)
+{
+        const struct sb_superblock *super = engine->peer.segment.super;
+        /* Relaxed, all of them: only whether they moved matters. */
+        uint64_t trace = sb_load_relaxed(&super->clock) + sb_load_relaxed(&super->era) +
+                         sb_load_relaxed(&super->sweep_wanted);
+        bool idle = trace == engine->trace;
+
+        engine->trace = trace;
+        return idle;
+}
+
 /* Return: whether there is more to do at once. */
 static bool tick(struct sb_engine *engine)
 {
-        const struct sb_superblock *super = engine->peer.segment.super;
-        uint64_t safe = sb_load_relaxed(&super->safe); /* relaxed: only whether it moves matters */
+        bool idle = is_idle(engine);
         bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
 
-        if (more || sb_load_relaxed(&super->safe) != safe)
+        (void)is_idle(engine); /* what the tick itself has moved does not count */
+        if (more || !idle)
                 set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
                 set_timer(engine, engine->interval_ns * 2);
         if (engine->deaf) {
                 engine->deaf = false;
-                (void)sb_loop_add(engine, engine->keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
+                (void)sb_loop_add(
+                        engine, engine->keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
         }
         return more;
 }
@@ -94,7 +111,8 @@ static bool is_told_to_stop(struct sb_engine *engine)
 }
 
 /* What one event asks for. Return: SB_ENGINE_FAILED: go on. *more: tick again at once. */
-static enum sb_engine_end handle(struct sb_engine *engine, enum sb_event event, uint32_t index, bool *more)
+static enum sb_engine_end handle(
+        struct sb_engine *engine, enum sb_event event, uint32_t index, bool *more)
 {
         uint64_t expirations;
 

@@ -1,5 +1,6 @@
 /*
- * agentd: makes a bus and keeps it. Two processes come out of this one: the keeper, which was started, and the engine, its child.
+ * agentd: makes a bus and keeps it. Two processes come out of this one: the keeper, which was
+ * started, and the engine, its child.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agentd/config.h"
@@ -26,7 +26,8 @@ static int raise_limit(uint32_t clients)
         if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed)
                 return 0;
         if (limit.rlim_max < needed) {
-                sb_log("--clients %u needs %lu open files and this process may have %lu: raise the limit (ulimit -Hn), or give fewer "
+                sb_log("--clients %u needs %lu open files and this process may have %lu: raise the "
+                       "limit (ulimit -Hn), or give fewer "
                        "clients",
                         clients, (unsigned long)needed, (unsigned long)limit.rlim_max);
                 return -1;
@@ -35,7 +36,8 @@ static int raise_limit(uint32_t clients)
         return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Signals that end the bus come as something to read; those that would end it by accident do not come. */
+/* Signals that end the bus come as something to read; those that would end it by accident do not
+ * come. */
 static int take_signals(void)
 {
         sigset_t set;
@@ -54,12 +56,12 @@ static int take_signals(void)
 int main(int argc, char **argv)
 {
         struct sb_config config;
-        struct sb_keeper keeper = {.config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
+        struct sb_keeper keeper = {
+                .config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
         int status;
 
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        (void)umask(077);
         if (raise_limit(config.clients))
                 return SB_EXIT_FAILURE;
         keeper.signal_fd = take_signals();
@@ -69,7 +71,8 @@ int main(int argc, char **argv)
         }
         if (sb_directory_take(&config.place, &keeper.directory))
                 return SB_EXIT_FAILURE;
-        sb_directory_own(&keeper.directory); /* before the long part, so that a second one learns the pid */
+        sb_directory_own(
+                &keeper.directory); /* before the long part, so that a second one learns the pid */
         if (sb_memory_make(&config, &keeper.memory)) {
                 sb_directory_leave(&keeper.directory);
                 return SB_EXIT_FAILURE;

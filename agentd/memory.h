@@ -15,7 +15,8 @@ struct sb_memory {
 
 /* Make a segment with an empty bus in it. Return: 0; -1: it could not be, and why was said. */
 int sb_memory_make(const struct sb_config *config, struct sb_memory *ret);
-/* Nobody will be given it any more: clients see SB_E_DETACHED. The memory goes when the last of them has unmapped it. */
+/* Nobody will be given it any more: clients see SB_E_DETACHED. The memory goes when the last of
+ * them has unmapped it. */
 void sb_memory_drop(struct sb_memory *memory);
 
 #endif

@@ -1,9 +1,11 @@
 /*
- * Who is dead: a pidfd for every record in use. The kernel alone declares death; a record of an earlier engine counts as
- * dead when its pid is gone or belongs to a process that was started at another time.
+ * Who is dead: a pidfd for every record in use. The kernel alone declares death; a record of an
+ * earlier engine counts as dead when its pid is gone or belongs to a process that was started at
+ * another time.
  *
- * Always true: a watcher's generation is that of the record when it was watched. What became of the record since then, freed by its
- * owner or given to another, makes the reaping of that generation do nothing.
+ * Always true: a watcher's generation is that of the record when it was watched. What became of the
+ * record since then, freed by its owner or given to another, makes the reaping of that generation
+ * do nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -36,7 +38,8 @@ int sb_reaper_start_time(uint32_t pid, uint64_t *ret)
         if (len <= 0)
                 return -ESRCH;
         text[len] = 0;
-        /* Field 2 is the program's name, with anything in it; field 3 follows the last parenthesis. */
+        /* Field 2 is the program's name, with anything in it; field 3 follows the last parenthesis.
+         */
         at = strrchr(text, ')');
         for (unsigned field = 2; at && field < 22; field++)
                 at = strchr(at + 1, ' ');
@@ -56,7 +59,8 @@ static bool is_dead(int pidfd)
 static void forget(struct sb_watcher *watcher)
 {
         if (watcher->pidfd >= 0)
-                close(watcher->pidfd); /* leaves the epoll set as well: it is the only descriptor of its file */
+                close(watcher->pidfd); /* leaves the epoll set as well: it is the only descriptor of
+                                          its file */
         watcher->pidfd = -1;
 }
 
@@ -102,7 +106,8 @@ void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t gener
         sb_reap_slot(&engine->peer, slot, generation);
 }
 
-/* A pidfd of the process that a record names, or -1 when that process is dead. -2: it lives and cannot be watched. */
+/* A pidfd of the process that a record names, or -1 when that process is dead. -2: it lives and
+ * cannot be watched. */
 static int open_process(const struct sb_client *client)
 {
         uint32_t pid = client->pid; /* loaded once: it may be anything */
@@ -112,8 +117,9 @@ static int open_process(const struct sb_client *client)
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
         if (pidfd < 0)
                 return errno == ESRCH || errno == EINVAL || errno == ENOENT ? -1 : -2;
-        /* What is behind the pidfd now stays; so its start time, read afterwards, is of that process or of nobody. A file that cannot be
-         * read (/proc mounted with hidepid) says nothing against it. */
+        /* What is behind the pidfd now stays; so its start time, read afterwards, is of that
+         * process or of nobody. A file that cannot be read (/proc mounted with hidepid) says
+         * nothing against it. */
         if ((!sb_reaper_start_time(pid, &start) && start != client->pid_start) || is_dead(pidfd)) {
                 close(pidfd);
                 return -1;

@@ -24,7 +24,8 @@ int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_
 {
         struct sb_hello_request request;
 
-        /* Another protocol version may have another size: its first fields say so before the size can be judged. */
+        /* Another protocol version may have another size: its first fields say so before the size
+         * can be judged. */
         if (len < offsetof(struct sb_hello_request, layout_version))
                 return -EPROTO;
         memset(&request, 0, sizeof(request));
@@ -71,7 +72,8 @@ int sb_hello_hear(const void *packet, size_t len, struct sb_hello_answer *ret)
                 return -EPROTONOSUPPORT;
         if (len != sizeof(answer))
                 return -EPROTO;
-        if (!answer.result && (answer.layout_version != SB_LAYOUT_VERSION || (answer.features & ~SB_HELLO_FEATURES)))
+        if (!answer.result && (answer.layout_version != SB_LAYOUT_VERSION ||
+                                      (answer.features & ~SB_HELLO_FEATURES)))
                 return -EPROTONOSUPPORT;
         *ret = answer;
         return 0;

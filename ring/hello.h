@@ -1,16 +1,18 @@
 /*
- * The attach protocol: what a client and the engine say to each other on the bus's socket, once, before shared memory.
+ * The attach protocol: what a client and the engine say to each other on the bus's socket, once,
+ * before shared memory.
  *
  *      client                                  engine
  *        connect                        ->       SO_PEERCRED against the rules; pidfd
  *        request (ATTACH, ticket)       ->       claim a client record, watch the process
- *        map the descriptor             <-       answer {slot, generation, size} + the memfd, by SCM_RIGHTS
- *        close                          ->       forget the connection; the record lives on
+ *        map the descriptor             <-       answer {slot, generation, size} + the memfd, by
+ * SCM_RIGHTS close                          ->       forget the connection; the record lives on
  *
- * Always true: one message is one packet (SOCK_SEQPACKET) of exactly one size; no descriptor is ever taken from a client.
- * What is wrong with a message is an answer, never an assertion: both sides treat the other's bytes as hostile input.
- * A record is given back when the client says so (GIVE_BACK), when it closes with the answer unread, or when it dies.
- * An engine that dies between claim and answer leaves a record whose client knows nothing of it: the client asks again with the
+ * Always true: one message is one packet (SOCK_SEQPACKET) of exactly one size; no descriptor is
+ * ever taken from a client. What is wrong with a message is an answer, never an assertion: both
+ * sides treat the other's bytes as hostile input. A record is given back when the client says so
+ * (GIVE_BACK), when it closes with the answer unread, or when it dies. An engine that dies between
+ * claim and answer leaves a record whose client knows nothing of it: the client asks again with the
  * same ticket and is given the same record.
  */
 #ifndef SB_HELLO_H
@@ -25,8 +27,9 @@
 #define SB_HELLO_FEATURES 0u /* feature bits of a segment that this tree understands */
 
 enum sb_hello_verb {
-        SB_HELLO_ATTACH = 1,    /* give me a record and the segment */
-        SB_HELLO_GIVE_BACK = 2, /* on the same connection: I could not map it, take the record back. No answer */
+        SB_HELLO_ATTACH = 1, /* give me a record and the segment */
+        SB_HELLO_GIVE_BACK =
+                2, /* on the same connection: I could not map it, take the record back. No answer */
 };
 
 /* The first three fields of both messages stay where they are in every protocol version. */
@@ -38,7 +41,7 @@ struct sb_hello_request {
         uint32_t features;       /* that the client understands */
         uint32_t access;         /* enum sb_access, the most wanted */
         uint32_t zero;
-        uint64_t ticket;         /* random, never 0; names this attempt to attach */
+        uint64_t ticket; /* random, never 0; names this attempt to attach */
 };
 static_assert(sizeof(struct sb_hello_request) == 40, "request");
 
@@ -67,15 +70,16 @@ void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, struct sb_hel
  * @features:   feature bits of the segment that is served
  * @ret:        the request, written when it is well-formed
  *
- * Return: 0; -EPROTO (not a request); -EPROTONOSUPPORT (another protocol or layout version, or a feature the client does not
- *         know); -EINVAL (a field that cannot be).
+ * Return: 0; -EPROTO (not a request); -EPROTONOSUPPORT (another protocol or layout version, or a
+ * feature the client does not know); -EINVAL (a field that cannot be).
  */
 int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_hello_request *ret);
 
 /* Write a whole answer with @result and nothing else in it. */
 void sb_hello_refuse(int result, struct sb_hello_answer *ret);
 
-/* Look at a packet that claims to be an answer. Return: 0 (see ret->result); -EPROTO; -EPROTONOSUPPORT. */
+/* Look at a packet that claims to be an answer. Return: 0 (see ret->result); -EPROTO;
+ * -EPROTONOSUPPORT. */
 int sb_hello_hear(const void *packet, size_t len, struct sb_hello_answer *ret);
 
 #endif

@@ -46,10 +46,13 @@ int sb_place_resolve(const char *bus, struct sb_place *ret)
 
                 if (geteuid() == 0)
                         above = "/var/lib/statebus/";
-                else if (state && *state == '/') /* the specification says to ignore a relative one */
-                        above = "/statebus/", at = append(place.directory, sizeof(place.directory), 0, state);
+                else if (state &&
+                         *state == '/') /* the specification says to ignore a relative one */
+                        above = "/statebus/",
+                        at = append(place.directory, sizeof(place.directory), 0, state);
                 else if (home)
-                        above = "/.local/state/statebus/", at = append(place.directory, sizeof(place.directory), 0, home);
+                        above = "/.local/state/statebus/",
+                        at = append(place.directory, sizeof(place.directory), 0, home);
                 else
                         return -ENOENT;
                 at = append(place.directory, sizeof(place.directory), at, above);
@@ -76,7 +79,8 @@ static size_t append_number(char *buffer, size_t size, size_t at, unsigned numbe
         return append(buffer, size, at, digits + first);
 }
 
-int sb_place_address(const struct sb_place *place, const char *file, struct sockaddr_un *ret, int *ret_fd)
+int sb_place_address(
+        const struct sb_place *place, const char *file, struct sockaddr_un *ret, int *ret_fd)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         size_t at, size = sizeof(address.sun_path);
@@ -86,7 +90,8 @@ int sb_place_address(const struct sb_place *place, const char *file, struct sock
         at = append(address.sun_path, size, at, "/");
         at = append(address.sun_path, size, at, file);
         if (at == SIZE_MAX) {
-                /* 108 bytes are all that an address holds: go through a descriptor of the directory. */
+                /* 108 bytes are all that an address holds: go through a descriptor of the
+                 * directory. */
                 fd = open(place->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
                 if (fd < 0)
                         return -errno;

@@ -12,6 +12,8 @@ uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size)
 {
         uint32_t low = 0, high = segment->class_count;
 
+        if (SB_LIKELY(size <= (SB_CLASS_TABLE - 1) * 16))
+                return segment->class_of[(size + 15) / 16];
         while (low < high) {
                 uint32_t middle = (low + high) / 2;
 
@@ -152,16 +154,16 @@ void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
         if (unit == NO_UNIT)
                 return;
         word = unit_word(segment, unit);
-        size = (uint64_t)segment->geometry.unit_size;
+        size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
         if (SB_UNIT_KIND(word) != SB_UNIT_LARGE) {
                 if (SB_UNIT_CLASS(word) >= segment->class_count)
                         return;
                 size = segment->class_size[SB_UNIT_CLASS(word)];
                 index = (uint32_t)((uint32_t)(offset - sb_unit_offset(segment, unit)) / (uint32_t)size);
         }
-        sb_model_block(offset, size, 0);
         /* R:block-freed > A:block-freed. */
         sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
+        sb_model_block(offset, size, 0);
         peer->count_freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
                 finish_large(peer, unit);
@@ -290,6 +292,7 @@ static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
 
+        sb_model_unchecked_begin();
         /* Relaxed: the locked or that sets the bit orders it before anybody takes this for a block. */
         sb_store_relaxed(&block->retire, 0);
         if (kind == SB_UNIT_NODES) {
@@ -299,6 +302,7 @@ static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
                 sb_store_relaxed(&node->cell, 0);
                 sb_store_relaxed(&node->unhooked, 0);
         }
+        sb_model_unchecked_end();
 }
 
 /* Move up to SB_RESERVE_MAX free blocks of the owned slab into the reserve. */
@@ -318,7 +322,6 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
 
                         free_mask ^= bit;
                         taken |= bit;
-                        sb_model_block(offset, size, 1);
                         if (!SB_FAULT(ALLOC_BIT_FIRST))
                                 reset_block(peer, offset, kind);
                         reserve->offset[reserve->count++] = offset;
@@ -327,6 +330,8 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                         continue;
                 /* R:block-taken. The reset words come first: whoever sees the bit sees a block that is nobody's to free. */
                 sb_or_full(bits, taken);
+                for (uint32_t i = 0; i < reserve->count; i++)
+                        sb_model_block(reserve->offset[i], size, 1);
                 if (SB_FAULT(ALLOC_BIT_FIRST))
                         for (uint32_t i = 0; i < reserve->count; i++)
                                 reset_block(peer, reserve->offset[i], kind);
@@ -412,10 +417,10 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
                         if (run < count)
                                 continue;
                         *ret_offset = sb_unit_offset(segment, unit);
-                        sb_model_block(*ret_offset, segment->geometry.unit_size, 1);
                         reset_block(peer, *ret_offset, SB_UNIT_VERSIONS);
                         /* R:block-taken. As for small ones. */
                         sb_or_full(&sb_slab_bitmap(segment, unit)[0], 1);
+                        sb_model_block(*ret_offset, count << segment->unit_shift, 1);
                         exhaust(peer, unit);
                         return 0;
                 }
@@ -459,8 +464,8 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
 
         if (kind == SB_UNIT_LARGE) {
                 /* It is on the list of what sb_slab_settle() gives up. */
-                sb_model_block(offset, peer->segment.geometry.unit_size, 0);
                 sb_and_full(&sb_slab_bitmap(&peer->segment, unit)[0], ~UINT64_C(1));
+                sb_model_block(offset, (uint64_t)sb_slab_large_units(&peer->segment, unit) << peer->segment.unit_shift, 0);
                 return;
         }
         reserve = unit == peer->tombstones.unit ? &peer->tombstones : reserve_of(peer, kind, SB_UNIT_CLASS(word));

@@ -1,8 +1,9 @@
 /*
  * The client's half of attaching; see attach.h, and ring/hello.h for what is said.
  *
- * What agentd answers is believed only as far as it is checked: the descriptor must be sealed against shrinking and as large as it
- * says, so that no access to the map can raise SIGBUS, and sb_segment_open() judges the rest.
+ * What agentd answers is believed only as far as it is checked: the descriptor must be sealed
+ * against shrinking and as large as it says, so that no access to the map can raise SIGBUS, and
+ * sb_segment_open() judges the rest.
  */
 #define _GNU_SOURCE
 #include "libclient/core/attach.h"
@@ -51,10 +52,13 @@ static int send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
         struct sb_hello_request request;
 
         sb_hello_ask(verb, access, ticket, &request);
-        return send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) ? 0 : -errno;
+        return send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request)
+                       ? 0
+                       : -errno;
 }
 
-/* Take the descriptors out of a message: the first is kept, others should not be there. Return: it, or -1. */
+/* Take the descriptors out of a message: the first is kept, others should not be there. Return: it,
+ * or -1. */
 static int take_descriptor(struct msghdr *message)
 {
         int kept = -1;
@@ -75,7 +79,8 @@ static int take_descriptor(struct msghdr *message)
         return kept;
 }
 
-/* Wait for the answer. Return: 0, with the descriptor or -1; -ECONNRESET: the engine went away without one; -errno. */
+/* Wait for the answer. Return: 0, with the descriptor or -1; -ECONNRESET: the engine went away
+ * without one; -errno. */
 static int receive_answer(int fd, struct sb_hello_answer *ret_answer, int *ret_memfd)
 {
         union {
@@ -84,7 +89,10 @@ static int receive_answer(int fd, struct sb_hello_answer *ret_answer, int *ret_m
         } control;
         char packet[sizeof(struct sb_hello_answer) + 1];
         struct iovec bytes = {.iov_base = packet, .iov_len = sizeof(packet)};
-        struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control.space)};
+        struct msghdr message = {.msg_iov = &bytes,
+                .msg_iovlen = 1,
+                .msg_control = &control,
+                .msg_controllen = sizeof(control.space)};
         ssize_t len = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
         int memfd, r;
 
@@ -104,12 +112,14 @@ static int receive_answer(int fd, struct sb_hello_answer *ret_answer, int *ret_m
 static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attachment *ret)
 {
         const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-        struct sb_attachment attachment = {.slot = answer->slot, .generation = answer->generation, .access = answer->access};
+        struct sb_attachment attachment = {
+                .slot = answer->slot, .generation = answer->generation, .access = answer->access};
         struct stat status;
         void *base;
         int r;
 
-        if (fstat(memfd, &status) < 0 || status.st_size < 0 || (uint64_t)status.st_size != answer->size || !answer->size)
+        if (fstat(memfd, &status) < 0 || status.st_size < 0 ||
+                (uint64_t)status.st_size != answer->size || !answer->size)
                 return -EBADMSG;
         r = fcntl(memfd, F_GET_SEALS);
         if (r < 0 || (r & needed) != needed)
@@ -135,7 +145,8 @@ static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attach
 }
 
 /* One connection. Return: as sb_attach(), and -ECONNRESET: ask again with the same ticket. */
-static int attempt(const struct sb_place *place, uint32_t access, uint64_t ticket, struct sb_attachment *ret)
+static int attempt(
+        const struct sb_place *place, uint32_t access, uint64_t ticket, struct sb_attachment *ret)
 {
         struct sb_hello_answer answer;
         int fd, memfd = -1, r;
@@ -144,7 +155,8 @@ static int attempt(const struct sb_place *place, uint32_t access, uint64_t ticke
         if (fd < 0)
                 return fd;
         r = send_request(fd, SB_HELLO_ATTACH, access, ticket);
-        /* One that was refused at once may find the other end closed, and the answer in its queue all the same. */
+        /* One that was refused at once may find the other end closed, and the answer in its queue
+         * all the same. */
         if (!r || r == -EPIPE)
                 r = receive_answer(fd, &answer, &memfd);
         if (!r)
@@ -197,12 +209,13 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         /* Relaxed: the value alone matters. */
         if (sb_load_relaxed(&super->state) != SB_SEGMENT_SERVING)
                 return true;
-        /* Both are dead, or one was started just now and has not said so. The listening socket lives as long as any of them, and the
-         * kernel says who listens. */
+        /* Both are dead, or one was started just now and has not said so. The listening socket
+         * lives as long as any of them, and the kernel says who listens. */
         fd = dial(place, SOCK_NONBLOCK);
         if (fd < 0)
                 return fd == -ECONNREFUSED;
-        lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 || (uint64_t)who.pid != sb_load_relaxed(&super->keeper);
+        lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
+               (uint64_t)who.pid != sb_load_relaxed(&super->keeper);
         close(fd);
         return lost;
 }

@@ -1,9 +1,9 @@
 /*
  * Starting agentd in the background, for sb_open() with SB_START and for agentctl.
  *
- * The daemon is a grandchild, so that nobody here has to wait for it when it ends some day. Two things tell how the start went, both
- * from the kernel: a datagram in the manner of sd_notify says READY, and a pipe that agentd and its engine hold is hung up when both
- * have ended.
+ * The daemon is a grandchild, so that nobody here has to wait for it when it ends some day. Two
+ * things tell how the start went, both from the kernel: a datagram in the manner of sd_notify says
+ * READY, and a pipe that agentd and its engine hold is hung up when both have ended.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -43,12 +43,15 @@ static int open_notify(struct start *start)
 
         if (getrandom(number, sizeof(number), 0) != (ssize_t)sizeof(number))
                 return -errno;
-        snprintf(start->notify, sizeof(start->notify), "NOTIFY_SOCKET=@statebus-%016llx%016llx", number[0], number[1]);
-        len = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%s", strchr(start->notify, '@') + 1);
+        snprintf(start->notify, sizeof(start->notify), "NOTIFY_SOCKET=@statebus-%016llx%016llx",
+                number[0], number[1]);
+        len = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "%s",
+                strchr(start->notify, '@') + 1);
         start->notify_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (start->notify_fd < 0)
                 return -errno;
-        if (bind(start->notify_fd, (struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) < 0)
+        if (bind(start->notify_fd, (struct sockaddr *)&address,
+                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) < 0)
                 return -errno;
         return 0;
 }
@@ -79,7 +82,8 @@ static int prepare(const struct sb_place *place, const char *const *options, str
         if (r)
                 return r;
         snprintf(log_path, sizeof(log_path), "%s/" SB_PLACE_LOG, place->directory);
-        start->log_fd = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+        start->log_fd =
+                open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (start->log_fd < 0 || pipe2(start->life, O_CLOEXEC) < 0)
                 return -errno;
         return open_notify(start);
@@ -94,12 +98,14 @@ static void become_agentd(const struct start *start)
         setsid();
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        if (null < 0 || dup2(null, 0) < 0 || dup2(start->log_fd, 1) < 0 || dup2(start->log_fd, 2) < 0)
+        if (null < 0 || dup2(null, 0) < 0 || dup2(start->log_fd, 1) < 0 ||
+                dup2(start->log_fd, 2) < 0)
                 _exit(127);
         if (null > 2)
                 close(null);
         if (fcntl(start->life[1], F_SETFD, 0) == 0)
-                execvpe(start->program, (char *const *)start->argv, (char *const *)start->environment);
+                execvpe(start->program, (char *const *)start->argv,
+                        (char *const *)start->environment);
         _exit(127);
 }
 
@@ -121,20 +127,24 @@ static int spawn(struct start *start)
         start->life[1] = -1;
         while (waitpid(child, &status, 0) < 0)
                 if (errno != EINTR)
-                        return errno == ECHILD ? 0 : -errno; /* the program ignores SIGCHLD: the pipe tells */
+                        return errno == ECHILD
+                                       ? 0
+                                       : -errno; /* the program ignores SIGCHLD: the pipe tells */
         return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EAGAIN;
 }
 
 static int wait_ready(const struct start *start)
 {
-        struct pollfd fds[2] = {{.fd = start->notify_fd, .events = POLLIN}, {.fd = start->life[0], .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = start->notify_fd, .events = POLLIN},
+                {.fd = start->life[0], .events = POLLIN}};
         char words[512];
 
         for (;;) {
                 if (poll(fds, 2, -1) < 0)
                         return -errno;
                 if (fds[0].revents) {
-                        ssize_t len = recv(start->notify_fd, words, sizeof(words) - 1, MSG_DONTWAIT);
+                        ssize_t len =
+                                recv(start->notify_fd, words, sizeof(words) - 1, MSG_DONTWAIT);
 
                         words[len > 0 ? len : 0] = 0;
                         if (!strncmp(words, "READY=1", 7) || strstr(words, "\nREADY=1"))

@@ -1,0 +1,639 @@
+/*
+ * Keys: get, get of many, set, mixes and compare-and-set on one hot key, by statebus, by the ideal access and by a
+ * hand-made table, side by side.
+ *
+ * Worker processes are made once for each size of value, pinned to one core each, and attach to every contender. Then come
+ * rounds. In one round of a case each contender runs a slice with each number of processes, in an order that moves on by
+ * one every round; so what drifts (clock rate, the host's other guests) meets all alike, and ratios are taken within a round.
+ * A slice is: all workers meet, warm up, then time each batch of work.
+ *
+ * Standard output is for bench/report: "# name value" lines about the run, then
+ *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "shm/base/atomic.h"
+
+#define PEER_COUNT   4u
+#define PROCESSES_MAX 8u /* different numbers of processes in one run */
+
+struct bench_case {
+        const char *name;
+        enum bench_op op;
+        enum bench_spread spread;
+        uint32_t value_len;
+        uint32_t writes; /* of 256 operations */
+};
+
+static const struct bench_case cases[] = {
+        {"get-64-uniform", BENCH_GET, BENCH_UNIFORM, 64, 0},
+        {"get-64-zipf", BENCH_GET, BENCH_ZIPF, 64, 0},
+        {"get16-64-uniform", BENCH_GET_MANY, BENCH_UNIFORM, 64, 0},
+        {"get16-64-zipf", BENCH_GET_MANY, BENCH_ZIPF, 64, 0},
+        {"set-64-uniform", BENCH_MIX, BENCH_UNIFORM, 64, 256},
+        {"set-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 256},
+        {"mix95-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 13},
+        {"mix50-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 128},
+        {"cas-64-hot", BENCH_CAS, BENCH_UNIFORM, 64, 0},
+        {"get-1024-uniform", BENCH_GET, BENCH_UNIFORM, 1024, 0},
+        {"get-1024-zipf", BENCH_GET, BENCH_ZIPF, 1024, 0},
+        {"set-1024-uniform", BENCH_MIX, BENCH_UNIFORM, 1024, 256},
+};
+#define CASE_COUNT (sizeof(cases) / sizeof(cases[0]))
+
+static const struct bench_peer *const peers[PEER_COUNT] = {&bench_ideal, &bench_table, &bench_statebus, &bench_direct};
+
+struct settings {
+        uint32_t key_count;
+        uint32_t rounds;
+        uint64_t warm_ns, slice_ns;
+        uint64_t profile_ops; /* 0, or: no clock, no processes, this many operations for an instruction counter */
+        uint32_t peer_mask;
+        const char *only;
+        const char *agentd;
+        enum bench_pages pages;
+        uint32_t process_counts[PROCESSES_MAX];
+        uint32_t process_count_count;
+};
+
+struct answer {
+        uint64_t operations, ns, preempted;
+        int error;
+        uint32_t pad[9];
+};
+
+/* Shared by the parent and its workers. What is plain is written before @turn (parent) or @finished (workers) moves on. */
+struct control {
+        struct sb_cell32 turn;     /* the parent; workers sleep on it */
+        struct sb_cell32 arrived;  /* workers, at the start of a slice; the parent resets it */
+        struct sb_cell32 finished; /* workers; the parent sleeps on it and resets it */
+        uint32_t peer, case_, processes; /* processes 0: end */
+        uint64_t warm_ns, slice_ns;
+        uint64_t pad[3];
+        struct answer answers[BENCH_WORKERS_MAX];
+};
+
+struct worker {
+        uint32_t index;
+        struct control *control;
+        void *handles[PEER_COUNT];
+        uint32_t *orders[BENCH_SPREAD_COUNT];
+        uint32_t position[BENCH_SPREAD_COUNT];
+        struct bench_key keys[BENCH_BATCH];
+        unsigned char is_write[BENCH_BATCH];
+        unsigned char value[1024];
+        uint64_t value_number;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number)
+{
+        (void)number;
+        interrupted = 1;
+}
+
+static int futex_wait(struct sb_cell32 *cell, uint32_t value, uint64_t ns)
+{
+        struct timespec timeout = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+
+        return (int)syscall(SYS_futex, cell, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+static void futex_wake(struct sb_cell32 *cell)
+{
+        syscall(SYS_futex, cell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+static bool has_peer(const struct settings *settings, uint32_t peer, const struct bench_case *case_)
+{
+        return settings->peer_mask >> peer & 1 && (!case_ || peers[peer]->ops >> case_->op & 1);
+}
+
+static bool has_case(const struct settings *settings, const struct bench_case *case_)
+{
+        return !settings->only || strstr(case_->name, settings->only);
+}
+
+/* ---- a worker ---- */
+
+static void batch_fill(struct worker *worker, const struct bench_case *case_, struct bench_batch *ret)
+{
+        const uint32_t *order = worker->orders[case_->spread];
+        uint32_t at = worker->position[case_->spread];
+
+        if (case_->op == BENCH_CAS) /* nothing else: who computes does not contend */
+                bench_key_write(0, &worker->keys[0]);
+        for (uint32_t i = 0; i < BENCH_BATCH && case_->op != BENCH_CAS; i++) {
+                uint32_t entry = order[(at + i) & (BENCH_ORDER_LEN - 1)];
+
+                bench_key_write(entry & (BENCH_KEYS_MAX - 1), &worker->keys[i]);
+                worker->is_write[i] = entry >> 24 < case_->writes;
+        }
+        worker->position[case_->spread] = (at + BENCH_BATCH) & (BENCH_ORDER_LEN - 1);
+        worker->value_number++;
+        memcpy(worker->value, &worker->value_number, sizeof(worker->value_number));
+        *ret = (struct bench_batch){.op = case_->op, .count = BENCH_BATCH, .value_len = case_->value_len,
+                .value = worker->value, .is_write = worker->is_write, .keys = worker->keys};
+}
+
+static void slice_run(struct worker *worker, const struct control *control, struct answer *ret)
+{
+        const struct bench_case *case_ = &cases[control->case_];
+        const struct bench_peer *peer = peers[control->peer];
+        uint64_t now = bench_now_ns(), measure_ns = now + control->warm_ns, end_ns = measure_ns + control->slice_ns;
+        struct answer answer = {0};
+        struct rusage before, after;
+        struct bench_batch batch;
+
+        getrusage(RUSAGE_SELF, &before);
+        while (now < end_ns || !answer.ns) {
+                uint64_t start_ns;
+                uint32_t done;
+
+                batch_fill(worker, case_, &batch);
+                start_ns = bench_now_ns();
+                done = peer->run(worker->handles[control->peer], &batch);
+                now = bench_now_ns();
+                if (done != BENCH_BATCH && case_->op != BENCH_CAS)
+                        answer.error = -EIO;
+                if (start_ns >= measure_ns) {
+                        answer.operations += done;
+                        answer.ns += now - start_ns;
+                }
+        }
+        getrusage(RUSAGE_SELF, &after);
+        answer.preempted = (uint64_t)(after.ru_nivcsw - before.ru_nivcsw);
+        *ret = answer;
+}
+
+/* Attach to all contenders, make the orders, look at every key once. */
+static int worker_prepare(struct worker *worker, const struct settings *settings, void *const *stores, uint32_t value_len)
+{
+        for (uint32_t i = 0; i < BENCH_SPREAD_COUNT; i++) {
+                worker->orders[i] = bench_order_new(i, settings->key_count, worker->index);
+                if (!worker->orders[i])
+                        return -ENOMEM;
+        }
+        for (uint32_t i = 0; i < PEER_COUNT; i++) {
+                struct bench_batch batch = {.op = BENCH_GET, .value_len = value_len, .keys = worker->keys};
+                int r;
+
+                if (!has_peer(settings, i, NULL))
+                        continue;
+                r = peers[i]->attach(stores[i], worker->index, &worker->handles[i]);
+                if (r)
+                        return r;
+                for (uint32_t number = 0; number < settings->key_count; number += batch.count) {
+                        uint32_t left = settings->key_count - number;
+
+                        batch.count = left < BENCH_BATCH ? left : BENCH_BATCH;
+                        for (uint32_t k = 0; k < batch.count; k++)
+                                bench_key_write(number + k, &worker->keys[k]);
+                        if (peers[i]->run(worker->handles[i], &batch) != batch.count)
+                                return -EIO;
+                }
+        }
+        return 0;
+}
+
+static void worker_end(struct worker *worker, const struct settings *settings)
+{
+        for (uint32_t i = 0; i < PEER_COUNT; i++)
+                if (has_peer(settings, i, NULL) && worker->handles[i])
+                        peers[i]->detach(worker->handles[i]);
+        for (uint32_t i = 0; i < BENCH_SPREAD_COUNT; i++)
+                free(worker->orders[i]);
+        free(worker);
+}
+
+static void finish(struct control *control)
+{
+        sb_add_full(&control->finished, 1);
+        futex_wake(&control->finished);
+}
+
+static void worker_main(struct control *control, uint32_t index, const struct settings *settings, void *const *stores,
+        uint32_t value_len)
+{
+        struct worker *worker = calloc(1, sizeof(*worker));
+        uint32_t turn = 0;
+
+        if (!worker)
+                _exit(1);
+        worker->index = index;
+        worker->control = control;
+        control->answers[index].error = worker_prepare(worker, settings, stores, value_len);
+        finish(control);
+        for (;;) {
+                /* R:turn > the plain words of the order. Written by the parent before it moved the turn on. */
+                while (sb_load_acquire(&control->turn) == turn)
+                        futex_wait(&control->turn, turn, BENCH_TICK_NS * 100);
+                turn++;
+                if (!control->processes)
+                        break;
+                if (index >= control->processes)
+                        continue;
+                sb_add_full(&control->arrived, 1);
+                while (sb_load_acquire(&control->arrived) < control->processes)
+                        sb_stall();
+                slice_run(worker, control, &control->answers[index]);
+                finish(control);
+        }
+        worker_end(worker, settings);
+        _exit(0);
+}
+
+/* ---- the parent ---- */
+
+struct crew {
+        struct control *control;
+        pid_t pids[BENCH_WORKERS_MAX];
+        uint32_t count;
+        uint32_t turn;
+};
+
+static int pin(uint32_t index)
+{
+        cpu_set_t all, one;
+
+        if (sched_getaffinity(0, sizeof(all), &all) < 0)
+                return -errno;
+        for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+                if (!CPU_ISSET(cpu, &all) || index--)
+                        continue;
+                CPU_ZERO(&one);
+                CPU_SET(cpu, &one);
+                return sched_setaffinity(0, sizeof(one), &one) < 0 ? -errno : 0;
+        }
+        return -ENODEV;
+}
+
+/* Until @wanted workers have finished. A worker that died ends the run. */
+static int crew_wait(struct crew *crew, uint32_t wanted, const struct settings *settings, void *const *stores)
+{
+        uint32_t seen;
+
+        /* R:finished > the answers. */
+        while ((seen = sb_load_acquire(&crew->control->finished)) < wanted) {
+                int status;
+
+                if (futex_wait(&crew->control->finished, seen, BENCH_TICK_NS) < 0 && interrupted)
+                        return -EINTR;
+                if (waitpid(-1, &status, WNOHANG) > 0) {
+                        fprintf(stderr, "bench-keys: a worker or a daemon ended with status 0x%x\n", status);
+                        return -ECHILD;
+                }
+                for (uint32_t i = 0; i < PEER_COUNT; i++)
+                        if (has_peer(settings, i, NULL) && peers[i]->tick)
+                                peers[i]->tick(stores[i]);
+        }
+        sb_store_relaxed(&crew->control->finished, 0); /* ordered by the next turn */
+        for (uint32_t i = 0; i < wanted; i++)
+                if (crew->control->answers[i].error)
+                        return crew->control->answers[i].error;
+        return 0;
+}
+
+static void crew_order(struct crew *crew)
+{
+        sb_store_relaxed(&crew->control->arrived, 0); /* ordered by the turn */
+        sb_store_release(&crew->control->turn, ++crew->turn);
+        futex_wake(&crew->control->turn);
+}
+
+static int crew_start(struct crew *crew, const struct settings *settings, void *const *stores, uint32_t value_len)
+{
+        pid_t parent = getpid();
+
+        memset(crew, 0, sizeof(*crew));
+        crew->control = mmap(NULL, sizeof(*crew->control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (crew->control == MAP_FAILED)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < settings->process_count_count; i++)
+                if (settings->process_counts[i] > crew->count)
+                        crew->count = settings->process_counts[i];
+        for (uint32_t i = 0; i < crew->count; i++) {
+                crew->pids[i] = fork();
+                if (crew->pids[i] < 0)
+                        return -errno;
+                if (crew->pids[i] == 0) {
+                        prctl(PR_SET_PDEATHSIG, SIGKILL);
+                        signal(SIGINT, SIG_IGN);
+                        setpriority(PRIO_PROCESS, 0, -20); /* without the right to, at the usual priority */
+                        if (getppid() != parent || pin(i) < 0)
+                                _exit(1);
+                        worker_main(crew->control, i, settings, stores, value_len);
+                }
+        }
+        return crew_wait(crew, crew->count, settings, stores);
+}
+
+static void crew_stop(struct crew *crew, bool at_once)
+{
+        crew->control->processes = 0;
+        crew_order(crew);
+        for (uint32_t i = 0; i < crew->count; i++) {
+                if (crew->pids[i] <= 0)
+                        continue;
+                if (at_once)
+                        kill(crew->pids[i], SIGKILL);
+                waitpid(crew->pids[i], NULL, 0);
+        }
+        munmap(crew->control, sizeof(*crew->control));
+}
+
+static int slice_order(struct crew *crew, const struct settings *settings, void *const *stores, uint32_t case_,
+        uint32_t peer, uint32_t processes, uint32_t round)
+{
+        struct control *control = crew->control;
+        uint64_t preempted = 0;
+        double rate = 0;
+        int r;
+
+        control->case_ = case_;
+        control->peer = peer;
+        control->processes = processes;
+        control->warm_ns = settings->warm_ns;
+        control->slice_ns = settings->slice_ns;
+        crew_order(crew);
+        r = crew_wait(crew, processes, settings, stores);
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < processes; i++) {
+                rate += (double)control->answers[i].operations * 1e9 / (double)control->answers[i].ns;
+                preempted += control->answers[i].preempted;
+        }
+        printf("slice %s %u %u %s %.0f %llu\n", cases[case_].name, processes, round, peers[peer]->name, rate,
+                (unsigned long long)preempted);
+        return 0;
+}
+
+static int case_run(struct crew *crew, const struct settings *settings, void *const *stores, uint32_t case_)
+{
+        int r = 0;
+
+        fprintf(stderr, "bench-keys: %s\n", cases[case_].name);
+        for (uint32_t round = 0; round < settings->rounds; round++) {
+                for (uint32_t p = 0; p < PEER_COUNT; p++) {
+                        uint32_t peer = (p + round) % PEER_COUNT;
+
+                        if (!has_peer(settings, peer, &cases[case_]))
+                                continue;
+                        for (uint32_t i = 0; i < settings->process_count_count && !r; i++)
+                                r = slice_order(crew, settings, stores, case_, peer, settings->process_counts[i], round);
+                        if (r)
+                                return r;
+                }
+                fflush(stdout);
+        }
+        return 0;
+}
+
+/* No clock, one process: for a tool that counts instructions. */
+static int profile_run(const struct settings *settings, void *const *stores, uint32_t value_len)
+{
+        struct worker *worker = calloc(1, sizeof(*worker));
+        struct bench_batch batch;
+        int r;
+
+        if (!worker)
+                return -ENOMEM;
+        r = worker_prepare(worker, settings, stores, value_len);
+        for (uint32_t i = 0; i < CASE_COUNT && !r; i++) {
+                if (cases[i].value_len != value_len || !has_case(settings, &cases[i]))
+                        continue;
+                for (uint32_t peer = 0; peer < PEER_COUNT; peer++) {
+                        if (!has_peer(settings, peer, &cases[i]))
+                                continue;
+                        for (uint64_t done = 0; done < settings->profile_ops; done += BENCH_BATCH) {
+                                batch_fill(worker, &cases[i], &batch);
+                                peers[peer]->run(worker->handles[peer], &batch);
+                        }
+                }
+        }
+        worker_end(worker, settings);
+        return r;
+}
+
+/* Everything with one size of value. */
+static int phase_run(const struct settings *settings, uint32_t value_len)
+{
+        struct bench_shape shape = {.key_count = settings->key_count, .value_len = value_len, .pages = settings->pages,
+                .agentd = settings->agentd};
+        void *stores[PEER_COUNT] = {NULL};
+        struct crew crew = {0};
+        uint32_t wanted = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < CASE_COUNT; i++)
+                wanted += cases[i].value_len == value_len && has_case(settings, &cases[i]);
+        if (!wanted)
+                return 0;
+        for (uint32_t i = 0; i < PEER_COUNT && !r; i++)
+                if (has_peer(settings, i, NULL)) {
+                        r = peers[i]->create(&shape, &stores[i]);
+                        if (r)
+                                fprintf(stderr, "bench-keys: %s cannot make its store: %d\n", peers[i]->name, r);
+                }
+        if (!r && settings->profile_ops) {
+                r = profile_run(settings, stores, value_len);
+        } else if (!r) {
+                r = crew_start(&crew, settings, stores, value_len);
+                for (uint32_t i = 0; i < CASE_COUNT && !r; i++)
+                        if (cases[i].value_len == value_len && has_case(settings, &cases[i]))
+                                r = case_run(&crew, settings, stores, i);
+                crew_stop(&crew, r != 0);
+        }
+        for (uint32_t i = 0; i < PEER_COUNT; i++)
+                if (stores[i])
+                        peers[i]->destroy(stores[i]);
+        return r;
+}
+
+/* ---- options ---- */
+
+static const char usage[] =
+        "usage: bench-keys [--keys N] [--rounds N] [--seconds S] [--only CASE] [--peers NAME,...] [--processes N,...]\n"
+        "                  [--hugepages auto|require|off] [--agentd PATH] [--quick] [--profile OPERATIONS]\n"
+        "  --seconds S   what one slice measures; a run has cases x rounds x contenders x numbers of processes slices\n"
+        "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, direct (without the library)\n"
+        "  --profile N   no clock and no processes: N operations of each case by each contender, for callgrind\n";
+
+static int peers_parse(const char *text, uint32_t *ret_mask)
+{
+        uint32_t mask = 0;
+
+        while (*text) {
+                size_t len = strcspn(text, ",");
+                uint32_t found = 0;
+
+                for (uint32_t i = 0; i < PEER_COUNT; i++)
+                        if (strlen(peers[i]->name) == len && memcmp(peers[i]->name, text, len) == 0)
+                                found = 1u << i;
+                if (!found)
+                        return -EINVAL;
+                mask |= found;
+                text += len + (text[len] == ',');
+        }
+        *ret_mask = mask;
+        return mask ? 0 : -EINVAL;
+}
+
+static void processes_add(struct settings *settings, uint32_t count)
+{
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+        if (count < 1 || (long)count > cores || count > BENCH_WORKERS_MAX ||
+                settings->process_count_count == PROCESSES_MAX)
+                return;
+        for (uint32_t i = 0; i < settings->process_count_count; i++)
+                if (settings->process_counts[i] == count)
+                        return;
+        settings->process_counts[settings->process_count_count++] = count;
+}
+
+static int options_parse(int argc, char **argv, struct settings *settings, const char **ret_pages)
+{
+        static const struct option options[] = {{"keys", 1, NULL, 'k'}, {"rounds", 1, NULL, 'r'},
+                {"seconds", 1, NULL, 's'}, {"only", 1, NULL, 'o'}, {"peers", 1, NULL, 'p'}, {"processes", 1, NULL, 'n'},
+                {"hugepages", 1, NULL, 'g'}, {"agentd", 1, NULL, 'a'}, {"quick", 0, NULL, 'q'}, {"profile", 1, NULL, 'f'},
+                {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
+        int option;
+
+        while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+                switch (option) {
+                case 'k':
+                        settings->key_count = (uint32_t)strtoul(optarg, NULL, 10);
+                        break;
+                case 'r':
+                        settings->rounds = (uint32_t)strtoul(optarg, NULL, 10);
+                        break;
+                case 's':
+                        settings->slice_ns = (uint64_t)(strtod(optarg, NULL) * 1e9);
+                        settings->warm_ns = settings->slice_ns / 3;
+                        break;
+                case 'o':
+                        settings->only = optarg;
+                        break;
+                case 'p':
+                        if (peers_parse(optarg, &settings->peer_mask) < 0)
+                                return -EINVAL;
+                        break;
+                case 'n':
+                        for (char *at = optarg; *at; at += *at == ',')
+                                processes_add(settings, (uint32_t)strtoul(at, &at, 10));
+                        break;
+                case 'g':
+                        *ret_pages = optarg;
+                        break;
+                case 'a':
+                        settings->agentd = optarg;
+                        break;
+                case 'q':
+                        settings->key_count = 100000;
+                        settings->rounds = 3;
+                        settings->slice_ns = 20000000;
+                        settings->warm_ns = 5000000;
+                        break;
+                case 'f':
+                        settings->profile_ops = strtoull(optarg, NULL, 10);
+                        break;
+                default:
+                        return -EINVAL;
+                }
+        }
+        return optind == argc && settings->key_count >= BENCH_BATCH && settings->key_count < BENCH_KEYS_MAX &&
+                        settings->rounds && settings->slice_ns ? 0 : -EINVAL;
+}
+
+static void print_about(const struct settings *settings)
+{
+        struct utsname name;
+        char line[256];
+        FILE *file = fopen("/proc/cpuinfo", "re");
+
+        while (file && fgets(line, sizeof(line), file))
+                if (strncmp(line, "model name", 10) == 0) {
+                        printf("# processor%s", strchr(line, ':') + 1);
+                        break;
+                }
+        if (file)
+                fclose(file);
+        uname(&name);
+        printf("# cores %ld\n# kernel %s\n# pages %s\n# keys %u\n# rounds %u\n# slice_ms %.0f\n",
+                sysconf(_SC_NPROCESSORS_ONLN), name.release,
+                settings->pages == BENCH_PAGES_HUGE ? "2 MiB" : "4 KiB", settings->key_count, settings->rounds,
+                (double)settings->slice_ns / 1e6);
+}
+
+/* What the largest phase needs, over all contenders, with room to spare. */
+static uint64_t bytes_needed(const struct settings *settings)
+{
+        uint64_t most = 0;
+
+        for (uint32_t i = 0; i < CASE_COUNT; i++) {
+                uint64_t bytes = 0;
+
+                if (!has_case(settings, &cases[i]))
+                        continue;
+                for (uint32_t peer = 0; peer < PEER_COUNT; peer++)
+                        if (has_peer(settings, peer, NULL))
+                                bytes += bench_segment_size(settings->key_count, cases[i].value_len);
+                if (bytes > most)
+                        most = bytes;
+        }
+        return most;
+}
+
+int main(int argc, char **argv)
+{
+        struct settings settings = {.key_count = 1000000, .rounds = 9, .slice_ns = 100000000, .warm_ns = 40000000,
+                .peer_mask = 7, .agentd = "agentd/agentd"};
+        struct sigaction action = {.sa_handler = on_signal};
+        const char *pages = "auto";
+        int r;
+
+        if (options_parse(argc, argv, &settings, &pages) < 0) {
+                fputs(usage, stderr);
+                return 2;
+        }
+        if (!settings.process_count_count) {
+                processes_add(&settings, 1);
+                processes_add(&settings, 2);
+                processes_add(&settings, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
+        }
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+        if (strcmp(pages, "off") != 0 && bench_pages_reserve(bytes_needed(&settings)))
+                settings.pages = BENCH_PAGES_HUGE;
+        if (strcmp(pages, "require") == 0 && settings.pages != BENCH_PAGES_HUGE) {
+                fprintf(stderr, "bench-keys: no %llu MiB in huge pages\n",
+                        (unsigned long long)(bytes_needed(&settings) >> 20));
+                return 1;
+        }
+        print_about(&settings);
+        r = phase_run(&settings, 64);
+        if (!r)
+                r = phase_run(&settings, 1024);
+        bench_pages_restore();
+        if (r)
+                fprintf(stderr, "bench-keys: ended early: %s\n", r < 0 ? strerror(-r) : "an answer that should not be");
+        return r ? 1 : 0;
+}

@@ -1,0 +1,141 @@
+/*
+ * The frame of the benchmarks: what a contender is, what a case is, and how both meet.
+ *
+ * A contender (peer-<name>.c) makes a store of @key_count keys in shared memory, and lets worker processes attach to it. It gets
+ * its work in batches of keys that were written out before the clock starts, so that what is timed is the access alone:
+ * no random numbers, no formatting, no call for each operation. Each contender has its own loops; the frame calls it once a batch.
+ *
+ * Always true: all contenders of a run use the same keys, the same hash, the same order of accesses and the same kind of pages;
+ * values are read (every cache line of them), not only found.
+ */
+#ifndef SB_BENCH_H
+#define SB_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define BENCH_KEY_LEN   16u
+#define BENCH_BATCH     256u /* keys; a multiple of BENCH_MANY */
+#define BENCH_MANY      16u  /* keys of one get_many */
+#define BENCH_KEYS_MAX  (1u << 24)
+#define BENCH_ORDER_LEN (1u << 21) /* accesses before the order repeats; a power of two */
+#define BENCH_WORKERS_MAX 64u
+#define BENCH_TICK_NS   UINT64_C(10000000)
+#define BENCH_SEED      UINT64_C(0x5eed0f57a7eb0500)
+
+enum bench_op { BENCH_GET, BENCH_GET_MANY, BENCH_MIX, BENCH_CAS, BENCH_OP_COUNT };
+enum bench_spread { BENCH_UNIFORM, BENCH_ZIPF, BENCH_SPREAD_COUNT };
+enum bench_pages { BENCH_PAGES_PLAIN, BENCH_PAGES_HUGE };
+
+struct bench_key {
+        unsigned char bytes[BENCH_KEY_LEN];
+};
+
+struct bench_batch {
+        enum bench_op op;
+        uint32_t count;
+        uint32_t value_len;
+        const unsigned char *value;      /* what writes write; its first word changes with every batch */
+        const unsigned char *is_write;   /* BENCH_MIX: one byte for each key */
+        const struct bench_key *keys;    /* BENCH_CAS: keys[0] alone, @count times */
+};
+
+struct bench_shape {
+        uint32_t key_count;
+        uint32_t value_len;
+        enum bench_pages pages;
+        const char *agentd; /* path of the daemon */
+};
+
+struct bench_peer {
+        const char *name;
+        uint32_t ops; /* bit 1 << enum bench_op: what it can do */
+        /* Parent, before the workers are made: the memory, filled with every key. Return: 0, -errno. */
+        int (*create)(const struct bench_shape *shape, void **ret_store);
+        /* Worker @index, 0 .. BENCH_WORKERS_MAX-1. Return: 0, -errno. */
+        int (*attach)(void *store, uint32_t index, void **ret_handle);
+        /* Worker: all of @batch. Returns how many operations did what they should; for BENCH_CAS, those that succeeded. */
+        uint32_t (*run)(void *handle, const struct bench_batch *batch);
+        void (*detach)(void *handle);
+        void (*destroy)(void *store);
+        /* NULL, or what somebody has to do every BENCH_TICK_NS while workers run; parent. */
+        void (*tick)(void *store);
+};
+
+extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_direct;
+
+/* bench.c: memory and work */
+
+/* Bytes of a bus with so many keys, each of which may be rewritten at any rate. */
+static inline uint64_t bench_segment_size(uint32_t key_count, uint32_t value_len)
+{
+        return (key_count * (UINT64_C(320) + value_len + value_len / 4) + (UINT64_C(64) << 20)) &
+                ~((UINT64_C(2) << 20) - 1);
+}
+
+/* Bytes that workers forked later see too. Return: address, or NULL. */
+void *bench_memory_map(uint64_t size, enum bench_pages pages);
+void bench_memory_unmap(void *address, uint64_t size);
+/* Touch every page, so that no worker faults while it is timed. */
+void bench_memory_touch(void *address, uint64_t size);
+/* Have @bytes in free huge pages. Return: whether they are there. bench_pages_restore() gives back what this reserved. */
+bool bench_pages_reserve(uint64_t bytes);
+void bench_pages_restore(void);
+/* Keys in order of access, BENCH_ORDER_LEN words {choice : 8, key number : 24}. Return: NULL without memory. */
+uint32_t *bench_order_new(enum bench_spread spread, uint32_t key_count, uint64_t seed);
+uint64_t bench_now_ns(void);
+
+/* What was read goes here, so that reading it cannot be left out. */
+static inline void bench_use(uint64_t value)
+{
+        __asm__ __volatile__("" : : "r"(value));
+}
+
+/* The text of key @number: "state:k/" and eight letters. */
+static inline void bench_key_write(uint32_t number, struct bench_key *ret)
+{
+        uint64_t letters = number;
+
+        letters = (letters | letters << 16) & UINT64_C(0x0000ffff0000ffff);
+        letters = (letters | letters << 8) & UINT64_C(0x00ff00ff00ff00ff);
+        letters = (letters | letters << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+        letters += UINT64_C(0x6161616161616161);
+        memcpy(ret->bytes, "state:k/", 8);
+        memcpy(ret->bytes + 8, &letters, 8);
+}
+
+static inline bool bench_key_equal(const void *a, const void *b)
+{
+        uint64_t words[4];
+
+        memcpy(words, a, 16);
+        memcpy(words + 2, b, 16);
+        return ((words[0] ^ words[2]) | (words[1] ^ words[3])) == 0;
+}
+
+/* Read a value: a word of each 64 bytes, and the last word. */
+static inline uint64_t bench_consume(const unsigned char *value, uint32_t len)
+{
+        uint64_t word, sum = 0;
+
+        for (uint32_t at = 0; at + 8 <= len; at += 64) {
+                memcpy(&word, value + at, 8);
+                sum += word;
+        }
+        memcpy(&word, value + len - 8, 8);
+        return sum + word;
+}
+
+/* Prefetch every line of @len bytes. */
+static inline void bench_prefetch(const void *data, uint64_t len)
+{
+        const unsigned char *at = data;
+
+        for (uint64_t i = 0; i < len; i += 64)
+                __builtin_prefetch(at + i);
+        __builtin_prefetch(at + len - 1);
+}
+
+#endif

@@ -1,0 +1,216 @@
+/*
+ * statebus without its library and its daemon: ring/op.h on a segment that the benchmark made. Not one of the reported contenders: the
+ * difference to "statebus" is what the public interface costs, and a profile of this one shows the protocol alone.
+ *
+ * The parent does the engine's part: it raises `safe` every tick.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "ring/op.h"
+#include "shm/base/result.h"
+#include "shm/epoch.h"
+#include "shm/slot.h"
+#include "shm/snapshot.h"
+
+struct store {
+        unsigned char *base;
+        uint64_t size;
+        struct sb_segment segment;
+        struct sb_peer *engine;
+        uint32_t slots[BENCH_WORKERS_MAX], generations[BENCH_WORKERS_MAX];
+};
+
+static int claim(struct sb_segment *segment, uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
+{
+        struct sb_slot_identity identity = {.pid = 1, .access = SB_PEER, .pid_start = 1, .attached_ns = 1};
+
+        return sb_slot_claim(segment, first, &identity, ret_slot, ret_generation);
+}
+
+static int fill(struct store *store, const struct bench_shape *shape)
+{
+        unsigned char value[1024];
+        struct bench_key key;
+        int r = 0;
+
+        for (uint32_t i = 0; i < shape->key_count && !r; i++) {
+                struct sb_op_write write = {.key = key.bytes, .key_len = BENCH_KEY_LEN, .value = value,
+                        .value_len = shape->value_len, .expected_rev = SB_OP_ANY_REV};
+                struct sb_op_result result;
+
+                bench_key_write(i, &key);
+                memset(value, (int)i & 0xff, shape->value_len);
+                r = sb_op_write(store->engine, &write, &result);
+                if (i % 100000 == 0)
+                        sb_safe_raise(store->engine);
+        }
+        return r;
+}
+
+static int direct_create(const struct bench_shape *shape, void **ret_store)
+{
+        struct sb_geometry_wish wish = {.size = bench_segment_size(shape->key_count, shape->value_len),
+                .clients = BENCH_WORKERS_MAX};
+        uint64_t id[2] = {1, 2};
+        struct store *store = calloc(1, sizeof(*store));
+        struct sb_geometry geometry;
+        uint32_t slot, generation;
+        int r;
+
+        if (!store)
+                return -ENOMEM;
+        store->size = wish.size;
+        store->engine = calloc(1, sizeof(*store->engine));
+        store->base = bench_memory_map(store->size, shape->pages);
+        if (!store->base || !store->engine)
+                return -ENOMEM;
+        r = sb_geometry_fit(&wish, &geometry);
+        if (r)
+                return r;
+        sb_os_register();
+        sb_segment_format(store->base, &geometry, BENCH_SEED, id, bench_now_ns());
+        r = sb_segment_open(store->base, store->size, &sb_os_linux, &store->segment);
+        if (!r)
+                r = claim(&store->segment, 0, &slot, &generation);
+        if (r)
+                return r;
+        sb_peer_init(store->engine, &store->segment, slot, generation);
+        for (uint32_t i = 0; i < BENCH_WORKERS_MAX && i < sysconf(_SC_NPROCESSORS_ONLN) && !r; i++)
+                r = claim(&store->segment, 1, &store->slots[i], &store->generations[i]);
+        if (!r)
+                r = fill(store, shape);
+        *ret_store = store;
+        return r;
+}
+
+static void direct_tick(void *opaque)
+{
+        struct store *store = opaque;
+
+        sb_safe_raise(store->engine);
+}
+
+static void direct_destroy(void *opaque)
+{
+        struct store *store = opaque;
+
+        bench_memory_unmap(store->base, store->size);
+        free(store->engine);
+        free(store);
+}
+
+static int direct_attach(void *opaque, uint32_t index, void **ret_handle)
+{
+        struct store *store = opaque;
+        struct sb_peer *peer = calloc(1, sizeof(*peer));
+
+        if (!peer)
+                return -ENOMEM;
+        sb_os_register();
+        bench_memory_touch(store->base, store->size);
+        sb_peer_init(peer, &store->segment, store->slots[index], store->generations[index]);
+        *ret_handle = peer;
+        return sb_guard_grow(peer, BENCH_MANY - 1);
+}
+
+static void direct_detach(void *handle)
+{
+        struct sb_peer *peer = handle;
+
+        sb_peer_fini(peer);
+        free(peer);
+}
+
+static uint32_t get_one(struct sb_peer *peer, const struct bench_key *key, uint32_t value_len, uint64_t *sum)
+{
+        struct sb_version *version;
+
+        if (sb_op_get(peer, key->bytes, BENCH_KEY_LEN, 0, &version))
+                return 0;
+        *sum += bench_consume(version->bytes + BENCH_KEY_LEN, value_len);
+        sb_guard_set(peer, 0, 0);
+        return 1;
+}
+
+static uint32_t get_many(struct sb_peer *peer, const struct bench_batch *batch, uint64_t *sum)
+{
+        struct sb_op_write keys[BENCH_MANY] = {0};
+        struct sb_version *versions[BENCH_MANY];
+        uint32_t guards[BENCH_MANY], done = 0;
+
+        for (uint32_t i = 0; i < BENCH_MANY; i++) {
+                keys[i].key_len = BENCH_KEY_LEN;
+                guards[i] = i;
+        }
+        for (uint32_t from = 0; from < batch->count; from += BENCH_MANY) {
+                for (uint32_t i = 0; i < BENCH_MANY; i++)
+                        keys[i].key = batch->keys[from + i].bytes;
+                sb_op_get_many(peer, keys, BENCH_MANY, guards, versions);
+                for (uint32_t i = 0; i < BENCH_MANY; i++) {
+                        if (!versions[i])
+                                continue;
+                        *sum += bench_consume(versions[i]->bytes + BENCH_KEY_LEN, batch->value_len);
+                        sb_guard_set(peer, i, 0);
+                        done++;
+                }
+        }
+        return done;
+}
+
+static uint32_t write_one(struct sb_peer *peer, const struct bench_batch *batch, uint32_t i, uint64_t *expected_rev)
+{
+        struct sb_op_write write = {.key = batch->keys[i].bytes, .key_len = BENCH_KEY_LEN, .value = batch->value,
+                .value_len = batch->value_len, .expected_rev = *expected_rev};
+        struct sb_op_result result;
+        int r = sb_op_write(peer, &write, &result);
+
+        if (r == 0 || r == SB_E_CONFLICT)
+                *expected_rev = result.rev;
+        return r == 0;
+}
+
+static uint32_t direct_run(void *handle, const struct bench_batch *batch)
+{
+        struct sb_peer *peer = handle;
+        uint64_t sum = 0, rev = 0;
+        uint32_t done = 0;
+
+        switch (batch->op) {
+        case BENCH_GET:
+                for (uint32_t i = 0; i < batch->count; i++)
+                        done += get_one(peer, &batch->keys[i], batch->value_len, &sum);
+                break;
+        case BENCH_GET_MANY:
+                done = get_many(peer, batch, &sum);
+                break;
+        case BENCH_MIX:
+                for (uint32_t i = 0; i < batch->count; i++) {
+                        rev = SB_OP_ANY_REV;
+                        done += batch->is_write[i] ? write_one(peer, batch, i, &rev) :
+                                                     get_one(peer, &batch->keys[i], batch->value_len, &sum);
+                }
+                break;
+        case BENCH_CAS:
+                for (uint32_t i = 0; i < batch->count; i++)
+                        done += write_one(peer, batch, 0, &rev);
+                break;
+        default:
+                break;
+        }
+        bench_use(sum);
+        return done;
+}
+
+const struct bench_peer bench_direct = {
+        .name = "direct",
+        .ops = (1u << BENCH_OP_COUNT) - 1,
+        .create = direct_create,
+        .attach = direct_attach,
+        .run = direct_run,
+        .detach = direct_detach,
+        .destroy = direct_destroy,
+        .tick = direct_tick,
+};

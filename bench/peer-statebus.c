@@ -1,0 +1,203 @@
+/*
+ * statebus as its users have it: a daemon of its own, the library, and nothing but statebus.h.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+#include "libclient/statebus.h"
+
+struct store {
+        char directory[64];
+        pid_t daemon;
+};
+
+/* Start the daemon; return when it said that it is ready. */
+static int daemon_start(struct store *store, const struct bench_shape *shape)
+{
+        char size[32], line[256];
+        int ends[2], r = -ECONNREFUSED;
+        FILE *messages;
+
+        snprintf(size, sizeof(size), "%lluM",
+                (unsigned long long)(bench_segment_size(shape->key_count, shape->value_len) >> 20));
+        if (pipe(ends) < 0)
+                return -errno;
+        store->daemon = fork();
+        if (store->daemon < 0)
+                return -errno;
+        if (store->daemon == 0) {
+                dup2(ends[1], STDERR_FILENO);
+                close(ends[0]);
+                close(ends[1]);
+                execl(shape->agentd, shape->agentd, "-b", store->directory, "--size", size, "--hugepages",
+                        shape->pages == BENCH_PAGES_HUGE ? "require" : "off", "--durability", "volatile", "--clients",
+                        "72", (char *)NULL);
+                fprintf(stderr, "bench-keys: cannot run %s\n", shape->agentd);
+                _exit(127);
+        }
+        close(ends[1]);
+        messages = fdopen(ends[0], "r");
+        while (r && messages && fgets(line, sizeof(line), messages)) {
+                if (strstr(line, "ready"))
+                        r = 0;
+                else
+                        fputs(line, stderr);
+        }
+        /* The pipe stays open: a daemon that logs must not meet SIGPIPE. */
+        return r;
+}
+
+static int store_open(const struct store *store, struct sb_bus **ret_bus)
+{
+        struct sb_options options = {.size = sizeof(options), .bus = store->directory, .access = SB_PEER};
+
+        return sb_open(&options, ret_bus);
+}
+
+static struct sb_bytes key_bytes(const struct bench_key *key)
+{
+        return (struct sb_bytes){key->bytes, BENCH_KEY_LEN};
+}
+
+static int statebus_create(const struct bench_shape *shape, void **ret_store)
+{
+        struct store *store = calloc(1, sizeof(*store));
+        unsigned char value[1024];
+        struct bench_key key;
+        struct sb_bus *bus;
+        int r;
+
+        if (!store)
+                return -ENOMEM;
+        *ret_store = store;
+        strcpy(store->directory, "/tmp/statebus-bench-XXXXXX");
+        if (!mkdtemp(store->directory))
+                return -errno;
+        r = daemon_start(store, shape);
+        if (!r)
+                r = store_open(store, &bus);
+        if (r)
+                return r;
+        for (uint32_t i = 0; i < shape->key_count && !r; i++) {
+                bench_key_write(i, &key);
+                memset(value, (int)i & 0xff, shape->value_len);
+                r = sb_set(bus, key_bytes(&key), (struct sb_bytes){value, shape->value_len}, NULL, NULL);
+        }
+        sb_close(bus);
+        return r;
+}
+
+static void statebus_destroy(void *opaque)
+{
+        struct store *store = opaque;
+        char command[128];
+
+        if (store->daemon > 0) {
+                kill(store->daemon, SIGTERM);
+                waitpid(store->daemon, NULL, 0);
+        }
+        snprintf(command, sizeof(command), "rm -rf '%s'", store->directory);
+        if (system(command) != 0)
+                fprintf(stderr, "bench-keys: %s is left behind\n", store->directory);
+        free(store);
+}
+
+static int statebus_attach(void *opaque, uint32_t index, void **ret_handle)
+{
+        struct sb_bus *bus;
+        int r;
+
+        (void)index;
+        r = store_open(opaque, &bus);
+        if (!r)
+                *ret_handle = bus;
+        return r;
+}
+
+static void statebus_detach(void *handle)
+{
+        sb_close(handle);
+}
+
+static uint32_t get_one(struct sb_bus *bus, const struct bench_key *key, uint64_t *sum)
+{
+        struct sb_guard guard = {0};
+
+        if (sb_get(bus, key_bytes(key), &guard))
+                return 0;
+        *sum += bench_consume(guard.value.data, (uint32_t)guard.value.len);
+        sb_guard_release(&guard);
+        return 1;
+}
+
+static uint32_t get_many(struct sb_bus *bus, const struct bench_batch *batch, uint64_t *sum)
+{
+        struct sb_guard guards[BENCH_MANY] = {0};
+        struct sb_bytes keys[BENCH_MANY];
+        uint32_t done = 0;
+
+        for (uint32_t from = 0; from < batch->count; from += BENCH_MANY) {
+                for (uint32_t i = 0; i < BENCH_MANY; i++)
+                        keys[i] = key_bytes(&batch->keys[from + i]);
+                if (sb_get_many(bus, keys, BENCH_MANY, guards))
+                        return done;
+                for (uint32_t i = 0; i < BENCH_MANY; i++) {
+                        if (!guards[i].bus)
+                                continue;
+                        *sum += bench_consume(guards[i].value.data, (uint32_t)guards[i].value.len);
+                        sb_guard_release(&guards[i]);
+                        done++;
+                }
+        }
+        return done;
+}
+
+static uint32_t set_one(struct sb_bus *bus, const struct bench_batch *batch, uint32_t i)
+{
+        return sb_set(bus, key_bytes(&batch->keys[i]), (struct sb_bytes){batch->value, batch->value_len}, NULL, NULL) == 0;
+}
+
+static uint32_t statebus_run(void *handle, const struct bench_batch *batch)
+{
+        struct sb_bus *bus = handle;
+        struct sb_bytes value = {batch->value, batch->value_len};
+        uint64_t sum = 0, rev = 0;
+        uint32_t done = 0;
+
+        switch (batch->op) {
+        case BENCH_GET:
+                for (uint32_t i = 0; i < batch->count; i++)
+                        done += get_one(bus, &batch->keys[i], &sum);
+                break;
+        case BENCH_GET_MANY:
+                done = get_many(bus, batch, &sum);
+                break;
+        case BENCH_MIX:
+                for (uint32_t i = 0; i < batch->count; i++)
+                        done += batch->is_write[i] ? set_one(bus, batch, i) : get_one(bus, &batch->keys[i], &sum);
+                break;
+        case BENCH_CAS:
+                for (uint32_t i = 0; i < batch->count; i++)
+                        done += sb_cas(bus, key_bytes(&batch->keys[0]), rev, value, NULL, &rev) == 0;
+                break;
+        default:
+                break;
+        }
+        bench_use(sum);
+        return done;
+}
+
+const struct bench_peer bench_statebus = {
+        .name = "statebus",
+        .ops = (1u << BENCH_OP_COUNT) - 1,
+        .create = statebus_create,
+        .attach = statebus_attach,
+        .run = statebus_run,
+        .detach = statebus_detach,
+        .destroy = statebus_destroy,
+};

@@ -1,0 +1,193 @@
+/* What several commands need: opening the bus, reading arguments, saying what went wrong and what to do about it. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <mimalloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+#include "libclient/core/admin.h"
+
+static void say_escaped(const char *format, va_list arguments)
+{
+        char text[8192];
+
+        vsnprintf(text, sizeof(text), format, arguments);
+        fputs("agentctl: ", stderr);
+        for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
+                if (*p < 0x20 || *p > 0x7e)
+                        fprintf(stderr, "\\x%02x", *p);
+                else
+                        fputc(*p, stderr);
+        }
+        fputc('\n', stderr);
+}
+
+void cli_say(const char *format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, format);
+        say_escaped(format, arguments);
+        va_end(arguments);
+}
+
+int cli_usage(const char *format, ...)
+{
+        va_list arguments;
+
+        va_start(arguments, format);
+        say_escaped(format, arguments);
+        va_end(arguments);
+        fputs("agentctl: `agentctl help` lists the commands, `agentctl help COMMAND` explains one\n", stderr);
+        return CLI_USAGE;
+}
+
+const char *cli_bus_words(const struct cli *cli)
+{
+        static char words[PATH_MAX + 8];
+
+        if (cli->bus == NULL)
+                return "";
+        snprintf(words, sizeof(words), "-b %s ", cli->bus);
+        return words;
+}
+
+/* Where the bus should be, for messages. */
+static const char *directory_of(const struct cli *cli)
+{
+        static char directory[PATH_MAX];
+
+        return sb_admin_directory(cli->bus, directory, sizeof(directory)) == 0 ? directory : "a bus without a place";
+}
+
+int cli_fail(const struct cli *cli, const char *what, int result)
+{
+        const char *words = cli_bus_words(cli);
+
+        switch (result) {
+        case -ECONNREFUSED:
+                cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`", directory_of(cli), words);
+                return CLI_NO_AGENTD;
+        case SB_E_NOT_FOUND:
+                cli_say("%s: the key has no value", what);
+                return CLI_NOT_FOUND;
+        case SB_E_CONFLICT:
+        case SB_E_FENCED:
+                cli_say("%s: %s", what, sb_strerror(result));
+                return CLI_CONFLICT;
+        case SB_E_TIMED_OUT:
+                cli_say("%s: %s", what, sb_strerror(result));
+                return CLI_TIMED_OUT;
+        case SB_E_DENIED:
+        case -EACCES:
+        case -EPERM:
+                cli_say("%s: not permitted: this bus takes its owner and root as clients (bus in %s)", what,
+                        directory_of(cli));
+                return CLI_NOT_PERMITTED;
+        case SB_E_FULL:
+                cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start it with a larger --size "
+                        "(or --clients, when no client can attach)",
+                        what, words);
+                return CLI_FAILED;
+        case SB_E_DETACHED:
+                cli_say("%s: agentd replaced the segment meanwhile: try again (its log says why: %s/agentd.log)", what,
+                        directory_of(cli));
+                return CLI_FAILED;
+        case SB_E_NOT_DURABLE:
+                cli_say("%s: this bus is volatile, nothing was written: leave out --durability strict", what);
+                return CLI_FAILED;
+        case -EPROTONOSUPPORT:
+                cli_say("%s: agentd and agentctl are of different versions: restart agentd, or use its own agentctl", what);
+                return CLI_FAILED;
+        case -ENAMETOOLONG:
+                cli_say("%s: the key is too long: 1024 bytes are the most", what);
+                return CLI_USAGE;
+        case -EMSGSIZE:
+                cli_say("%s: the value is too large for this segment: `agentctl %sstat` says how large it may be", what, words);
+                return CLI_FAILED;
+        case -ENOTSUP:
+                cli_say("%s: this comes with a later version of statebus; nothing was written", what);
+                return CLI_FAILED;
+        default:
+                cli_say("%s: %s", what, sb_strerror(result));
+                return CLI_FAILED;
+        }
+}
+
+int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
+{
+        struct sb_options options = {.size = sizeof(options), .bus = cli->bus, .access = SB_PEER};
+        char directory[PATH_MAX];
+        int r;
+
+        r = sb_admin_directory(cli->bus, directory, sizeof(directory));
+        if (r != 0)
+                return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
+                        cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
+        r = sb_open(&options, ret_bus);
+        return r != 0 ? cli_fail(cli, "cannot open the bus", r) : 0;
+}
+
+int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)
+{
+        unsigned char *bytes;
+        size_t len;
+
+        if (!cli->base64) {
+                *ret_key = (struct sb_bytes){text, strlen(text)};
+        } else {
+                bytes = mi_malloc(strlen(text) + 1);
+                if (bytes == NULL)
+                        return cli_fail(cli, "key", -ENOMEM);
+                if (base64_decode(text, bytes, &len) < 0) {
+                        mi_free(bytes);
+                        return cli_usage("'%s' is not base64, as --base64 says of keys", text);
+                }
+                *ret_key = (struct sb_bytes){bytes, len};
+        }
+        if (ret_key->len == 0 && !maybe_empty)
+                return cli_usage("a key has at least one byte");
+        return 0;
+}
+
+int cli_number(const char *text, const char *name, uint64_t *ret)
+{
+        uint64_t number = 0;
+
+        if (*text == '\0')
+                return cli_usage("%s wants a number", name);
+        for (const char *p = text; *p != '\0'; p++) {
+                if (!isdigit((unsigned char)*p) || __builtin_mul_overflow(number, 10, &number) ||
+                        __builtin_add_overflow(number, (uint64_t)(*p - '0'), &number))
+                        return cli_usage("%s wants a number from 0 on, not '%s'", name, text);
+        }
+        *ret = number;
+        return 0;
+}
+
+int cli_duration(const char *text, const char *name, uint64_t *ret_ns)
+{
+        static const struct {
+                const char *unit;
+                uint64_t ns;
+        } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
+        size_t digits = strspn(text, "0123456789");
+        char number[24];
+        uint64_t value;
+
+        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+                if (digits == 0 || digits >= sizeof(number) || strcmp(text + digits, units[i].unit) != 0)
+                        continue;
+                memcpy(number, text, digits);
+                number[digits] = '\0';
+                if (cli_number(number, name, &value) != 0)
+                        return CLI_USAGE;
+                if (__builtin_mul_overflow(value, units[i].ns, ret_ns) || *ret_ns == 0)
+                        break;
+                return 0;
+        }
+        return cli_usage("%s wants a time such as 200ms, 5s, 2m or 1h, not '%s'", name, text);
+}

@@ -1,0 +1,101 @@
+/*
+ * agentctl's own conventions: options, exit codes, what goes to which stream.
+ *
+ * Always true: data goes to standard output, messages to standard error; whatever came from the bus or the command line is escaped
+ * on its way to either, except the value that `get` prints as text.
+ */
+#ifndef SB_CLI_H
+#define SB_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libclient/statebus.h"
+
+/* Exit codes, as commands.md has them. */
+enum cli_exit {
+        CLI_DONE = 0,
+        CLI_FAILED = 1,
+        CLI_USAGE = 2,
+        CLI_NOT_FOUND = 3,
+        CLI_CONFLICT = 4,
+        CLI_TIMED_OUT = 5,
+        CLI_NOT_PERMITTED = 6,
+        CLI_NO_AGENTD = 69,
+};
+
+struct cli {
+        const char *bus;          /* NULL: not given */
+        bool json, base64, help;
+        /* of single commands; text options are NULL when not given */
+        bool if_absent, rev, values;
+        const char *if_rev, *ttl, *durability, *limit, *at;
+        const char *later;        /* an option that a later version brings */
+        int operand_count;
+        char **operands;
+};
+
+struct cli_command {
+        const char *name;
+        const char *usage;        /* behind the name */
+        const char *summary;
+        const char *options;      /* names of the options that it takes, each followed by a space */
+        int operands_min, operands_max;
+        int (*run)(struct cli *cli); /* returns an exit code; NULL: comes with a later version */
+        const char *text;         /* more help, or NULL */
+};
+extern const struct cli_command cli_commands[];
+
+int cli_get(struct cli *cli);
+int cli_set(struct cli *cli);
+int cli_del(struct cli *cli);
+int cli_scan(struct cli *cli);
+int cli_incr(struct cli *cli);
+int cli_stat(struct cli *cli);
+int cli_clients(struct cli *cli);
+int cli_check(struct cli *cli);
+int cli_start(struct cli *cli);
+int cli_stop(struct cli *cli);
+int cli_version(struct cli *cli);
+int cli_help(struct cli *cli);
+
+/* ---- cli.c: what several commands need ---- */
+
+/* Open the bus. Return: 0, or an exit code after a message. */
+int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
+/* The bus as a person would name it in a command: `-b NAME `, or nothing. Static text, escaped. */
+const char *cli_bus_words(const struct cli *cli);
+/* Say that @what failed with @result, and what to do next. Return: the exit code for it. */
+int cli_fail(const struct cli *cli, const char *what, int result);
+/* A key or prefix from the command line, decoded when --base64 says so. @key's memory lasts until the end. Return: 0, or an exit code. */
+int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
+/* A number in decimal. Return: 0, or CLI_USAGE after a message. */
+int cli_number(const char *text, const char *name, uint64_t *ret);
+/* A time such as 5s, 200ms, 2m, 1h. Return: 0, or CLI_USAGE after a message. */
+int cli_duration(const char *text, const char *name, uint64_t *ret_ns);
+/* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control bytes come out as escapes. */
+void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same, for wrong usage: tells where help is. Return: CLI_USAGE. */
+int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- print.c: to standard output ---- */
+
+/* Bytes as text: printable ASCII as it is, \\ for \, \n \t \r, else \xHH. */
+void print_escaped(struct sb_bytes bytes);
+void print_base64(struct sb_bytes bytes);
+/* Decode; the result is no longer than the text. Return: 0, -EINVAL. */
+int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
+/* One object of JSON, a line: begin, fields, end. All output is ASCII. */
+void json_begin(void);
+void json_number(const char *name, uint64_t value);
+void json_flag(const char *name, bool value);
+void json_text(const char *name, const char *value);
+/* `name` when the bytes are UTF-8, else `name_base64`; always the latter when @base64. */
+void json_bytes(const char *name, struct sb_bytes bytes, bool base64);
+void json_list_begin(const char *name);
+void json_list_text(const char *value);
+void json_list_end(void);
+void json_end(void);
+
+#endif

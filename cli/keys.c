@@ -1,0 +1,346 @@
+/* Commands on keys: get, set, del, scan, incr. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <mimalloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+#define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
+
+static const char *kind_name(uint32_t kind)
+{
+        return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
+}
+
+/* The word that names a key in a message: as it was typed. */
+static const char *key_word(const struct cli *cli)
+{
+        return cli->operands[0];
+}
+
+static void print_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
+{
+        json_begin();
+        json_bytes("key", guard->key, cli->base64);
+        if (value)
+                json_bytes("value", guard->value, false);
+        json_number("rev", guard->rev);
+        json_text("kind", kind_name(guard->kind));
+        json_number("cut", guard->cut);
+        json_end();
+}
+
+/* What a write prints: the new revision, or an object. */
+static void print_written(const struct cli *cli, struct sb_bytes key, const char *kind, uint64_t rev, uint64_t cut)
+{
+        if (!cli->json) {
+                printf("%llu\n", (unsigned long long)rev);
+                return;
+        }
+        json_begin();
+        json_bytes("key", key, cli->base64);
+        json_number("rev", rev);
+        json_text("kind", kind);
+        json_number("cut", cut);
+        json_end();
+}
+
+int cli_get(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_guard guard = {0};
+        struct sb_bytes key;
+        int r;
+
+        r = cli_key(cli, key_word(cli), false, &key);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = sb_get(bus, key, &guard);
+        if (r != 0)
+                return cli_fail(cli, key_word(cli), r);
+        if (cli->json) {
+                print_guard(cli, &guard, true);
+        } else {
+                if (cli->rev)
+                        printf("%llu\n", (unsigned long long)guard.rev);
+                fwrite(guard.value.data, 1, guard.value.len, stdout);
+        }
+        sb_guard_release(&guard);
+        return CLI_DONE;
+}
+
+/* All of standard input. Return: 0, -errno. */
+static int read_input(struct sb_bytes *ret)
+{
+        size_t len = 0, room = 65536;
+        char *bytes = mi_malloc(room), *larger;
+        ssize_t got;
+
+        while (bytes != NULL) {
+                got = read(STDIN_FILENO, bytes + len, room - len);
+                if (got < 0 && errno == EINTR)
+                        continue;
+                if (got <= 0) {
+                        if (got < 0) {
+                                int r = -errno;
+
+                                mi_free(bytes);
+                                return r;
+                        }
+                        *ret = (struct sb_bytes){bytes, len};
+                        return 0;
+                }
+                len += (size_t)got;
+                if (len < room)
+                        continue;
+                larger = mi_realloc(bytes, 2 * room);
+                if (larger == NULL)
+                        mi_free(bytes);
+                bytes = larger;
+                room *= 2;
+        }
+        return -ENOMEM;
+}
+
+/* --if-absent, --if-rev, --ttl, --durability. Return: 0, or an exit code. */
+static int read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected)
+{
+        static const char *const names[] = {"default", "volatile", "batched", "strict"};
+        uint64_t expected = SB_ANY_REV;
+        int r;
+
+        if (cli->if_absent && cli->if_rev != NULL)
+                return cli_usage("--if-absent and --if-rev exclude each other");
+        if (cli->if_absent)
+                expected = 0;
+        if (cli->if_rev != NULL) {
+                r = cli_number(cli->if_rev, "--if-rev", &expected);
+                if (r != 0)
+                        return r;
+                if (expected == SB_ANY_REV)
+                        return cli_usage("--if-rev: no key has that revision");
+        }
+        if (cli->ttl != NULL) {
+                r = cli_duration(cli->ttl, "--ttl", &how->ttl_ns);
+                if (r != 0)
+                        return r;
+        }
+        if (cli->durability != NULL) {
+                how->durability = UINT32_MAX;
+                for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+                        if (strcmp(cli->durability, names[i]) == 0)
+                                how->durability = i;
+                if (how->durability == UINT32_MAX)
+                        return cli_usage("--durability wants volatile, batched or strict, not '%s'", cli->durability);
+        }
+        *ret_expected = expected;
+        return 0;
+}
+
+/* A write that did not happen. */
+static int fail_write(const struct cli *cli, int result, uint64_t current_rev)
+{
+        if (result == SB_E_CONFLICT) {
+                if (current_rev == 0)
+                        cli_say("%s: the key has no value, nothing was written", key_word(cli));
+                else
+                        cli_say("%s: the key is at revision %llu, nothing was written", key_word(cli),
+                                (unsigned long long)current_rev);
+                return CLI_CONFLICT;
+        }
+        if (result == -ENOTSUP && cli->ttl != NULL) {
+                cli_say("%s: --ttl comes with a later version of statebus, nothing was written", key_word(cli));
+                return CLI_FAILED;
+        }
+        return cli_fail(cli, key_word(cli), result);
+}
+
+int cli_set(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        uint64_t expected, rev = 0, cut = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        struct sb_bytes key, value = {cli->operands[1], strlen(cli->operands[1])};
+        int r;
+
+        r = cli_key(cli, key_word(cli), false, &key);
+        if (r == 0)
+                r = read_how(cli, &how, &expected);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        if (strcmp(cli->operands[1], "-") == 0) {
+                r = read_input(&value);
+                if (r != 0)
+                        return cli_fail(cli, "standard input", r);
+        }
+        r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev) : sb_cas(bus, key, expected, value, &how, &rev);
+        if (r != 0)
+                return fail_write(cli, r, rev);
+        print_written(cli, key, "value", rev, cut);
+        return CLI_DONE;
+}
+
+int cli_del(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        uint64_t expected, rev = 0, cut = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        struct sb_bytes key;
+        int r;
+
+        r = cli_key(cli, key_word(cli), false, &key);
+        if (r == 0)
+                r = read_how(cli, &how, &expected);
+        if (r == 0 && expected == 0)
+                r = cli_usage("--if-rev 0 means no value, and there would be nothing to delete");
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = sb_delete(bus, key, expected, &how, &rev);
+        if (r != 0)
+                return fail_write(cli, r, rev);
+        print_written(cli, key, "deleted", rev, cut);
+        return CLI_DONE;
+}
+
+static void print_scanned(const struct cli *cli, const struct sb_guard *guard)
+{
+        if (cli->json) {
+                print_guard(cli, guard, cli->values);
+                return;
+        }
+        if (cli->base64)
+                print_base64(guard->key);
+        else
+                print_escaped(guard->key);
+        if (cli->values) {
+                putchar('\t');
+                print_escaped(guard->value);
+        }
+        putchar('\n');
+}
+
+int cli_scan(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_bytes prefix = {0};
+        uint64_t limit = UINT64_MAX;
+        int r = 0;
+
+        if (cli->limit != NULL)
+                r = cli_number(cli->limit, "--limit", &limit);
+        if (r == 0 && cli->operand_count > 0)
+                r = cli_key(cli, key_word(cli), true, &prefix);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = sb_scan_open(bus, NULL, prefix, &scan);
+        for (uint64_t count = 0; r == 0 && count < limit && !ferror(stdout); count++) {
+                struct sb_guard guard = {0};
+
+                r = sb_scan_next(scan, &guard);
+                if (r == 0)
+                        print_scanned(cli, &guard);
+                sb_guard_release(&guard);
+        }
+        return r == 0 || r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "scan", r);
+}
+
+/* A decimal integer of 64 bits as Redis keeps it: no sign but -, no space, no leading zeros. */
+static bool parse_integer(struct sb_bytes text, int64_t *ret)
+{
+        const char *p = text.data;
+        size_t i = 0;
+        bool negative = text.len > 0 && p[0] == '-';
+        uint64_t number = 0, most = negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
+
+        if (negative)
+                i = 1;
+        if (text.len == i || text.len > NUMBER_MAX || (p[i] == '0' && text.len > 1))
+                return false;
+        for (; i < text.len; i++) {
+                if (p[i] < '0' || p[i] > '9')
+                        return false;
+                if (__builtin_mul_overflow(number, 10, &number) ||
+                        __builtin_add_overflow(number, (uint64_t)(p[i] - '0'), &number) || number > most)
+                        return false;
+        }
+        *ret = negative ? (int64_t)(0 - number) : (int64_t)number;
+        return true;
+}
+
+/* One attempt: read, add, compare and set. Return: 0, SB_E_CONFLICT (again), else a result; or an exit code in *ret_code. */
+static int incr_once(const struct cli *cli, struct sb_bus *bus, struct sb_bytes key, int64_t by, char *ret_text,
+        uint64_t *ret_rev, struct sb_write *how, int *ret_code)
+{
+        struct sb_guard guard = {0};
+        int64_t number = 0;
+        int r;
+
+        r = sb_get(bus, key, &guard);
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        if (r == 0 && !parse_integer(guard.value, &number)) {
+                cli_say("%s: the value is not a decimal integer of 64 bits", key_word(cli));
+                *ret_code = CLI_FAILED;
+        } else if (__builtin_add_overflow(number, by, &number)) {
+                cli_say("%s: the sum does not fit 64 bits, nothing was written", key_word(cli));
+                *ret_code = CLI_FAILED;
+        }
+        r = 0;
+        if (*ret_code == CLI_DONE) {
+                snprintf(ret_text, NUMBER_MAX + 2, "%lld", (long long)number);
+                r = sb_cas(bus, key, guard.rev, (struct sb_bytes){ret_text, strlen(ret_text)}, how, ret_rev);
+        }
+        sb_guard_release(&guard);
+        return r;
+}
+
+int cli_incr(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        const char *by_text = cli->operand_count > 1 ? cli->operands[1] : "1";
+        uint64_t rev = 0, cut = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        char text[NUMBER_MAX + 2];
+        struct sb_bytes key;
+        int64_t by;
+        int r, code = CLI_DONE;
+
+        if (!parse_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
+                return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
+        r = cli_key(cli, key_word(cli), false, &key);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        do
+                r = incr_once(cli, bus, key, by, text, &rev, &how, &code);
+        while (r == SB_E_CONFLICT);
+        if (code != CLI_DONE)
+                return code;
+        if (r != 0)
+                return cli_fail(cli, key_word(cli), r);
+        if (!cli->json) {
+                puts(text);
+                return CLI_DONE;
+        }
+        json_begin();
+        json_bytes("key", key, cli->base64);
+        json_text("value", text);
+        json_number("rev", rev);
+        json_text("kind", "value");
+        json_number("cut", cut);
+        json_end();
+        return CLI_DONE;
+}

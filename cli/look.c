@@ -1,0 +1,196 @@
+/* Commands that look at a bus as a whole: stat, clients, check. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli.h"
+#include "libclient/core/admin.h"
+
+/* 1536 as 1.5 KiB. */
+static const char *bytes_words(uint64_t bytes, char text[static 32])
+{
+        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+        double amount = (double)bytes;
+        unsigned unit = 0;
+
+        while (amount >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+                amount /= 1024;
+                unit++;
+        }
+        snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", amount, units[unit]);
+        return text;
+}
+
+/* Seconds with one decimal. */
+static const char *age_words(uint64_t ns, char text[static 32])
+{
+        snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " s", ns / 1000000000, ns / 100000000 % 10);
+        return text;
+}
+
+static void print_stat_json(const struct sb_admin_stat *stat)
+{
+        char id[40];
+
+        snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, stat->id[0], stat->id[1]);
+        json_begin();
+        json_text("id", id);
+        json_number("segment_bytes", stat->segment_bytes);
+        json_number("data_bytes", stat->data_bytes);
+        json_number("data_free_bytes", stat->data_free_bytes);
+        json_number("reserve_bytes", stat->reserve_bytes);
+        json_number("unit_bytes", stat->unit_size);
+        json_number("value_bytes_max", stat->value_len_max);
+        json_number("key_bytes_max", stat->key_len_max);
+        json_number("buckets", stat->buckets);
+        json_number("spill_buckets", stat->spill_buckets);
+        json_number("keys", stat->keys);
+        json_number("keys_deleted", stat->keys_deleted);
+        json_number("clients", stat->clients);
+        json_number("clients_max", stat->clients_max);
+        json_number("clock", stat->clock);
+        json_number("safe", stat->safe);
+        json_number("era", stat->era);
+        json_number("age_ms", stat->age_ns / 1000000);
+        json_number("keeper_pid", stat->keeper_pid);
+        json_number("engine_pid", stat->engine_pid);
+        json_number("engine_generation", stat->engine_generation);
+        json_end();
+}
+
+static void print_stat_text(const struct sb_admin_stat *stat)
+{
+        char a[32], b[32], c[32];
+
+        printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n", bytes_words(stat->segment_bytes, a), stat->id[0],
+                stat->id[1], age_words(stat->age_ns, b));
+        printf("memory       %s, %s of whole units free (a unit: %s)\n", bytes_words(stat->data_bytes, a),
+                bytes_words(stat->data_free_bytes, b), bytes_words(stat->unit_size, c));
+        printf("reserve      %s, for deletes alone\n", bytes_words(stat->reserve_bytes, a));
+        printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n", stat->keys, stat->keys_deleted);
+        printf("buckets      %" PRIu64 ", and %" PRIu64 " to spill into\n", stat->buckets, stat->spill_buckets);
+        printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max, bytes_words(stat->value_len_max, a));
+        printf("clients      %u of %u\n", stat->clients, stat->clients_max);
+        printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe, stat->era);
+        printf("agentd       keeper %u, engine %u (number %" PRIu64 ")\n", stat->keeper_pid, stat->engine_pid,
+                stat->engine_generation);
+}
+
+int cli_stat(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_admin_stat stat;
+        int r;
+
+        r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = sb_admin_stat(bus, &stat);
+        if (r != 0)
+                return cli_fail(cli, "stat", r);
+        if (cli->json)
+                print_stat_json(&stat);
+        else
+                print_stat_text(&stat);
+        return CLI_DONE;
+}
+
+static void print_client(const struct cli *cli, const struct sb_admin_client *client)
+{
+        static const char *const names[] = {"observer", "mediated", "peer"};
+        const char *access = client->number == 0 ? "engine" : client->access <= SB_PEER ? names[client->access] : "unknown";
+        char age[32], pinned[32];
+
+        if (cli->json) {
+                json_begin();
+                json_number("client", client->number);
+                json_number("pid", client->pid);
+                json_number("uid", client->uid);
+                json_text("access", access);
+                json_number("age_ms", client->age_ns / 1000000);
+                json_number("guards", client->guards);
+                json_number("pinned_bytes", client->pinned_bytes);
+                json_number("snapshots", client->snapshots);
+                json_flag("reading", client->reading);
+                json_end();
+                return;
+        }
+        printf("%6u %8u %6u %-8s %12s %7u %12s %6u\n", client->number, client->pid, client->uid, access,
+                age_words(client->age_ns, age), client->guards, bytes_words(client->pinned_bytes, pinned), client->snapshots);
+}
+
+int cli_clients(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_admin_client client;
+        uint32_t number = 0;
+        int r;
+
+        r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        if (!cli->json)
+                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED  SCANS\n");
+        while ((r = sb_admin_client_next(bus, &number, &client)) == 0)
+                print_client(cli, &client);
+        return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "clients", r);
+}
+
+static void print_check_json(const struct sb_check_report *report)
+{
+        json_begin();
+        json_flag("sound", report->problem_count == 0);
+        json_number("problem_count", report->problem_count);
+        json_list_begin("problems");
+        for (uint32_t i = 0; i < report->problem_count && i < sizeof(report->problems) / sizeof(report->problems[0]); i++)
+                json_list_text(report->problems[i]);
+        json_list_end();
+        json_number("keys", report->keys);
+        json_number("keys_deleted", report->keys_deleted);
+        json_number("versions", report->versions);
+        json_number("nodes", report->nodes);
+        json_number("blocks_used", report->blocks_used);
+        json_number("blocks_waiting", report->blocks_waiting);
+        json_number("blocks_private", report->blocks_private);
+        json_number("blocks_lost", report->blocks_lost);
+        json_number("units_used", report->units_used);
+        json_number("units_free", report->units_free);
+        json_number("bytes_used", report->bytes_used);
+        json_number("bytes_free", report->bytes_free);
+        json_number("clients", report->clients);
+        json_number("guards", report->guards);
+        json_number("snapshots", report->snapshots);
+        json_end();
+}
+
+int cli_check(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_check_report report;
+        char used[32], room[32];
+        int r;
+
+        r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = sb_admin_check(bus, &report);
+        if (r != 0)
+                return cli_fail(cli, "check", r);
+        if (cli->json) {
+                print_check_json(&report);
+        } else {
+                printf("%s: %" PRIu64 " keys, %" PRIu64 " deleted; %" PRIu64 " versions, %" PRIu64 " nodes in %" PRIu64
+                       " blocks; %" PRIu64 " blocks wait to be reused, %" PRIu64 " lost; %s used, %s free\n",
+                        report.problem_count == 0 ? "sound" : "NOT SOUND", report.keys, report.keys_deleted, report.versions,
+                        report.nodes, report.blocks_used, report.blocks_waiting, report.blocks_lost,
+                        bytes_words(report.bytes_used, used), bytes_words(report.bytes_free, room));
+                for (uint32_t i = 0; i < report.problem_count && i < sizeof(report.problems) / sizeof(report.problems[0]); i++) {
+                        print_escaped((struct sb_bytes){report.problems[i], __builtin_strlen(report.problems[i])});
+                        putchar('\n');
+                }
+        }
+        if (report.problem_count == 0)
+                return CLI_DONE;
+        cli_say("the segment has %u problems: please report them with agentd's log; `agentctl %sstop` and start make a new one",
+                report.problem_count, cli_bus_words(cli));
+        return CLI_FAILED;
+}

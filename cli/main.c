@@ -1,0 +1,250 @@
+/*
+ * agentctl: a bus's command line, a client like any other.
+ *
+ * The table below is the whole of it: names, options, operands, help. Options may stand before or behind the command;
+ * `--` ends them. All but start's own, which are agentd's and are handed on as they are.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+#define MANY 1000000
+
+const struct cli_command cli_commands[] = {
+        {"start", "[agentd's options]", "start agentd in the background; returns when it is ready", "", 0, MANY, cli_start,
+                "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, --hugepages, --clients ..."},
+        {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
+                "A volatile bus forgets all its keys."},
+        {"get", "KEY [--rev]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
+                "--rev prints the revision on a line before the value. A KEY without a value: exit code 3."},
+        {"set", "KEY VALUE|- [--if-absent] [--if-rev N]", "give a key a value; print the new revision",
+                "if-absent if-rev ttl durability ", 2, 2, cli_set,
+                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if the key has no value, or is "
+                "still at revision N (else exit code 4). --ttl and --durability strict come with a later version."},
+        {"del", "KEY [--if-rev N]", "take a key's value away; print the delete's revision", "if-rev durability ", 1, 1, cli_del,
+                "A KEY without a value: exit code 3."},
+        {"scan", "[PREFIX] [--values] [--limit N]", "list keys in byte order, all at one moment", "values limit ", 0, 1,
+                cli_scan, "One key a line, escaped; with --values a tab and the value behind it, escaped too."},
+        {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
+                "A KEY without a value counts as 0; N may be negative. Exact however many do it at once."},
+        {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat, NULL},
+        {"clients", "", "who is attached, and how much memory they hold", "", 0, 0, cli_clients,
+                "GUARDS are versions held in place; PINNED is the memory that they keep from being reused."},
+        {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
+                "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
+        {"version", "", "print the version", "", 0, 0, cli_version, NULL},
+        {"help", "[COMMAND]", "explain", "", 0, 1, cli_help, NULL},
+        {"watch", "", "", "", 0, MANY, NULL, NULL},
+        {"doctor", "", "", "", 0, MANY, NULL, NULL},
+        {"top", "", "", "", 0, MANY, NULL, NULL},
+        {"bench", "", "", "", 0, MANY, NULL, NULL},
+        {0},
+};
+
+static const struct cli_command *find_command(const char *name)
+{
+        for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
+                if (strcmp(command->name, name) == 0)
+                        return command;
+        return NULL;
+}
+
+static void print_usage(FILE *to)
+{
+        fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
+        for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
+                if (command->run != NULL)
+                        fprintf(to, "  %-8s %-40s %s\n", command->name, command->usage, command->summary);
+        fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then `default`.\n"
+              "-o json prints one object a line; --base64 takes and gives keys in base64.\n"
+              "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline passed, 6 not permitted,\n"
+              "69 no agentd serves the bus.\n",
+                to);
+}
+
+static void print_command(const struct cli_command *command)
+{
+        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s %s\n\n%s.\n", command->name, command->usage,
+                command->summary);
+        if (command->text != NULL)
+                puts(command->text);
+}
+
+static int say_later(const char *what)
+{
+        return cli_usage("%s comes with a later version of statebus; this one does not have it", what);
+}
+
+int cli_help(struct cli *cli)
+{
+        const struct cli_command *command;
+
+        if (cli->operand_count == 0) {
+                print_usage(stdout);
+                return CLI_DONE;
+        }
+        command = find_command(cli->operands[0]);
+        if (command == NULL)
+                return cli_usage("there is no command '%s'", cli->operands[0]);
+        if (command->run == NULL)
+                return say_later(command->name);
+        print_command(command);
+        return CLI_DONE;
+}
+
+int cli_version(struct cli *cli)
+{
+        if (cli->json) {
+                json_begin();
+                json_text("version", SB_VERSION);
+                json_end();
+        } else {
+                puts("agentctl " SB_VERSION);
+        }
+        return CLI_DONE;
+}
+
+/* An option's place in @cli: a flag, or what takes the word behind it. */
+struct option {
+        const char *name;
+        bool *flag;
+        const char **value;
+};
+
+static bool takes(const struct cli_command *command, const char *name)
+{
+        size_t len = strlen(name);
+
+        for (const char *p = command->options; (p = strstr(p, name)) != NULL; p += len)
+                if ((p == command->options || p[-1] == ' ') && p[len] == ' ')
+                        return true;
+        return false;
+}
+
+/* One option at argv[*index], and its value behind it or after a =. */
+static int read_option(struct cli *cli, const struct cli_command *command, int argc, char **argv, int *index)
+{
+        const char *output = NULL;
+        const struct option options[] = {
+                {"b", NULL, &cli->bus}, {"bus", NULL, &cli->bus}, {"o", NULL, &output}, {"output", NULL, &output},
+                {"base64", &cli->base64, NULL}, {"h", &cli->help, NULL}, {"help", &cli->help, NULL},
+                {"if-absent", &cli->if_absent, NULL}, {"if-rev", NULL, &cli->if_rev}, {"ttl", NULL, &cli->ttl},
+                {"durability", NULL, &cli->durability}, {"rev", &cli->rev, NULL}, {"at", NULL, &cli->at},
+                {"values", &cli->values, NULL}, {"limit", NULL, &cli->limit},
+        };
+        const size_t global_count = 7;
+        const char *word = argv[*index], *name = word + (word[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+        size_t len = equals != NULL ? (size_t)(equals - name) : strlen(name);
+
+        for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+                const struct option *option = &options[i];
+
+                if (strlen(option->name) != len || strncmp(option->name, name, len) != 0 || (len == 1) != (word[1] != '-'))
+                        continue;
+                if (i >= global_count && (command == NULL || !takes(command, option->name)))
+                        break;
+                if (option->flag != NULL) {
+                        if (equals != NULL)
+                                return cli_usage("%.*s takes no value", (int)(len + 2), word);
+                        *option->flag = true;
+                        return 0;
+                }
+                if (equals == NULL && *index + 1 >= argc)
+                        return cli_usage("%s wants a value behind it", word);
+                *option->value = equals != NULL ? equals + 1 : argv[++*index];
+                if (output == NULL)
+                        return 0;
+                cli->json = strcmp(output, "json") == 0;
+                return cli->json || strcmp(output, "text") == 0 ? 0 : cli_usage("-o wants text or json, not '%s'", output);
+        }
+        return cli_usage("%s%sthere is no option '%s'%s", command != NULL ? command->name : "", command != NULL ? ": " : "", word,
+                command != NULL ? " (put -- before a word that begins with -)" : "");
+}
+
+/* Negative numbers and a lone - are operands. */
+static bool is_option(const char *word)
+{
+        return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
+}
+
+static int read_arguments(struct cli *cli, int argc, char **argv, const struct cli_command **ret_command)
+{
+        const struct cli_command *command = NULL;
+        bool options_end = false;
+        int r;
+
+        cli->operands = argv;
+        for (int i = 1; i < argc; i++) {
+                if (!options_end && strcmp(argv[i], "--") == 0) {
+                        options_end = true;
+                } else if (!options_end && is_option(argv[i])) {
+                        if (command == NULL && strcmp(argv[i], "--version") == 0) {
+                                command = find_command("version");
+                                continue;
+                        }
+                        r = read_option(cli, command, argc, argv, &i);
+                        if (r != 0)
+                                return r;
+                } else if (command == NULL) {
+                        command = find_command(argv[i]);
+                        if (command == NULL)
+                                return cli_usage("there is no command '%s'", argv[i]);
+                        if (command->run == cli_start && !(i + 1 < argc && strcmp(argv[i + 1], "--help") == 0)) {
+                                cli->operands = argv + i + 1;
+                                cli->operand_count = argc - i - 1;
+                                break;
+                        }
+                } else {
+                        cli->operands[cli->operand_count++] = argv[i];
+                }
+        }
+        *ret_command = command;
+        return 0;
+}
+
+static int run(int argc, char **argv)
+{
+        const struct cli_command *command = NULL;
+        struct cli cli = {0};
+        int r;
+
+        r = read_arguments(&cli, argc, argv, &command);
+        if (r != 0)
+                return r;
+        if (command == NULL && cli.help) {
+                print_usage(stdout);
+                return CLI_DONE;
+        }
+        if (command == NULL) {
+                print_usage(stderr);
+                return CLI_USAGE;
+        }
+        if (command->run == NULL)
+                return say_later(command->name);
+        if (cli.help) {
+                print_command(command);
+                return CLI_DONE;
+        }
+        if (cli.operand_count < command->operands_min || cli.operand_count > command->operands_max)
+                return cli_usage("usage: agentctl %s %s", command->name, command->usage);
+        if (cli.at != NULL)
+                return say_later("--at");
+        return command->run(&cli);
+}
+
+int main(int argc, char **argv)
+{
+        int code;
+
+        /* A reader that went away is a failed write like any other. */
+        signal(SIGPIPE, SIG_IGN);
+        code = run(argc, argv);
+        if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
+                cli_say("cannot write to standard output: %s", strerror(errno));
+                code = CLI_FAILED;
+        }
+        return code;
+}

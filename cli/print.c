@@ -1,0 +1,208 @@
+/*
+ * Text and JSON on standard output, by hand: what little of JSON is needed here is shorter than asking a library for it.
+ *
+ * Always true: what leaves here is printable ASCII and line ends, whatever the bytes were, so that no byte sequence from the bus
+ * reaches a terminal raw.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli.h"
+
+static bool first_field; /* in the object or list that is open */
+
+void print_escaped(struct sb_bytes bytes)
+{
+        const unsigned char *p = bytes.data;
+
+        for (size_t i = 0; i < bytes.len; i++) {
+                if (p[i] == '\\')
+                        fputs("\\\\", stdout);
+                else if (p[i] == '\n')
+                        fputs("\\n", stdout);
+                else if (p[i] == '\t')
+                        fputs("\\t", stdout);
+                else if (p[i] == '\r')
+                        fputs("\\r", stdout);
+                else if (p[i] < 0x20 || p[i] > 0x7e)
+                        printf("\\x%02x", p[i]);
+                else
+                        putchar(p[i]);
+        }
+}
+
+static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void print_base64(struct sb_bytes bytes)
+{
+        const unsigned char *p = bytes.data;
+
+        for (size_t i = 0; i < bytes.len; i += 3) {
+                size_t left = bytes.len - i;
+                uint32_t group = (uint32_t)p[i] << 16 | (left > 1 ? (uint32_t)p[i + 1] << 8 : 0) |
+                                 (left > 2 ? p[i + 2] : 0);
+
+                putchar(base64_digits[group >> 18]);
+                putchar(base64_digits[group >> 12 & 63]);
+                putchar(left > 1 ? base64_digits[group >> 6 & 63] : '=');
+                putchar(left > 2 ? base64_digits[group & 63] : '=');
+        }
+}
+
+int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
+{
+        size_t text_len = strlen(text), padding = 0, len = 0;
+        uint32_t group = 0;
+
+        if (text_len % 4 != 0)
+                return -EINVAL;
+        while (padding < 2 && padding < text_len && text[text_len - 1 - padding] == '=')
+                padding++;
+        for (size_t i = 0; i < text_len; i++) {
+                const char *digit = i < text_len - padding ? strchr(base64_digits, text[i]) : base64_digits;
+
+                if (digit == NULL || *digit == '\0')
+                        return -EINVAL;
+                group = group << 6 | (uint32_t)(digit - base64_digits);
+                if (i % 4 == 3) {
+                        ret_bytes[len++] = (unsigned char)(group >> 16);
+                        ret_bytes[len++] = (unsigned char)(group >> 8);
+                        ret_bytes[len++] = (unsigned char)group;
+                        group = 0;
+                }
+        }
+        *ret_len = len - padding;
+        return 0;
+}
+
+/* One character of UTF-8. Return: its length, 0 when it is none (overlong forms, surrogates and what is above U+10FFFF included). */
+static size_t utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
+{
+        static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+        size_t need = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+        uint32_t point;
+
+        if (need == 0 || need > len)
+                return 0;
+        point = need == 1 ? p[0] : p[0] & (0x7fu >> need);
+        for (size_t i = 1; i < need; i++) {
+                if ((p[i] & 0xc0) != 0x80)
+                        return 0;
+                point = point << 6 | (p[i] & 0x3f);
+        }
+        if (point < least[need] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
+                return 0;
+        *ret_point = point;
+        return need;
+}
+
+static bool is_utf8(struct sb_bytes bytes)
+{
+        const unsigned char *p = bytes.data;
+        uint32_t point;
+
+        for (size_t i = 0, step; i < bytes.len; i += step) {
+                step = utf8_decode(p + i, bytes.len - i, &point);
+                if (step == 0)
+                        return false;
+        }
+        return true;
+}
+
+/* A JSON string; what is not UTF-8 comes out as U+FFFD. */
+static void print_json_string(struct sb_bytes bytes)
+{
+        const unsigned char *p = bytes.data;
+        uint32_t point;
+
+        putchar('"');
+        for (size_t i = 0, step; i < bytes.len; i += step) {
+                step = utf8_decode(p + i, bytes.len - i, &point);
+                if (step == 0) {
+                        step = 1;
+                        point = 0xfffd;
+                }
+                if (point == '"' || point == '\\')
+                        printf("\\%c", (int)point);
+                else if (point >= 0x20 && point < 0x7f)
+                        putchar((int)point);
+                else if (point < 0x10000)
+                        printf("\\u%04x", point);
+                else
+                        printf("\\u%04x\\u%04x", 0xd7c0 + (point >> 10), 0xdc00 + (point & 0x3ff));
+        }
+        putchar('"');
+}
+
+static void json_name(const char *name)
+{
+        if (!first_field)
+                putchar(',');
+        first_field = false;
+        if (name != NULL)
+                printf("\"%s\":", name);
+}
+
+void json_begin(void)
+{
+        putchar('{');
+        first_field = true;
+}
+
+void json_number(const char *name, uint64_t value)
+{
+        json_name(name);
+        printf("%llu", (unsigned long long)value);
+}
+
+void json_flag(const char *name, bool value)
+{
+        json_name(name);
+        fputs(value ? "true" : "false", stdout);
+}
+
+void json_text(const char *name, const char *value)
+{
+        json_name(name);
+        print_json_string((struct sb_bytes){value, strlen(value)});
+}
+
+void json_bytes(const char *name, struct sb_bytes bytes, bool base64)
+{
+        char with_suffix[64];
+
+        if (!base64 && is_utf8(bytes)) {
+                json_name(name);
+                print_json_string(bytes);
+                return;
+        }
+        snprintf(with_suffix, sizeof(with_suffix), "%s_base64", name);
+        json_name(with_suffix);
+        putchar('"');
+        print_base64(bytes);
+        putchar('"');
+}
+
+void json_list_begin(const char *name)
+{
+        json_name(name);
+        putchar('[');
+        first_field = true;
+}
+
+void json_list_text(const char *value)
+{
+        json_text(NULL, value);
+}
+
+void json_list_end(void)
+{
+        putchar(']');
+        first_field = false;
+}
+
+void json_end(void)
+{
+        puts("}");
+}

@@ -1,0 +1,170 @@
+/*
+ * start and stop: agentd in the background, and its end.
+ *
+ * agentd is looked for in $STATEBUS_AGENTD, next to agentctl, where the build tree has it, and on the PATH.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <mimalloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "libclient/core/admin.h"
+
+#define STOP_WAIT_MS 30000
+
+extern char **environ;
+
+/* Name agentd for sb_admin_start(), which looks at the environment and the PATH alone. */
+static void find_agentd(void)
+{
+        static const char *const places[] = {"agentd", "../agentd/agentd"};
+        char path[PATH_MAX];
+        ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
+        char *slash;
+
+        if (getenv("STATEBUS_AGENTD") != NULL || len < 0)
+                return;
+        path[len] = '\0';
+        slash = strrchr(path, '/');
+        for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
+                strcpy(slash + 1, places[i]);
+                if (access(path, X_OK) == 0) {
+                        setenv("STATEBUS_AGENTD", path, 1);
+                        return;
+                }
+        }
+}
+
+/* Let agentd itself judge its options, on this terminal, before it goes into the background. Return: 0, or an exit code. */
+static int check_options(const struct cli *cli)
+{
+        const char *agentd = getenv("STATEBUS_AGENTD") != NULL ? getenv("STATEBUS_AGENTD") : "agentd";
+        char **argv = mi_calloc((size_t)cli->operand_count + 5, sizeof(*argv));
+        posix_spawn_file_actions_t actions;
+        int r, count = 0, status;
+        pid_t pid;
+
+        if (argv == NULL)
+                return cli_fail(cli, "start", -ENOMEM);
+        argv[count++] = (char *)agentd;
+        if (cli->bus != NULL) {
+                argv[count++] = "-b";
+                argv[count++] = (char *)cli->bus;
+        }
+        for (int i = 0; i < cli->operand_count; i++)
+                argv[count++] = cli->operands[i];
+        argv[count++] = "--check-config";
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        r = posix_spawnp(&pid, agentd, &actions, NULL, argv, environ);
+        posix_spawn_file_actions_destroy(&actions);
+        mi_free(argv);
+        if (r != 0) {
+                cli_say("cannot run agentd ('%s': %s): install it, or name it in $STATEBUS_AGENTD", agentd, strerror(r));
+                return CLI_FAILED;
+        }
+        while (waitpid(pid, &status, 0) < 0)
+                if (errno != EINTR)
+                        return cli_fail(cli, "start", -errno);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+                return 0;
+        return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? CLI_USAGE : CLI_FAILED;
+}
+
+int cli_start(struct cli *cli)
+{
+        const char **options = mi_calloc((size_t)cli->operand_count + 1, sizeof(*options));
+        char directory[PATH_MAX];
+        pid_t keeper;
+        int r;
+
+        if (options == NULL)
+                return cli_fail(cli, "start", -ENOMEM);
+        for (int i = 0; i < cli->operand_count; i++) {
+                if (strcmp(cli->operands[i], "-b") == 0 || strcmp(cli->operands[i], "--bus") == 0)
+                        return cli_usage("-b BUS stands before start");
+                options[i] = cli->operands[i];
+        }
+        r = sb_admin_directory(cli->bus, directory, sizeof(directory));
+        if (r != 0)
+                return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
+                        cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
+        if (sb_admin_keeper(cli->bus, &keeper) == 0) {
+                cli_say("agentd serves the bus in %s already (pid %d)", directory, (int)keeper);
+                return CLI_FAILED;
+        }
+        find_agentd();
+        r = check_options(cli);
+        if (r != 0)
+                return r;
+        r = sb_admin_start(cli->bus, options);
+        mi_free(options);
+        if (r == 0)
+                return CLI_DONE;
+        if (r == -ECONNREFUSED) {
+                cli_say("agentd ended before it was ready: %s/agentd.log says why", directory);
+                return CLI_FAILED;
+        }
+        return cli_fail(cli, "start", r);
+}
+
+/* End one process and wait for it. Return: 0 (it ended), -ETIMEDOUT, -errno. */
+static int end_process(const struct cli *cli, pid_t pid)
+{
+        int fd = pidfd_open(pid, 0), r = 0;
+        pid_t again;
+
+        if (fd < 0)
+                return errno == ESRCH ? 0 : -errno;
+        /* The pid may have been another's by the time it was opened, but not if it is the keeper's still. */
+        if (sb_admin_keeper(cli->bus, &again) == 0 && again == pid) {
+                if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
+                        r = -errno;
+                } else {
+                        struct pollfd ended = {.fd = fd, .events = POLLIN};
+                        int got;
+
+                        do
+                                got = poll(&ended, 1, STOP_WAIT_MS);
+                        while (got < 0 && errno == EINTR);
+                        r = got < 0 ? -errno : got == 0 ? -ETIMEDOUT : 0;
+                }
+        }
+        close(fd);
+        return r;
+}
+
+int cli_stop(struct cli *cli)
+{
+        bool ended = false;
+        pid_t pid;
+        int r;
+
+        /* More than once: when a keeper is killed, its engine becomes the keeper. */
+        for (;;) {
+                r = sb_admin_keeper(cli->bus, &pid);
+                if (r == -ESRCH || r == -ENOENT)
+                        return ended ? CLI_DONE : cli_fail(cli, "stop", -ECONNREFUSED);
+                if (r == 0)
+                        r = end_process(cli, pid);
+                if (r == -ETIMEDOUT) {
+                        cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped? `kill -CONT %d`, or `kill -KILL %d`",
+                                (int)pid, (int)pid, (int)pid);
+                        return CLI_TIMED_OUT;
+                }
+                if (r != 0)
+                        return cli_fail(cli, "stop", r);
+                ended = true;
+        }
+}

@@ -1,0 +1,193 @@
+/* A bus looked at as a whole; see admin.h. */
+#include "libclient/core/admin.h"
+
+#include <stdio.h>
+
+#include "libclient/core/attach.h"
+#include "libclient/core/bus.h"
+#include "shm/slot.h"
+
+#define BUCKETS_A_PIN 256u
+
+static uint64_t age_ns(const struct sb_bus *bus, uint64_t since_ns)
+{
+        const struct sb_os *os = bus->peer.segment.os;
+        uint64_t now = os->now_ns(os->context);
+
+        return now > since_ns ? now - since_ns : 0;
+}
+
+/* Keys whose cells are in one bucket, under a pin. */
+static void count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_stat *stat)
+{
+        struct sb_peer *peer = &bus->peer;
+
+        for (uint32_t place = 0; place < SB_BUCKET_CELLS; place++) {
+                uint64_t word = sb_load_pinned(peer, &peer->segment.buckets[bucket].cell[place]);
+                struct sb_version *version = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+                uint32_t kind;
+
+                if (version == NULL)
+                        continue;
+                kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
+                if (kind == SB_VERSION_VALUE)
+                        stat->keys++;
+                else if (kind != SB_VERSION_BIRTH)
+                        stat->keys_deleted++;
+        }
+}
+
+static void count_units(const struct sb_segment *segment, struct sb_admin_stat *stat)
+{
+        const struct sb_geometry *geometry = &segment->geometry;
+
+        stat->unit_size = geometry->unit_size;
+        stat->data_bytes = (uint64_t)geometry->unit_count * geometry->unit_size;
+        stat->reserve_bytes = (uint64_t)geometry->reserve_count * geometry->unit_size;
+        for (uint32_t unit = 0; unit < geometry->unit_count; unit++)
+                /* Relaxed: a number for people. */
+                if (SB_UNIT_KIND(sb_load_relaxed(&segment->unit_words[unit])) == SB_UNIT_FREE)
+                        stat->data_free_bytes += geometry->unit_size;
+}
+
+static void count_clients(const struct sb_segment *segment, struct sb_admin_stat *stat)
+{
+        stat->clients_max = segment->geometry.client_count - 1;
+        for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++)
+                if (sb_slot_state(segment, slot, NULL) == SB_CLIENT_ATTACHED)
+                        stat->clients++;
+}
+
+int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
+{
+        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_superblock *super = segment->super;
+        struct sb_admin_stat stat = {0};
+
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        stat.segment_bytes = segment->geometry.size;
+        stat.value_len_max = segment->value_len_max;
+        stat.key_len_max = segment->key_len_max;
+        stat.buckets = segment->geometry.bucket_count;
+        stat.spill_buckets = segment->geometry.spill_count;
+        /* Relaxed, all of these: numbers for people, each right by itself. */
+        stat.clock = sb_load_relaxed(&super->clock);
+        stat.safe = sb_load_relaxed(&super->safe);
+        stat.era = sb_load_relaxed(&super->era);
+        stat.engine_generation = sb_load_relaxed(&super->engine_generation);
+        stat.keeper_pid = (uint32_t)sb_load_relaxed(&super->keeper);
+        stat.engine_pid = (uint32_t)sb_load_relaxed(&super->engine);
+        stat.age_ns = age_ns(bus, super->created_ns);
+        stat.id[0] = super->id[0];
+        stat.id[1] = super->id[1];
+        count_units(segment, &stat);
+        count_clients(segment, &stat);
+        for (uint64_t bucket = 0; bucket < stat.buckets + stat.spill_buckets;) {
+                sb_pin(&bus->peer);
+                for (uint32_t i = 0; i < BUCKETS_A_PIN && bucket < stat.buckets + stat.spill_buckets; i++)
+                        count_bucket(bus, bucket++, &stat);
+                sb_unpin(&bus->peer);
+        }
+        *ret = stat;
+        return 0;
+}
+
+/* Bytes of the block at @offset, without reading the block: it may be freed at any moment. */
+static uint64_t block_bytes(const struct sb_segment *segment, uint64_t offset)
+{
+        uint32_t unit = sb_unit_of(segment, offset), class_;
+        uint64_t word, bytes;
+
+        if (unit == UINT32_MAX)
+                return 0;
+        word = sb_load_relaxed(&segment->unit_words[unit]);
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                bytes = segment->geometry.unit_size;
+                for (uint32_t part = unit + 1; part < segment->geometry.unit_count; part++) {
+                        word = sb_load_relaxed(&segment->unit_words[part]);
+                        if (SB_UNIT_KIND(word) != SB_UNIT_PART || (uint32_t)word != unit)
+                                break;
+                        bytes += segment->geometry.unit_size;
+                }
+                return bytes;
+        }
+        class_ = SB_UNIT_CLASS(word);
+        return class_ < segment->class_count ? segment->class_size[class_] : 0;
+}
+
+int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret)
+{
+        const struct sb_segment *segment = &bus->peer.segment;
+        struct sb_admin_client found = {0};
+        struct sb_client *client;
+        uint64_t high;
+
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        while (*number < segment->geometry.client_count &&
+                sb_slot_state(segment, *number, NULL) != SB_CLIENT_ATTACHED)
+                ++*number;
+        if (*number >= segment->geometry.client_count)
+                return SB_E_NOT_FOUND;
+        client = sb_client_at(segment, *number);
+        found.number = (*number)++;
+        found.pid = client->pid;
+        found.uid = client->uid;
+        found.access = client->access;
+        found.age_ns = age_ns(bus, client->attached_ns);
+        /* Relaxed, all of these: numbers for people. */
+        found.reading = sb_load_relaxed(&client->pin) != 0;
+        for (uint32_t i = 0; i < segment->geometry.snapshot_count; i++)
+                found.snapshots += sb_load_relaxed(&sb_client_snapshots(client)[i]) != 0;
+        high = sb_load_relaxed(&client->guard_high);
+        /* The pin keeps chunks of guard words from being reused under the walk. */
+        sb_pin(&bus->peer);
+        for (uint32_t i = 0; i < high && i < SB_GUARDS_MAX; i++) {
+                uint64_t offset = sb_guard_read(segment, client, i);
+
+                if (offset != 0) {
+                        found.guards++;
+                        found.pinned_bytes += block_bytes(segment, offset);
+                }
+        }
+        sb_unpin(&bus->peer);
+        *ret = found;
+        return 0;
+}
+
+int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret)
+{
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        return sb_check(&bus->peer, false, ret);
+}
+
+int sb_admin_directory(const char *bus, char *ret_directory, size_t size)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        if (r == 0)
+                snprintf(ret_directory, size, "%s", place.directory);
+        return r;
+}
+
+int sb_admin_keeper(const char *bus, pid_t *ret_pid)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_place_keeper(&place, ret_pid);
+}
+
+int sb_admin_start(const char *bus, const char *const *options)
+{
+        struct sb_place place;
+        int r;
+
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_attach_start(&place, options);
+}

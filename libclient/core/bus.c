@@ -1,0 +1,137 @@
+/*
+ * The life of a bus: made around an attached client record, checked on each call, closed once.
+ *
+ * Always true: whoever finds `alive` 0 is a forked child. The segment is not mapped there (MADV_DONTFORK) and its record
+ * is the parent's, so nothing of either is touched; only private memory is given back.
+ */
+#include "libclient/core/bus.h"
+
+#include <mimalloc.h>
+#include <sys/mman.h>
+
+#include "libclient/core/scan.h"
+#include "ring/op.h"
+
+#define ALIVE_SIZE     4096u
+#define PLACES_FIRST   64u
+
+int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation, enum sb_access access,
+        struct sb_bus_home *home, struct sb_bus **ret_bus)
+{
+        struct sb_bus *bus;
+        struct sb_cell32 *alive;
+        int r;
+
+        alive = mmap(NULL, ALIVE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (alive == MAP_FAILED)
+                return -errno;
+        if (madvise(alive, ALIVE_SIZE, MADV_WIPEONFORK) < 0) {
+                r = -errno;
+                munmap(alive, ALIVE_SIZE);
+                return r;
+        }
+        bus = mi_zalloc(sizeof(*bus));
+        if (bus == NULL) {
+                munmap(alive, ALIVE_SIZE);
+                return -ENOMEM;
+        }
+        /* Relaxed: private memory, read by this thread alone. */
+        sb_store_relaxed(alive, 1);
+        bus->alive = alive;
+        bus->access = access;
+        bus->home = home;
+        sb_peer_init(&bus->peer, segment, slot, generation);
+        *ret_bus = bus;
+        return 0;
+}
+
+int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation, struct sb_bus **ret_bus)
+{
+        return sb_bus_new(segment, slot, generation, SB_PEER, NULL, ret_bus);
+}
+
+/**
+ * sb_granted() - what the daemon lets this bus do
+ * @bus:        a bus, or NULL
+ *
+ * Return:   the access granted, which never changes; SB_OBSERVER, the least, for NULL.
+ * Progress: wait-free.
+ * Cost:     one load.
+ */
+enum sb_access sb_granted(const struct sb_bus *bus)
+{
+        return bus == NULL ? SB_OBSERVER : bus->access;
+}
+
+/**
+ * sb_close() - give a bus back
+ * @bus:        a bus, or NULL; whose guards are released, or will not be touched again
+ *
+ * All its guards end, its scans answer SB_E_DETACHED from now on (sb_scan_close() still frees them), and its place is free for another
+ * client when the call returns. In a forked child it gives back the child's memory and touches nothing of the parent's.
+ *
+ * Return:   NULL.
+ * Threads:  the bus's own.
+ * Progress: bounded: does what can be done of its memory work without waiting, and leaves the rest to the daemon.
+ * Cost:     a few system calls.
+ */
+struct sb_bus *sb_close(struct sb_bus *bus)
+{
+        if (bus == NULL)
+                return NULL;
+        sb_scan_orphan(bus->scans);
+        if (sb_load_relaxed(bus->alive) != 0) {
+                /* A segment that was replaced may have been so because it is damaged: nobody needs its record any more. */
+                if (!sb_bus_detached(bus))
+                        sb_peer_fini(&bus->peer);
+                if (bus->home != NULL)
+                        sb_attach_unmap(&bus->home->attachment);
+        }
+        mi_free(bus->home);
+        munmap((void *)bus->alive, ALIVE_SIZE);
+        mi_free(bus->places);
+        mi_free(bus);
+        return NULL;
+}
+
+bool sb_bus_lost(struct sb_bus *bus)
+{
+        const struct sb_segment *segment = &bus->peer.segment;
+
+        if (bus->home != NULL)
+                bus->lost = bus->lost || sb_attach_lost(&bus->home->place, segment);
+        else
+                /* Relaxed: the value alone matters. */
+                bus->lost = sb_load_relaxed(&segment->super->state) != SB_SEGMENT_SERVING;
+        return bus->lost;
+}
+
+int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
+{
+        int r;
+
+        while (bus->place_free_count < count) {
+                if (bus->place_count == SB_GUARDS_MAX)
+                        return SB_E_FULL;
+                if (bus->place_count == bus->place_capacity) {
+                        uint32_t capacity = bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
+                        struct sb_bus_place *places = mi_realloc(bus->places, capacity * sizeof(*places));
+
+                        if (places == NULL)
+                                return -ENOMEM;
+                        bus->places = places;
+                        bus->place_capacity = capacity;
+                }
+                r = sb_guard_grow(&bus->peer, bus->place_count);
+                if (r == SB_E_FULL) {
+                        /* No block for more guard words, unless one can be reclaimed. */
+                        sb_op_memory_work(&bus->peer, true);
+                        r = sb_guard_grow(&bus->peer, bus->place_count);
+                }
+                if (r != 0)
+                        return r;
+                bus->places[bus->place_count].serial = 0;
+                sb_bus_place_give(bus, bus->place_count++);
+        }
+        return 0;
+}

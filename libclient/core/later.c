@@ -1,0 +1,99 @@
+/*
+ * What this version of the library declares but does not do yet: watches, waits and transactions. Each answers misuse
+ * first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
+ *
+ * Always true: nobody ever got a struct sb_watch or a struct sb_txn from here, so any that comes in is misuse, and the closers
+ * have nothing to free.
+ */
+#include "libclient/core/bus.h"
+
+static int later(struct sb_bus *bus)
+{
+        return sb_bus_detached(bus) ? SB_E_DETACHED : -ENOTSUP;
+}
+
+/* Each of these: Return: -EINVAL (misuse), -ENAMETOOLONG, SB_E_DETACHED, else -ENOTSUP. Progress: wait-free. Cost: two loads. */
+
+int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev, struct sb_watch **ret_watch)
+{
+        (void)after_rev;
+        if (bus == NULL || ret_watch == NULL || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
+                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT || (key.data == NULL && key.len > 0))
+                return -EINVAL;
+        if (!(flags & SB_PREFIX) && key.len == 0)
+                return -EINVAL;
+        if (key.len > bus->peer.segment.key_len_max)
+                return -ENAMETOOLONG;
+        return later(bus);
+}
+
+int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard *ret_guard)
+{
+        (void)watch;
+        (void)deadline_ns;
+        (void)ret_guard;
+        return -EINVAL;
+}
+
+struct sb_watch *sb_watch_close(struct sb_watch *watch)
+{
+        (void)watch;
+        return NULL;
+}
+
+int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
+{
+        (void)deadline_ns;
+        return bus == NULL ? -EINVAL : later(bus);
+}
+
+int sb_fd(struct sb_bus *bus)
+{
+        /* A positive answer would be a descriptor. */
+        if (bus == NULL)
+                return -EINVAL;
+        return sb_bus_detached(bus) ? -ENOTCONN : -ENOTSUP;
+}
+
+int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn)
+{
+        if (bus == NULL || ret_txn == NULL || isolation > SB_SERIALIZABLE)
+                return -EINVAL;
+        return later(bus);
+}
+
+int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        (void)txn;
+        (void)key;
+        (void)ret_guard;
+        return -EINVAL;
+}
+
+int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
+{
+        (void)txn;
+        (void)key;
+        (void)value;
+        return -EINVAL;
+}
+
+int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
+{
+        (void)txn;
+        (void)key;
+        return -EINVAL;
+}
+
+int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
+{
+        (void)txn;
+        (void)how;
+        return -EINVAL;
+}
+
+struct sb_txn *sb_txn_end(struct sb_txn *txn)
+{
+        (void)txn;
+        return NULL;
+}

@@ -1,0 +1,84 @@
+/*
+ * Opening a bus: the options are looked at, the daemon is asked (attach.h), a handle is made around what it grants.
+ *
+ * Always true: when sb_open() fails, nothing of it is left: no map, no client record, no memory.
+ */
+#include <mimalloc.h>
+
+#include "libclient/core/attach.h"
+#include "libclient/core/bus.h"
+#include "shm/slot.h"
+
+#define OPTIONS_SIZE_MAX 4096u
+
+/* As in struct sb_write: a larger struct is fine while it asks for nothing that we do not know. */
+static int check_options(const struct sb_options *options)
+{
+        const unsigned char *bytes = (const unsigned char *)options;
+
+        if (options->size < sizeof(*options) || options->size > OPTIONS_SIZE_MAX)
+                return -EINVAL;
+        for (size_t i = sizeof(*options); i < options->size; i++)
+                if (bytes[i] != 0)
+                        return -EINVAL;
+        return options->access > SB_PEER || (options->flags & ~SB_START) != 0 ? -EINVAL : 0;
+}
+
+/* Between the daemon's grant and the caller's handle. */
+static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
+{
+        struct sb_attachment *attachment = &home->attachment;
+        int r;
+
+        r = sb_os_register();
+        if (r == 0)
+                r = sb_bus_new(&attachment->segment, attachment->slot, attachment->generation,
+                        (enum sb_access)attachment->access, home, ret_bus);
+        if (r != 0) {
+                sb_slot_release(&attachment->segment, attachment->slot, attachment->generation);
+                sb_attach_unmap(attachment);
+        }
+        return r;
+}
+
+/**
+ * sb_open() - attach to a bus
+ * @options:    which bus, and the most access wanted; this version grants SB_PEER alone and answers -ENOTSUP to less
+ * @ret_bus:    the calling thread's own attachment; ends with sb_close()
+ *
+ * Return:   0; -ECONNREFUSED: no agentd serves the bus (SB_START starts one); SB_E_DENIED; SB_E_FULL: no place for another client;
+ *           -EPROTONOSUPPORT: another layout version; -EINVAL; -ENOTSUP; -EINTR; -ENOMEM and other -errno of the system.
+ * Threads:  any; each opens its own.
+ * Progress: waits for the daemon's engine.
+ * Cost:     a connection, a mapping of the whole segment, a few dozen system calls.
+ */
+int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
+{
+        struct sb_bus_home *home;
+        int r;
+
+        if (options == NULL || ret_bus == NULL)
+                return -EINVAL;
+        r = check_options(options);
+        if (r != 0)
+                return r;
+        home = mi_zalloc(sizeof(*home));
+        if (home == NULL)
+                return -ENOMEM;
+        r = sb_place_resolve(options->bus, &home->place);
+        if (r == 0 && options->access != SB_PEER)
+                r = -ENOTSUP;
+        if (r == 0)
+                r = sb_attach(&home->place, options->access, &home->attachment);
+        if (r == -ECONNREFUSED && (options->flags & SB_START) != 0) {
+                r = sb_attach_start(&home->place, NULL);
+                /* Refused: somebody else's agentd may have come first, and serve. */
+                if (r == 0 || r == -ECONNREFUSED)
+                        r = sb_attach(&home->place, options->access, &home->attachment);
+        }
+        if (r == 0)
+                r = open_attached(home, ret_bus);
+        if (r != 0)
+                mi_free(home);
+        return r;
+}

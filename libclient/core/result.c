@@ -1,0 +1,31 @@
+/* Results as sentences, from the same table as the numbers. */
+#define _GNU_SOURCE
+#include <string.h>
+
+#include "libclient/statebus.h"
+
+/**
+ * sb_strerror() - a result in words
+ * @result:     what a call returned
+ *
+ * Return:   static text, never NULL.
+ * Threads:  any.
+ * Cost:     a table.
+ */
+const char *sb_strerror(int result)
+{
+        const char *text = NULL;
+
+        switch (result) {
+        case 0:
+                return "done";
+#define CASE(name, value, words)                                                                            \
+        case SB_E_##name:                                                                                   \
+                return words;
+                SB_RESULTS(CASE)
+#undef CASE
+        }
+        if (result < 0 && result >= -4095)
+                text = strerrordesc_np(-result);
+        return text != NULL ? text : "unknown result";
+}

@@ -1,0 +1,203 @@
+/*
+ * Writing: what the caller asked for is checked, then tried once with all memory work that a peer can do; while the
+ * segment is full it is tried again until the caller's deadline, because room comes back without this process's help too.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+#include <time.h>
+
+#include "libclient/core/bus.h"
+#include "ring/op.h"
+
+#define ROOM_WAIT_NS   1000000000u /* when the caller names no deadline */
+#define PAUSE_FIRST_NS 20000u
+#define PAUSE_MAX_NS   5000000u
+#define HOW_SIZE_MAX   4096u
+
+/* A larger struct sb_write than ours comes from a program made for a later version: fine while it asks for nothing that we do
+ * not know. */
+static int check_how(const struct sb_write *how)
+{
+        const unsigned char *bytes = (const unsigned char *)how;
+
+        if (how == NULL)
+                return 0;
+        if (how->size < sizeof(*how) || how->size > HOW_SIZE_MAX)
+                return -EINVAL;
+        for (size_t i = sizeof(*how); i < how->size; i++)
+                if (bytes[i] != 0)
+                        return -EINVAL;
+        return how->durability > SB_STRICT || how->flags != 0 ? -EINVAL : 0;
+}
+
+/* What was asked for properly, but this bus does not do. */
+static int check_able(const struct sb_bus *bus, const struct sb_write *how)
+{
+        if (bus->access == SB_OBSERVER)
+                return SB_E_DENIED;
+        if (bus->access != SB_PEER)
+                return -ENOTSUP;
+        if (how == NULL)
+                return 0;
+        if (how->durability == SB_STRICT)
+                return SB_E_NOT_DURABLE;
+        if (how->durability == SB_BATCHED || how->ttl_ns != 0)
+                return -ENOTSUP;
+        return 0;
+}
+
+static uint64_t now_ns(const struct sb_bus *bus)
+{
+        const struct sb_os *os = bus->peer.segment.os;
+
+        return os->now_ns(os->context);
+}
+
+/* The first attempt found no room: more of them, up to the deadline. */
+static int wait_for_room(struct sb_bus *bus, const struct sb_op_write *write, uint64_t deadline_ns,
+        struct sb_op_result *ret_result)
+{
+        uint64_t now = now_ns(bus), pause = PAUSE_FIRST_NS;
+        int r;
+
+        if (deadline_ns == 0)
+                deadline_ns = now + ROOM_WAIT_NS;
+        for (;;) {
+                sb_op_memory_work(&bus->peer, true);
+                r = sb_op_write(&bus->peer, write, ret_result);
+                if (r != SB_E_FULL)
+                        return r;
+                if (sb_bus_detached(bus))
+                        return SB_E_DETACHED;
+                now = now_ns(bus);
+                if (now >= deadline_ns)
+                        return SB_E_FULL;
+                if (pause > deadline_ns - now)
+                        pause = deadline_ns - now;
+                /* Not os->pause: it does not tell of signals, and a signal ends a wait. */
+                if (nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL) < 0 && errno == EINTR)
+                        return -EINTR;
+                if (pause < PAUSE_MAX_NS)
+                        pause *= 2;
+        }
+}
+
+/* The common part of all writes: lengths and @how are checked here, the expected revision was by the caller. */
+static int write_apply(struct sb_bus *bus, struct sb_op_write *write, struct sb_bytes key, struct sb_bytes value,
+        const struct sb_write *how, uint64_t *ret_rev)
+{
+        struct sb_op_result result = {0};
+        int r;
+
+        r = sb_bus_key_check(bus, key);
+        if (r != 0)
+                return r;
+        if (value.data == NULL && value.len > 0)
+                return -EINVAL;
+        if (value.len > bus->peer.segment.value_len_max)
+                return -EMSGSIZE;
+        r = check_how(how);
+        if (r != 0)
+                return r;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        r = check_able(bus, how);
+        if (r != 0)
+                return r;
+        write->key = key.data;
+        write->key_len = (uint32_t)key.len;
+        write->value = value.data;
+        write->value_len = value.len;
+        r = sb_op_write(&bus->peer, write, &result);
+        if (SB_UNLIKELY(r == SB_E_FULL))
+                r = wait_for_room(bus, write, how == NULL ? 0 : how->deadline_ns, &result);
+        if (ret_rev != NULL && (r == 0 || r == SB_E_CONFLICT))
+                *ret_rev = result.rev;
+        if (r == 0 && how != NULL && how->ret_cut != NULL)
+                *how->ret_cut = result.cut;
+        return r;
+}
+
+/**
+ * sb_set() - give a key a value, whatever it had
+ * @bus:        bus with access SB_PEER
+ * @key:        1 to 1,024 bytes of any kind; not kept after the call
+ * @value:      any bytes, also none; up to a quarter of the segment; not kept after the call
+ * @how:        NULL, or how to write
+ * @ret_rev:    NULL, or where the new revision goes
+ *
+ * Return:   0; SB_E_FULL: no room within the deadline, nothing happened; SB_E_DETACHED; SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG;
+ *           -EMSGSIZE; -EINTR: a signal came while it waited for room, nothing happened; -EINVAL; -ENOTSUP.
+ * Threads:  the bus's own.
+ * Progress: lock-free, and no wait but that for room; a process stopped or killed at any instruction delays nobody.
+ * Cost:     one copy of the value, two cold misses, one compare and swap; no system call.
+ */
+int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
+{
+        struct sb_op_write write = {.kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
+
+        if (bus == NULL)
+                return -EINVAL;
+        return write_apply(bus, &write, key, value, how, ret_rev);
+}
+
+/**
+ * sb_cas() - give a key a value if it is still at a revision
+ * @expected_rev: the revision that the key must have; 0: the key has no value
+ * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one, 0 when there is no value
+ *
+ * Return:   as sb_set(); SB_E_CONFLICT: another writer came first, nothing happened; -EINVAL for SB_ANY_REV.
+ * Threads:  the bus's own.
+ * Progress: lock-free: SB_E_CONFLICT means that somebody else's write succeeded.
+ * Cost:     as sb_set().
+ */
+int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, struct sb_bytes value,
+        const struct sb_write *how, uint64_t *ret_rev)
+{
+        struct sb_op_write write = {.kind = SB_VERSION_VALUE, .expected_rev = expected_rev};
+
+        if (bus == NULL || expected_rev == SB_ANY_REV)
+                return -EINVAL;
+        return write_apply(bus, &write, key, value, how, ret_rev);
+}
+
+/**
+ * sb_delete() - take a key's value away
+ * @expected_rev: the revision that the key must have; SB_ANY_REV: whatever it has
+ * @ret_rev:    NULL, or where the delete's own revision goes; on SB_E_CONFLICT the current one
+ *
+ * Works on a full segment too: there are blocks that nothing else may use.
+ *
+ * Return:   as sb_cas(); SB_E_NOT_FOUND: there is no value, whatever was expected; -EINVAL for expected_rev 0.
+ * Threads:  the bus's own.
+ * Progress: as sb_cas().
+ * Cost:     as sb_set(), without a value to copy. The key's memory comes back later, by itself.
+ */
+int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, const struct sb_write *how,
+        uint64_t *ret_rev)
+{
+        struct sb_op_write write = {.kind = SB_VERSION_DELETED, .expected_rev = expected_rev};
+
+        if (bus == NULL || expected_rev == 0)
+                return -EINVAL;
+        return write_apply(bus, &write, key, (struct sb_bytes){0}, how, ret_rev);
+}
+
+/**
+ * sb_flush() - wait until all that was written through a bus survives power loss
+ * @deadline_ns: CLOCK_MONOTONIC, absolute
+ *
+ * Return:   SB_E_NOT_DURABLE: the bus is volatile, as all are in this version; SB_E_DETACHED; -EINVAL.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     two loads.
+ */
+int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
+{
+        (void)deadline_ns;
+        if (bus == NULL)
+                return -EINVAL;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        return SB_E_NOT_DURABLE;
+}

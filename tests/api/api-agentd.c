@@ -1,0 +1,551 @@
+/*
+ * agentd as a program: started, stopped, killed in parts and as a whole, with clients attached all
+ * the while. The program under test is $AGENTD. Each test has a bus of its own in a fresh
+ * directory.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "ring/op.h"
+#include "shm/base/result.h"
+#include "shm/check.h"
+#include "test.h"
+
+static unsigned mode_of(const struct sb_place *place, const char *file)
+{
+        char path[SB_PLACE_MAX + 32];
+        struct stat status;
+
+        snprintf(path, sizeof(path), "%s/%s", place->directory, file);
+        return stat(path, &status) ? 0 : status.st_mode & 07777;
+}
+
+static void test_start_says_ready_and_sigterm_ends_it_clean(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(mode_of(&daemon.place, "."), 0711);
+        CHECK_EQ(mode_of(&daemon.place, SB_PLACE_SOCKET), 0666);
+        CHECK_EQ(mode_of(&daemon.place, SB_PLACE_LOCK), 0600);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, NULL), 0);
+        CHECK(sb_segment_serving(&attachment.segment));
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK_EQ(mode_of(&daemon.place, SB_PLACE_SOCKET), 0);
+        CHECK(!sb_segment_serving(&attachment.segment));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(sb_attach(&daemon.place, SB_PEER, &attachment), -ECONNREFUSED);
+}
+
+static void test_sigint_ends_it_clean(void)
+{
+        struct daemon daemon;
+
+        CHECK(daemon_start(&daemon));
+        kill(daemon.pid, SIGINT);
+        CHECK_EQ(daemon_ended(&daemon), 0);
+}
+
+static void test_sigterm_ends_it_although_the_engine_is_stopped(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        kill(daemon_engine(&attachment), SIGSTOP);
+        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"),
+                0); /* and clients go on while it is stopped */
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        sb_attach_unmap(&attachment);
+}
+
+static void test_second_agentd_fails_at_once_and_names_the_first(void)
+{
+        struct daemon first, second;
+        char pid[32];
+        uint64_t begun;
+
+        CHECK(daemon_start(&first));
+        second.place = first.place;
+        begun = daemon_now_ns();
+        SPAWN(&second, "--size", "4M", "--hugepages", "off");
+        CHECK_EQ(daemon_ended(&second), 1);
+        CHECK(daemon_now_ns() - begun < 5 * UINT64_C(1000000000));
+        snprintf(pid, sizeof(pid), "pid %d ", (int)first.pid);
+        CHECK(strstr(second.said, pid));
+        CHECK_EQ(daemon_stop(&first), 0);
+}
+
+static void test_segment_is_sealed_and_private(void)
+{
+        struct daemon daemon;
+        char path[64];
+        bool seen = false;
+
+        CHECK(daemon_start(&daemon));
+        for (int i = 3; i < 32; i++) {
+                char name[64] = "";
+                struct stat status;
+                int fd;
+
+                snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)daemon.pid, i);
+                if (readlink(path, name, sizeof(name) - 1) < 0 || strncmp(name, "/memfd:", 7))
+                        continue;
+                fd = open(path, O_RDWR | O_CLOEXEC);
+                CHECK(fd >= 0);
+                CHECK(!fstat(fd, &status));
+                CHECK_EQ(status.st_mode & 07777, 0600);
+                CHECK_EQ(status.st_size, 4 << 20);
+                CHECK_EQ(status.st_blocks * 512, 4 << 20); /* every page is there */
+                CHECK_EQ(fcntl(fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+                close(fd);
+                seen = true;
+        }
+        CHECK(seen);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_killed_engine_is_replaced_while_clients_go_on(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, second;
+        struct sb_check_report report;
+        uint64_t longest = 0;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_set(&daemon_peer, "key", "before"), 0);
+        for (int i = 0; i < 10; i++) {
+                pid_t engine = daemon_engine(&attachment);
+                uint64_t begun = daemon_now_ns();
+
+                kill(engine, SIGKILL);
+                CHECK_EQ(daemon_set(&daemon_peer, "other", "written without an engine"), 0);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+                if (daemon_now_ns() - begun > longest)
+                        longest = daemon_now_ns() - begun;
+        }
+        TEST_NOTE("api-agentd: longest time without an engine %.1f ms", (double)longest / 1e6);
+        CHECK(sb_segment_serving(&attachment.segment));
+        CHECK(daemon_has(&daemon_peer, "key", "before"));
+        CHECK_EQ(daemon_attach(&daemon, &second, &daemon_other), 0);
+        CHECK(second.slot != attachment.slot);
+        CHECK(daemon_has(&daemon_other, "key", "before"));
+        CHECK_EQ(sb_check(&daemon_other, false, &report), 0);
+        CHECK_EQ(report.problem_count, 0);
+        CHECK_EQ(daemon_attached(&attachment), 2);
+        daemon_detach(&second, &daemon_other);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* A process that writes and deletes until it is killed. */
+static pid_t child_writes(const struct daemon *daemon)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                struct sb_attachment attachment;
+                struct sb_op_write delete = {.key = "k1",
+                        .key_len = 2,
+                        .kind = SB_VERSION_DELETED,
+                        .expected_rev = SB_OP_ANY_REV};
+                struct sb_op_result result;
+
+                if (daemon_attach(daemon, &attachment, &daemon_peer))
+                        _exit(1);
+                for (;;) {
+                        (void)daemon_set(&daemon_peer, "k1", "one");
+                        (void)daemon_set(&daemon_peer, "k2", "another");
+                        (void)sb_op_write(&daemon_peer, &delete, &result);
+                }
+        }
+        return pid;
+}
+
+static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_check_report report;
+        unsigned seed = 1;
+        pid_t writer;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        writer = child_writes(&daemon);
+        for (int i = 0; i < 60; i++) {
+                pid_t engine = daemon_engine(&attachment);
+
+                sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20000) * 1000);
+                if (i % 4 == 0) { /* work for the reaper, in the middle of which it is killed */
+                        daemon_end_child(writer);
+                        writer = child_writes(&daemon);
+                }
+                kill(engine, SIGKILL);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+        }
+        daemon_end_child(writer);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK(sb_segment_serving(&attachment.segment));
+        CHECK_EQ(sb_check(&daemon_peer, false, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(!strstr(daemon.said, "not adopted"));
+}
+
+static void test_engine_becomes_keeper_when_the_keeper_is_killed(void)
+{
+        struct daemon daemon, second;
+        struct sb_attachment attachment;
+        pid_t engine, keeper;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
+        for (int i = 0; i < 3; i++) {
+                CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+                engine = daemon_engine(&attachment);
+                kill(keeper, SIGKILL);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+                CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+                CHECK_EQ(keeper, engine);
+                CHECK(sb_segment_serving(&attachment.segment));
+        }
+        /* The new one restarts engines, refuses a second agentd and stops like the first one. */
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
+        second.place = daemon.place;
+        SPAWN(&second, "--size", "4M", "--hugepages", "off");
+        CHECK_EQ(daemon_ended(&second), 1);
+        CHECK(daemon_has(&daemon_peer, "key", "value"));
+        kill(keeper, SIGTERM);
+        CHECK(WAIT(sb_place_keeper(&daemon.place, &keeper) == -ESRCH));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+        sb_attach_unmap(&attachment);
+}
+
+static void test_after_kill_of_everything_clients_know_and_the_next_one_starts(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, fresh;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGSTOP); /* so that it cannot take over in between */
+        kill(daemon.pid, SIGKILL);
+        kill(engine, SIGKILL);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK(!sb_segment_serving(&attachment.segment));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(daemon_attach(&daemon, &fresh, &daemon_other), 0);
+        CHECK(!daemon_has(&daemon_other, "key", "value"));
+        CHECK(memcmp(fresh.segment.super->id, attachment.segment.super->id, 16));
+        daemon_detach(&fresh, &daemon_other);
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_wrong_options_end_with_2_and_say_what_to_do(void)
+{
+        static const struct {
+                const char *option, *value, *says;
+        } cases[] = {
+                {"--size", "64X", "--size 256M"},
+                {"--size", "-1", "--size 256M"},
+                {"--size", "99999999999999999999", "--size 256M"},
+                {"--size", "8K", "the least that serves"},
+                {"--hugepages", "perhaps", "auto, require or off"},
+                {"--durability", "batched", "--durability volatile"},
+                {"--durability", "strict", "--durability volatile"},
+                {"--durability", "maybe", "volatile"},
+                {"--flush-ms", "0", "1 to 60000"},
+                {"--flush-ms", "1x", "1 to 60000"},
+                {"--clients", "0", "1 to 4000"},
+                {"--clients", "4001", "1 to 4000"},
+                {"--recover-to", "7", "durable"},
+                {"--no-such-option", "", "--help"},
+                {"argument", "", "-b"},
+                {"-b", "..", "name"},
+        };
+        struct daemon daemon;
+
+        daemon_place(&daemon.place);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                SPAWN(&daemon, cases[i].option, *cases[i].value ? cases[i].value : NULL);
+                CHECK_EQ(daemon_ended(&daemon), 2);
+                if (!strstr(daemon.said, cases[i].says))
+                        TEST_FAIL("%s %s said: %s", cases[i].option, cases[i].value, daemon.said);
+        }
+        CHECK_EQ(access(daemon.place.directory, F_OK), -1); /* and nothing was made */
+}
+
+static void test_the_least_size_that_is_named_serves(void)
+{
+        struct daemon daemon;
+        const char *at;
+        char least[32] = "";
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "16K", "--clients", "100", "--hugepages", "off");
+        CHECK_EQ(daemon_ended(&daemon), 2);
+        at = strstr(daemon.said, "serves is --size ");
+        CHECK(at && sscanf(at, "serves is --size %31[0-9KM]", least) == 1);
+        SPAWN(&daemon, "--size", least, "--clients", "100", "--hugepages", "off");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* A segment that fails the check while nobody is there but the engine that checks it. */
+static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t engine, keeper;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGSTOP);
+        attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
+        kill(daemon.pid, SIGKILL);
+        kill(engine, SIGCONT); /* it takes over, and its own engine finds the segment unsound */
+        CHECK(daemon_hear(&daemon, "making a new segment"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        CHECK_EQ(keeper, engine);
+        daemon_detach(&attachment, &daemon_peer);
+        kill(keeper, SIGTERM);
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+}
+
+static unsigned long free_hugepages(void)
+{
+        FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+        unsigned long count = 0;
+
+        if (!file || fscanf(file, "%lu", &count) != 1)
+                count = 0;
+        if (file)
+                fclose(file);
+        return count;
+}
+
+static void test_required_hugepages_that_are_missing_end_it_with_the_remedy(void)
+{
+        struct daemon daemon;
+        char size[32];
+
+        snprintf(size, sizeof(size), "%luM", 2 * (free_hugepages() + 4096));
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", size, "--hugepages", "require");
+        CHECK_EQ(daemon_ended(&daemon), 1);
+        CHECK(strstr(daemon.said, "sysctl vm.nr_hugepages="));
+        CHECK(!strstr(daemon.said, "ready"));
+        CHECK_EQ(mode_of(&daemon.place, SB_PLACE_SOCKET), 0);
+}
+
+static void test_missing_hugepages_are_one_warning(void)
+{
+        struct daemon daemon;
+        const char *warning;
+        unsigned long before = free_hugepages();
+        char size[32];
+
+        if (before > 1024)
+                TEST_SKIP("so many huge pages are free that more would fill the machine");
+        snprintf(size, sizeof(size), "%luM", 2 * before + 64);
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", size);
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        warning = strstr(daemon.said, "warning: ");
+        if (!warning && free_hugepages() != before)
+                TEST_SKIP("others use the huge pages meanwhile");
+        CHECK(warning && strstr(warning, "sysctl vm.nr_hugepages="));
+        CHECK(!strstr(warning + 1, "warning: "));
+}
+
+static void test_check_config_makes_nothing(void)
+{
+        struct daemon daemon;
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--check-config", "--size", "1G");
+        CHECK_EQ(daemon_ended(&daemon), 0);
+        CHECK_EQ(access(daemon.place.directory, F_OK), -1);
+        CHECK(strstr(daemon.said, daemon.place.directory));
+        CHECK(strstr(daemon.said, "size = 1073741824\n"));
+        SPAWN(&daemon, "--version");
+        CHECK_EQ(daemon_ended(&daemon), 0);
+        CHECK(strstr(daemon.said, "layout 1"));
+        SPAWN(&daemon, "--help");
+        CHECK_EQ(daemon_ended(&daemon), 0);
+        CHECK(strstr(daemon.said, "--recover-to"));
+        CHECK_EQ(access(daemon.place.directory, F_OK), -1);
+}
+
+static void test_a_long_directory_name_serves(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        char name[400];
+
+        snprintf(name, sizeof(name), "%s/%0150d/%0150d", daemon_home, 1, 2);
+        CHECK_EQ(sb_place_resolve(name, &daemon.place), 0);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_segment_that_fails_the_check_is_not_adopted(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, fresh;
+        struct sb_bucket *bucket;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
+        /* A cell that names a block far outside. */
+        bucket = &attachment.segment.buckets[attachment.segment.geometry.bucket_count / 2];
+        sb_store_release(&bucket->cell[6], UINT64_C(0x00007ffffffffff0));
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(daemon_hear(&daemon, "not adopted"));
+        CHECK(daemon_hear(&daemon, "making a new segment"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(daemon_attach(&daemon, &fresh, &daemon_other), 0);
+        CHECK(memcmp(fresh.segment.super->id, attachment.segment.super->id, 16));
+        CHECK_EQ(daemon_set(&daemon_other, "key", "again"), 0);
+        daemon_detach(&fresh, &daemon_other);
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_superblock_scribbled_over_is_not_adopted(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        engine = daemon_engine(&attachment);
+        attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
+        kill(engine, SIGKILL);
+        CHECK(daemon_hear(&daemon, "not adopted"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_start_in_the_background_by_many_at_once(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t children[6], keeper;
+        int status;
+
+        daemon_place(&daemon.place);
+        setenv("STATEBUS_AGENTD", getenv("AGENTD"), 1);
+        for (int i = 0; i < 6; i++) {
+                children[i] = fork();
+                if (children[i] == 0) {
+                        const char *const options[] = {"--size", "4M", "--hugepages", "off", NULL};
+                        int r = sb_attach(&daemon.place, SB_PEER, &attachment);
+
+                        if (r == -ECONNREFUSED) {
+                                (void)sb_attach_start(&daemon.place, options);
+                                r = sb_attach(&daemon.place, SB_PEER, &attachment);
+                        }
+                        _exit(r ? 1 : 0);
+                }
+        }
+        for (int i = 0; i < 6; i++) {
+                CHECK_EQ(waitpid(children[i], &status, 0), children[i]);
+                CHECK_EQ(status, 0);
+        }
+        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        CHECK_EQ(mode_of(&daemon.place, SB_PLACE_LOG), 0600);
+        CHECK_EQ(sb_attach_start(&daemon.place, NULL), -ECONNREFUSED); /* there is one already */
+        kill(keeper, SIGTERM);
+        CHECK(WAIT(sb_place_keeper(&daemon.place, &keeper) == -ESRCH));
+}
+
+static void test_an_idle_engine_hardly_runs(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct timespec before, after;
+        clockid_t clock;
+        double used;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
+        CHECK(!clock_getcpuclockid(daemon_engine(&attachment), &clock));
+        sb_os_linux.pause(NULL, 500000000);
+        clock_gettime(clock, &before);
+        sb_os_linux.pause(NULL, 1000000000);
+        clock_gettime(clock, &after);
+        used = (double)(after.tv_sec - before.tv_sec) +
+               (double)(after.tv_nsec - before.tv_nsec) / 1e9;
+        TEST_NOTE("api-agentd: an idle engine used %.3f ms of a second", used * 1e3);
+        CHECK(used < 0.02);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_start_says_ready_and_sigterm_ends_it_clean);
+        RUN(test_sigint_ends_it_clean);
+        RUN(test_sigterm_ends_it_although_the_engine_is_stopped);
+        RUN(test_second_agentd_fails_at_once_and_names_the_first);
+        RUN(test_segment_is_sealed_and_private);
+        RUN(test_killed_engine_is_replaced_while_clients_go_on);
+        RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);
+        RUN(test_engine_becomes_keeper_when_the_keeper_is_killed);
+        RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
+        RUN(test_wrong_options_end_with_2_and_say_what_to_do);
+        RUN(test_the_least_size_that_is_named_serves);
+        RUN(test_an_engine_without_keeper_replaces_an_unsound_segment);
+        RUN(test_required_hugepages_that_are_missing_end_it_with_the_remedy);
+        RUN(test_missing_hugepages_are_one_warning);
+        RUN(test_check_config_makes_nothing);
+        RUN(test_a_long_directory_name_serves);
+        RUN(test_a_segment_that_fails_the_check_is_not_adopted);
+        RUN(test_a_superblock_scribbled_over_is_not_adopted);
+        RUN(test_start_in_the_background_by_many_at_once);
+        RUN(test_an_idle_engine_hardly_runs);
+        return daemon_end(test_end());
+}

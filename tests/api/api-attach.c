@@ -1,0 +1,420 @@
+/*
+ * The attach protocol, from both ends of the socket: who is let in, how many, what becomes of the
+ * places of those who go, and what lies, floods and silence do. The program under test is $AGENTD.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "ring/hello.h"
+#include "shm/base/result.h"
+#include "shm/slot.h"
+#include "test.h"
+
+static unsigned open_files(pid_t pid)
+{
+        char path[64];
+        unsigned count = 0;
+        DIR *stream;
+
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+        stream = opendir(path);
+        while (stream && readdir(stream))
+                count++;
+        if (stream)
+                closedir(stream);
+        return count;
+}
+
+static void test_clients_says_how_many_and_places_come_back(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+        uint64_t killed;
+        pid_t child;
+        int r;
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off", "--clients", "3");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        child = daemon_child(&daemon, 2, &r);
+        CHECK_EQ(r, 0);
+        CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
+        killed = daemon_now_ns();
+        daemon_end_child(child); /* two places of one process */
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK(daemon_now_ns() - killed < 1000000000);
+        TEST_NOTE("api-agentd: a killed process's two places were free after %.1f ms",
+                (double)(daemon_now_ns() - killed) / 1e6);
+        /* What its owner closes is free when that returns. */
+        for (int i = 0; i < 50; i++) {
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
+                daemon_detach(&more, &daemon_other);
+        }
+        CHECK_EQ(daemon_attached(&attachment), 1);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_full_table_outlasts_engines(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+        pid_t child;
+        int r;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        child = daemon_child(&daemon, 15, &r);
+        CHECK_EQ(r, 0);
+        for (int i = 0; i < 10; i++) {
+                pid_t engine = daemon_engine(&attachment);
+
+                kill(engine, SIGKILL);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+                CHECK_EQ(daemon_attached(&attachment), 16);
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
+        }
+        /* Who dies while there is no engine, or one that is stopped, is found by the next. */
+        kill(daemon_engine(&attachment), SIGSTOP);
+        daemon_end_child(child);
+        kill(daemon_engine(&attachment), SIGKILL);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t child, engine;
+        int r;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        child = daemon_child(&daemon, 2, &r);
+        CHECK_EQ(r, 0);
+        CHECK_EQ(daemon_attached(&attachment), 3);
+        /* As if the kernel had given the pid of a dead client to this child. */
+        for (uint32_t slot = 1; slot < attachment.segment.geometry.client_count; slot++)
+                if (sb_client_at(&attachment.segment, slot)->pid == (uint32_t)child) {
+                        sb_client_at(&attachment.segment, slot)->pid_start--;
+                        break;
+                }
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
+        CHECK_EQ(daemon_attached(&attachment),
+                2); /* the other one of the same process is still its own */
+        daemon_end_child(child);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_another_user_is_refused(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        int status;
+        pid_t child;
+
+        if (geteuid() != 0)
+                TEST_SKIP("only root can become another user");
+        CHECK(daemon_start(&daemon));
+        for (int i = 0; i < 20; i++) {
+                child = fork();
+                if (child == 0) {
+                        if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+                                _exit(99);
+                        _exit(sb_attach(&daemon.place, SB_PEER, &attachment));
+                }
+                CHECK_EQ(waitpid(child, &status, 0), child);
+                CHECK(WIFEXITED(status));
+                CHECK_EQ(WEXITSTATUS(status), SB_E_DENIED);
+        }
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_other_access_than_peer_is_not_there_yet(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(sb_attach(&daemon.place, SB_OBSERVER, &attachment), -ENOTSUP);
+        CHECK_EQ(sb_attach(&daemon.place, SB_MEDIATED, &attachment), -ENOTSUP);
+        CHECK_EQ(sb_attach(&daemon.place, 77, &attachment), -EINVAL);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* A raw connection. */
+static int dial(const struct daemon *daemon)
+{
+        struct sockaddr_un address;
+        int fd, through;
+
+        if (sb_place_address(&daemon->place, SB_PLACE_SOCKET, &address, &through))
+                return -1;
+        fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+                close(fd);
+                return -1;
+        }
+        return fd;
+}
+
+/* Send @len bytes with @fd_count descriptors, and hear what comes back. Return: the answer's
+ * result, or -EPIPE. */
+static int ask_raw(const struct daemon *daemon, const void *bytes, size_t len, unsigned fd_count,
+        struct sb_hello_answer *ret)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(16 * sizeof(int))];
+        } control = {0};
+        struct iovec part = {.iov_base = (void *)bytes, .iov_len = len};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        int fds[16], fd = dial(daemon), r;
+
+        for (unsigned i = 0; i < fd_count; i++)
+                fds[i] = 0;
+        if (fd_count) {
+                message.msg_control = &control;
+                message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+                control.header.cmsg_level = SOL_SOCKET;
+                control.header.cmsg_type = SCM_RIGHTS;
+                control.header.cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+                memcpy(CMSG_DATA(&control.header), fds, fd_count * sizeof(int));
+        }
+        r = sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
+        if (!r) {
+                char packet[256];
+                ssize_t got = recv(fd, packet, sizeof(packet), 0); /* takes no descriptor */
+
+                r = got <= 0 ? -EPIPE : sb_hello_hear(packet, (size_t)got, ret);
+        }
+        close(fd);
+        return r ? r : ret->result;
+}
+
+static void test_hostile_messages_are_refused_and_cost_nothing(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_request good, bad;
+        struct sb_hello_answer answer;
+        char noise[4096];
+        unsigned files, seed = 7;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 1, &good);
+        CHECK_EQ(ask_raw(&daemon, &good, sizeof(good), 0, &answer),
+                0); /* one that is not used: settles what is lazily opened */
+        files = open_files(daemon_engine(&attachment));
+        for (size_t len = 1; len < sizeof(good); len++)
+                CHECK_EQ(ask_raw(&daemon, &good, len, 0, &answer), -EPROTO);
+        memset(noise, 0, sizeof(noise));
+        memcpy(noise, &good, sizeof(good));
+        CHECK_EQ(ask_raw(&daemon, noise, sizeof(good) + 1, 0, &answer), -EPROTO);
+        CHECK_EQ(ask_raw(&daemon, noise, sizeof(noise), 0, &answer), -EPROTO);
+        bad = good, bad.protocol++;
+        CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 0, &answer), -EPROTONOSUPPORT);
+        bad = good, bad.layout_version++;
+        CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 0, &answer), -EPROTONOSUPPORT);
+        bad = good, bad.magic++;
+        CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 0, &answer), -EPROTO);
+        bad = good, bad.verb = 99;
+        CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 0, &answer), -EINVAL);
+        bad = good, bad.verb = SB_HELLO_GIVE_BACK;
+        CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 0, &answer), -EPROTO);
+        bad = good, bad.ticket = 0;
+        CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 0, &answer), -EINVAL);
+        for (int i = 0; i < 500; i++) {
+                size_t len = 1 + (size_t)rand_r(&seed) % 80;
+
+                for (size_t j = 0; j < len; j++)
+                        noise[j] = (char)rand_r(&seed);
+                CHECK(ask_raw(&daemon, noise, len, 0, &answer) < 0);
+        }
+        /* Descriptors that nobody asked for are not taken. */
+        for (int i = 0; i < 20; i++) {
+                bad = good, bad.verb = 99;
+                CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 16, &answer), -EINVAL);
+        }
+        CHECK(WAIT(open_files(daemon_engine(&attachment)) <= files));
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(!strstr(daemon.said, "starting another"));
+}
+
+static void test_silent_connections_hold_nobody_up(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        unsigned before;
+        int fds[300];
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        before = open_files(daemon_engine(&attachment));
+        for (int i = 0; i < 300; i++) {
+                fds[i] = dial(&daemon);
+                CHECK(fds[i] >= 0);
+                if (i % 50 == 49) {
+                        struct sb_attachment more;
+
+                        CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
+                        daemon_detach(&more, &daemon_other);
+                }
+        }
+        CHECK(open_files(daemon_engine(&attachment)) <= before + 64 + 8);
+        for (int i = 0; i < 300; i++)
+                close(fds[i]);
+        CHECK(WAIT(open_files(daemon_engine(&attachment)) <=
+                   before + 1)); /* of the place that was used last */
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_request request;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        for (uint64_t i = 1; i <= 200; i++) {
+                int fd = dial(&daemon);
+
+                CHECK(fd >= 0);
+                sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, i, &request);
+                CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+                if (i % 3 == 0) { /* after the answer came, unread */
+                        struct pollfd look = {.fd = fd, .events = POLLIN};
+
+                        CHECK_EQ(poll(&look, 1, 10000), 1);
+                }
+                close(fd);
+        }
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_client_that_cannot_map_gives_its_place_back(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_request request;
+        char packet[128];
+        int fd;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        fd = dial(&daemon);
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 5, &request);
+        CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+        CHECK_EQ(recv(fd, packet, sizeof(packet), 0), sizeof(struct sb_hello_answer));
+        CHECK_EQ(daemon_attached(&attachment), 2);
+        sb_hello_ask(SB_HELLO_GIVE_BACK, SB_PEER, 5, &request);
+        CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        close(fd);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_the_same_ticket_gets_the_same_place(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_request request;
+        struct sb_hello_answer first, second;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 4711, &request);
+        CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &first), 0);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL); /* the next one knows nothing but what is in the segment */
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
+        CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &second), 0);
+        CHECK_EQ(first.slot, second.slot);
+        CHECK_EQ(first.generation, second.generation);
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 4712, &request);
+        CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &second), 0);
+        CHECK(first.slot != second.slot);
+        CHECK_EQ(daemon_attached(&attachment), 3);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_attaching_outlasts_engines_that_die_meanwhile(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+        pid_t killer;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        killer = fork();
+        if (killer == 0) {
+                /* The map is not inherited, so the victims are found in the kernel's list of
+                 * children. */
+                for (;;) {
+                        char path[64];
+                        FILE *file;
+                        int engine;
+
+                        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)daemon.pid,
+                                (int)daemon.pid);
+                        file = fopen(path, "r");
+                        if (file && fscanf(file, "%d", &engine) == 1)
+                                kill(engine, SIGKILL);
+                        if (file)
+                                fclose(file);
+                        sb_os_linux.pause(NULL, 30000000);
+                }
+        }
+        for (int i = 0; i < 100; i++) {
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
+                CHECK_EQ(daemon_set(&daemon_other, "key", "value"), 0);
+                daemon_detach(&more, &daemon_other);
+        }
+        daemon_end_child(killer);
+        CHECK_EQ(daemon_attached(&attachment), 1);
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_clients_says_how_many_and_places_come_back);
+        RUN(test_a_full_table_outlasts_engines);
+        RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
+        RUN(test_another_user_is_refused);
+        RUN(test_other_access_than_peer_is_not_there_yet);
+        RUN(test_hostile_messages_are_refused_and_cost_nothing);
+        RUN(test_silent_connections_hold_nobody_up);
+        RUN(test_a_client_that_goes_before_the_answer_leaves_no_place_taken);
+        RUN(test_a_client_that_cannot_map_gives_its_place_back);
+        RUN(test_the_same_ticket_gets_the_same_place);
+        RUN(test_attaching_outlasts_engines_that_die_meanwhile);
+        return daemon_end(test_end());
+}

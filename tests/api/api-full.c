@@ -1,0 +1,267 @@
+/* The segment full: a named result, nothing lost, and room comes back; with nobody but the clients themselves at work. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+
+#include "test.h"
+#include "world.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct world world;
+static struct sb_bus *bus;
+/* Once, and no waiting. */
+static const struct sb_write at_once = {.size = sizeof(at_once), .deadline_ns = 1};
+
+#define BEGIN()                                                                                             \
+        do {                                                                                                \
+                const char *why = world_open(&world, 4 * MIB, 8);                                           \
+                if (why != NULL)                                                                            \
+                        TEST_SKIP(why);                                                                     \
+                bus = world_bus(&world);                                                                    \
+                CHECK(bus != NULL);                                                                         \
+        } while (0)
+#define END()                                                                                               \
+        do {                                                                                                \
+                CHECK(world_sound(&world, bus));                                                            \
+                bus = sb_close(bus);                                                                        \
+                CHECK(world_close(&world));                                                                 \
+        } while (0)
+
+static struct sb_bytes key_of(unsigned number, char text[32])
+{
+        snprintf(text, 32, "key/%07u", number);
+        return b(text);
+}
+
+/* New keys until there is no room. Return: how many went in, or UINT32_MAX when one ended otherwise than with SB_E_FULL. */
+static unsigned fill(size_t value_len)
+{
+        static char value[65536];
+        char text[32];
+
+        for (unsigned count = 0;; count++) {
+                int r;
+
+                memset(value, 'a' + count % 26, value_len);
+                r = sb_set(bus, key_of(count, text), (struct sb_bytes){value, value_len}, &at_once, NULL);
+                if (r != 0)
+                        return r == SB_E_FULL ? count : UINT32_MAX;
+        }
+}
+
+/* Whether keys first .. end-1 have the values that fill() gave them. */
+static bool readable(unsigned first, unsigned end, size_t value_len)
+{
+        char text[32];
+
+        for (unsigned i = first; i < end; i++) {
+                struct sb_guard guard = {0};
+                bool right;
+
+                if (sb_get(bus, key_of(i, text), &guard) != 0)
+                        return false;
+                right = guard.value.len == value_len &&
+                        (value_len == 0 || *(const char *)guard.value.data == (char)('a' + i % 26));
+                sb_guard_release(&guard);
+                if (!right)
+                        return false;
+        }
+        return true;
+}
+
+static void fill_and_drain(size_t value_len)
+{
+        unsigned count, again;
+        char text[32];
+        uint64_t rev = 0;
+
+        BEGIN();
+        count = fill(value_len);
+        CHECK(count != UINT32_MAX && count > 10);
+        CHECK(readable(0, count, value_len));
+        /* A conflict is still said to be one, an absent key absent. */
+        CHECK_EQ(sb_cas(bus, key_of(0, text), 5, b("x"), &at_once, &rev), SB_E_CONFLICT);
+        CHECK_EQ(rev, 1);
+        CHECK_EQ(sb_delete(bus, b("nobody"), SB_ANY_REV, &at_once, NULL), SB_E_NOT_FOUND);
+        for (unsigned i = 0; i < count; i++)
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+        again = fill(value_len);
+        CHECK(again != UINT32_MAX);
+        if (again < count - count / 10)
+                TEST_FAIL("%u keys fitted, but only %u after all were deleted", count, again);
+        CHECK(readable(0, again, value_len));
+        END();
+}
+
+static void test_small_values_fill_the_segment_and_room_comes_back(void)
+{
+        fill_and_drain(10);
+}
+static void test_middling_values_fill_the_segment_and_room_comes_back(void)
+{
+        fill_and_drain(1000);
+}
+static void test_large_values_fill_the_segment_and_room_comes_back(void)
+{
+        fill_and_drain(60000);
+}
+static void test_empty_values_fill_the_segment_and_room_comes_back(void)
+{
+        fill_and_drain(0);
+}
+
+static void test_one_delete_makes_room_for_one_value(void)
+{
+        unsigned count;
+        char text[32];
+
+        BEGIN();
+        count = fill(1000);
+        CHECK(count != UINT32_MAX && count > 100);
+        for (unsigned i = 0; i < 100; i++) {
+                char value[1000];
+
+                memset(value, 'z', sizeof(value));
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+                CHECK_EQ(sb_set(bus, key_of(count + i, text), (struct sb_bytes){value, sizeof(value)}, NULL, NULL), 0);
+        }
+        CHECK(readable(100, count, 1000));
+        END();
+}
+
+static void test_ever_new_keys_each_deleted_again_need_no_more_memory(void)
+{
+        char text[32];
+
+        BEGIN();
+        for (unsigned i = 0; i < 100000; i++) {
+                CHECK_EQ(sb_set(bus, key_of(i, text), b("0123456789012345678901234567890123456789"), &at_once, NULL), 0);
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+        }
+        END();
+}
+
+static void test_a_write_waits_a_second_for_room_unless_told_otherwise(void)
+{
+        struct sb_write how = {.size = sizeof(how)};
+        uint64_t begin, took;
+
+        BEGIN();
+        CHECK(fill(60000) != UINT32_MAX);
+        begin = now_ns();
+        how.deadline_ns = begin + 200000000;
+        CHECK_EQ(sb_set(bus, b("more"), (struct sb_bytes){test_state.name, 60000 > 10 ? 10 : 0}, &how, NULL), 0); /* a small one fits */
+        CHECK_EQ(fill(10) != UINT32_MAX, true);
+        begin = now_ns();
+        how.deadline_ns = begin + 200000000;
+        CHECK_EQ(sb_set(bus, b("even more"), b("0123456789"), &how, NULL), SB_E_FULL);
+        took = now_ns() - begin;
+        CHECK(took >= 200000000);
+        begin = now_ns();
+        CHECK_EQ(sb_set(bus, b("even more"), b("0123456789"), NULL, NULL), SB_E_FULL);
+        took = now_ns() - begin;
+        CHECK(took >= 1000000000);
+        END();
+}
+
+static pthread_t writer;
+
+static void *delete_soon(void *argument)
+{
+        struct sb_bus *other = argument;
+        char text[32];
+
+        sb_os_linux.pause(NULL, 50000000);
+        for (unsigned i = 0; i < 50; i++)
+                if (sb_delete(other, key_of(i, text), SB_ANY_REV, &at_once, NULL) != 0)
+                        return other;
+        return NULL;
+}
+
+static void test_a_write_that_waits_gets_the_room_that_another_makes(void)
+{
+        struct sb_write how = {.size = sizeof(how), .deadline_ns = SB_FOREVER};
+        struct sb_bus *other;
+        void *wrong = NULL;
+        char text[32], value[1000] = {0};
+        unsigned count;
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other != NULL);
+        count = fill(1000);
+        CHECK(count != UINT32_MAX && count > 100);
+        CHECK_EQ(pthread_create(&writer, NULL, delete_soon, other), 0);
+        CHECK_EQ(sb_set(bus, key_of(count, text), (struct sb_bytes){value, sizeof(value)}, &how, NULL), 0);
+        pthread_join(writer, &wrong);
+        CHECK(wrong == NULL);
+        CHECK(sb_close(other) == NULL);
+        END();
+}
+
+static void on_alarm(int number)
+{
+        (void)number;
+}
+
+static void test_a_signal_ends_the_wait_for_room(void)
+{
+        struct sb_write how = {.size = sizeof(how), .deadline_ns = SB_FOREVER};
+        struct itimerval soon = {.it_value = {.tv_usec = 50000}, .it_interval = {.tv_usec = 50000}}, never = {0};
+        char value[1000] = {0};
+
+        BEGIN();
+        CHECK(fill(1000) != UINT32_MAX);
+        sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
+        setitimer(ITIMER_REAL, &soon, NULL);
+        CHECK_EQ(sb_set(bus, b("waits"), (struct sb_bytes){value, sizeof(value)}, &how, NULL), -EINTR);
+        setitimer(ITIMER_REAL, &never, NULL);
+        END();
+}
+
+static void test_guards_hold_their_room_and_give_it_back(void)
+{
+        struct sb_guard guards[20] = {0};
+        unsigned count, less, again;
+        char text[32];
+
+        BEGIN();
+        count = fill(60000);
+        CHECK(count != UINT32_MAX && count > 20);
+        for (unsigned i = 0; i < 20; i++)
+                CHECK_EQ(sb_get(bus, key_of(i, text), &guards[i]), 0);
+        for (unsigned i = 0; i < count; i++)
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+        less = fill(60000);
+        CHECK(less != UINT32_MAX && less <= count - 20);
+        for (unsigned i = 0; i < 20; i++) {
+                CHECK(guards[i].value.len == 60000 && *(const char *)guards[i].value.data == (char)('a' + i % 26));
+                sb_guard_release(&guards[i]);
+        }
+        for (unsigned i = 0; i < less; i++)
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+        again = fill(60000);
+        CHECK(again != UINT32_MAX && again >= count - 1);
+        END();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_empty_values_fill_the_segment_and_room_comes_back);
+        RUN(test_small_values_fill_the_segment_and_room_comes_back);
+        RUN(test_middling_values_fill_the_segment_and_room_comes_back);
+        RUN(test_large_values_fill_the_segment_and_room_comes_back);
+        RUN(test_one_delete_makes_room_for_one_value);
+        RUN(test_ever_new_keys_each_deleted_again_need_no_more_memory);
+        RUN(test_a_write_waits_a_second_for_room_unless_told_otherwise);
+        RUN(test_a_write_that_waits_gets_the_room_that_another_makes);
+        RUN(test_a_signal_ends_the_wait_for_room);
+        RUN(test_guards_hold_their_room_and_give_it_back);
+        return test_end();
+}

@@ -1,0 +1,422 @@
+/* Whatever is asked wrongly gets a named result, changes nothing, and hurts nobody. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "test.h"
+#include "world.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct world world;
+static struct sb_bus *bus;
+static char large[2048];
+
+#define BEGIN()                                                                                             \
+        do {                                                                                                \
+                const char *why = world_open(&world, 4 * MIB, 8);                                           \
+                if (why != NULL)                                                                            \
+                        TEST_SKIP(why);                                                                     \
+                bus = world_bus(&world);                                                                    \
+                CHECK(bus != NULL);                                                                         \
+                CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), 0);                                 \
+        } while (0)
+/* Nothing that was asked wrongly has left a trace. */
+#define END()                                                                                               \
+        do {                                                                                                \
+                struct sb_guard end_guard = {0};                                                            \
+                CHECK_EQ(sb_get(bus, b("key"), &end_guard), 0);                                             \
+                CHECK(end_guard.rev == 1 && end_guard.value.len == 5);                                      \
+                sb_guard_release(&end_guard);                                                               \
+                CHECK(world_sound(&world, bus));                                                            \
+                bus = sb_close(bus);                                                                        \
+                CHECK(world_close(&world));                                                                 \
+        } while (0)
+
+static const struct sb_bytes value = {"v", 1}, no_data = {NULL, 3}, empty = {"", 0}, none = {NULL, 0};
+
+static void test_open_refuses_bad_options(void)
+{
+        struct sb_bus *opened = NULL;
+        struct {
+                struct sb_options options;
+                uint64_t later;
+        } larger = {.options = {.size = sizeof(larger), .bus = "/nonexistent/bus", .access = SB_PEER}, .later = 1};
+        struct sb_options options = {.size = sizeof(options), .bus = "/nonexistent/bus", .access = SB_PEER};
+
+        CHECK_EQ(sb_open(NULL, &opened), -EINVAL);
+        CHECK_EQ(sb_open(&options, NULL), -EINVAL);
+        CHECK_EQ(sb_open(&larger.options, &opened), -EINVAL);
+        larger.later = 0;
+        CHECK_EQ(sb_open(&larger.options, &opened), -ECONNREFUSED);
+        CHECK_EQ(sb_open(&options, &opened), -ECONNREFUSED);
+        options.size--;
+        CHECK_EQ(sb_open(&options, &opened), -EINVAL);
+        options.size = SIZE_MAX;
+        CHECK_EQ(sb_open(&options, &opened), -EINVAL);
+        options.size = sizeof(options);
+        options.flags = 2;
+        CHECK_EQ(sb_open(&options, &opened), -EINVAL);
+        options.flags = 0;
+        options.access = SB_PEER + 1;
+        CHECK_EQ(sb_open(&options, &opened), -EINVAL);
+        options.access = SB_OBSERVER;
+        CHECK_EQ(sb_open(&options, &opened), -ENOTSUP);
+        options.access = SB_MEDIATED;
+        CHECK_EQ(sb_open(&options, &opened), -ENOTSUP);
+        options.access = SB_PEER;
+        options.bus = "";
+        CHECK_EQ(sb_open(&options, &opened), -EINVAL);
+        CHECK(opened == NULL);
+}
+
+static void test_null_bus_is_einval_everywhere(void)
+{
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        struct sb_watch *watch = NULL;
+        struct sb_txn *txn = NULL;
+        struct sb_bytes key = b("key");
+
+        CHECK_EQ(sb_granted(NULL), SB_OBSERVER);
+        CHECK(sb_close(NULL) == NULL);
+        CHECK_EQ(sb_get(NULL, key, &guard), -EINVAL);
+        CHECK_EQ(sb_get_many(NULL, &key, 1, &guard), -EINVAL);
+        CHECK_EQ(sb_set(NULL, key, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_cas(NULL, key, 1, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_delete(NULL, key, 1, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_flush(NULL, 0), -EINVAL);
+        CHECK_EQ(sb_scan_open(NULL, NULL, key, &scan), -EINVAL);
+        CHECK_EQ(sb_watch_open(NULL, key, 0, 0, &watch), -EINVAL);
+        CHECK_EQ(sb_wait(NULL, 0), -EINVAL);
+        CHECK_EQ(sb_fd(NULL), -EINVAL);
+        CHECK_EQ(sb_txn_begin(NULL, SB_SNAPSHOT, &txn), -EINVAL);
+        sb_guard_release(NULL);
+        sb_guard_release(&guard);
+        CHECK(scan == NULL && watch == NULL && txn == NULL);
+}
+
+static void test_null_scan_watch_and_transaction_are_einval(void)
+{
+        struct sb_guard guard = {0};
+        struct sb_bytes key = b("key");
+
+        CHECK_EQ(sb_scan_next(NULL, &guard), -EINVAL);
+        CHECK_EQ(sb_scan_seek(NULL, key), -EINVAL);
+        CHECK_EQ(sb_scan_cut(NULL), 0);
+        CHECK(sb_scan_close(NULL) == NULL);
+        CHECK_EQ(sb_watch_next(NULL, 0, &guard), -EINVAL);
+        CHECK(sb_watch_close(NULL) == NULL);
+        CHECK_EQ(sb_txn_get(NULL, key, &guard), -EINVAL);
+        CHECK_EQ(sb_txn_set(NULL, key, value), -EINVAL);
+        CHECK_EQ(sb_txn_delete(NULL, key), -EINVAL);
+        CHECK_EQ(sb_txn_commit(NULL, NULL), -EINVAL);
+        CHECK(sb_txn_end(NULL) == NULL);
+}
+
+static void test_null_and_empty_arguments_are_einval(void)
+{
+        struct sb_guard guard = {0}, guards[2] = {0};
+        struct sb_bytes keys[2];
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        keys[0] = b("key");
+        keys[1] = empty;
+        CHECK_EQ(sb_get(bus, b("key"), NULL), -EINVAL);
+        CHECK_EQ(sb_get(bus, empty, &guard), -EINVAL);
+        CHECK_EQ(sb_get(bus, none, &guard), -EINVAL);
+        CHECK_EQ(sb_get(bus, no_data, &guard), -EINVAL);
+        CHECK_EQ(sb_get_many(bus, NULL, 2, guards), -EINVAL);
+        CHECK_EQ(sb_get_many(bus, keys, 2, NULL), -EINVAL);
+        CHECK_EQ(sb_get_many(bus, keys, 2, guards), -EINVAL);
+        CHECK(guards[0].bus == NULL && guards[1].bus == NULL && guard.bus == NULL);
+        CHECK_EQ(sb_set(bus, empty, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_set(bus, no_data, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_set(bus, b("key"), no_data, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_cas(bus, empty, 1, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_delete(bus, empty, 1, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_scan_open(bus, NULL, no_data, &scan), -EINVAL);
+        CHECK_EQ(sb_scan_open(bus, NULL, none, NULL), -EINVAL);
+        CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, NULL), -EINVAL);
+        CHECK_EQ(sb_scan_seek(scan, no_data), -EINVAL);
+        CHECK(sb_scan_close(scan) == NULL);
+        END();
+}
+
+static void test_too_long_a_key_is_enametoolong(void)
+{
+        struct sb_bytes key = {large, 1025}, keys[2];
+        struct sb_guard guard = {0}, guards[2] = {0};
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        keys[0] = b("key");
+        keys[1] = key;
+        CHECK_EQ(sb_get(bus, key, &guard), -ENAMETOOLONG);
+        CHECK_EQ(sb_get_many(bus, keys, 2, guards), -ENAMETOOLONG);
+        CHECK_EQ(sb_set(bus, key, value, NULL, NULL), -ENAMETOOLONG);
+        CHECK_EQ(sb_cas(bus, key, 0, value, NULL, NULL), -ENAMETOOLONG);
+        CHECK_EQ(sb_delete(bus, key, 1, NULL, NULL), -ENAMETOOLONG);
+        CHECK_EQ(sb_scan_open(bus, NULL, key, &scan), -ENAMETOOLONG);
+        key.len = SIZE_MAX;
+        CHECK_EQ(sb_get(bus, key, &guard), -ENAMETOOLONG);
+        CHECK_EQ(sb_set(bus, key, value, NULL, NULL), -ENAMETOOLONG);
+        key.len = 1024;
+        CHECK_EQ(sb_set(bus, key, value, NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, key, SB_ANY_REV, NULL, NULL), 0);
+        END();
+}
+
+static void test_too_large_a_value_is_emsgsize(void)
+{
+        struct sb_bytes huge = {large, (size_t)(4 * MIB)};
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("key"), huge, NULL, NULL), -EMSGSIZE);
+        huge.len = SIZE_MAX;
+        CHECK_EQ(sb_set(bus, b("key"), huge, NULL, NULL), -EMSGSIZE);
+        CHECK_EQ(sb_cas(bus, b("key"), 1, huge, NULL, NULL), -EMSGSIZE);
+        END();
+}
+
+static void test_revisions_that_cannot_be_meant_are_einval(void)
+{
+        BEGIN();
+        CHECK_EQ(sb_cas(bus, b("key"), SB_ANY_REV, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_delete(bus, b("key"), 0, NULL, NULL), -EINVAL);
+        END();
+}
+
+static void test_bad_struct_sb_write_is_einval(void)
+{
+        uint64_t rev = 9, cut = 9;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        struct {
+                struct sb_write how;
+                unsigned char later[8];
+        } larger = {.how = {.size = sizeof(larger)}, .later = {0, 0, 1}};
+
+        BEGIN();
+        how.size = 0;
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -EINVAL);
+        how.size = sizeof(how) - 1;
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -EINVAL);
+        how.size = SIZE_MAX;
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -EINVAL);
+        how.size = sizeof(how);
+        how.flags = 1;
+        CHECK_EQ(sb_cas(bus, b("key"), 1, value, &how, &rev), -EINVAL);
+        how.flags = 0;
+        how.durability = SB_STRICT + 1;
+        CHECK_EQ(sb_delete(bus, b("key"), 1, &how, &rev), -EINVAL);
+        CHECK_EQ(sb_set(bus, b("key"), value, &larger.how, &rev), -EINVAL);
+        larger.later[2] = 0;
+        CHECK_EQ(sb_set(bus, b("key2"), value, &larger.how, NULL), 0);
+        CHECK(rev == 9 && cut == 9);
+        END();
+}
+
+static void test_what_comes_later_says_so_and_writes_nothing(void)
+{
+        uint64_t rev = 9, cut = 9;
+        struct sb_write how = {.size = sizeof(how), .ttl_ns = 1, .ret_cut = &cut};
+        struct sb_watch *watch = NULL;
+        struct sb_txn *txn = NULL;
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -ENOTSUP);
+        how.ttl_ns = 0;
+        how.durability = SB_BATCHED;
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -ENOTSUP);
+        how.durability = SB_STRICT;
+        CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), SB_E_NOT_DURABLE);
+        CHECK_EQ(sb_cas(bus, b("key"), 1, value, &how, &rev), SB_E_NOT_DURABLE);
+        CHECK_EQ(sb_delete(bus, b("key"), 1, &how, &rev), SB_E_NOT_DURABLE);
+        CHECK_EQ(sb_flush(bus, 0), SB_E_NOT_DURABLE);
+        CHECK(rev == 9 && cut == 9);
+        how.durability = SB_VOLATILE;
+        CHECK_EQ(sb_set(bus, b("key2"), value, &how, &rev), 0);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, 0, &watch), -ENOTSUP);
+        CHECK_EQ(sb_watch_open(bus, none, SB_PREFIX, SB_ANY_REV, &watch), -ENOTSUP);
+        CHECK_EQ(sb_watch_open(bus, none, 0, 0, &watch), -EINVAL);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 8, 0, &watch), -EINVAL);
+        CHECK_EQ(sb_watch_open(bus, b("key"), SB_AFTER_CUT, 0, &watch), -EINVAL);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, 0, NULL), -EINVAL);
+        CHECK_EQ(sb_wait(bus, 0), -ENOTSUP);
+        CHECK_EQ(sb_fd(bus), -ENOTSUP);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), -ENOTSUP);
+        CHECK_EQ(sb_txn_begin(bus, SB_SERIALIZABLE + 1, &txn), -EINVAL);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, NULL), -EINVAL);
+        CHECK(watch == NULL && txn == NULL);
+        END();
+}
+
+static void test_a_released_guard_and_its_copies_let_go_of_nothing_else(void)
+{
+        struct sb_guard guard = {0}, copy, next = {0};
+
+        BEGIN();
+        CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
+        copy = guard;
+        sb_guard_release(&guard);
+        sb_guard_release(&guard);
+        /* The next guard takes the same place. */
+        CHECK_EQ(sb_get(bus, b("key"), &next), 0);
+        sb_guard_release(&copy);
+        for (unsigned i = 0; i < 5000; i++) {
+                CHECK_EQ(sb_set(bus, b("other"), b("other"), NULL, NULL), 0);
+                CHECK_EQ(sb_delete(bus, b("other"), SB_ANY_REV, NULL, NULL), 0);
+        }
+        CHECK(next.value.len == 5 && memcmp(next.value.data, "value", 5) == 0);
+        sb_guard_release(&next);
+        END();
+}
+
+static void test_a_scan_whose_bus_was_closed_is_detached(void)
+{
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL, *second = NULL;
+        struct sb_bus *other;
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other != NULL);
+        CHECK_EQ(sb_scan_open(other, NULL, none, &scan), 0);
+        CHECK_EQ(sb_scan_open(other, NULL, none, &second), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        sb_guard_release(&guard);
+        CHECK(sb_close(other) == NULL);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_DETACHED);
+        CHECK_EQ(sb_scan_seek(scan, b("key")), SB_E_DETACHED);
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(sb_scan_close(second) == NULL);
+        END();
+}
+
+/* In the child of a fork: 0, or the line where something was not as it should be. */
+static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
+{
+#define EXPECT(...)                                                                                         \
+        do {                                                                                                \
+                if (!(__VA_ARGS__))                                                                         \
+                        return __LINE__;                                                                    \
+        } while (0)
+        struct sb_guard mine = {0};
+        struct sb_bytes key = b("key");
+        struct sb_scan *opened = NULL;
+        struct sb_watch *watch = NULL;
+        struct sb_txn *txn = NULL;
+        uint64_t rev = 9;
+
+        EXPECT(sb_get(bus, key, &mine) == SB_E_DETACHED);
+        EXPECT(sb_get_many(bus, &key, 1, &mine) == SB_E_DETACHED);
+        EXPECT(sb_set(bus, key, value, NULL, &rev) == SB_E_DETACHED);
+        EXPECT(sb_cas(bus, key, 1, value, NULL, &rev) == SB_E_DETACHED);
+        EXPECT(sb_delete(bus, key, 1, NULL, &rev) == SB_E_DETACHED);
+        EXPECT(sb_flush(bus, 0) == SB_E_DETACHED);
+        EXPECT(sb_scan_open(bus, NULL, none, &opened) == SB_E_DETACHED);
+        EXPECT(sb_scan_next(scan, &mine) == SB_E_DETACHED);
+        EXPECT(sb_scan_seek(scan, key) == SB_E_DETACHED);
+        EXPECT(sb_watch_open(bus, key, 0, 0, &watch) == SB_E_DETACHED);
+        EXPECT(sb_wait(bus, 0) == SB_E_DETACHED);
+        EXPECT(sb_fd(bus) == -ENOTCONN);
+        EXPECT(sb_txn_begin(bus, SB_SNAPSHOT, &txn) == SB_E_DETACHED);
+        EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* misuse is looked for first */
+        EXPECT(mine.bus == NULL && rev == 9);
+        sb_guard_release(guard);
+        EXPECT(guard->bus == NULL);
+        EXPECT(sb_scan_close(scan) == NULL);
+        EXPECT(sb_close(bus) == NULL);
+        return 0;
+#undef EXPECT
+}
+
+static void test_a_forked_child_cannot_use_its_parents_bus_nor_harm_it(void)
+{
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        pid_t pid;
+        int status;
+
+        BEGIN();
+        CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
+        pid = fork();
+        if (pid == 0) {
+                int line = use_inherited_bus(&guard, scan);
+
+                if (line != 0)
+                        fprintf(stderr, "api-misuse.c:%d in the child\n", line);
+                _exit(line != 0);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid);
+        CHECK_EQ(status, 0);
+        /* The parent's guard, scan and bus work as before. */
+        CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        sb_guard_release(&guard);
+        CHECK(sb_scan_close(scan) == NULL);
+        END();
+}
+
+static void test_a_segment_that_was_replaced_is_detached(void)
+{
+        struct sb_guard guard = {0}, other = {0};
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        if (world.remote) {
+                sb_close(bus);
+                world_close(&world);
+                TEST_SKIP("the test writes the superblock itself");
+        }
+        CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
+        sb_store_release(&world.segment.super->state, SB_SEGMENT_REPLACED);
+        CHECK_EQ(sb_get(bus, b("key"), &other), SB_E_DETACHED);
+        CHECK_EQ(sb_set(bus, b("key"), value, NULL, NULL), SB_E_DETACHED);
+        CHECK_EQ(sb_scan_next(scan, &other), SB_E_DETACHED);
+        CHECK_EQ(sb_wait(bus, 0), SB_E_DETACHED);
+        /* What is held is still there. */
+        CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
+        sb_guard_release(&guard);
+        CHECK(sb_scan_close(scan) == NULL);
+        bus = sb_close(bus);
+        world_drop(&world);
+}
+
+static void test_every_result_has_words(void)
+{
+        CHECK(strcmp(sb_strerror(SB_E_CONFLICT), "another writer came first") == 0);
+        CHECK(strcmp(sb_strerror(SB_E_NOT_FOUND), "the key has no value") == 0);
+        CHECK(strlen(sb_strerror(0)) > 0);
+        CHECK(strcmp(sb_strerror(-EINVAL), strerror(EINVAL)) == 0);
+        CHECK(strlen(sb_strerror(-123456)) > 0 && strlen(sb_strerror(99)) > 0);
+        CHECK(strlen(sb_strerror(INT32_MIN)) > 0 && strlen(sb_strerror(INT32_MAX)) > 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_open_refuses_bad_options);
+        RUN(test_null_bus_is_einval_everywhere);
+        RUN(test_null_scan_watch_and_transaction_are_einval);
+        RUN(test_null_and_empty_arguments_are_einval);
+        RUN(test_too_long_a_key_is_enametoolong);
+        RUN(test_too_large_a_value_is_emsgsize);
+        RUN(test_revisions_that_cannot_be_meant_are_einval);
+        RUN(test_bad_struct_sb_write_is_einval);
+        RUN(test_what_comes_later_says_so_and_writes_nothing);
+        RUN(test_a_released_guard_and_its_copies_let_go_of_nothing_else);
+        RUN(test_a_scan_whose_bus_was_closed_is_detached);
+        RUN(test_a_forked_child_cannot_use_its_parents_bus_nor_harm_it);
+        RUN(test_a_segment_that_was_replaced_is_detached);
+        RUN(test_every_result_has_words);
+        return test_end();
+}

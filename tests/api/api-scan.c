@@ -1,0 +1,354 @@
+/* Scans: ordered by bytes, at one cut, exact while keys come and go under them. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/base/atomic.h"
+#include "test.h"
+#include "world.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct world world;
+static struct sb_bus *bus;
+static const struct sb_bytes all = {NULL, 0};
+
+#define BEGIN()                                                                                             \
+        do {                                                                                                \
+                const char *why = world_open(&world, 16 * MIB, 8);                                          \
+                if (why != NULL)                                                                            \
+                        TEST_SKIP(why);                                                                     \
+                bus = world_bus(&world);                                                                    \
+                CHECK(bus != NULL);                                                                         \
+        } while (0)
+#define END()                                                                                               \
+        do {                                                                                                \
+                CHECK(world_sound(&world, bus));                                                            \
+                bus = sb_close(bus);                                                                        \
+                CHECK(world_close(&world));                                                                 \
+        } while (0)
+
+/* Set KEY to itself. */
+static int put(const char *key)
+{
+        return sb_set(bus, b(key), b(key), NULL, NULL);
+}
+
+/* The next key of a scan in @text, "" at the end, "?" for what must not be. */
+static const char *next(struct sb_scan *scan, char text[2048])
+{
+        struct sb_guard guard = {0};
+        int r = sb_scan_next(scan, &guard);
+
+        text[0] = '\0';
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return "?";
+        if (r == 0) {
+                if (guard.key.len != guard.value.len || memcmp(guard.key.data, guard.value.data, guard.key.len) != 0 ||
+                        guard.cut > sb_scan_cut(scan) || guard.kind != SB_VALUE)
+                        strcpy(text, "?");
+                else
+                        snprintf(text, 2048, "%.*s", (int)guard.key.len, (const char *)guard.key.data);
+        }
+        sb_guard_release(&guard);
+        return text;
+}
+
+/* Whether a scan from here on gives exactly these keys, a space behind each. */
+static bool gives(struct sb_scan *scan, const char *expected)
+{
+        char text[2048], got[4096] = "";
+
+        while (*next(scan, text) != '\0') {
+                strcat(got, text);
+                strcat(got, " ");
+                if (strlen(got) > 2000)
+                        return false;
+        }
+        if (strcmp(got, expected) != 0)
+                printf("got '%s', expected '%s'\n", got, expected);
+        return strcmp(got, expected) == 0;
+}
+
+static void test_scan_of_an_empty_bus_ends_at_once_and_stays_ended(void)
+{
+        struct sb_scan *scan = NULL;
+        struct sb_guard guard = {.rev = 7};
+
+        BEGIN();
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        CHECK(guard.rev == 7 && guard.bus == NULL);
+        CHECK(sb_scan_close(scan) == NULL);
+        END();
+}
+
+static void test_scan_gives_the_keys_with_the_prefix_in_byte_order(void)
+{
+        static const char *const keys[] = {"b", "a", "ab", "aa", "abc", "a\x7f", "a\xff", "c", "ab\x01", "B"};
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+                CHECK_EQ(put(keys[i]), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, b("a"), &scan), 0);
+        CHECK(gives(scan, "a aa ab ab\x01 abc a\x7f a\xff "));
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK_EQ(sb_scan_open(bus, NULL, b("ab"), &scan), 0);
+        CHECK(gives(scan, "ab ab\x01 abc "));
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        CHECK(gives(scan, "B a aa ab ab\x01 abc a\x7f a\xff b c "));
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK_EQ(sb_scan_open(bus, NULL, b("nothing"), &scan), 0);
+        CHECK(gives(scan, ""));
+        CHECK(sb_scan_close(scan) == NULL);
+        END();
+}
+
+static void test_seek_goes_forwards_and_backwards_within_the_prefix(void)
+{
+        static const char *const keys[] = {"a", "b1", "b3", "b5", "c"};
+        struct sb_scan *scan = NULL;
+        char text[2048];
+
+        BEGIN();
+        for (unsigned i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+                CHECK_EQ(put(keys[i]), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, b("b"), &scan), 0);
+        CHECK_EQ(sb_scan_seek(scan, b("b3")), 0);
+        CHECK(gives(scan, "b3 b5 "));
+        CHECK_EQ(sb_scan_seek(scan, b("b2")), 0);
+        CHECK(strcmp(next(scan, text), "b3") == 0);
+        CHECK_EQ(sb_scan_seek(scan, b("a")), 0); /* below the prefix: its first key */
+        CHECK(gives(scan, "b1 b3 b5 "));
+        CHECK_EQ(sb_scan_seek(scan, all), 0);
+        CHECK(gives(scan, "b1 b3 b5 "));
+        CHECK_EQ(sb_scan_seek(scan, b("b5\x01")), 0);
+        CHECK(gives(scan, ""));
+        CHECK_EQ(sb_scan_seek(scan, b("zzz")), 0);
+        CHECK(gives(scan, ""));
+        CHECK_EQ(sb_scan_seek(scan, b("b1")), 0);
+        CHECK(gives(scan, "b1 b3 b5 "));
+        CHECK(sb_scan_close(scan) == NULL);
+        END();
+}
+
+static void test_scan_shows_its_cut_whatever_happens_afterwards(void)
+{
+        struct sb_scan *before = NULL, *after = NULL;
+        struct sb_guard guard = {0};
+
+        BEGIN();
+        CHECK(put("a") == 0 && put("b") == 0 && put("d") == 0 && put("e") == 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &before), 0);
+        CHECK_EQ(put("c"), 0);
+        CHECK_EQ(sb_set(bus, b("b"), b("overwritten"), NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, b("d"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, b("e"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(put("e"), 0);
+        world_tick(&world);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &after), 0);
+        CHECK(sb_scan_cut(after) > sb_scan_cut(before));
+        CHECK(gives(before, "a b d e "));
+        CHECK_EQ(sb_delete(bus, b("a"), SB_ANY_REV, NULL, NULL), 0);
+        world_tick(&world);
+        CHECK_EQ(sb_scan_seek(before, all), 0);
+        CHECK(gives(before, "a b d e "));
+        CHECK_EQ(sb_scan_seek(after, b("b")), 0);
+        CHECK_EQ(sb_scan_next(after, &guard), 0);
+        CHECK(guard.value.len == 11 && guard.rev == 2);
+        sb_guard_release(&guard);
+        CHECK(gives(after, "c e "));
+        CHECK(sb_scan_close(before) == NULL);
+        CHECK(sb_scan_close(after) == NULL);
+        END();
+}
+
+static void test_a_scan_goes_on_from_a_key_that_went_away(void)
+{
+        struct sb_scan *scan = NULL;
+        struct sb_bus *other;
+        char text[2048], key[16];
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other != NULL);
+        for (unsigned i = 0; i < 100; i++) {
+                snprintf(key, sizeof(key), "k%02u", i);
+                CHECK_EQ(put(key), 0);
+        }
+        /* In the cut, all keys but these have no value: they are dead, and forgotten while the scan passes them. */
+        for (unsigned i = 0; i < 100; i++) {
+                snprintf(key, sizeof(key), "k%02u", i);
+                if (i % 33 != 0)
+                        CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
+        }
+        CHECK_EQ(sb_scan_open(bus, NULL, b("k"), &scan), 0);
+        CHECK(strcmp(next(scan, text), "k00") == 0);
+        world_tick(&world);
+        world_tick(&world);
+        CHECK(strcmp(next(scan, text), "k33") == 0);
+        for (unsigned i = 0; i < 20; i++)
+                CHECK_EQ(sb_set(other, b("x"), b("x"), NULL, NULL), 0);
+        world_tick(&world);
+        CHECK(gives(scan, "k66 k99 "));
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(sb_close(other) == NULL);
+        END();
+}
+
+static void test_guards_of_a_scan_outlive_it(void)
+{
+        struct sb_scan *scan = NULL;
+        struct sb_guard guards[3] = {0};
+
+        BEGIN();
+        CHECK(put("a") == 0 && put("b") == 0 && put("c") == 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        for (unsigned i = 0; i < 3; i++)
+                CHECK_EQ(sb_scan_next(scan, &guards[i]), 0);
+        CHECK(sb_scan_close(scan) == NULL);
+        for (unsigned i = 0; i < 3000; i++)
+                CHECK_EQ(sb_set(bus, b(i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : "c"), b("x"), NULL, NULL), 0);
+        world_tick(&world);
+        for (unsigned i = 0; i < 3; i++) {
+                CHECK(guards[i].value.len == 1 && *(const char *)guards[i].value.data == (char)('a' + i));
+                sb_guard_release(&guards[i]);
+        }
+        END();
+}
+
+static void test_32_scans_can_be_open_and_not_one_more(void)
+{
+        struct sb_scan *scans[32] = {0}, *more = NULL;
+
+        BEGIN();
+        CHECK_EQ(put("a"), 0);
+        for (unsigned i = 0; i < 32; i++)
+                CHECK_EQ(sb_scan_open(bus, NULL, all, &scans[i]), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &more), SB_E_FULL);
+        CHECK(more == NULL);
+        for (unsigned i = 0; i < 32; i++)
+                CHECK(gives(scans[i], "a "));
+        scans[7] = sb_scan_close(scans[7]);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scans[7]), 0);
+        CHECK(gives(scans[7], "a "));
+        for (unsigned i = 0; i < 32; i++)
+                CHECK(sb_scan_close(scans[i]) == NULL);
+        END();
+}
+
+/* ---- while others write ---- */
+
+#define PAIRS 64
+
+static struct sb_cell32 stop, failed, rounds, lane_rounds[2]; /* counters and flags between threads, none of which orders anything else */
+
+/* Moves one token from key to key: at every cut it is at exactly one, or on its way at none... so each move makes the new key before it
+ * deletes the old one, and at every cut there are one or two. What stays, stays. */
+static void *move_tokens(void *argument)
+{
+        struct sb_bus *own = world_bus(&world);
+        unsigned lane = *(unsigned *)argument, at = 0;
+        char old[32], new[32];
+
+        if (own == NULL) {
+                sb_add_full(&failed, 1);
+                return NULL;
+        }
+        snprintf(old, sizeof(old), "lane%u/token/%04u", lane, at);
+        if (sb_set(own, b(old), b(old), NULL, NULL) != 0)
+                sb_add_full(&failed, 1);
+        while (sb_load_relaxed(&stop) == 0 && sb_load_relaxed(&failed) == 0) {
+                at = (at * 5 + 7) % 512;
+                snprintf(new, sizeof(new), "lane%u/token/%04u", lane, at);
+                if (strcmp(new, old) == 0)
+                        continue;
+                if (sb_set(own, b(new), b(new), NULL, NULL) != 0 || sb_delete(own, b(old), SB_ANY_REV, NULL, NULL) != 0)
+                        sb_add_full(&failed, 1);
+                strcpy(old, new);
+                sb_add_full(&rounds, 1);
+                sb_add_full(&lane_rounds[lane], 1);
+        }
+        sb_close(own);
+        return NULL;
+}
+
+/* One scan of a lane: in order, all that stays, one or two tokens. Return: what is wrong, or NULL. */
+static const char *look_at_lane(unsigned lane, bool begun)
+{
+        struct sb_scan *scan = NULL;
+        char prefix[32], last[2048] = "", text[2048];
+        unsigned stays = 0, tokens = 0;
+
+        snprintf(prefix, sizeof(prefix), "lane%u/", lane);
+        if (sb_scan_open(bus, NULL, b(prefix), &scan) != 0)
+                return "open";
+        while (*next(scan, text) != '\0') {
+                if (strcmp(text, "?") == 0)
+                        return "a key with another's value";
+                if (strcmp(text, last) <= 0)
+                        return "order";
+                strcpy(last, text);
+                if (strstr(text, "/token/") != NULL)
+                        tokens++;
+                else
+                        stays++;
+        }
+        sb_scan_close(scan);
+        if (stays != PAIRS)
+                return "a key that was always there is missing";
+        return tokens > 2 || (begun && tokens == 0) ? "tokens" : NULL;
+}
+
+static void test_scans_are_exact_while_keys_come_and_go(void)
+{
+        pthread_t threads[2];
+        unsigned lanes[2] = {0, 1}, scans = 0;
+        const char *wrong = NULL;
+        uint64_t end;
+        char key[32];
+
+        BEGIN();
+        sb_store_relaxed(&stop, 0);
+        sb_store_relaxed(&failed, 0);
+        sb_store_relaxed(&rounds, 0);
+        sb_store_relaxed(&lane_rounds[0], 0);
+        sb_store_relaxed(&lane_rounds[1], 0);
+        for (unsigned i = 0; i < 2 * PAIRS; i++) {
+                snprintf(key, sizeof(key), "lane%u/%s/%04u", i % 2, i % 4 < 2 ? "a" : "z", i);
+                CHECK_EQ(put(key), 0);
+        }
+        for (unsigned i = 0; i < 2; i++)
+                CHECK_EQ(pthread_create(&threads[i], NULL, move_tokens, &lanes[i]), 0);
+        while (sb_load_relaxed(&rounds) < 100 && sb_load_relaxed(&failed) == 0)
+                ;
+        for (end = now_ns() + 2000000000; now_ns() < end && wrong == NULL && sb_load_relaxed(&failed) == 0; scans++)
+                wrong = look_at_lane(scans % 2, scans > 10 && sb_load_relaxed(&lane_rounds[scans % 2]) > 0);
+        sb_store_relaxed(&stop, 1);
+        for (unsigned i = 0; i < 2; i++)
+                pthread_join(threads[i], NULL);
+        if (wrong != NULL)
+                TEST_FAIL("after %u scans and %u moves: %s", scans, sb_load_relaxed(&rounds), wrong);
+        CHECK_EQ(sb_load_relaxed(&failed), 0);
+        CHECK(scans > 10 && sb_load_relaxed(&lane_rounds[scans % 2]) > 0);
+        TEST_NOTE("%u scans while %u keys came and went", scans, sb_load_relaxed(&rounds));
+        END();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_scan_of_an_empty_bus_ends_at_once_and_stays_ended);
+        RUN(test_scan_gives_the_keys_with_the_prefix_in_byte_order);
+        RUN(test_seek_goes_forwards_and_backwards_within_the_prefix);
+        RUN(test_scan_shows_its_cut_whatever_happens_afterwards);
+        RUN(test_a_scan_goes_on_from_a_key_that_went_away);
+        RUN(test_guards_of_a_scan_outlive_it);
+        RUN(test_32_scans_can_be_open_and_not_one_more);
+        RUN(test_scans_are_exact_while_keys_come_and_go);
+        return test_end();
+}

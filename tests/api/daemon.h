@@ -1,0 +1,70 @@
+/*
+ * An agentd to test: the program at $AGENTD, run on a bus of its own in a fresh directory, and
+ * clients of it.
+ */
+#ifndef SB_TEST_DAEMON_H
+#define SB_TEST_DAEMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libclient/core/attach.h"
+#include "shm/peer.h"
+
+struct daemon {
+        struct sb_place place;
+        pid_t pid;
+        int out;
+        char said[16384]; /* on standard output and standard error, so far */
+        size_t len;
+};
+
+/* Two handles; they are large. */
+extern struct sb_peer daemon_peer, daemon_other;
+extern char daemon_home[64]; /* of all buses of this run */
+
+/* For main(): before and after the tests. False: there is nothing to test. The end returns @status,
+ * or 1 when it cannot clean up. */
+bool daemon_begin(void);
+int daemon_end(int status);
+
+uint64_t daemon_now_ns(void);
+void daemon_rest(void);
+/* Wait until @condition holds, but not for ever. */
+#define WAIT(condition)                                                                            \
+        ({                                                                                         \
+                uint64_t wait_end_ = daemon_now_ns() + UINT64_C(20000000000);                      \
+                while (!(condition) && daemon_now_ns() < wait_end_)                                \
+                        daemon_rest();                                                             \
+                (condition);                                                                       \
+        })
+
+/* A bus that nobody had before. */
+void daemon_place(struct sb_place *ret);
+/* Run agentd with @arguments (NULL at the end) on daemon->place. */
+void daemon_spawn(struct daemon *daemon, const char *const *arguments);
+#define SPAWN(daemon, ...)                                                                         \
+        daemon_spawn((daemon), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
+/* Read what it says until @word is there. Return: whether it came. */
+bool daemon_hear(struct daemon *daemon, const char *word);
+/* A new bus with 4 MiB and 16 places, ready. */
+bool daemon_start(struct daemon *daemon);
+/* Wait for it to end. Return: its exit status, 128 + signal, or -1: it did not end. */
+int daemon_ended(struct daemon *daemon);
+int daemon_stop(struct daemon *daemon);
+
+pid_t daemon_engine(const struct sb_attachment *attachment);
+int daemon_attach(const struct daemon *daemon, struct sb_attachment *ret, struct sb_peer *ret_peer);
+void daemon_detach(struct sb_attachment *attachment, struct sb_peer *peer);
+/* How many places are taken. */
+unsigned daemon_attached(const struct sb_attachment *attachment);
+int daemon_set(struct sb_peer *writer, const char *key, const char *value);
+bool daemon_has(struct sb_peer *reader, const char *key, const char *value);
+/* A process that attaches @count times, then stays until it is killed. *ret_result: what attaching
+ * said. */
+pid_t daemon_child(const struct daemon *daemon, unsigned count, int *ret_result);
+void daemon_end_child(pid_t pid);
+
+#endif

@@ -1,0 +1,187 @@
+/* Buses for API tests; see world.h. */
+#define _GNU_SOURCE
+#include "world.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "shm/reap.h"
+#include "shm/slot.h"
+
+#define HUGE_PAGE 2097152u
+
+struct sb_bytes b(const char *text)
+{
+        return (struct sb_bytes){text, strlen(text)};
+}
+
+uint64_t now_ns(void)
+{
+        return sb_os_linux.now_ns(NULL);
+}
+
+bool has(struct sb_bus *bus, const char *key, const char *value)
+{
+        struct sb_guard guard = {0};
+        bool same;
+
+        if (sb_get(bus, b(key), &guard) != 0)
+                return false;
+        same = guard.value.len == strlen(value) && memcmp(guard.value.data, value, guard.value.len) == 0;
+        sb_guard_release(&guard);
+        return same;
+}
+
+/* Whatever a failed test left running. */
+static char last_directory[64];
+static void stop_last(void)
+{
+        pid_t pid;
+
+        if (last_directory[0] != '\0' && sb_admin_keeper(last_directory, &pid) == 0)
+                kill(pid, SIGTERM);
+}
+
+static const char *open_remote(struct world *world, uint64_t size, uint32_t clients)
+{
+        char size_text[32], clients_text[32];
+        const char *options[] = {"--size", size_text, "--clients", clients_text, NULL};
+
+        if (getenv("STATEBUS_AGENTD") == NULL)
+                return "no agentd was built";
+        world->remote = true;
+        snprintf(size_text, sizeof(size_text), "%lluK", (unsigned long long)(size / 1024));
+        snprintf(clients_text, sizeof(clients_text), "%u", clients + 1);
+        stop_last();
+        if (last_directory[0] == '\0')
+                atexit(stop_last);
+        strcpy(world->directory, "/tmp/sb-api-XXXXXX");
+        if (mkdtemp(world->directory) == NULL || sb_admin_start(world->directory, options) != 0) {
+                printf("FAIL world_open: agentd does not start: see %s/agentd.log\n", world->directory);
+                exit(1);
+        }
+        strcpy(last_directory, world->directory);
+        return NULL;
+}
+
+static struct sb_peer *open_engine(struct world *world)
+{
+        struct sb_slot_identity identity = {.pid = (uint32_t)getpid()};
+        struct sb_peer *engine = calloc(1, sizeof(*engine));
+        uint32_t slot, generation;
+
+        if (engine == NULL || sb_slot_claim(&world->segment, 0, &identity, &slot, &generation) != 0 || slot != 0)
+                abort();
+        sb_peer_init(engine, &world->segment, slot, generation);
+        return engine;
+}
+
+const char *world_open(struct world *world, uint64_t size, uint32_t clients)
+{
+        const char *kind = getenv("SB_API_WORLD");
+        struct sb_geometry_wish wish = {.size = size, .clients = clients + 1};
+        int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+        static const uint64_t id[2] = {1, 2};
+
+        *world = (struct world){0};
+        if (kind != NULL && strcmp(kind, "agentd") == 0)
+                return open_remote(world, size, clients);
+        if (kind != NULL && strcmp(kind, "huge") == 0) {
+                flags = MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB;
+                wish.size = (wish.size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+        }
+        if (sb_os_register() != 0)
+                return "no membarrier here";
+        if (sb_geometry_fit(&wish, &world->geometry) != 0)
+                return "no such geometry";
+        world->base = mmap(NULL, world->geometry.size, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (world->base == MAP_FAILED)
+                return "no huge pages are free";
+        madvise(world->base, world->geometry.size, MADV_DONTFORK);
+        sb_segment_format(world->base, &world->geometry, 0x5eed, id, now_ns());
+        if (sb_segment_open(world->base, world->geometry.size, &sb_os_linux, &world->segment) != 0)
+                abort();
+        world->engine = open_engine(world);
+        return NULL;
+}
+
+struct sb_bus *world_bus(struct world *world)
+{
+        struct sb_options options = {.size = sizeof(options), .bus = world->directory, .access = SB_PEER};
+        struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER, .attached_ns = now_ns()};
+        uint32_t slot, generation;
+        struct sb_bus *bus;
+
+        if (world->remote)
+                return sb_open(&options, &bus) == 0 ? bus : NULL;
+        if (sb_slot_claim(&world->segment, 1, &identity, &slot, &generation) != 0)
+                return NULL;
+        return sb_bus_open_segment(&world->segment, slot, generation, &bus) == 0 ? bus : NULL;
+}
+
+void world_tick(struct world *world)
+{
+        if (!world->remote)
+                while (sb_reap_tick(world->engine, &world->cursor))
+                        ;
+}
+
+static bool report_sound(const struct sb_check_report *report)
+{
+        for (uint32_t i = 0; i < report->problem_count && i < 8; i++)
+                printf("check: %s\n", report->problems[i]);
+        return report->problem_count == 0;
+}
+
+bool world_sound(struct world *world, struct sb_bus *bus)
+{
+        struct sb_check_report report;
+
+        (void)world;
+        return sb_admin_check(bus, &report) == 0 && report_sound(&report);
+}
+
+static bool close_remote(struct world *world)
+{
+        struct sb_bus *bus = world_bus(world);
+        char command[160];
+        bool sound;
+        pid_t pid;
+
+        sound = bus != NULL && world_sound(world, bus);
+        sb_close(bus);
+        if (sb_admin_keeper(world->directory, &pid) != 0 || kill(pid, SIGTERM) != 0)
+                return false;
+        /* Not our child: the end of its life is the end of its lock. */
+        while (sb_admin_keeper(world->directory, &pid) == 0)
+                usleep(1000);
+        snprintf(command, sizeof(command), "rm -r '%s'", world->directory);
+        return system(command) == 0 && sound;
+}
+
+void world_drop(struct world *world)
+{
+        free(world->engine);
+        munmap(world->base, world->geometry.size);
+}
+
+bool world_close(struct world *world)
+{
+        struct sb_check_report report;
+        bool sound;
+
+        if (world->remote)
+                return close_remote(world);
+        world_tick(world);
+        sound = sb_check(world->engine, false, &report) == 0 && report_sound(&report);
+        sb_peer_fini(world->engine);
+        world_drop(world);
+        return sound;
+}

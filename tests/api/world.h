@@ -1,0 +1,49 @@
+/*
+ * A bus for API tests, of the kind that the environment asks for, so that one suite runs over all of them:
+ * SB_API_WORLD=segment (the default: in this process, on 4 KiB pages), huge (the same on 2 MiB pages), agentd (a real
+ * one, named by $STATEBUS_AGENTD, on a directory of its own).
+ *
+ * Nobody reaps or sweeps in the background of the first two unless the test calls world_tick(): what the API promises, it promises
+ * with the engine stopped.
+ */
+#ifndef SB_TEST_WORLD_H
+#define SB_TEST_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "libclient/statebus.h"
+#include "shm/check.h"
+
+struct world {
+        struct sb_segment segment; /* not for agentd */
+        struct sb_geometry geometry;
+        struct sb_peer *engine;    /* record 0; not for agentd */
+        void *base;
+        uint32_t cursor;
+        bool remote;
+        char directory[64];
+};
+
+/* NULL, or why this machine cannot have one (for TEST_SKIP). @size in bytes, @clients besides the engine. */
+const char *world_open(struct world *world, uint64_t size, uint32_t clients);
+/* Ends it, and says whether the validator found it sound (all buses closed). */
+bool world_close(struct world *world);
+/* Ends it without a look; not for agentd. */
+void world_drop(struct world *world);
+/* One more bus; NULL when it cannot be had. */
+struct sb_bus *world_bus(struct world *world);
+/* What an engine does every few milliseconds. */
+void world_tick(struct world *world);
+/* Whether the validator finds nothing, with buses open and idle. */
+bool world_sound(struct world *world, struct sb_bus *bus);
+
+/* A string as bytes. */
+struct sb_bytes b(const char *text);
+/* CLOCK_MONOTONIC. */
+uint64_t now_ns(void);
+/* Whether a key has exactly this value now. */
+bool has(struct sb_bus *bus, const char *key, const char *value);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * Inside the model checker: what model.c (choices), model-memory.c (accesses) and model-report.c (traces, main) share.
+ */
+#ifndef TESTS_HARNESS_MODEL_CORE_H
+#define TESTS_HARNESS_MODEL_CORE_H
+
+#include "model.h"
+
+#define FIBRE_REAPER   MODEL_THREADS
+#define FIBRE_CHECKER  (MODEL_THREADS + 1)
+#define FIBRE_STARTER  (MODEL_THREADS + 2)
+#define FIBRE_COUNT    (MODEL_THREADS + 3)
+#define FIBRE_NONE     FIBRE_COUNT
+#define BUFFER_MAX     8u
+#define DIRECTIVES_MAX 64u
+
+enum fibre_state { FIBRE_ABSENT, FIBRE_READY, FIBRE_DONE, FIBRE_DEAD };
+
+struct buffered_store {
+        uint32_t offset, size; /* 4 or 8 */
+        uint64_t value;
+};
+
+struct fibre {
+        void *sp;
+        uint64_t history; /* hash of all that it has read and done */
+        uint32_t points;  /* choices so far */
+        uint32_t buffered;
+        uint32_t unchecked;
+        enum fibre_state state;
+        struct buffered_store buffer[BUFFER_MAX];
+};
+
+enum action_kind { ACTION_RUN, ACTION_SWITCH, ACTION_SWITCH_KEEP, ACTION_DRAIN, ACTION_CRASH, ACTION_PICK, ACTION_KEEP };
+
+/* What to do at the choice number @point of @fibre, where that is not ACTION_RUN. */
+struct directive {
+        uint32_t fibre, point;
+        enum action_kind kind;
+        uint32_t target;
+        bool used;
+};
+
+enum run_result { RUN_ENDED, RUN_MERGED, RUN_FAILED };
+
+/* One execution under way. */
+struct model_run {
+        const struct model_scenario *scenario;
+        struct fibre fibres[FIBRE_COUNT];
+        uint32_t current;
+        uint64_t steps, step_max;
+        uint64_t notes[MODEL_NOTES];
+        bool failed, in_setup, trace, directed;
+        enum run_result result;
+        char message[256];
+};
+extern struct model_run run;
+
+/* ---- model.c ---- */
+/* Before an access of the current fibre: choose. */
+void model_point(void);
+/* Give way at no cost. */
+void model_yield(void);
+void model_buffers_drain(uint32_t fibre);
+void model_buffer_drain_one(uint32_t fibre);
+/* Run the scenario once by directives alone. Return: whether it failed. */
+bool model_run_directed(const struct directive *directives, uint32_t count, bool trace);
+void model_begin(const struct model_scenario *scenario);
+
+/* ---- model-memory.c ---- */
+void model_memory_begin(void);    /* before setup: all zero */
+void model_memory_snapshot(void); /* after setup */
+void model_memory_restore(void);
+uint64_t model_memory_hash(void);
+void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
+
+/* ---- model-report.c ---- */
+void model_trace_line(const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note);
+void model_trace_event(const char *what, uint32_t fibre);
+void model_directives_print(const struct directive *directives, uint32_t count, char *ret, size_t size);
+uint32_t model_directives_parse(const char *text, struct directive *ret, uint32_t max);
+
+static inline uint64_t model_mix(uint64_t hash, uint64_t value)
+{
+        hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+        return hash ^ hash >> 29;
+}
+
+#endif

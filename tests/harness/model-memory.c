@@ -1,0 +1,598 @@
+/*
+ * Accesses: the callbacks that the compiler puts before each access of the protocol files, the region, the store
+ * buffers and the ghost state of blocks.
+ *
+ * An atomic access to the region is a scheduling point, then happens: a store without a barrier goes into the buffer of
+ * its fibre under TSO; a locked one or a fence empties that first. A plain access is not a point and goes to memory at
+ * once: the protocols publish what is plain by a locked instruction, which empties the buffer all the same. The region's
+ * hash is the exclusive or of a hash for each word, brought up to date when it is asked for.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model-core.h"
+
+#define WORDS (MODEL_REGION_MAX / 8)
+#define GRAIN 16u
+
+enum { WORD_TOUCHED = 1, WORD_DIRTY = 2 };
+enum { GHOST_NONE = 0, GHOST_FREE = 1, GHOST_ALLOCATED = 2 };
+
+static unsigned char region[MODEL_REGION_MAX] __attribute__((aligned(4096)));
+static unsigned char image[MODEL_REGION_MAX] __attribute__((aligned(4096)));  /* at the start */
+static unsigned char hashed[MODEL_REGION_MAX] __attribute__((aligned(4096))); /* what region_hash stands for */
+static uint8_t word_flags[WORDS];
+static uint32_t touched[WORDS], touched_count, dirty[WORDS], dirty_count;
+static uint64_t region_hash, image_hash;
+static uint32_t region_size;
+static uint8_t ghost[MODEL_REGION_MAX / GRAIN], ghost_image[MODEL_REGION_MAX / GRAIN];
+static bool ghost_changed;
+
+/* ---- the region ---- */
+
+unsigned char *model_region(uint32_t size)
+{
+        if (size > MODEL_REGION_MAX || size % GRAIN)
+                abort();
+        region_size = size;
+        return region;
+}
+
+static uint64_t word_get(const unsigned char *base, uint32_t word)
+{
+        uint64_t value;
+
+        memcpy(&value, base + word * 8, 8);
+        return value;
+}
+
+static uint64_t word_hash(uint32_t word, uint64_t value)
+{
+        uint64_t x = value + (uint64_t)(word + 1) * UINT64_C(0x9e3779b97f4a7c15);
+
+        x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+        x = (x ^ x >> 32) * UINT64_C(0xd6e8feb86659fd93);
+        return x ^ x >> 32;
+}
+
+uint64_t model_memory_hash(void)
+{
+        while (dirty_count) {
+                uint32_t word = dirty[--dirty_count];
+                uint64_t now = word_get(region, word);
+
+                word_flags[word] &= (uint8_t)~WORD_DIRTY;
+                region_hash ^= word_hash(word, word_get(hashed, word)) ^ word_hash(word, now);
+                memcpy(hashed + word * 8, &now, 8);
+        }
+        return region_hash;
+}
+
+static inline void mark_changed(uint32_t offset, uint32_t size)
+{
+        uint32_t word, last = (offset + size - 1) / 8;
+
+        for (word = offset / 8; word <= last; word++) {
+                if (!(word_flags[word] & WORD_TOUCHED))
+                        touched[touched_count++] = word;
+                if (!(word_flags[word] & WORD_DIRTY))
+                        dirty[dirty_count++] = word;
+                word_flags[word] = WORD_TOUCHED | WORD_DIRTY;
+        }
+}
+
+void model_memory_begin(void)
+{
+        memset(region, 0, sizeof region);
+        memset(ghost, 0, sizeof ghost);
+        memset(word_flags, 0, sizeof word_flags);
+        touched_count = dirty_count = 0;
+        region_size = MODEL_REGION_MAX;
+}
+
+void model_memory_snapshot(void)
+{
+        uint32_t word;
+
+        memcpy(image, region, region_size);
+        memcpy(hashed, region, region_size);
+        memcpy(ghost_image, ghost, sizeof ghost);
+        memset(word_flags, 0, sizeof word_flags);
+        touched_count = dirty_count = 0;
+        ghost_changed = false;
+        image_hash = 0;
+        for (word = 0; word < region_size / 8; word++)
+                image_hash ^= word_hash(word, word_get(image, word));
+        region_hash = image_hash;
+}
+
+void model_memory_restore(void)
+{
+        while (touched_count) {
+                uint32_t word = touched[--touched_count];
+
+                word_flags[word] = 0;
+                memcpy(region + word * 8, image + word * 8, 8);
+                memcpy(hashed + word * 8, image + word * 8, 8);
+        }
+        dirty_count = 0;
+        region_hash = image_hash;
+        if (ghost_changed)
+                memcpy(ghost, ghost_image, region_size / GRAIN);
+        ghost_changed = false;
+}
+
+void model_memory_store(uint32_t offset, uint32_t size, uint64_t value)
+{
+        mark_changed(offset, size);
+        memcpy(region + offset, &value, size);
+}
+
+static uint64_t memory_load(uint32_t offset, uint32_t size)
+{
+        uint64_t value = 0;
+
+        memcpy(&value, region + offset, size);
+        return value;
+}
+
+/* ---- ghost state of blocks ---- */
+
+void model_ghost_area(uint64_t offset, uint64_t size)
+{
+        memset(ghost + offset / GRAIN, GHOST_FREE, size / GRAIN);
+        ghost_changed = true;
+}
+
+void sb_model_block(uint64_t offset, uint64_t size, int allocated)
+{
+        uint8_t wanted = allocated ? GHOST_FREE : GHOST_ALLOCATED;
+        uint64_t grain;
+
+        if (offset % GRAIN || offset + size > region_size)
+                model_fail("a block that cannot be: %lx, %lu bytes", (unsigned long)offset, (unsigned long)size);
+        if (run.trace)
+                model_trace_line(allocated ? "(allocated)" : "(freed)", (uint32_t)offset, 0, size, " bytes");
+        ghost_changed = true;
+        for (grain = offset / GRAIN; grain < (offset + size) / GRAIN; grain++) {
+                if (ghost[grain] != wanted && ghost[grain] != GHOST_NONE)
+                        model_fail(allocated ? "a block is allocated twice: %lx" : "double free: %lx",
+                                (unsigned long)offset);
+                ghost[grain] = allocated ? GHOST_ALLOCATED : GHOST_FREE;
+        }
+}
+
+void sb_model_unchecked_begin(void)
+{
+        if (run.current < FIBRE_COUNT)
+                run.fibres[run.current].unchecked++;
+}
+
+void sb_model_unchecked_end(void)
+{
+        if (run.current < FIBRE_COUNT)
+                run.fibres[run.current].unchecked--;
+}
+
+static void ghost_refuse(uint32_t offset, uint32_t size, const char *what)
+{
+        if (run.trace)
+                model_trace_line(what, offset, 0, size, "");
+        model_fail("use after free: %s of %u bytes at %x", what, size, offset);
+}
+
+/* ---- store buffers ---- */
+
+static inline struct fibre *fibre_running(void)
+{
+        return run.current < FIBRE_CHECKER ? &run.fibres[run.current] : NULL;
+}
+
+void model_buffer_drain_one(uint32_t index)
+{
+        struct fibre *fibre = &run.fibres[index];
+        struct buffered_store first = fibre->buffer[0];
+
+        memmove(fibre->buffer, fibre->buffer + 1, sizeof fibre->buffer - sizeof fibre->buffer[0]);
+        fibre->buffered--;
+        if (run.trace)
+                model_trace_line("(a buffered store reaches memory)", first.offset, 0, first.value, "");
+        model_memory_store(first.offset, first.size, first.value);
+}
+
+void model_buffers_drain(uint32_t index)
+{
+        while (run.fibres[index].buffered)
+                model_buffer_drain_one(index);
+}
+
+static void own_drain(void)
+{
+        struct fibre *fibre = fibre_running();
+
+        if (fibre && fibre->buffered)
+                model_buffers_drain(run.current);
+}
+
+/* A plain access: where own buffered stores lie in the way, they reach memory first. */
+static void own_drain_overlapping(uint32_t offset, uint32_t size)
+{
+        struct fibre *fibre = fibre_running();
+        uint32_t i;
+
+        for (i = 0; fibre && i < fibre->buffered; i++) {
+                if (fibre->buffer[i].offset < offset + size && offset < fibre->buffer[i].offset + fibre->buffer[i].size)
+                        own_drain();
+        }
+}
+
+/* ---- one access ---- */
+
+static inline bool inside(const volatile void *pointer, uint32_t *ret_offset)
+{
+        uint64_t offset = (uint64_t)((uintptr_t)pointer - (uintptr_t)region);
+
+        *ret_offset = (uint32_t)offset;
+        return offset < MODEL_REGION_MAX;
+}
+
+/* @peek: it may meet a free block. */
+static inline void access_check_as(uint32_t offset, uint32_t size, const char *what, bool peek)
+{
+        uint32_t grain, last = (offset + size - 1) / GRAIN;
+
+        if (run.current >= FIBRE_COUNT)
+                return;
+        if (++run.steps > run.step_max && run.current < FIBRE_CHECKER)
+                model_fail("no progress: %lu accesses and no end", (unsigned long)run.steps);
+        if (last * GRAIN >= region_size)
+                model_fail("an access outside the segment: %x", offset);
+        for (grain = offset / GRAIN; grain <= last; grain++) {
+                if (ghost[grain] == GHOST_FREE && !peek && !run.fibres[run.current].unchecked)
+                        ghost_refuse(offset, size, what);
+        }
+}
+
+static inline void access_check(uint32_t offset, uint32_t size, const char *what)
+{
+        access_check_as(offset, size, what, false);
+}
+
+static inline void history_add(uint32_t offset, uint64_t value)
+{
+        if (run.current < FIBRE_CHECKER) {
+                struct fibre *fibre = &run.fibres[run.current];
+
+                fibre->history = model_mix(fibre->history ^ (uint64_t)offset << 32, value + 1);
+        }
+}
+
+/* The one 32-bit cell at this place of a block may be looked at in any block, also by a CAS that fails: so sweeps and freers find out
+ * what a block is. */
+static inline bool is_retire_word(uint32_t offset, uint32_t size)
+{
+        return size == 4 && offset % GRAIN == 4;
+}
+
+static uint64_t atomic_load_at(uint32_t offset, uint32_t size)
+{
+        struct fibre *fibre;
+        uint64_t value;
+        uint32_t i;
+
+        model_point();
+        access_check_as(offset, size, "load", is_retire_word(offset, size));
+        fibre = fibre_running();
+        value = memory_load(offset, size);
+        for (i = fibre ? fibre->buffered : 0; i-- > 0;) {
+                if (fibre->buffer[i].offset == offset && fibre->buffer[i].size == size) {
+                        value = fibre->buffer[i].value;
+                        break;
+                }
+                if (fibre->buffer[i].offset / 8 == offset / 8) {
+                        own_drain();
+                        value = memory_load(offset, size);
+                        break;
+                }
+        }
+        history_add(offset, value);
+        if (run.trace)
+                model_trace_line("load", offset, 0, value, "");
+        return value;
+}
+
+static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int order)
+{
+        struct fibre *fibre;
+
+        model_point();
+        access_check(offset, size, "store");
+        history_add(offset, 3);
+        fibre = fibre_running();
+        if (run.trace)
+                model_trace_line("store", offset, memory_load(offset, size), value, "");
+        if (!fibre || !run.scenario->delays || order == __ATOMIC_SEQ_CST) {
+                own_drain();
+                model_memory_store(offset, size, value);
+                return;
+        }
+        if (fibre->buffered == BUFFER_MAX)
+                model_buffer_drain_one(run.current);
+        fibre->buffer[fibre->buffered++] = (struct buffered_store){.offset = offset, .size = size, .value = value};
+}
+
+enum rmw { RMW_EXCHANGE, RMW_ADD, RMW_SUB, RMW_AND, RMW_OR, RMW_XOR };
+
+static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uint64_t value)
+{
+        static const char *const names[] = {"exchange", "add", "subtract", "and", "or", "xor"};
+        uint64_t old, new = value;
+
+        model_point();
+        access_check(offset, size, names[what]);
+        own_drain();
+        old = memory_load(offset, size);
+        switch (what) {
+        case RMW_EXCHANGE: break;
+        case RMW_ADD: new = old + value; break;
+        case RMW_SUB: new = old - value; break;
+        case RMW_AND: new = old & value; break;
+        case RMW_OR: new = old | value; break;
+        case RMW_XOR: new = old ^ value; break;
+        }
+        model_memory_store(offset, size, new);
+        history_add(offset, old);
+        if (run.trace)
+                model_trace_line(names[what], offset, old, memory_load(offset, size), "");
+        return old;
+}
+
+/* Return: the old value; it was changed when that is @expected. */
+static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected, uint64_t desired)
+{
+        uint64_t old;
+
+        model_point();
+        own_drain();
+        old = memory_load(offset, size);
+        access_check_as(offset, size, "compare-and-swap", is_retire_word(offset, size) && old != expected);
+        history_add(offset, old);
+        if (run.trace)
+                model_trace_line("cas", offset, old, old == expected ? desired : expected,
+                        old == expected ? "" : " FAILED, it is not what was expected");
+        if (old == expected)
+                model_memory_store(offset, size, desired);
+        return old;
+}
+
+static void plain_read(const volatile void *pointer, uint64_t size)
+{
+        uint32_t offset, at;
+        uint64_t value;
+
+        if (!inside(pointer, &offset) || !size)
+                return;
+        access_check(offset, (uint32_t)size, "read");
+        own_drain_overlapping(offset, (uint32_t)size);
+        for (at = 0; at < size; at += 8) {
+                value = 0;
+                memcpy(&value, region + offset + at, size - at < 8 ? size - at : 8);
+                history_add(offset + at, value);
+        }
+}
+
+static void plain_write(const volatile void *pointer, uint64_t size)
+{
+        uint32_t offset;
+
+        if (!inside(pointer, &offset) || !size)
+                return;
+        access_check(offset, (uint32_t)size, "write");
+        own_drain_overlapping(offset, (uint32_t)size);
+        mark_changed(offset, (uint32_t)size);
+        if (run.trace)
+                model_trace_line("plain write", offset, 0, size, " (bytes)");
+}
+
+/* ---- for scenarios ---- */
+
+void model_note(uint32_t index, uint64_t value)
+{
+        run.notes[index] = value;
+}
+
+uint64_t model_noted(uint32_t index)
+{
+        history_add(0xffffff00u + index, run.notes[index]);
+        return run.notes[index];
+}
+
+void model_touch(const void *pointer, size_t len)
+{
+        model_point();
+        plain_read(pointer, len);
+}
+
+static uint64_t os_now(void *context)
+{
+        (void)context;
+        return 1000000;
+}
+
+static void os_membarrier(void *context)
+{
+        uint32_t i;
+
+        (void)context;
+        model_point();
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                model_buffers_drain(i);
+        history_add(0xfffffe00u, 0);
+        if (run.trace)
+                model_trace_event("membarrier", run.current);
+}
+
+static void os_pause(void *context, uint64_t ns)
+{
+        (void)context;
+        (void)ns;
+        model_yield();
+}
+
+const struct sb_os model_os = {.now_ns = os_now, .membarrier = os_membarrier, .pause = os_pause};
+
+/* ---- the compiler's callbacks ---- */
+
+#define CALLBACK __attribute__((visibility("default"), used))
+
+#define ATOMICS(bits)                                                                                       \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order);     \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order)      \
+        {                                                                                                   \
+                uint32_t offset;                                                                            \
+                (void)order;                                                                                \
+                return inside(p, &offset) ? (uint##bits##_t)atomic_load_at(offset, bits / 8) : *p;          \
+        }                                                                                                   \
+        CALLBACK void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t value, int order); \
+        CALLBACK void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t value, int order) \
+        {                                                                                                   \
+                uint32_t offset;                                                                            \
+                if (inside(p, &offset))                                                                     \
+                        atomic_store_at(offset, bits / 8, value, order);                                    \
+                else                                                                                        \
+                        *p = value;                                                                         \
+        }                                                                                                   \
+        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,              \
+                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed);              \
+        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,              \
+                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed)               \
+        {                                                                                                   \
+                uint32_t offset;                                                                            \
+                uint##bits##_t old;                                                                         \
+                (void)order, (void)order_failed;                                                            \
+                if (!inside(p, &offset))                                                                    \
+                        return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,   \
+                                __ATOMIC_SEQ_CST);                                                          \
+                old = (uint##bits##_t)atomic_cas_at(offset, bits / 8, *expected, desired);                  \
+                if (old == *expected)                                                                       \
+                        return 1;                                                                           \
+                *expected = old;                                                                            \
+                return 0;                                                                                   \
+        }
+ATOMICS(32)
+ATOMICS(64)
+
+#define RMW(bits, name, what, direct)                                                                       \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t value, \
+                int order);                                                                                 \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t value, \
+                int order)                                                                                  \
+        {                                                                                                   \
+                uint32_t offset;                                                                            \
+                (void)order;                                                                                \
+                if (!inside(p, &offset))                                                                    \
+                        return direct(p, value, __ATOMIC_SEQ_CST);                                          \
+                return (uint##bits##_t)atomic_rmw_at(what, offset, bits / 8, value);                        \
+        }
+#define RMWS(bits)                                                                                          \
+        RMW(bits, exchange, RMW_EXCHANGE, __atomic_exchange_n)                                              \
+        RMW(bits, fetch_add, RMW_ADD, __atomic_fetch_add)                                                   \
+        RMW(bits, fetch_sub, RMW_SUB, __atomic_fetch_sub)                                                   \
+        RMW(bits, fetch_and, RMW_AND, __atomic_fetch_and)                                                   \
+        RMW(bits, fetch_or, RMW_OR, __atomic_fetch_or)                                                      \
+        RMW(bits, fetch_xor, RMW_XOR, __atomic_fetch_xor)
+RMWS(32)
+RMWS(64)
+
+#define PLAIN(name, function, size)                                                                         \
+        CALLBACK void name(void *p);                                                                        \
+        CALLBACK void name(void *p)                                                                         \
+        {                                                                                                   \
+                function(p, size);                                                                          \
+        }
+PLAIN(__tsan_read1, plain_read, 1)
+PLAIN(__tsan_read2, plain_read, 2)
+PLAIN(__tsan_read4, plain_read, 4)
+PLAIN(__tsan_read8, plain_read, 8)
+PLAIN(__tsan_read16, plain_read, 16)
+PLAIN(__tsan_unaligned_read2, plain_read, 2)
+PLAIN(__tsan_unaligned_read4, plain_read, 4)
+PLAIN(__tsan_unaligned_read8, plain_read, 8)
+PLAIN(__tsan_unaligned_read16, plain_read, 16)
+PLAIN(__tsan_write1, plain_write, 1)
+PLAIN(__tsan_write2, plain_write, 2)
+PLAIN(__tsan_write4, plain_write, 4)
+PLAIN(__tsan_write8, plain_write, 8)
+PLAIN(__tsan_write16, plain_write, 16)
+PLAIN(__tsan_unaligned_write2, plain_write, 2)
+PLAIN(__tsan_unaligned_write4, plain_write, 4)
+PLAIN(__tsan_unaligned_write8, plain_write, 8)
+PLAIN(__tsan_unaligned_write16, plain_write, 16)
+
+CALLBACK void __tsan_read_range(void *p, uint64_t size);
+CALLBACK void __tsan_read_range(void *p, uint64_t size)
+{
+        plain_read(p, size);
+}
+
+CALLBACK void __tsan_write_range(void *p, uint64_t size);
+CALLBACK void __tsan_write_range(void *p, uint64_t size)
+{
+        plain_write(p, size);
+}
+
+CALLBACK void __tsan_atomic_thread_fence(int order);
+CALLBACK void __tsan_atomic_thread_fence(int order)
+{
+        struct fibre *fibre = fibre_running();
+
+        if (order != __ATOMIC_SEQ_CST || !fibre || !fibre->buffered)
+                return;
+        model_point();
+        if (run.trace)
+                model_trace_event("fence", run.current);
+        own_drain();
+}
+
+CALLBACK void __tsan_atomic_signal_fence(int order);
+CALLBACK void __tsan_atomic_signal_fence(int order)
+{
+        (void)order;
+}
+
+CALLBACK void __tsan_init(void);
+CALLBACK void __tsan_init(void)
+{
+}
+
+/* ---- bulk copies of protocol files (model-protocol.h) ---- */
+
+void *sb_model_memcpy(void *to, const void *from, size_t len);
+void *sb_model_memcpy(void *to, const void *from, size_t len)
+{
+        plain_read(from, len);
+        plain_write(to, len);
+        return memmove(to, from, len);
+}
+
+void *sb_model_memmove(void *to, const void *from, size_t len);
+void *sb_model_memmove(void *to, const void *from, size_t len)
+{
+        return sb_model_memcpy(to, from, len);
+}
+
+void *sb_model_memset(void *to, int value, size_t len);
+void *sb_model_memset(void *to, int value, size_t len)
+{
+        plain_write(to, len);
+        return memset(to, value, len);
+}
+
+int sb_model_memcmp(const void *a, const void *b, size_t len);
+int sb_model_memcmp(const void *a, const void *b, size_t len)
+{
+        plain_read(a, len);
+        plain_read(b, len);
+        return memcmp(a, b, len);
+}

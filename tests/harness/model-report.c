@@ -1,0 +1,178 @@
+/*
+ * What people see of the model checker: traces of an execution, schedules as text, and the main function that model
+ * tests share.
+ *
+ * A schedule is a list of FIBRE.CHOICE followed by what was done there: sN another went on, kN the same with the store
+ * buffer kept, dN a store of N reached memory, x it was killed, pN who went on after an end ("e" for the choice), b
+ * its buffer outlived it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "model-core.h"
+
+static const char action_letters[] = {
+        [ACTION_RUN] = '-', [ACTION_SWITCH] = 's', [ACTION_SWITCH_KEEP] = 'k', [ACTION_DRAIN] = 'd',
+        [ACTION_CRASH] = 'x', [ACTION_PICK] = 'p', [ACTION_KEEP] = 'b',
+};
+
+static void fibre_name(uint32_t fibre, char ret[16])
+{
+        if (fibre == FIBRE_REAPER)
+                snprintf(ret, 16, "reaper");
+        else if (fibre == FIBRE_CHECKER)
+                snprintf(ret, 16, "check");
+        else if (fibre >= FIBRE_CHECKER)
+                snprintf(ret, 16, "setup");
+        else
+                snprintf(ret, 16, "T%u", fibre);
+}
+
+void model_trace_line(const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note)
+{
+        char who[16], where[64];
+
+        if (run.current >= FIBRE_CHECKER)
+                return;
+        fibre_name(run.current, who);
+        snprintf(where, sizeof where, "%x", offset);
+        if (run.scenario->where)
+                run.scenario->where(offset, where);
+        printf("  %-6s %4u  %-10s %-36s %lx", who, run.fibres[run.current].points - 1, what, where, (unsigned long)value);
+        if (old)
+                printf(" (was %lx)", (unsigned long)old);
+        printf("%s\n", note);
+}
+
+void model_trace_event(const char *what, uint32_t fibre)
+{
+        char who[16];
+
+        fibre_name(fibre, who);
+        printf("  %-6s       %s\n", who, what);
+}
+
+void model_directives_print(const struct directive *directives, uint32_t count, char *ret, size_t size)
+{
+        size_t len = 0;
+        uint32_t i;
+
+        snprintf(ret, size, "-"); /* the schedule without any switch */
+        for (i = 0; i < count && len < size; i++) {
+                const struct directive *directive = &directives[i];
+                char point[16];
+
+                snprintf(point, sizeof point, "%u", directive->point);
+                len += (size_t)snprintf(ret + len, size - len, "%s%u.%s%c%u", i ? "," : "", directive->fibre,
+                        directive->point >= UINT32_MAX - 1 ? "e" : point, action_letters[directive->kind],
+                        directive->target);
+        }
+}
+
+uint32_t model_directives_parse(const char *text, struct directive *ret, uint32_t max)
+{
+        uint32_t count = 0;
+
+        while (*text && *text != '-' && count < max) {
+                struct directive *directive = &ret[count++];
+                const char *letter;
+                char *end;
+
+                memset(directive, 0, sizeof *directive);
+                directive->fibre = (uint32_t)strtoul(text, &end, 10);
+                text = *end == '.' ? end + 1 : end;
+                if (*text == 'e') {
+                        directive->point = UINT32_MAX;
+                        end = (char *)text + 1;
+                } else {
+                        directive->point = (uint32_t)strtoul(text, &end, 10);
+                }
+                letter = memchr(action_letters, *end, sizeof action_letters);
+                if (!letter) {
+                        fprintf(stderr, "no schedule: %s\n", text);
+                        exit(2);
+                }
+                directive->kind = (enum action_kind)(letter - action_letters);
+                if (directive->kind == ACTION_KEEP)
+                        directive->point = UINT32_MAX - 1;
+                directive->target = (uint32_t)strtoul(end + 1, &end, 10);
+                text = *end == ',' ? end + 1 : end;
+        }
+        return count;
+}
+
+bool model_replay(const struct model_scenario *scenario, const char *schedule)
+{
+        struct directive directives[DIRECTIVES_MAX];
+        uint32_t count = model_directives_parse(schedule, directives, DIRECTIVES_MAX);
+
+        model_begin(scenario);
+        return !model_run_directed(directives, count, true);
+}
+
+void model_print(const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns)
+{
+        printf("%s: %lu executions (%lu merged), %lu states, %lu ends, %lu ms%s%s%s\n", scenario->name,
+                (unsigned long)report->executions, (unsigned long)report->merged, (unsigned long)report->states,
+                (unsigned long)report->finals, (unsigned long)(spent_ns / 1000000), report->cut ? ", CUT" : "",
+                report->failed ? ": " : "", report->failed ? report->message : "");
+}
+
+static uint64_t clock_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count)
+{
+        const char *only = NULL, *replay = NULL, *preemptions = NULL;
+        uint64_t executions = 0, states = 0, begin_ns = clock_ns();
+        uint32_t i, ran = 0, failed = 0;
+        int k;
+
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        for (k = 1; k < argc; k++) {
+                if (!strcmp(argv[k], "--list")) {
+                        for (i = 0; i < count; i++)
+                                puts(scenarios[i].name);
+                        return 0;
+                }
+                if (k + 1 < argc && !strcmp(argv[k], "--only"))
+                        only = argv[++k];
+                else if (k + 1 < argc && !strcmp(argv[k], "--replay"))
+                        replay = argv[++k];
+                else if (k + 1 < argc && !strcmp(argv[k], "--preemptions"))
+                        preemptions = argv[++k];
+        }
+        for (i = 0; i < count; i++) {
+                struct model_scenario scenario = scenarios[i];
+                struct model_report report;
+                uint64_t since_ns = clock_ns();
+
+                if (only && !strstr(scenario.name, only))
+                        continue;
+                if (replay)
+                        return model_replay(&scenario, replay) ? 0 : 1;
+                if (preemptions)
+                        scenario.preemptions = (uint32_t)atoi(preemptions);
+                ran++;
+                model_explore(&scenario, &report);
+                model_print(&scenario, &report, clock_ns() - since_ns);
+                executions += report.executions;
+                states += report.states;
+                if (!report.failed)
+                        continue;
+                failed++;
+                printf("FAIL %s: %s\n  again with: %s --only %s --replay %s\n", scenario.name, report.message, argv[0],
+                        scenario.name, report.replay);
+                model_replay(&scenario, report.replay);
+        }
+        printf("%s model: %u scenarios, %lu executions, %lu distinct states, %lu ms\n", failed ? "FAIL" : "ok", ran,
+                (unsigned long)executions, (unsigned long)states, (unsigned long)((clock_ns() - begin_ns) / 1000000));
+        return failed || !ran ? 1 : 0;
+}

@@ -1,0 +1,679 @@
+/*
+ * Choices: the fibres, the depth-first walk over their schedules, and the shrinking of a schedule that fails.
+ *
+ * A path is a list of choices at the places where there was more than one; the walk runs the scenario again for each
+ * path, follows the path's prefix and takes choice 0 (go on) after it. The deepest choice that has another way goes
+ * next. At each choice after the prefix the state is looked up: a state that was met with as many preemptions left
+ * ends the execution there, as all its ways are walked or on the path.
+ */
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include "model-core.h"
+
+#define STACK_SIZE (256u << 10)
+#define PATH_MAX_  65536u
+#define AT_END     UINT32_MAX
+
+struct model_run run;
+
+struct choice {
+        uint8_t taken, count;
+};
+
+static struct {
+        struct choice *path;
+        uint32_t path_len, depth;
+        uint32_t preemptions, crashes, delays; /* left */
+        uint64_t *table;                       /* of states: {hash : 58, preemptions left : 6} */
+        uint64_t table_size, table_used;
+        uint64_t *finals;
+        uint64_t finals_size, finals_used;
+        uint64_t *seen;                        /* of model_first_time() */
+        uint64_t seen_size, seen_used;
+        struct directive directives[DIRECTIVES_MAX];
+        uint32_t directive_count;
+        unsigned char *stacks;
+        unsigned char *world;                  /* start image of the scenario's private state */
+        void *main_sp;
+        uint64_t notes[MODEL_NOTES];           /* at the start */
+        uint32_t dead;                         /* the thread that the reaper is for */
+} search;
+
+/* ---- fibres ---- */
+
+void model_switch(void **save, void *to);
+__asm__(".text\n.globl model_switch\n.type model_switch,@function\nmodel_switch:\n"
+        " push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
+        " mov %rsp,(%rdi)\n mov %rsi,%rsp\n"
+        " pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbx\n pop %rbp\n ret\n"
+        ".size model_switch,.-model_switch\n");
+
+static __attribute__((noreturn)) void run_leave(enum run_result result)
+{
+        void *unused;
+
+        run.result = result;
+        model_switch(&unused, search.main_sp);
+        __builtin_unreachable();
+}
+
+void model_fail(const char *format, ...)
+{
+        va_list arguments;
+
+        if (!run.failed) {
+                va_start(arguments, format);
+                vsnprintf(run.message, sizeof run.message, format, arguments);
+                va_end(arguments);
+        }
+        run.failed = true;
+        if (run.trace)
+                printf("  ==> %s\n", run.message);
+        if (run.in_setup) {
+                printf("setup of %s: %s\n", run.scenario->name, run.message);
+                exit(1);
+        }
+        run_leave(RUN_FAILED);
+}
+
+/* A signal in a fibre lands here, on the fibre's stack. */
+static int trapped_signal;
+static void trapped(void)
+{
+        model_fail("signal %d (%s)", trapped_signal,
+                trapped_signal == SIGSEGV ? "an access outside" : "an assertion of the code");
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+        ucontext_t *where = context;
+
+        (void)info;
+        if (run.current >= FIBRE_NONE) {
+                signal(number, SIG_DFL);
+                return;
+        }
+        trapped_signal = number;
+        where->uc_mcontext.gregs[REG_RSP] = (where->uc_mcontext.gregs[REG_RSP] - 256) / 16 * 16 - 8;
+        where->uc_mcontext.gregs[REG_RIP] = (greg_t)(uintptr_t)trapped;
+}
+
+static void signals_catch(void)
+{
+        static unsigned char stack[64 << 10];
+        stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
+        struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+
+        sigaltstack(&alternate, NULL);
+        sigaction(SIGSEGV, &action, NULL);
+        sigaction(SIGBUS, &action, NULL);
+        sigaction(SIGILL, &action, NULL);
+        sigaction(SIGTRAP, &action, NULL);
+        sigaction(SIGFPE, &action, NULL);
+}
+
+static void fibre_finish(void);
+static void fibre_go(uint32_t to);
+static uint32_t pick(uint32_t me, uint32_t point);
+
+static void fibre_entry(void)
+{
+        uint32_t me = run.current;
+
+        if (me == FIBRE_NONE) /* the starter: a choice may end the execution, so it needs a stack too */
+                fibre_go(pick(FIBRE_NONE, 0));
+        if (me == FIBRE_CHECKER) {
+                run.scenario->check();
+                run_leave(RUN_ENDED);
+        }
+        if (me == FIBRE_REAPER)
+                run.scenario->reaper(search.dead);
+        else
+                run.scenario->thread(me);
+        run.fibres[me].state = FIBRE_DONE;
+        fibre_finish();
+        __builtin_trap();
+}
+
+static void fibre_make(uint32_t index)
+{
+        void **top = (void **)(search.stacks + (uint64_t)(index + 1) * STACK_SIZE - 64);
+
+        *--top = NULL; /* keeps the entry's frame aligned */
+        *--top = (void *)fibre_entry;
+        top -= 6;
+        run.fibres[index].sp = top;
+        run.fibres[index].state = FIBRE_READY;
+}
+
+static void fibre_go(uint32_t to)
+{
+        uint32_t from = run.current;
+        void *unused;
+
+        run.current = to;
+        model_switch(from < FIBRE_COUNT ? &run.fibres[from].sp : &unused, run.fibres[to].sp);
+}
+
+/* ---- states ---- */
+
+static uint64_t state_hash(bool with_current)
+{
+        uint64_t hash = model_memory_hash();
+        uint32_t i, k;
+
+        for (i = 0; i < FIBRE_CHECKER; i++) {
+                struct fibre *fibre = &run.fibres[i];
+
+                if (fibre->state == FIBRE_ABSENT)
+                        continue;
+                hash = model_mix(hash, fibre->history ^ fibre->state);
+                for (k = 0; k < fibre->buffered; k++)
+                        hash = model_mix(model_mix(hash, fibre->buffer[k].offset), fibre->buffer[k].value);
+        }
+        for (i = 0; i < MODEL_NOTES; i++)
+                hash = model_mix(hash, run.notes[i]);
+        if (with_current)
+                hash = model_mix(hash, (uint64_t)run.current << 32 | search.crashes << 8 | search.delays);
+        return hash;
+}
+
+static void table_grow(uint64_t **table, uint64_t *size)
+{
+        uint64_t old_size = *size, new_size = old_size ? old_size * 4 : 1u << 14, i, at;
+        uint64_t *old = *table, *new = calloc(new_size, sizeof *new);
+
+        if (!new)
+                abort();
+        for (i = 0; i < old_size; i++) {
+                if (!old[i])
+                        continue;
+                for (at = (old[i] >> 6) & (new_size - 1); new[at]; at = (at + 1) & (new_size - 1)) {
+                }
+                new[at] = old[i];
+        }
+        free(old);
+        *table = new;
+        *size = new_size;
+}
+
+/* Enter a state. Return: whether it was there with @left or more. */
+static bool table_known(uint64_t **table, uint64_t *size, uint64_t *used, uint64_t hash, uint64_t left)
+{
+        uint64_t key = (hash | 64) & ~UINT64_C(63), at;
+
+        if (*used * 2 >= *size)
+                table_grow(table, size);
+        for (at = (key >> 6) & (*size - 1); (*table)[at]; at = (at + 1) & (*size - 1)) {
+                if (((*table)[at] & ~UINT64_C(63)) != key)
+                        continue;
+                if (((*table)[at] & 63) >= left)
+                        return true;
+                (*table)[at] = key | left;
+                return false;
+        }
+        (*table)[at] = key | left;
+        (*used)++;
+        return false;
+}
+
+static bool state_known(void)
+{
+        if (run.scenario->unmerged)
+                return false;
+        return table_known(&search.table, &search.table_size, &search.table_used, state_hash(true),
+                search.preemptions);
+}
+
+/* ---- choices ---- */
+
+static uint32_t ready_others(uint32_t me)
+{
+        uint32_t count = 0, i;
+
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                count += i != me && run.fibres[i].state == FIBRE_READY;
+        return count;
+}
+
+static uint32_t ready_nth(uint32_t me, uint32_t n)
+{
+        uint32_t i;
+
+        for (i = 0; i < FIBRE_CHECKER; i++) {
+                if (i != me && run.fibres[i].state == FIBRE_READY && n-- == 0)
+                        return i;
+        }
+        abort();
+}
+
+static uint32_t buffered_others(uint32_t me)
+{
+        uint32_t count = 0, i;
+
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                count += i != me && run.fibres[i].buffered;
+        return count;
+}
+
+/* Note what was done where, so that a failing execution can be told by it. */
+static void directive_note(uint32_t point, enum action_kind kind, uint32_t target)
+{
+        if (search.directive_count < DIRECTIVES_MAX) {
+                search.directives[search.directive_count++] = (struct directive){
+                        .fibre = run.current, .point = point, .kind = kind, .target = target};
+        }
+}
+
+/* Next number on the path, 0 .. @count-1. */
+static uint32_t path_take(uint32_t count)
+{
+        uint32_t at = search.depth;
+
+        if (at < search.path_len) {
+                if (count <= 1)
+                        return 0;
+                if (search.path[at].count != count) {
+                        fprintf(stderr, "model: %s: an execution did not repeat itself\n", run.scenario->name);
+                        abort();
+                }
+                search.depth++;
+                return search.path[at].taken;
+        }
+        if (state_known())
+                run_leave(RUN_MERGED);
+        if (count <= 1)
+                return 0;
+        if (at >= PATH_MAX_ || count > 255)
+                abort();
+        search.path[at] = (struct choice){.taken = 0, .count = (uint8_t)count};
+        search.path_len = search.depth = at + 1;
+        return 0;
+}
+
+static const struct directive *directive_take(uint32_t point)
+{
+        uint32_t i;
+
+        for (i = 0; i < search.directive_count; i++) {
+                struct directive *directive = &search.directives[i];
+
+                if (directive->used || directive->fibre != run.current || directive->point != point)
+                        continue;
+                directive->used = true;
+                return directive;
+        }
+        return NULL;
+}
+
+static struct directive choose_directed(uint32_t me, uint32_t point)
+{
+        const struct directive *found = directive_take(point);
+        struct directive none = {.kind = ACTION_RUN};
+
+        if (!found)
+                return none;
+        switch (found->kind) {
+        case ACTION_DRAIN:
+                return run.fibres[found->target].buffered ? *found : none;
+        case ACTION_SWITCH:
+        case ACTION_SWITCH_KEEP:
+                return found->target != me && run.fibres[found->target].state == FIBRE_READY ? *found : none;
+        case ACTION_CRASH:
+                return *found;
+        default:
+                return none;
+        }
+}
+
+/* What the current fibre may do now: go on, or have a buffer drained, be preempted, be killed. */
+static struct directive choose(uint32_t me, uint32_t point)
+{
+        struct directive ret = {.fibre = me, .point = point, .kind = ACTION_RUN};
+        uint32_t drains, targets, ways, crash, n;
+
+        if (run.directed)
+                return choose_directed(me, point);
+        drains = run.scenario->delays ? buffered_others(me) : 0;
+        targets = search.preemptions ? ready_others(me) : 0;
+        ways = run.fibres[me].buffered && search.delays ? 2 : 1;
+        crash = me < MODEL_THREADS && search.crashes && (run.scenario->crash_mask >> me & 1);
+        n = 1 + drains + targets * ways + crash;
+        if (n == 1)
+                return ret;
+        n = path_take(n);
+        if (n-- == 0)
+                return ret;
+        if (n < drains) {
+                uint32_t i;
+
+                for (i = 0; i < FIBRE_CHECKER; i++) {
+                        if (i != me && run.fibres[i].buffered && n-- == 0)
+                                break;
+                }
+                ret.kind = ACTION_DRAIN;
+                ret.target = i;
+        } else if (n - drains < targets * ways) {
+                n -= drains;
+                ret.kind = n / targets ? ACTION_SWITCH_KEEP : ACTION_SWITCH;
+                ret.target = ready_nth(me, n % targets);
+        } else {
+                ret.kind = ACTION_CRASH;
+        }
+        directive_note(point, ret.kind, ret.target);
+        return ret;
+}
+
+/* Who runs next, when the current fibre (FIBRE_NONE at the start) cannot go on. */
+static uint32_t pick(uint32_t me, uint32_t point)
+{
+        uint32_t count = ready_others(me), n = 0;
+
+        if (run.directed) {
+                const struct directive *found = directive_take(point);
+
+                if (found && found->target != me && run.fibres[found->target].state == FIBRE_READY)
+                        return found->target;
+        } else {
+                n = path_take(count);
+        }
+        n = ready_nth(me, n);
+        if (!run.directed && n != ready_nth(me, 0))
+                directive_note(point, ACTION_PICK, n);
+        return n;
+}
+
+static void run_check(void)
+{
+        uint32_t i;
+
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                model_buffers_drain(i);
+        if (!run.directed && table_known(&search.finals, &search.finals_size, &search.finals_used,
+                                     state_hash(false), 0))
+                run_leave(RUN_ENDED);
+        if (!run.scenario->check)
+                run_leave(RUN_ENDED);
+        run.current = FIBRE_NONE;
+        fibre_make(FIBRE_CHECKER);
+        fibre_go(FIBRE_CHECKER);
+}
+
+/* The current fibre is done or dead. */
+static void fibre_finish(void)
+{
+        uint32_t me = run.current, keep = 0;
+        struct fibre *fibre = &run.fibres[me];
+
+        if (run.trace)
+                model_trace_event(fibre->state == FIBRE_DEAD ? "*** KILLED" : "done", me);
+        if (fibre->state == FIBRE_DONE && fibre->buffered && ready_others(me)) {
+                if (run.directed) {
+                        const struct directive *found = directive_take(AT_END - 1);
+
+                        keep = found != NULL;
+                } else if (search.delays) {
+                        keep = path_take(2);
+                        if (keep) {
+                                search.delays--;
+                                directive_note(AT_END - 1, ACTION_KEEP, 0);
+                        }
+                }
+        }
+        if (!keep)
+                model_buffers_drain(me);
+        if (!ready_others(me))
+                run_check();
+        fibre_go(pick(me, AT_END));
+}
+
+static void fibre_crash(uint32_t me)
+{
+        run.fibres[me].state = FIBRE_DEAD;
+        if (search.crashes)
+                search.crashes--;
+        search.dead = me;
+        if (run.scenario->reaper && run.fibres[FIBRE_REAPER].state == FIBRE_ABSENT)
+                fibre_make(FIBRE_REAPER);
+        fibre_finish();
+}
+
+void model_point(void)
+{
+        uint32_t me = run.current, point;
+
+        if (me >= FIBRE_CHECKER)
+                return;
+        point = run.fibres[me].points++;
+        for (;;) {
+                struct directive action = choose(me, point);
+
+                switch (action.kind) {
+                case ACTION_RUN:
+                        return;
+                case ACTION_DRAIN:
+                        model_buffer_drain_one(action.target);
+                        continue;
+                case ACTION_CRASH:
+                        fibre_crash(me);
+                        __builtin_trap();
+                case ACTION_SWITCH:
+                        model_buffers_drain(me);
+                        break;
+                default:
+                        search.delays -= search.delays > 0;
+                        break;
+                }
+                search.preemptions -= search.preemptions > 0;
+                fibre_go(action.target);
+        }
+}
+
+void model_yield(void)
+{
+        uint32_t me = run.current, point, to;
+
+        if (me >= FIBRE_CHECKER)
+                return;
+        if (++run.steps > run.step_max)
+                model_fail("no progress: %lu accesses and no end", (unsigned long)run.steps);
+        run.fibres[me].history = model_mix(run.fibres[me].history, 77);
+        point = run.fibres[me].points++;
+        model_buffers_drain(me);
+        if (!ready_others(me))
+                return;
+        to = pick(me, point);
+        if (run.trace)
+                model_trace_event("gives way", me);
+        fibre_go(to);
+}
+
+/* ---- executions ---- */
+
+/* One execution, by the path or by directives. */
+static enum run_result execute(void)
+{
+        const struct model_scenario *scenario = run.scenario;
+        uint32_t i;
+
+        model_memory_restore();
+        if (scenario->world)
+                memcpy(scenario->world, search.world, scenario->world_size);
+        for (i = 0; i < FIBRE_COUNT; i++) {
+                struct fibre *fibre = &run.fibres[i];
+
+                fibre->state = FIBRE_ABSENT;
+                fibre->history = i;
+                fibre->points = fibre->buffered = fibre->unchecked = 0;
+                if (i < scenario->thread_count)
+                        fibre_make(i);
+        }
+        memcpy(run.notes, search.notes, sizeof run.notes);
+        run.failed = false;
+        run.steps = 0;
+        search.depth = 0;
+        search.preemptions = scenario->preemptions;
+        search.crashes = scenario->crashes;
+        search.delays = scenario->delays;
+        run.current = FIBRE_NONE;
+        if (!run.directed)
+                search.directive_count = 0;
+        fibre_make(FIBRE_STARTER);
+        model_switch(&search.main_sp, run.fibres[FIBRE_STARTER].sp);
+        run.current = FIBRE_NONE;
+        return run.result;
+}
+
+void model_begin(const struct model_scenario *scenario)
+{
+        memset(&run, 0, sizeof run);
+        run.scenario = scenario;
+        run.step_max = scenario->step_max ? scenario->step_max : 4000;
+        run.current = FIBRE_NONE;
+        if (!search.stacks) {
+                search.stacks = mmap(NULL, (uint64_t)FIBRE_COUNT * STACK_SIZE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                search.path = calloc(PATH_MAX_, sizeof *search.path);
+                if (search.stacks == MAP_FAILED || !search.path)
+                        abort();
+                signals_catch();
+        }
+        free(search.world);
+        search.world = malloc(scenario->world_size + 1);
+        if (!search.world)
+                abort();
+        model_memory_begin();
+        if (scenario->world)
+                memset(scenario->world, 0, scenario->world_size);
+        run.in_setup = true;
+        if (scenario->setup)
+                scenario->setup();
+        run.in_setup = false;
+        memcpy(search.notes, run.notes, sizeof search.notes);
+        model_memory_snapshot();
+        if (scenario->world)
+                memcpy(search.world, scenario->world, scenario->world_size);
+}
+
+bool model_run_directed(const struct directive *directives, uint32_t count, bool trace)
+{
+        uint32_t i;
+
+        count = count < DIRECTIVES_MAX ? count : DIRECTIVES_MAX;
+        for (i = 0; i < count; i++)
+                search.directives[i] = directives[i];
+        search.directive_count = count;
+        for (i = 0; i < count; i++)
+                search.directives[i].used = false;
+        run.directed = true;
+        run.trace = trace;
+        execute();
+        run.trace = run.directed = false;
+        return run.failed;
+}
+
+/* Leave out what is not needed for the failure; then name the rest. */
+static void shrink(struct model_report *ret)
+{
+        struct directive kept[DIRECTIVES_MAX], fewer[DIRECTIVES_MAX];
+        uint32_t count = search.directive_count, i, k;
+        bool again = true;
+
+        memcpy(kept, search.directives, sizeof kept);
+        while (again) {
+                again = false;
+                for (i = count; i-- > 0;) {
+                        for (k = 0; k < count; k++)
+                                fewer[k - (k > i)] = kept[k];
+                        if (!model_run_directed(fewer, count - 1, false))
+                                continue;
+                        memcpy(kept, fewer, sizeof kept);
+                        count--;
+                        again = true;
+                }
+        }
+        if (!model_run_directed(kept, count, false))
+                snprintf(run.message, sizeof run.message, "a schedule that failed does not fail again");
+        snprintf(ret->message, sizeof ret->message, "%s", run.message);
+        model_directives_print(kept, count, ret->replay, sizeof ret->replay);
+}
+
+static void tables_forget(void)
+{
+        free(search.table);
+        free(search.finals);
+        free(search.seen);
+        search.table = search.finals = search.seen = NULL;
+        search.table_size = search.table_used = search.finals_size = search.finals_used = 0;
+        search.seen_size = search.seen_used = 0;
+}
+
+/* Take the next path. Return: false when all were walked. */
+static bool path_advance(void)
+{
+        while (search.path_len) {
+                struct choice *last = &search.path[search.path_len - 1];
+
+                if (last->taken + 1u < last->count) {
+                        last->taken++;
+                        return true;
+                }
+                search.path_len--;
+        }
+        return false;
+}
+
+bool model_explore(const struct model_scenario *scenario, struct model_report *ret)
+{
+        memset(ret, 0, sizeof *ret);
+        model_begin(scenario);
+        tables_forget();
+        search.path_len = 0;
+        do {
+                enum run_result result;
+
+                if (scenario->execution_max && ret->executions >= scenario->execution_max) {
+                        ret->cut = true;
+                        break;
+                }
+                result = execute();
+                ret->executions++;
+                ret->steps += run.steps;
+                ret->merged += result == RUN_MERGED;
+                if (result == RUN_FAILED) {
+                        ret->failed = true;
+                        shrink(ret);
+                        break;
+                }
+        } while (path_advance());
+        ret->states = search.table_used;
+        ret->finals = search.finals_used;
+        return !ret->failed;
+}
+
+bool model_first_time(uint64_t hash)
+{
+        return run.directed || !table_known(&search.seen, &search.seen_size, &search.seen_used, hash, 0);
+}
+
+uint64_t model_region_hash(void)
+{
+        return model_memory_hash();
+}
+
+bool model_finished(uint32_t index)
+{
+        return run.fibres[index].state == FIBRE_DONE;
+}
+
+const void *model_spec(void)
+{
+        return run.scenario->spec;
+}

@@ -1,0 +1,188 @@
+/* The scenarios; see lists.h. Each line: name, start, what the threads do; then the bounds. */
+#include "lists.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define OPS(...) {__VA_ARGS__}
+#define SET_A    {OP_SET, KEY_A}
+#define SET_B    {OP_SET, KEY_B}
+#define SET_C    {OP_SET, KEY_C}
+#define CAS_A    {OP_CAS, KEY_A}
+#define CREATE_A {OP_CREATE, KEY_A}
+#define DELETE_A {OP_DELETE, KEY_A}
+#define DELETE_B {OP_DELETE, KEY_B}
+#define GET_A    {OP_GET, KEY_A}
+#define GET_B    {OP_GET, KEY_B}
+#define HOLD_A   {OP_HOLD, KEY_A}
+#define SCAN     {OP_SCAN, KEY_A}
+#define SNAP_A   {OP_SNAPSHOT, KEY_A}
+#define SNAP_B   {OP_SNAPSHOT, KEY_B}
+#define SNAP_C   {OP_SNAPSHOT, KEY_C}
+#define MEMORY   {OP_MEMORY, KEY_A}
+#define WORK     {OP_WORK, KEY_A}
+#define SAFE     {OP_SAFE, KEY_A}
+#define SWEEP    {OP_SWEEP, KEY_A}
+#define TICK     {OP_TICK, KEY_A}
+#define FINI     {OP_FINI, KEY_A}
+#define OBSERVE  {OP_OBSERVE, KEY_A}
+#define PAST_A   {OP_PAST, KEY_A}
+
+/* clang-format off */
+static const struct world_case keys[] = {
+        {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 3},
+        {"three cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A), OPS(CAS_A)}}, 3, 3},
+        {"set, delete, cas", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(CAS_A)}}, 3, 3},
+        {"set, delete, get", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A, GET_A)}}, 3, 2},
+        {"three make", {START_EMPTY, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
+        {"three create", {START_EMPTY, {OPS(CREATE_A), OPS(CREATE_A), OPS(GET_A)}}, 3, 2},
+        {"make and make", {START_EMPTY, {OPS(SET_A), OPS(CREATE_A)}}, 2, 3},
+        {"make two keys of one bucket", {START_EMPTY, {OPS(SET_A), OPS(SET_B)}}, 2, 3},
+        {"make neighbours, tall", {START_EMPTY, {OPS(SET_A), OPS(SET_C), OPS(SET_B)}, .tall = true}, 3, 2},
+        {"remove and make", {START_DELETED, {OPS(WORK), OPS(SET_A)}}, 2, 3},
+        {"remove, make, make", {START_DELETED, {OPS(WORK), OPS(SET_A), OPS(SET_A)}}, 3, 2},
+        {"remove, make, get", {START_DELETED, {OPS(WORK), OPS(SET_A), OPS(GET_A)}}, 3, 2},
+        {"remove and make a neighbour", {START_DELETED, {OPS(WORK), OPS(SET_B, SNAP_B)}}, 2, 3},
+        {"remove and make a neighbour, tall", {START_DELETED, {OPS(WORK), OPS(SET_B, SNAP_B)}, .tall = true}, 2, 2},
+        {"two neighbours removed", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK)}}, 2, 2},
+        {"make, delete, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
+        {"make twice, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY, MEMORY)}}, 2, 2},
+        {"late make over memory used again", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY, MEMORY), OPS(SET_C)}}, 3, 1},
+        {"remove, a cell taken by another key", {START_DELETED, {OPS(WORK), OPS(SET_B), OPS(SET_A)}}, 3, 2},
+};
+
+static const struct world_case memory[] = {
+        {"get under set and free", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
+        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1}, 2, 2},
+        {"hold under set and free", {START_VALUE, {OPS(HOLD_A), OPS(SET_A, WORK)}}, 2, 3},
+        {"get, then others set and free", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, WORK), OPS(SET_A, WORK)}}, 3, 2},
+        {"get under buffers", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 1},
+        {"hold under buffers", {START_VALUE, {OPS(HOLD_A, GET_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 1},
+        {"two gets under buffers", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 2},
+        {"late era", {START_OLD, {OPS(GET_A), OPS(WORK, WORK, SET_A, WORK)}, .setup_by = 1}, 2, 2},
+        {"take what was freed, sweep", {START_FREED, {OPS(SET_A), OPS(MEMORY)}}, 2, 2},
+        {"take what was freed, make, sweep", {START_FREED, {OPS(SET_C), OPS(MEMORY)}}, 2, 2},
+        {"two sweeps", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY)}}, 2, 2},
+        {"two sweeps, one set", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY), OPS(SET_A)}}, 3, 1},
+        {"two free one", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
+        {"sweep and free, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY), OPS(SET_A)}}, 3, 2},
+        {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 2},
+        {"full, delete", {START_FULL, {OPS(SET_A, SET_B), OPS(DELETE_A)}, .unit_count = 8}, 2, 1},
+        {"leave and set", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 2},
+        {"leave and sweep", {START_VALUE, {OPS(SET_A, FINI), OPS(MEMORY)}}, 2, 2},
+        {"remove under get", {START_DELETED, {OPS(WORK), OPS(GET_A, GET_A)}}, 2, 2},
+        {"remove, free, under make", {START_DELETED, {OPS(WORK, WORK), OPS(SET_A)}}, 2, 2},
+        {"remove, free, under scan", {START_PAIR_DELETED, {OPS(WORK, WORK), OPS(SCAN)}}, 2, 2},
+        {"remove by sweep under make", {START_DELETED, {OPS(MEMORY), OPS(SET_A)}, .setup_by = 3}, 2, 2},
+        {"remove twice by sweep", {START_DELETED, {OPS(MEMORY), OPS(MEMORY)}, .setup_by = 3}, 2, 1},
+        {"remove under buffers", {START_DELETED, {OPS(WORK, WORK), OPS(SET_A)}}, 2, 2, .delays = 1},
+        {"engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 2},
+};
+
+static const struct world_case snapshots[] = {
+        {"snapshot and set", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}}, 2, 3},
+        {"snapshot, set, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 3},
+        {"snapshot, set, prune, safe moves", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
+        {"snapshot, two sets, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, SAFE, SET_A, WORK)}}, 2, 3},
+        {"snapshot twice", {START_VALUE, {OPS(SNAP_A, SNAP_A), OPS(SET_A, WORK)}}, 2, 2},
+        {"two snapshots, set, prune", {START_OLD, {OPS(SNAP_A), OPS(SNAP_A), OPS(SET_A, WORK)}}, 3, 2},
+        {"snapshot under buffers", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 2, .delays = 1},
+        {"set, set over it, cut", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)}}, 3, 3},
+        {"cause and effect", {START_PAIR, {OPS(SET_A), OPS(GET_A, SET_B), OPS(SCAN)}}, 3, 2},
+        {"scan, two sets", {START_PAIR, {OPS(SCAN), OPS(SET_A, SET_B)}}, 2, 3},
+        {"scan, make and delete", {START_PAIR, {OPS(SCAN), OPS(SET_C, DELETE_A)}}, 2, 2},
+        {"scan, delete, remove, make again", {START_PAIR, {OPS(SCAN), OPS(DELETE_A, WORK, SET_A)}}, 2, 2},
+        {"scan, remove, make another", {START_PAIR_DELETED, {OPS(SCAN), OPS(WORK, SET_C)}, .setup_by = 1}, 2, 3},
+        {"scan, remove, make between, tall", {START_PAIR_DELETED, {OPS(SNAP_C), OPS(WORK, SET_C)}, .setup_by = 1, .tall = true}, 2, 3},
+        {"scan, remove, make, tall", {START_PAIR_DELETED, {OPS(SCAN), OPS(WORK), OPS(SET_A)}, .setup_by = 1, .tall = true}, 3, 2},
+        {"an old snapshot and a removal", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(WORK), OPS(SET_A)}, .setup_by = 1}, 3, 2},
+        {"an old snapshot and a sweep", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(MEMORY)}, .setup_by = 1}, 2, 2},
+        {"two prune a chain", {START_CHAIN, {OPS(MEMORY), OPS(MEMORY)}}, 2, 2},
+        {"two prune a chain by list and sweep", {START_CHAIN, {OPS(WORK), OPS(SWEEP, SWEEP)}}, 2, 3},
+        {"prune a chain under get", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}}, 2, 3},
+        {"prune a chain under set", {START_CHAIN, {OPS(WORK), OPS(SET_A, WORK)}}, 2, 2},
+        {"observer, set, safe", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 3},
+        {"observer, set, get, safe", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)}}, 3, 3},
+        {"observer, set, safe, get, buffers", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 2, .delays = 1},
+};
+
+static const struct world_case reaps[] = {
+        {"killed set, then reaped", {START_VALUE, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed set, reaped meanwhile", {START_VALUE, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make, then reaped", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make, reaped under get", {START_FREED, {OPS(SET_C), OPS(GET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed remove, reaped meanwhile", {START_DELETED, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed delete and remove", {START_VALUE, {OPS(DELETE_A, WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed prune", {START_CHAIN, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed prune, reaped meanwhile", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed free", {START_VALUE, {OPS(SET_A, WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed free, reaped, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed sweep", {START_RETIRED, {OPS(MEMORY), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 2, 1, .crash_mask = 1, .reaper = true},
+        {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed leaver", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true}, 2, 1, 1, .crash_mask = 1,
+                .reaper = true},
+        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+};
+/* clang-format on */
+
+#define LIST(cases) {#cases, cases, sizeof(cases) / sizeof *(cases)}
+const struct world_list world_keys = LIST(keys);
+const struct world_list world_memory = LIST(memory);
+const struct world_list world_snapshot = LIST(snapshots);
+const struct world_list world_reap = LIST(reaps);
+
+struct world_list world_pairs(void)
+{
+        static const struct {
+                const char *name;
+                struct world_op op;
+        } ops[] = {
+                {"set", SET_A}, {"cas", CAS_A}, {"delete", DELETE_A}, {"get", GET_A}, {"scan", SCAN}, {"work", WORK},
+                {"memory", MEMORY}, {"snapshot", SNAP_A}, {"safe", SAFE}, {"create", CREATE_A}, {"set other", SET_B},
+        };
+        static const struct {
+                const char *name;
+                enum world_start start;
+        } starts[] = {
+                {"value", START_VALUE}, {"old version", START_OLD}, {"deleted", START_DELETED}, {"empty", START_EMPTY},
+                {"freed memory", START_FREED}, {"open snapshot", START_SNAPSHOT},
+        };
+        enum { OP_COUNT = sizeof ops / sizeof *ops, START_COUNT = sizeof starts / sizeof *starts };
+        static struct world_case cases[START_COUNT * OP_COUNT * (OP_COUNT + 1) / 2];
+        static char names[sizeof cases / sizeof *cases][64];
+        uint32_t start, a, b, count = 0;
+
+        for (start = 0; start < START_COUNT; start++) {
+                for (a = 0; a < OP_COUNT; a++) {
+                        for (b = a; b < OP_COUNT; b++) {
+                                struct world_case *new = &cases[count];
+
+                                snprintf(names[count], sizeof names[count], "%s and %s on %s", ops[a].name, ops[b].name,
+                                        starts[start].name);
+                                *new = (struct world_case){.name = names[count], .threads = 2, .preemptions = 2};
+                                new->spec.start = starts[start].start;
+                                new->spec.ops[0][0] = ops[a].op;
+                                new->spec.ops[1][0] = ops[b].op;
+                                count++;
+                        }
+                }
+        }
+        return (struct world_list){"pairs", cases, count};
+}
+
+int world_main(int argc, char **argv, struct world_list list)
+{
+        struct model_scenario *scenarios = calloc(list.count, sizeof *scenarios);
+        uint32_t i;
+        int r;
+
+        for (i = 0; scenarios && i < list.count; i++)
+                scenarios[i] = world_scenario(&list.cases[i]);
+        r = scenarios ? model_main(argc, argv, scenarios, list.count) : 1;
+        free(scenarios);
+        return r;
+}

@@ -1,0 +1,26 @@
+/*
+ * All scenarios, in groups: model-*.c walks one group each, model-faults.c looks for seeded faults in all of them.
+ */
+#ifndef TESTS_MODEL_LISTS_H
+#define TESTS_MODEL_LISTS_H
+
+#include "world.h"
+
+struct world_list {
+        const char *name;
+        const struct world_case *cases;
+        uint32_t count;
+};
+
+/* Every pair of operations on one key, from each start state. */
+extern struct world_list world_pairs(void);
+/* Chosen ones. */
+extern const struct world_list world_keys;     /* install, make, remove */
+extern const struct world_list world_memory;   /* retire, guard, free, take again; also with store buffers */
+extern const struct world_list world_snapshot; /* cuts, safe, prune, scan */
+extern const struct world_list world_reap;     /* kills */
+
+/* Walk a list. Return: exit status. */
+int world_main(int argc, char **argv, struct world_list list);
+
+#endif

@@ -1,0 +1,126 @@
+/*
+ * Each seeded fault must be found by some scenario. The table says which one is expected to; when it does not, all others
+ * are tried. A fault that nothing finds fails the test.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lists.h"
+
+static const char *const fault_names[] = {
+        [SB_FAULT_NONE] = "NONE",
+#define NAME(name, text) [SB_FAULT_##name] = #name,
+        SB_FAULT_TABLE(NAME)
+#undef NAME
+};
+
+/* Where to look first. */
+static const struct {
+        enum sb_fault fault;
+        const char *scenario;
+} expected[] = {
+        {SB_FAULT_PIN_NO_RECHECK, "get under two sets and frees"},
+        {SB_FAULT_PIN_LATE, "get under set and free"},
+        {SB_FAULT_RETIRE_ERA_EARLY, "late era"},
+        {SB_FAULT_FREE_IGNORES_PINS, "get under set and free"},
+        {SB_FAULT_FREE_IGNORES_GUARDS, "hold under set and free"},
+        {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
+        {SB_FAULT_GUARD_AFTER_UNPIN, "hold under set and free"},
+        {SB_FAULT_NO_MEMBARRIER, "get under buffers"},
+        {SB_FAULT_UNLINK_UNMARKED, "two prune a chain"},
+        {SB_FAULT_SUPERSEDE_UNSTAMPED, "set, set over it, cut"},
+        {SB_FAULT_GET_NO_STAMP, "set, delete, get"},
+        {SB_FAULT_STAMP_EARLY, "snapshot and set"},
+        {SB_FAULT_CUT_BEFORE_ANNOUNCE, "snapshot, set, prune"},
+        {SB_FAULT_PRUNE_IGNORES_SNAPSHOTS, "snapshot, set, prune"},
+        {SB_FAULT_PRUNE_PENDING_IGNORED, "snapshot, set, prune"},
+        {SB_FAULT_SAFE_SKIPS_SLOTS, "observer, set, safe"},
+        {SB_FAULT_SLOT_AFTER_INSTALL, "observer, set, get, safe"},
+        {SB_FAULT_BIRTH_UNCONFIRMED, "make and make"},
+        {SB_FAULT_FLOOR_EARLY, "make, delete, remove, late make"},
+        {SB_FAULT_FLOOR_LATE, "remove and make"},
+        {SB_FAULT_GONE_UNMARKED, "remove and make"},
+        {SB_FAULT_FROZEN_WAITS, "remove and make"},
+        {SB_FAULT_REMOVE_IGNORES_CUTS, "an old snapshot and a removal"},
+        {SB_FAULT_ORDER_UNMARKED, "remove and make a neighbour"},
+        {SB_FAULT_ALLOC_BIT_FIRST, "take what was freed, sweep"},
+        {SB_FAULT_REAP_PIN_FIRST, "killed set, reaped meanwhile"},
+        {SB_FAULT_REAP_FORGETS_FREEING, "killed free, reaped, taken again"},
+        {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
+        {SB_FAULT_UNLINK_BEFORE_DYING, "killed prune"},
+};
+
+static struct {
+        struct model_scenario all[512];
+        uint32_t count;
+        uint64_t executions;
+} hunt;
+
+static void add(struct world_list list)
+{
+        uint32_t i;
+
+        for (i = 0; i < list.count; i++)
+                hunt.all[hunt.count++] = world_scenario(&list.cases[i]);
+}
+
+static bool found_by(enum sb_fault fault, const struct model_scenario *scenario)
+{
+        struct model_scenario bounded = *scenario;
+        struct model_report report;
+
+        bounded.execution_max = 400000;
+        model_explore(&bounded, &report);
+        hunt.executions += report.executions;
+        if (!report.failed)
+                return false;
+        printf("ok %s: found by \"%s\" after %lu executions: %s (schedule %s)\n", fault_names[fault], scenario->name,
+                (unsigned long)report.executions, report.message, report.replay);
+        return true;
+}
+
+static const char *expected_scenario(enum sb_fault fault)
+{
+        uint32_t i;
+
+        for (i = 0; i < sizeof expected / sizeof *expected; i++)
+                if (expected[i].fault == fault)
+                        return expected[i].scenario;
+        return "";
+}
+
+static bool found(enum sb_fault fault)
+{
+        const char *first = expected_scenario(fault);
+        uint32_t i;
+
+        world_fault = fault;
+        for (i = 0; i < hunt.count; i++)
+                if (!strcmp(hunt.all[i].name, first) && found_by(fault, &hunt.all[i]))
+                        return true;
+        for (i = 0; i < hunt.count; i++)
+                if (found_by(fault, &hunt.all[i]))
+                        return true;
+        printf("FAIL %s: nothing finds it\n", fault_names[fault]);
+        return false;
+}
+
+int main(int argc, char **argv)
+{
+        uint32_t fault, bad = 0, ran = 0;
+
+        setvbuf(stdout, NULL, _IOLBF, 0);
+        add(world_keys);
+        add(world_memory);
+        add(world_snapshot);
+        add(world_reap);
+        for (fault = SB_FAULT_NONE + 1; fault < SB_FAULT_COUNT; fault++) {
+                if (argc > 1 && strcmp(argv[1], fault_names[fault]))
+                        continue;
+                ran++;
+                bad += !found((enum sb_fault)fault);
+        }
+        printf("# %u faults, %u not found, %lu executions\n", ran, bad, (unsigned long)hunt.executions);
+        return bad || !ran;
+}

@@ -1,0 +1,7 @@
+/* Retiring, guarding, freeing, taking again. */
+#include "lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_memory);
+}

@@ -1,0 +1,7 @@
+/* Every pair of operations on one key, from each start state. */
+#include "lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_pairs());
+}

@@ -1,0 +1,7 @@
+/* Cuts, safe, pruning, scans. */
+#include "lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_snapshot);
+}

@@ -1,0 +1,82 @@
+/*
+ * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread a few operations.
+ *
+ * One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
+ * given once, a cas has one winner, what was finished before an operation began is seen by it, a scan is exact at its cut,
+ * reads in a snapshot repeat. Then the dead are reaped, everybody leaves, memory is swept, and the segment must be sound
+ * and hold nothing but what its keys need.
+ */
+#ifndef TESTS_MODEL_WORLD_H
+#define TESTS_MODEL_WORLD_H
+
+#include "ring/op.h"
+#include "shm/base/fault.h"
+#include "tests/harness/model.h"
+
+#define WORLD_KEYS 3u
+#define WORLD_OPS  4u
+
+enum world_key { KEY_A, KEY_B, KEY_C };
+
+enum world_op_kind {
+        OP_NONE,
+        OP_SET,
+        OP_CAS,      /* expects the start state's revision */
+        OP_CREATE,
+        OP_DELETE,
+        OP_GET,      /* under a guard, let go at once */
+        OP_HOLD,     /* under a guard that stays */
+        OP_SCAN,     /* snapshot, all keys in order, close */
+        OP_SNAPSHOT, /* snapshot, read the key twice, close */
+        OP_MEMORY,   /* memory work with a whole sweep */
+        OP_WORK,     /* memory work without */
+        OP_SAFE,
+        OP_SWEEP,
+        OP_TICK,     /* the engine's own: its thread is the engine */
+        OP_FINI,     /* the thread's peer leaves */
+        OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
+        OP_PAST,     /* the key in the snapshot of the start state */
+};
+
+struct world_op {
+        enum world_op_kind kind;
+        enum world_key key;
+};
+
+enum world_start {
+        START_EMPTY,
+        START_VALUE,    /* A has a value */
+        START_OLD,      /* A has a value and an older version that nobody needs, but nobody took out */
+        START_RETIRED,  /* as OLD; the older version is out and waits for its grace period */
+        START_DELETED,  /* A was deleted, and safe is past that */
+        START_PAIR,     /* A and B have values, in one bucket */
+        START_PAIR_DELETED, /* A was deleted, B has a value */
+        START_SNAPSHOT, /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
+        START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
+        START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
+        START_FULL,     /* A has a value, and what is free is hardly enough for one more */
+};
+
+struct world_spec {
+        enum world_start start;
+        struct world_op ops[MODEL_THREADS][WORLD_OPS];
+        uint32_t unit_count;  /* [16] */
+        uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
+        bool tall;            /* the keys' nodes have two levels */
+        bool engine;          /* thread 0 is the engine's own peer */
+};
+
+struct world_case {
+        const char *name;
+        struct world_spec spec;
+        uint32_t threads, preemptions, crashes, delays;
+        uint32_t crash_mask; /* [all] */
+        bool reaper;         /* who is killed is reaped while the others run, not behind them */
+};
+
+/* Chosen after the start state was made. */
+extern enum sb_fault world_fault;
+
+struct model_scenario world_scenario(const struct world_case *the_case);
+
+#endif
