@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tests/harness/faults.h"
 #include "tests/harness/scenarios.h"
 #include "tests/harness/test.h"
 
@@ -82,6 +83,7 @@ static void test_stopped_while_a_dead_one_is_reaped_writes_end_in_some_order(voi
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         /* Other points in each run: over a few runs, all of them. */
         first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10) : (uint64_t)time(NULL) % 1000;
         RUN(test_stopped_at_every_instruction_each_operation_stops_nobody);
