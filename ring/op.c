@@ -268,7 +268,7 @@ static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, u
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t hash[TOGETHER];
-        uint32_t i, place;
+        uint32_t i;
 
         for (i = 0; i < count; i++) {
                 hash[i] = sb_hash_key(keys[i].key, keys[i].key_len, segment->seed);
@@ -278,14 +278,14 @@ static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, u
         for (i = 0; i < count; i++) {
                 struct sb_bucket *bucket = &segment->buckets[hash[i] & (segment->geometry.bucket_count - 1)];
 
-                for (place = 0; place < SB_BUCKET_CELLS; place++) {
-                        /* Relaxed: only a hint of what to fetch. */
-                        uint64_t word = sb_load_relaxed(&bucket->cell[place]);
+                uint32_t mask = sb_bucket_match(bucket, hash[i]);
 
-                        if (word && (word & SB_TAG_MASK) == sb_tag_of(hash[i])) {
-                                __builtin_prefetch(segment->base + (word & SB_OFFSET_MASK));
-                                __builtin_prefetch(segment->base + (word & SB_OFFSET_MASK) + SB_LINE);
-                        }
+                for (; mask; mask &= mask - 1) {
+                        /* Relaxed: only a hint of what to fetch. */
+                        uint64_t at = sb_load_relaxed(&bucket->cell[__builtin_ctz(mask)]) & SB_OFFSET_MASK;
+
+                        __builtin_prefetch(segment->base + at);
+                        __builtin_prefetch(segment->base + at + SB_LINE);
                 }
         }
         for (i = 0; i < count; i++) {

@@ -5,64 +5,20 @@
 #include "base/result.h"
 #include "slab.h"
 
-static void publish_pin(struct sb_peer *peer, uint64_t lo, uint32_t hi)
-{
-        /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from overlapping. Whoever frees
-         * flushes this store out with a membarrier before it reads the pins (M:pins). */
-        sb_store_relaxed(&peer->client->pin, lo << 32 | hi);
-        sb_compiler_barrier();
-}
-
-void sb_pin(struct sb_peer *peer)
-{
-        /* A:era. What was retired in an era before this one was unlinked before this load. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
-
-        peer->hi = era;
-        if (SB_FAULT(PIN_LATE))
-                return;
-        publish_pin(peer, era, era);
-}
-
 void sb_pin_resume(struct sb_peer *peer)
 {
         uint64_t pin = sb_load_relaxed(&peer->client->pin); /* Relaxed: its writer is dead, and we were told by the kernel. */
         uint32_t era = sb_load_acquire(&peer->segment.super->era); /* A:era. */
 
         peer->hi = era;
-        publish_pin(peer, pin ? pin >> 32 : era, era);
+        sb_pin_publish(peer, pin ? pin >> 32 : era, era);
 }
 
-void sb_unpin(struct sb_peer *peer)
+void sb_pin_raise(struct sb_peer *peer, uint32_t era)
 {
-        peer->hi = 0;
-        /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
-        sb_store_release(&peer->client->pin, 0);
-}
-
-bool sb_pin_covers(struct sb_peer *peer)
-{
-        /* A:era. If the era is still hi, what was loaded before was born in hi at the latest. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
-
-        if (SB_LIKELY(era == peer->hi) || SB_FAULT(PIN_NO_RECHECK))
-                return true;
         peer->hi = era;
         /* Relaxed: the owner reads back its own word. */
-        publish_pin(peer, sb_load_relaxed(&peer->client->pin) >> 32, era);
-        return false;
-}
-
-uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell)
-{
-        uint64_t word;
-
-        do
-                word = sb_load_acquire(cell); /* A:publish. The object that the word names is complete. */
-        while (!sb_pin_covers(peer));
-        if (SB_FAULT(PIN_LATE))
-                publish_pin(peer, peer->hi, peer->hi);
-        return word;
+        sb_pin_publish(peer, sb_load_relaxed(&peer->client->pin) >> 32, era);
 }
 
 /* Words in chunk @chunk > 0: as many as all before it together, as long as a slab has a class for them. */
@@ -87,8 +43,7 @@ static uint32_t chunk_of(const struct sb_segment *segment, uint32_t *index)
         return chunk;
 }
 
-/* Guard word @index of a record; NULL when its chunk was never made. */
-static struct sb_cell64 *guard_word(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+struct sb_cell64 *sb_guard_word(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
 {
         uint32_t chunk = chunk_of(segment, &index);
         uint64_t offset, size;
@@ -107,19 +62,10 @@ static struct sb_cell64 *guard_word(const struct sb_segment *segment, struct sb_
 
 uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
 {
-        struct sb_cell64 *word = guard_word(segment, client, index);
+        struct sb_cell64 *word = sb_guard_word(segment, client, index);
 
         /* A:guard. Ordered behind the reclaimer's reading of the pins. */
         return word ? sb_load_acquire(word) : 0;
-}
-
-void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
-{
-        struct sb_cell64 *word = guard_word(&peer->segment, peer->client, index);
-
-        sb_assert(word);
-        /* R:guard > A:guard. Before the unpin, so that a reclaimer that saw no pin sees the guard. */
-        sb_store_release(word, offset);
 }
 
 int sb_guard_grow(struct sb_peer *peer, uint32_t index)
@@ -132,7 +78,7 @@ int sb_guard_grow(struct sb_peer *peer, uint32_t index)
 
         if (index >= SB_GUARDS_MAX || chunk >= SB_GUARD_CHUNKS)
                 return SB_E_FULL;
-        if (chunk && !guard_word(&peer->segment, client, index)) {
+        if (chunk && !sb_guard_word(&peer->segment, client, index)) {
                 words = chunk_words(&peer->segment, chunk);
                 r = sb_slab_take(peer, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, false, &offset);
                 if (r)

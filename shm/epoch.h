@@ -7,17 +7,78 @@
 #ifndef SB_EPOCH_H
 #define SB_EPOCH_H
 
+#include "base/fault.h"
 #include "peer.h"
 
-void sb_pin(struct sb_peer *peer);   /* not nested */
+static inline void sb_pin_publish(struct sb_peer *peer, uint64_t lo, uint32_t hi)
+{
+        /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from overlapping. Whoever frees
+         * flushes this store out with a membarrier before it reads the pins (M:pins). */
+        sb_store_relaxed(&peer->client->pin, lo << 32 | hi);
+        sb_compiler_barrier();
+}
+
+/* Not nested. */
+static inline void sb_pin(struct sb_peer *peer)
+{
+        /* A:era. What was retired in an era before this one was unlinked before this load. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        peer->hi = era;
+        if (!SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
+}
+
 /* Go on under the pin that a dead process left in this record: it stays, and grows up to now. */
 void sb_pin_resume(struct sb_peer *peer);
-void sb_unpin(struct sb_peer *peer);
-/* Load a word whose offset will be followed. */
-uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell);
 
+static inline void sb_unpin(struct sb_peer *peer)
+{
+        peer->hi = 0;
+        /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
+        sb_store_release(&peer->client->pin, 0);
+}
+
+void sb_pin_raise(struct sb_peer *peer, uint32_t era);
+
+/* After loading a word of a block that no link led to: true when hi still is the era; else hi is raised: load again. */
+static inline bool sb_pin_covers(struct sb_peer *peer)
+{
+        /* A:era. If the era is still hi, what was loaded before was born in hi at the latest. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        if (SB_LIKELY(era == peer->hi) || SB_FAULT(PIN_NO_RECHECK))
+                return true;
+        sb_pin_raise(peer, era);
+        return false;
+}
+
+/* Load a word whose offset will be followed. */
+static inline uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell64 *cell)
+{
+        uint64_t word;
+
+        do
+                word = sb_load_acquire(cell); /* A:publish. The object that the word names is complete. */
+        while (SB_UNLIKELY(!sb_pin_covers(peer)));
+        if (SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, peer->hi, peer->hi);
+        return word;
+}
+
+/* Guard word @index of a record; NULL when its chunk was never made. */
+struct sb_cell64 *sb_guard_word(const struct sb_segment *segment, struct sb_client *client, uint32_t index);
 /* Guard word @index (0 .. guard capacity-1) holds the version at @offset; call it before sb_unpin(). 0 lets go. */
-void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset);
+static inline void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        struct sb_cell64 *word = SB_LIKELY(index < peer->segment.geometry.guard_inline)
+                ? &sb_client_guards(&peer->segment, peer->client)[index]
+                : sb_guard_word(&peer->segment, peer->client, index);
+
+        sb_assert(word);
+        /* R:guard > A:guard. Before the unpin, so that a reclaimer that saw no pin sees the guard. */
+        sb_store_release(word, offset);
+}
 /* Make room for guard word @index. Return: 0, SB_E_FULL. */
 int sb_guard_grow(struct sb_peer *peer, uint32_t index);
 
@@ -31,8 +92,6 @@ bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block);
 void sb_era_advance(struct sb_peer *peer);
 /* Advance the era, look at the pins, remember peer->horizon. What is dated before it has had its grace period. */
 void sb_era_look(struct sb_peer *peer);
-/* After loading a word of a block that no link led to: true when hi still is the era; else hi is raised: load again. */
-bool sb_pin_covers(struct sb_peer *peer);
 /* Eras compare by unsigned difference, so that they may wrap. */
 static inline bool sb_era_before(uint32_t a, uint32_t b)
 {

@@ -65,42 +65,41 @@ uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node
         return confirmed;
 }
 
-/* One pass. -1: something was finished on the way, look again. */
-static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
+/* One cell with the key's tag. 1: it is the key's; 0: it is not; -1: something was finished on the way, look again. */
+static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, uint32_t key_len, struct sb_spot *ret)
 {
         struct sb_segment *segment = &peer->segment;
-        struct sb_path path = sb_path_first(segment, hash);
-        uint32_t place;
+        struct sb_cell64 *cell = sb_cell_at(segment, cell_number);
+        uint64_t word = sb_load_pinned(peer, cell);
+        struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+        if (!head || !sb_version_is(segment, head, key, key_len))
+                return 0;
+        if (SB_UNLIKELY(word & SB_CELL_FROZEN)) {
+                if (!SB_FAULT(FROZEN_WAITS))
+                        sb_node_unhook(peer, cell_number, word);
+                return -1;
+        }
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_index_confirm(peer, cell_number, word))
+                return 0;
+        *ret = (struct sb_spot){.cell_number = cell_number, .cell = cell, .word = word, .head = head};
+        return 1;
+}
+
+static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
+{
+        struct sb_path path = sb_path_first(&peer->segment, hash);
 
         do {
-                struct sb_bucket *bucket = &segment->buckets[path.bucket];
+                uint32_t mask = sb_bucket_match(&peer->segment.buckets[path.bucket], hash);
 
-                for (place = 0; place < SB_BUCKET_CELLS; place++) {
-                        uint64_t word = sb_load_pinned(peer, &bucket->cell[place]);
-                        struct sb_version *head;
+                for (; mask; mask &= mask - 1) {
+                        int r = look_at(peer, SB_CELL_NUMBER(path.bucket, (uint32_t)__builtin_ctz(mask)), key, key_len, ret);
 
-                        if (!word || (word & SB_TAG_MASK) != sb_tag_of(hash))
-                                continue;
-                        head = sb_version_at(segment, word & SB_OFFSET_MASK);
-                        if (!head || !sb_version_is(segment, head, key, key_len))
-                                continue;
-                        if (word & SB_CELL_FROZEN) {
-                                if (!SB_FAULT(FROZEN_WAITS))
-                                        sb_node_unhook(peer, SB_CELL_NUMBER(path.bucket, place), word);
-                                return -1;
-                        }
-                        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
-                                !sb_index_confirm(peer, SB_CELL_NUMBER(path.bucket, place), word))
-                                continue;
-                        *ret = (struct sb_spot){
-                                .cell_number = SB_CELL_NUMBER(path.bucket, place),
-                                .cell = &bucket->cell[place],
-                                .word = word,
-                                .head = head,
-                        };
-                        return 1;
+                        if (r)
+                                return r;
                 }
-        } while (sb_path_next(segment, hash, &path));
+        } while (sb_path_next(&peer->segment, hash, &path));
         return 0;
 }
 

@@ -49,11 +49,41 @@ static inline bool sb_version_fits(const struct sb_segment *segment, const struc
 
         return at + sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) <= segment->geometry.size;
 }
+/* Keys are short and mostly equal here, their tags being so: eight bytes at a time beat a call. */
+static inline bool sb_key_same(const unsigned char *a, const void *key, uint32_t len)
+{
+        const unsigned char *b = key;
+        uint64_t x, y;
+
+        for (; len >= 8; len -= 8, a += 8, b += 8) {
+                memcpy(&x, a, 8);
+                memcpy(&y, b, 8);
+                if (x != y)
+                        return false;
+        }
+        for (; len; len--)
+                if (*a++ != *b++)
+                        return false;
+        return true;
+}
 static inline bool sb_version_is(const struct sb_segment *segment, const struct sb_version *version, const void *key,
         uint32_t key_len)
 {
         return SB_SHAPE_KEY_LEN(version->shape) == key_len && sb_version_fits(segment, version) &&
-                !memcmp(version->bytes, key, key_len);
+                sb_key_same(version->bytes, key, key_len);
+}
+
+/* Which cells of a bucket have this tag, as a bit mask. Without branches: where a key lies in its bucket cannot be predicted, and a
+ * wrong guess here would hold up the misses of the operations behind it. */
+static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
+{
+        uint32_t place, mask = 0;
+
+#pragma GCC unroll 7
+        for (place = 0; place < SB_BUCKET_CELLS; place++)
+                /* Relaxed: a hint of where to look; what is followed is loaded again. */
+                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0) << place;
+        return mask;
 }
 
 /* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is met. Return: whether there is one. */

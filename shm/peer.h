@@ -58,7 +58,8 @@ struct sb_peer {
         struct sb_limbo limbo[SB_LIMBO_MAX];
         uint32_t limbo_count;
         uint32_t sweep_left;     /* units of the sweep that sb_reap_tick() is in the middle of */
-        uint64_t sweep_goal;
+        uint32_t sweep_rest, sweep_rest_left; /* ticks */
+        uint64_t sweep_goal, sweep_freed;
         uint64_t left_behind;    /* work dropped for want of room here: a sweep will find it */
         /* counters for people, never for decisions */
         uint64_t count_helped, count_retried, count_freed, count_swept;

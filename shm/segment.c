@@ -157,6 +157,11 @@ static void make_classes(struct sb_segment *segment)
                 size += step;
         }
         segment->class_count = count;
+        for (size = 0, count = 0; size < SB_CLASS_TABLE; size++) {
+                while (count < segment->class_count && segment->class_size[count] < size * 16)
+                        count++;
+                segment->class_of[size] = (uint8_t)count;
+        }
 }
 
 static bool geometry_sound(const struct sb_geometry *g, uint64_t size)

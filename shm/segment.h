@@ -23,6 +23,8 @@ struct sb_geometry_wish {
         uint32_t feed_count;     /* [0] */
 };
 
+#define SB_CLASS_TABLE 129 /* sizes up to 2 KiB; larger ones are searched for */
+
 struct sb_segment {
         unsigned char *base;
         struct sb_superblock *super;
@@ -34,6 +36,7 @@ struct sb_segment {
         uint32_t unit_shift;
         uint32_t class_count;
         uint32_t class_size[SB_CLASS_MAX];
+        uint8_t class_of[SB_CLASS_TABLE]; /* class of a size in units of 16 bytes, rounded up */
         uint32_t reserve_class;  /* the one class of the slabs for tombstones when the segment is full */
         uint32_t key_len_max;
         uint32_t height_max;     /* of a node's tower */

@@ -12,6 +12,8 @@ uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size)
 {
         uint32_t low = 0, high = segment->class_count;
 
+        if (SB_LIKELY(size <= (SB_CLASS_TABLE - 1) * 16))
+                return segment->class_of[(size + 15) / 16];
         while (low < high) {
                 uint32_t middle = (low + high) / 2;
 

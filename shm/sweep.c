@@ -102,6 +102,18 @@ static void sweep_version(struct sb_peer *peer, struct sb_version *version, cons
         sb_node_try_remove(peer, own, view);
 }
 
+/* A block that was found by its bit and is DYING: whoever is dating it may have read the era before our pin's, so that the pin does
+ * not protect it. But he is pinned himself then, and longer than we are. True: there is nobody like that, it is still DYING, and any
+ * date that it gets from here on is covered by our pin. */
+static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
+{
+        /* Relaxed: the own word. */
+        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32);
+
+        sb_era_look(peer);
+        return !sb_era_before(peer->horizon, lo) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING; /* A:retire. */
+}
+
 static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
@@ -113,16 +125,21 @@ static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         peer->count_swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
-        if (retire >= SB_ERA_MIN)
+        if (retire >= SB_ERA_MIN) {
+                sb_model_unchecked_begin(); /* another may be freeing it; then it is dropped as stale */
                 sb_retire_wait(peer, offset, retire, false);
-        else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING)
+                sb_model_unchecked_end();
+        } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {
+                sb_retire_leave(peer);
+        } else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING) {
                 sb_retire_finish(peer, block);
-        else if (kind == SB_UNIT_NODES)
+        } else if (kind == SB_UNIT_NODES) {
                 sweep_node(peer, (struct sb_node *)block);
-        else if (retire == SB_RETIRE_DYING)
+        } else if (retire == SB_RETIRE_DYING) {
                 finish_dying(peer, (struct sb_version *)block, view);
-        else
+        } else {
                 sweep_version(peer, (struct sb_version *)block, view);
+        }
 }
 
 static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view *view)

@@ -7,31 +7,35 @@
 #include "order.h"
 #include "snapshot.h"
 
+/* The version in this cell, if it is the key's newest that counts. */
+static struct sb_version *newest_in(struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t word = sb_load_pinned(peer, cell);
+        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+        if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) || SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
+                SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
+                return NULL;
+        if (!SB_FAULT(GET_NO_STAMP))
+                sb_stamp(peer, version);
+        return version;
+}
+
 struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_path path = sb_path_first(segment, hash);
-        uint32_t place;
 
         do {
                 struct sb_bucket *bucket = &segment->buckets[path.bucket];
+                uint32_t mask = sb_bucket_match(bucket, hash);
 
-                for (place = 0; place < SB_BUCKET_CELLS; place++) {
-                        /* Relaxed: only to pass over what is another's; what is followed is loaded again below. */
-                        uint64_t word = sb_load_relaxed(&bucket->cell[place]);
-                        struct sb_version *version;
+                for (; mask; mask &= mask - 1) {
+                        struct sb_version *version = newest_in(peer, &bucket->cell[__builtin_ctz(mask)], key, key_len);
 
-                        if (!word || (word & SB_TAG_MASK) != sb_tag_of(hash))
-                                continue;
-                        word = sb_load_pinned(peer, &bucket->cell[place]);
-                        version = sb_version_at(segment, word & SB_OFFSET_MASK);
-                        if (!word || (word & SB_CELL_FROZEN) || !version ||
-                                !sb_version_is(segment, version, key, key_len) ||
-                                SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
-                                continue;
-                        if (!SB_FAULT(GET_NO_STAMP))
-                                sb_stamp(peer, version);
-                        return version;
+                        if (SB_LIKELY(version))
+                                return version;
                 }
         } while (sb_path_next(segment, hash, &path));
         return NULL;

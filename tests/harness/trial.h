@@ -8,8 +8,8 @@
  *
  *      trial_kill    at each distinct image: the engine reaps, check is clean, a newcomer finds what a story says, does everything to
  *                    every key, and when all is deleted no block is left
- *      trial_stall   at each distinct image: the others' acts end and look like a story; hundreds of writes more find memory; check is clean;
- *                    then the stopped one is reaped, and no block is left
+ *      trial_stall   at each distinct image: the others' acts end and look like a story; hundreds of writes more find memory; check is
+ *                    clean; then the stopped one is reaped, and no block is left
  *      trial_resume  at points: the others' acts, then the operation goes on to its end: results and facts are a story's; check is
  *                    clean; no block is left
  *      trial_reaper  at each distinct image of a kill: the reaping itself is killed after every instruction, and a new engine reaps both

@@ -393,7 +393,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
         case OP_CAS:
                 if (!outcome->r) {
                         MODEL_CHECK(outcome->rev > outcome->done_before);
-                        if (op->kind == OP_CAS)
+                        if (op->kind == OP_CAS && world.start_seen[op->key])
                                 MODEL_CHECK(outcome->rev == world.start_seen[op->key] + 1);
                 } else if (outcome->r == SB_E_CONFLICT) {
                         MODEL_CHECK(op->kind == OP_CAS || op->kind == OP_CREATE);
