@@ -137,17 +137,36 @@ void sb_era_advance(struct sb_peer *peer)
 void sb_era_look(struct sb_peer *peer)
 {
         struct sb_segment *segment = &peer->segment;
-        uint32_t slot, horizon;
         uint64_t high, pin;
+        uint32_t slot;
 
         sb_era_advance(peer);
-        horizon = sb_load_acquire(&segment->super->era); /* A:era. */
-        segment->os->membarrier(segment->os->context);   /* M:pins. */
+        peer->looked_era = peer->horizon = sb_load_acquire(&segment->super->era); /* A:era. */
+        peer->looked_count = 0;
+        segment->os->membarrier(segment->os->context);        /* M:pins. */
         high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
         for (slot = 0; slot < high && slot < segment->geometry.client_count; slot++) {
                 pin = sb_load_acquire(&sb_client_at(segment, slot)->pin); /* A:pins. */
-                if (pin && slot != peer->slot && sb_era_before((uint32_t)(pin >> 32), horizon))
-                        horizon = (uint32_t)(pin >> 32);
+                if (!pin || slot == peer->slot)
+                        continue;
+                if (sb_era_before((uint32_t)(pin >> 32), peer->horizon))
+                        peer->horizon = (uint32_t)(pin >> 32);
+                if (peer->looked_count < SB_LOOKED_MAX)
+                        peer->looked[peer->looked_count] = pin;
+                peer->looked_count++;
         }
-        peer->horizon = horizon;
+}
+
+bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth)
+{
+        uint32_t i;
+
+        if (sb_era_before(era, peer->horizon))
+                return true;
+        if (!sb_era_before(era, peer->looked_era) || peer->looked_count > SB_LOOKED_MAX)
+                return false;
+        for (i = 0; i < peer->looked_count; i++)
+                if (!sb_era_before(era, (uint32_t)(peer->looked[i] >> 32)) && !sb_era_before((uint32_t)peer->looked[i], birth))
+                        return false;
+        return true;
 }

@@ -1,7 +1,7 @@
 /*
  * What lies where in a segment, and who writes which word. docs/format.md draws it.
  *
- *      superblock | client records | buckets, spill buckets | unit words | unit bitmaps | units ...
+ *      superblock | client records | buckets, spill buckets | unit words, unit births | unit bitmaps | units ...
  *
  * Always true: fixed widths only, offsets instead of pointers, every shared word a cell; what is plain is written
  * before its object is published and never afterwards. The layout version changes when anything here does.
@@ -170,7 +170,8 @@ static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
  * the number of the unit where the large block begins. FREE -> anything: by CAS; with an owner: only the owner changes it (or the
  * reaper of a dead one); slab without owner: anybody makes it his own by CAS. A slab found empty by its owner becomes EMPTY: {EMPTY, class,
  * what kind it was : 22, era : 32}; it serves the same kind and class at once, others only when nobody is pinned any more who was in
- * that era: so a slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY unit is all zero. */
+ * that era and can know the unit's life: so a slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY
+ * unit is all zero. A unit's birth is the era in which its owner made it what it is, written before the first bit. */
 enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, SB_UNIT_GUARDS = 3, SB_UNIT_LARGE = 4, SB_UNIT_PART = 5,
         SB_UNIT_EMPTY = 6 };
 #define SB_UNIT_WORD(kind, class_, slot1, generation)                                                       \

@@ -18,6 +18,9 @@
 #ifndef SB_RESERVE_MAX
 #define SB_RESERVE_MAX 16   /* blocks of one class taken from a slab at once */
 #endif
+#ifndef SB_LOOKED_MAX
+#define SB_LOOKED_MAX 16    /* pins told apart; with more at once, the least lo stands for all */
+#endif
 #ifndef SB_VIEW_CUTS_MAX
 #define SB_VIEW_CUTS_MAX 128
 #endif
@@ -45,7 +48,9 @@ struct sb_peer {
         struct sb_client *client;
         uint32_t slot, generation;
         uint32_t hi;             /* of the current pin; 0: not pinned */
-        uint32_t horizon;        /* nobody is pinned any more who was in an era before this one */
+        /* What sb_era_look() saw: the era it made, the least lo of all pins, and the first pins themselves, as words. */
+        uint32_t looked_era, horizon, looked_count;
+        uint64_t looked[SB_LOOKED_MAX];
         uint32_t search_unit;    /* where the search for a slab goes on */
         struct sb_reserve versions[SB_CLASS_MAX];
         struct sb_reserve nodes[SB_CLASS_MAX];

@@ -103,15 +103,19 @@ static void sweep_version(struct sb_peer *peer, struct sb_version *version, cons
 }
 
 /* A block that was found by its bit and is DYING: whoever is dating it may have read the era before our pin's, so that the pin does
- * not protect it. But he is pinned himself then, and longer than we are. True: there is nobody like that, it is still DYING, and any
- * date that it gets from here on is covered by our pin. */
+ * not protect it. But he is pinned himself then, since before us. True: there is nobody like that who can know the block, it is still
+ * DYING, and any date that it gets from here on is covered by our pin. */
 static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
 {
         /* Relaxed: the own word. */
-        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32);
+        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32), birth;
 
+        sb_model_unchecked_begin();
+        birth = block->birth;
+        sb_model_unchecked_end();
         sb_era_look(peer);
-        return !sb_era_before(peer->horizon, lo) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING; /* A:retire. */
+        return sb_era_clear(peer, lo - 1, birth) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
+                block->birth == birth;
 }
 
 static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
@@ -145,7 +149,7 @@ static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
 static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view *view)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t word = sb_load_acquire(&segment->unit_words[unit]), bits; /* A:unit-owned. */
+        uint64_t word = sb_load_acquire(&segment->unit_words[unit]), now, bits; /* A:unit-owned. */
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         uint32_t count = sb_slab_block_count(segment, word), base;
         uint64_t size;
@@ -155,9 +159,13 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
         for (base = 0; base < count; base += 64) {
                 sb_pin(peer);
-                bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
-                /* The unit may have changed hands and kind before we were pinned: then leave it for the next round. */
-                if (((sb_load_acquire(&segment->unit_words[unit]) ^ word) >> 54) == 0) /* A:unit-owned. */
+                do {
+                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);                 /* A:unit-owned. */
+                } while (!sb_pin_covers(peer));
+                /* It may have changed hands and kind before we were pinned: then leave it for the next round. From here on it keeps
+                 * its kind as long as we are. */
+                if (((now ^ word) >> 54) == 0)
                         for (; bits; bits &= bits - 1) {
                                 uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
 
