@@ -64,6 +64,7 @@ struct sb_peer {
         uint32_t limbo_count;
         uint32_t sweep_left;     /* units of the sweep that sb_reap_tick() is in the middle of */
         uint32_t sweep_rest, sweep_rest_left; /* ticks */
+        uint32_t sweep_floor;    /* births below are raised to it by the sweep that is going on */
         uint64_t sweep_goal, sweep_freed;
         uint64_t left_behind;    /* work dropped for want of room here: a sweep will find it */
         /* counters for people, never for decisions */

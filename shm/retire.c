@@ -35,7 +35,7 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
         peer->limbo[peer->limbo_count++] = (struct sb_limbo){
                 .offset = offset | (first_grace ? FIRST_GRACE : 0),
                 .era = era,
-                .birth = block->birth,
+                .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the block for longer. */
         };
 }
 

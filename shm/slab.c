@@ -90,9 +90,10 @@ uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
         return count;
 }
 
-/* The owner's last word on an empty unit. A:era: read after it was found empty. */
+/* The owner's last word on an empty unit. */
 static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
+        /* A:era. Read after the unit was found empty. */
         set_unit_word(&peer->segment, unit, SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
                 sb_load_acquire(&peer->segment.super->era)));
 }

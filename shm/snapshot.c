@@ -81,6 +81,7 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
         sb_store_relaxed(&peer->client->opens, pending & ~SB_SNAPSHOT_PENDING);
         if (SB_FAULT(CUT_BEFORE_ANNOUNCE)) {
                 cut = sb_cut_take(peer);
+                /* R:announce, too late: that is the fault. */
                 sb_exchange_full(&words[index], cut);
                 *ret_index = index;
                 *ret_cut = cut;
