@@ -162,7 +162,7 @@ static void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_
                 sb_retire_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
         give_back(peer, attempt);
         sb_slab_settle(peer);
-        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 2)
+        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4)
                 sb_retire_pending(peer);
         if (peer->limbo_count >= SB_LIMBO_MAX / 2)
                 sb_retire_free(peer);

@@ -90,7 +90,8 @@ struct sb_superblock {
         struct sb_cell64 swept;
         struct sb_cell64 keeper;   /* pid of the keeper; the keeper */
         struct sb_cell64 engine;   /* pid of the engine; the engine */
-        uint64_t pad4[2];
+        struct sb_cell64 observers; /* how many read at `safe`; while there are any, it bounds pruning. The engine (later) */
+        uint64_t pad4[1];
         /* The head of the ordered index: next links as in a node, of greatest height, for the key below all. */
         struct sb_cell64 order[SB_HEIGHT_MAX];
 };

@@ -289,6 +289,8 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         };
         uint32_t unit = NO_UNIT;
 
+        /* Eras pass with what is taken, too: what comes now is younger than whoever is stopped. */
+        sb_era_advance(peer);
         search.block_count = sb_slab_block_count(&peer->segment, search.wanted);
         if (reserve) {
                 search.first = search.count;
@@ -424,6 +426,7 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 
         if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
                 return SB_E_FULL;
+        sb_era_advance(peer); /* as for a slab */
         for (round = 0; round < 2; round++) {
                 for (unit = 0; unit + count <= limit; unit += run + 1) {
                         for (run = 0; run < count && !unit_word(segment, unit + run); run++)

@@ -220,12 +220,11 @@ uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)
 {
         uint32_t units = peer->segment.geometry.unit_count;
         uint64_t before = peer->count_freed;
-        struct sb_view view;
 
-        sb_view_take(peer, &view);
+        sb_view_renew(peer);
         while (count--) {
                 *cursor %= units;
-                sweep_unit(peer, (*cursor)++, &view);
+                sweep_unit(peer, (*cursor)++, &peer->view);
         }
         sb_retire_free(peer);
         return peer->count_freed - before;
