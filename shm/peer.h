@@ -43,6 +43,7 @@ struct sb_reserve {
 struct sb_peer {
         struct sb_segment segment;
         struct sb_client *client;
+        struct sb_cell64 *guard_words; /* the guard_inline ones in the record */
         uint32_t slot, generation;
         uint32_t hi;             /* of the current pin; 0: not pinned */
         uint32_t horizon;        /* nobody is pinned any more who was in an era before this one */
