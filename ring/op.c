@@ -265,14 +265,14 @@ static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *
 
 SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
 {
-        uint64_t offset;
+        struct sb_found found;
 
         if (SB_UNLIKELY(!sb_find_short(key_len)) || SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), sb_find_pin(peer), &offset,
-                        ret_version)))
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), sb_find_pin(peer), &found)))
                 return get_long(peer, key, key_len, guard_index, ret_version);
-        sb_find_hold(peer, guard_index, offset);
+        sb_find_hold(peer, guard_index, found.offset);
         sb_find_unpin(peer);
+        *ret_version = found.version;
         return 0;
 }
 

@@ -17,7 +17,7 @@
 #include "epoch.h"
 #include "index.h"
 
-#define SB_FIND_KEY_MIN 8u  /* a key of the short way is compared as two words that may overlap */
+#define SB_FIND_KEY_MIN 9u  /* a key of the short way is hashed and compared as two words that overlap */
 #define SB_FIND_KEY_MAX 16u
 
 /* Everything in a function with a short way is inlined, the hash above all: a call would cost it its registers. */
@@ -33,7 +33,7 @@ static inline bool sb_find_short(uint64_t key_len)
 /* The hash of a key of the short way. */
 static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key, uint64_t key_len)
 {
-        if (key_len > SB_FIND_KEY_MAX)
+        if (key_len < SB_FIND_KEY_MIN || key_len > SB_FIND_KEY_MAX)
                 __builtin_unreachable();
         return sb_hash_key(key, key_len, peer->segment.seed);
 }
@@ -90,9 +90,15 @@ static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, 
         return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
 }
 
-/* Under the pin of sb_find_pin(): offset and version of a key's newest value. False says nothing about the key. */
+struct sb_found {
+        struct sb_version *version;
+        uint64_t offset;
+        uint64_t shape; /* with a key length of 0 */
+};
+
+/* Under the pin of sb_find_pin(): a key's newest value. False says nothing about the key. */
 static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_peer *peer, const void *key, uint64_t key_len,
-        uint64_t hash, uint32_t era, uint64_t *ret_offset, struct sb_version **ret_version)
+        uint64_t hash, uint32_t era, struct sb_found *ret)
 {
         const struct sb_segment *segment = &peer->segment;
         struct sb_bucket *bucket = &segment->buckets[hash & segment->bucket_mask];
@@ -121,8 +127,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        *ret_offset = offset;
-        *ret_version = version;
+        *ret = (struct sb_found){.version = version, .offset = offset, .shape = shape};
         return true;
 }
 

@@ -111,7 +111,7 @@ static inline uint32_t sb_bucket_place(uint32_t mask)
 static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
 {
         /* Bit 4 * place + 3 is byte 8 * place. */
-        return (struct sb_cell64 *)((unsigned char *)bucket->cell + 2 * (uint64_t)(uint32_t)__builtin_ctz(mask) - 6);
+        return (struct sb_cell64 *)((unsigned char *)bucket->cell + 2 * (uint64_t)__builtin_ctzll(mask) - 6);
 }
 
 /* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is met. Return: whether there is one. */

@@ -31,16 +31,15 @@ static __attribute__((noinline)) int get_long(struct sb_bus *bus, struct sb_byte
         r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_place_first(bus), &version);
         if (r != 0)
                 return r;
-        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, ret_guard);
+        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, key.len, ret_guard);
         return 0;
 }
 
 /* Documented in statebus.h. */
 SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
-        struct sb_version *version;
+        struct sb_found found;
         struct sb_peer *peer;
-        uint64_t offset;
         uint32_t place, free_count;
 
         if (SB_UNLIKELY(bus == NULL) || SB_UNLIKELY(ret_guard == NULL) || SB_UNLIKELY(key.data == NULL) ||
@@ -53,12 +52,12 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         place = bus->places_free[free_count - 1];
         if (SB_UNLIKELY(place >= peer->segment.geometry.guard_inline) ||
                 SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len, sb_find_hash(peer, key.data, key.len),
-                        sb_find_pin(peer), &offset, &version)))
+                        sb_find_pin(peer), &found)))
                 return get_long(bus, key, ret_guard);
         bus->place_free_count = free_count - 1;
-        sb_find_hold(peer, place, offset);
+        sb_find_hold(peer, place, found.offset);
         sb_find_unpin(peer);
-        sb_bus_guard_fill(bus, place, version, ret_guard);
+        sb_bus_guard_fill(bus, place, found.version, found.shape, key.len, ret_guard);
         return 0;
 }
 
@@ -66,8 +65,9 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
 static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count, struct sb_guard *ret_guards)
 {
         struct sb_peer *peer = &bus->peer;
-        uint64_t hash[BATCH_MAX], offset;
+        uint64_t hash[BATCH_MAX];
         struct sb_version *version;
+        struct sb_found found;
         uint32_t era, place;
 
         for (uint32_t i = 0; i < count; i++) {
@@ -79,16 +79,17 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
         era = sb_find_pin(peer);
         for (uint32_t i = 0; i < count; i++) {
                 if (SB_LIKELY(sb_find_short(keys[i].len)) &&
-                        SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &offset, &version))) {
+                        SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
                         place = sb_bus_place_take(bus);
-                        sb_guard_set(peer, place, offset);
-                        sb_bus_guard_fill(bus, place, version, &ret_guards[i]);
+                        sb_guard_set(peer, place, found.offset);
+                        sb_bus_guard_fill(bus, place, found.version, found.shape, keys[i].len, &ret_guards[i]);
                         continue;
                 }
                 /* What was found so far is held by guards, so another pin may take this one's place. */
                 place = sb_bus_place_first(bus);
                 if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, place, &version) == 0)
-                        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, &ret_guards[i]);
+                        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, keys[i].len,
+                                &ret_guards[i]);
                 else
                         ret_guards[i].bus = NULL;
                 era = sb_find_pin(peer);
