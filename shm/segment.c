@@ -237,6 +237,9 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         make_classes(&segment);
         set_limits(&segment);
+        segment.bucket_mask = segment.geometry.bucket_count - 1;
+        segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
+        segment.values_end = segment.geometry.size - sizeof(struct sb_version) - segment.key_len_max;
         *ret = segment;
         return 0;
 }
