@@ -7,6 +7,7 @@
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/epoch.h"
+#include "shm/find.h"
 #include "shm/index.h"
 #include "shm/node.h"
 #include "shm/order.h"
@@ -251,7 +252,8 @@ static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guar
         return true;
 }
 
-int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
+static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
+        struct sb_version **ret_version)
 {
         uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
         bool held;
@@ -264,33 +266,34 @@ int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t 
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
+SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_found found;
+
+        if (SB_UNLIKELY(!sb_find_short(key_len)) || SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), sb_find_pin(peer), &found)))
+                return get_long(peer, key, key_len, guard_index, ret_version);
+        sb_find_hold(peer, guard_index, found.offset);
+        sb_find_unpin(peer);
+        *ret_version = found.version;
+        return 0;
+}
+
 #define TOGETHER 32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and some */
 
 static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count, const uint32_t *guard_indexes,
         struct sb_version **ret_versions)
 {
-        struct sb_segment *segment = &peer->segment;
         uint64_t hash[TOGETHER];
         uint32_t i;
 
         for (i = 0; i < count; i++) {
-                hash[i] = sb_hash_key(keys[i].key, keys[i].key_len, segment->seed);
-                __builtin_prefetch(&segment->buckets[hash[i] & (segment->geometry.bucket_count - 1)]);
+                hash[i] = sb_hash_key(keys[i].key, keys[i].key_len, peer->segment.seed);
+                sb_find_fetch_bucket(peer, hash[i]);
         }
+        for (i = 0; i < count; i++)
+                sb_find_fetch_version(peer, hash[i]);
         sb_pin(peer);
-        for (i = 0; i < count; i++) {
-                struct sb_bucket *bucket = &segment->buckets[hash[i] & (segment->geometry.bucket_count - 1)];
-
-                uint32_t mask = sb_bucket_match(bucket, hash[i]);
-
-                for (; mask; mask &= mask - 1) {
-                        /* Relaxed: only a hint of what to fetch. */
-                        uint64_t at = sb_load_relaxed(&bucket->cell[__builtin_ctz(mask)]) & SB_OFFSET_MASK;
-
-                        __builtin_prefetch(segment->base + at);
-                        __builtin_prefetch(segment->base + at + SB_LINE);
-                }
-        }
         for (i = 0; i < count; i++) {
                 ret_versions[i] = NULL;
                 hold(peer, sb_find_newest(peer, keys[i].key, keys[i].key_len, hash[i]), guard_indexes[i], &ret_versions[i]);

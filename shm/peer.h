@@ -55,6 +55,7 @@ struct sb_reserve {
 struct sb_peer {
         struct sb_segment segment;
         struct sb_client *client;
+        struct sb_cell64 *guard_words; /* the guard_inline ones in the record */
         uint32_t slot, generation;
         uint32_t hi;             /* of the current pin; 0: not pinned */
         /* What sb_era_look() saw: the era it made, the least lo of all pins, and the first pins themselves, as words. */

@@ -34,6 +34,9 @@ struct sb_segment {
         const struct sb_os *os;
         struct sb_geometry geometry;
         uint64_t seed;
+        uint64_t bucket_mask;
+        uint64_t blocks_span;    /* a block's header lies within [units_at, units_at + blocks_span] */
+        uint64_t values_end;     /* what begins with a header here, has the longest key and ends here is inside */
         uint32_t unit_shift;
         uint32_t class_count;
         uint32_t class_size[SB_CLASS_MAX];

@@ -306,20 +306,22 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         return unit;
 }
 
+/* A new life. The retire word comes last: whoever still holds the offset from the life before, and finds 0 there, finds nothing else of
+ * that life behind it. */
 static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
 
         sb_model_unchecked_begin();
-        /* Relaxed: the locked or that sets the bit orders it before anybody takes this for a block. */
-        sb_store_relaxed(&block->retire, 0);
         if (kind == SB_UNIT_NODES) {
-                struct sb_node *node = (struct sb_node *)block;
-
-                /* Relaxed: as above. */
-                sb_store_relaxed(&node->cell, 0);
-                sb_store_relaxed(&node->unhooked, 0);
+                /* Relaxed, both: ordered by the release below. */
+                sb_store_relaxed(&((struct sb_node *)block)->cell, 0);
+                sb_store_relaxed(&((struct sb_node *)block)->unhooked, 0);
+        } else if (kind == SB_UNIT_GUARDS) {
+                ((struct sb_guard_chunk *)block)->owner = 0;
         }
+        /* R:retire > A:retire. */
+        sb_store_release(&block->retire, 0);
         sb_model_unchecked_end();
 }
 
@@ -497,12 +499,6 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
         sb_slab_clear(peer, offset);
 }
 
-void sb_slab_settle(struct sb_peer *peer)
-{
-        while (SB_UNLIKELY(peer->exhausted_count))
-                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
-}
-
 static void release(struct sb_peer *peer, struct sb_reserve *reserve)
 {
         while (reserve->count)
@@ -511,6 +507,15 @@ static void release(struct sb_peer *peer, struct sb_reserve *reserve)
                 sb_slab_give_up(peer, reserve->unit);
                 reserve->unit = NO_UNIT;
         }
+}
+
+void sb_slab_settle(struct sb_peer *peer)
+{
+        while (SB_UNLIKELY(peer->exhausted_count))
+                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
+        /* What is in reserve is everybody's: nobody keeps it for the next time. */
+        if (SB_UNLIKELY(peer->tombstones.unit != NO_UNIT))
+                release(peer, &peer->tombstones);
 }
 
 void sb_slab_release_all(struct sb_peer *peer)

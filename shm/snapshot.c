@@ -150,8 +150,8 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
         /* A:clock, A:observers, A:safe. First the bound: a snapshot that is announced after we looked takes its cut at it or above. The
          * clock before the observers: whoever becomes one after we looked reads at a cut that is not below that clock. */
         ret->bound = sb_load_acquire(&segment->super->clock);
-        if (sb_load_acquire(&segment->super->observers))
-                ret->bound = sb_load_acquire(&segment->super->safe);
+        if (sb_load_acquire(&segment->super->observers))              /* A:observers. */
+                ret->bound = sb_load_acquire(&segment->super->safe); /* A:safe. */
         segment->os->membarrier(segment->os->context);
         high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
         for (slot = 0; slot < high && slot < segment->geometry.client_count && !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS); slot++)

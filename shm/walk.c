@@ -32,7 +32,7 @@ struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_
                 uint32_t mask = sb_bucket_match(bucket, hash);
 
                 for (; mask; mask &= mask - 1) {
-                        struct sb_version *version = newest_in(peer, &bucket->cell[__builtin_ctz(mask)], key, key_len);
+                        struct sb_version *version = newest_in(peer, sb_bucket_first(bucket, mask), key, key_len);
 
                         if (SB_LIKELY(version))
                                 return version;
