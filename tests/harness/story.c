@@ -176,8 +176,10 @@ static void set_the_scene(void *context)
                 trial_fail("the scene cannot be made: %d, size %llu", r, (unsigned long long)wish.size);
                 return;
         }
+        if (scenario->flags & TRIAL_ERA_WRAPS) /* before anything is dated */
+                sb_store_release(&scene.segment.super->era, SB_ERA_MAX - 2);
         if (scenario->flags & TRIAL_OBSERVED)
-                sb_store_release(&scene.peer[ENGINE].segment.super->observers, 1);
+                sb_store_release(&scene.segment.super->observers, 1);
         trial_acts(scenario->setup, act_count(scenario->setup, TRIAL_SETUP_MAX), NULL);
         scene_set_up(&scene);
         trial_save(&scene_start);

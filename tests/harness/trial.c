@@ -209,7 +209,7 @@ static void read_cuts_again(void)
         struct result again;
 
         if ((trial.scenario->flags & TRIAL_OBSERVED) &&
-                sb_load_acquire(&scene.peer[ENGINE].segment.super->safe) == trial.safe) {
+                sb_load_acquire(&scene.segment.super->safe) == trial.safe) {
                 scene_observe(&scene, trial.safe, facts);
                 for (uint32_t key = 0; key < scene.key_count; key++)
                         if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
@@ -296,7 +296,7 @@ static void do_share(void *context)
 
         trial_acts(trial.scenario->others + share->from, share->to - share->from, trial.others + share->from);
         scene_poison(&scene, trial_subject());
-        trial.safe = sb_load_acquire(&scene.peer[ENGINE].segment.super->safe);
+        trial.safe = sb_load_acquire(&scene.segment.super->safe);
         scene_observe(&scene, trial.safe, trial.observed);
 }
 
@@ -421,6 +421,24 @@ static bool fail_image(uint32_t image, struct trial_report *report)
         return false;
 }
 
+/* Stops at points of @what, from each of some images of a kill of @scenario. */
+static bool stop_at_images(const struct step_scenario *what, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report)
+{
+        uint64_t points;
+
+        for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step) {
+                if (!story_prepare(what, kept[i], report))
+                        return fail_image(i, report);
+                trial.pause = 0;
+                trial.every = every;
+                trial.first = first % every;
+                if (!run_with_stops(&points))
+                        return fail_image(i, report);
+        }
+        return true;
+}
+
 bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
         struct trial_report *report)
 {
@@ -430,21 +448,29 @@ bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, ui
                         {.who = OTHER, .kind = SET, .key = 1, .tag = 41, .len = 60}},
                 .others = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}, {.who = ENGINE, .kind = TICK},
                         {.who = ENGINE, .kind = WORK, .len = 1}, {.who = ENGINE, .kind = SET, .tag = 42, .len = 10}}};
-        uint64_t points;
 
         if (!collect_images(scenario, report))
                 return false;
         beside.others[0].kind = trial_subject() == ENGINE ? ADOPT : REAP;
-        for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step) {
-                if (!story_prepare(&beside, kept[i], report))
-                        return fail_image(i, report);
-                trial.pause = 0;
-                trial.every = every;
-                trial.first = first % every;
-                if (!run_with_stops(&points))
-                        return fail_image(i, report);
-        }
-        return true;
+        return stop_at_images(&beside, image_limit, first, every, report);
+}
+
+bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report)
+{
+        static const struct act others[] = {{.who = OTHER, .kind = GET}, {.who = OTHER, .kind = SET, .tag = 40, .len = 10},
+                {.who = OTHER, .kind = DELETE, .key = 1}, {.who = OTHER, .kind = SET, .tag = 41, .len = 60},
+                {.who = OTHER, .kind = WORK, .len = 1}, {.who = OTHER, .kind = WORK, .len = 1},
+                {.who = OTHER, .kind = DELETE}, {.who = OTHER, .kind = WORK, .len = 1},
+                {.who = OTHER, .kind = SET, .tag = 42, .len = 10}, {.who = OTHER, .kind = SCAN}};
+        struct step_scenario reaping;
+
+        if (!collect_images(scenario, report))
+                return false;
+        reaping = reaping_of(scenario);
+        reaping.flags |= TRIAL_NEW_LIVES;
+        memcpy(reaping.others, others, sizeof(others));
+        return stop_at_images(&reaping, image_limit, first, every, report);
 }
 
 bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report)
