@@ -75,6 +75,13 @@ static void note_failure(struct sb_keeper *keeper)
                 keeper->retry_ns = now_ns() + SECOND_NS;
 }
 
+static bool is_readable(int fd)
+{
+        struct pollfd look = {.fd = fd, .events = POLLIN};
+
+        return poll(&look, 1, 0) == 1;
+}
+
 /* Fork. Return: 0; 1: in the engine, *ret_end says how it ended. */
 static int start_engine(struct sb_keeper *keeper, enum sb_engine_end *ret_end)
 {
@@ -93,6 +100,10 @@ static int start_engine(struct sb_keeper *keeper, enum sb_engine_end *ret_end)
                 close(channel[0]);
                 keeper->channel = channel[1];
                 *ret_end = sb_loop_run(keeper);
+                keeper->unsound = *ret_end == SB_ENGINE_UNSOUND;
+                /* Whatever this engine could not do, nobody else is left to try it another way. */
+                if (*ret_end != SB_ENGINE_STOPPED && is_readable(keeper->self_fd))
+                        *ret_end = SB_ENGINE_KEEPER_DIED;
                 keeper->channel = close_fd(keeper->channel);
                 keeper->self_fd = close_fd(keeper->self_fd);
                 return 1;
@@ -225,9 +236,9 @@ static int leave(struct sb_keeper *keeper, int status)
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&keeper->directory);
         if (keeper->memory.super) {
-                /* As in sb_memory_drop(): clients see that nobody serves them, before the engine
-                 * goes. */
-                sb_store_release(&keeper->memory.super->state, SB_SEGMENT_REPLACED);
+                /* Relaxed, as in sb_memory_drop(). Clients see that nobody serves them before the
+                 * engine goes. */
+                sb_store_relaxed(&keeper->memory.super->state, SB_SEGMENT_REPLACED);
         }
         stop_engine(keeper);
         keeper->self_fd = close_fd(keeper->self_fd);
@@ -277,7 +288,7 @@ int sb_keeper_run(struct sb_keeper *keeper)
                         if (end != SB_ENGINE_KEEPER_DIED)
                                 return (int)end;
                         sb_log("the keeper is dead: pid %d is the keeper now", (int)getpid());
-                        if (become(keeper))
+                        if (become(keeper) || (keeper->unsound && replace_segment(keeper)))
                                 return leave(keeper, SB_EXIT_FAILURE);
                         (void)sd_notifyf(0, "MAINPID=%d", (int)getpid());
                         continue;

@@ -24,6 +24,7 @@ struct sb_keeper {
                         -1 */
         pid_t engine;
         bool adopted; /* this engine has adopted the segment */
+        bool unsound; /* in an engine that is over: the segment is not to be adopted */
         bool said_ready;
         uint64_t adopted_ns, retry_ns; /* retry_ns: no new engine before; 0: at once */
         uint32_t failures;             /* engines in a row that did not get to work */

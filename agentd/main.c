@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agentd/config.h"
@@ -63,7 +62,6 @@ int main(int argc, char **argv)
 
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        (void)umask(077);
         if (raise_limit(config.clients))
                 return SB_EXIT_FAILURE;
         keeper.signal_fd = take_signals();

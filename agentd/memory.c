@@ -219,9 +219,8 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
 
 void sb_memory_drop(struct sb_memory *memory)
 {
-        /* R:state-replaced > A:state-load. A client needs nothing that was written before it;
-         * release keeps the house rule. */
-        sb_store_release(&memory->super->state, SB_SEGMENT_REPLACED);
+        /* Relaxed: the value alone matters; nothing is read because of it. */
+        sb_store_relaxed(&memory->super->state, SB_SEGMENT_REPLACED);
         munmap(memory->super, memory->page_size);
         close(memory->fd);
         *memory = (struct sb_memory){.fd = -1};

@@ -80,7 +80,7 @@ int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
 static size_t utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-        size_t need = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : p[0] >= 0xe0 && p[0] < 0xf0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
+        size_t need = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
         uint32_t point;
 
         if (need == 0 || need > len)

@@ -10,7 +10,7 @@
 #include "segment.h"
 
 #ifndef SB_PENDING_MAX
-#define SB_PENDING_MAX 1024 /* power of two; keys to look at again when `safe` has moved */
+#define SB_PENDING_MAX 256  /* power of two; keys to look at again with a new view */
 #endif
 #ifndef SB_LIMBO_MAX
 #define SB_LIMBO_MAX 1024   /* blocks that wait for a grace period */
@@ -18,11 +18,23 @@
 #ifndef SB_RESERVE_MAX
 #define SB_RESERVE_MAX 16   /* blocks of one class taken from a slab at once */
 #endif
+#ifndef SB_LOOKED_MAX
+#define SB_LOOKED_MAX 16    /* pins told apart; with more at once, the least lo stands for all */
+#endif
 #ifndef SB_VIEW_CUTS_MAX
 #define SB_VIEW_CUTS_MAX 128
 #endif
 
-/* A cell whose chain can be shortened, or whose key can perhaps be removed, once `safe` reaches stamp. */
+/* What a pruner knows: versions whose successor's stamp is <= bound are needed by the open cuts alone. It holds for good; while the clock
+ * still is what bound was read from, it is all that there is to know. */
+struct sb_view {
+        uint64_t bound;
+        uint32_t cut_count;
+        uint64_t cuts[SB_VIEW_CUTS_MAX]; /* open snapshots, ascending; more than fit: the last stands for all above */
+        bool cuts_overflow;
+};
+
+/* A cell whose chain can be shortened, or whose key can perhaps be removed, once the bound reaches stamp. */
 struct sb_pending {
         uint64_t cell_number;
         uint64_t stamp;
@@ -46,7 +58,9 @@ struct sb_peer {
         struct sb_cell64 *guard_words; /* the guard_inline ones in the record */
         uint32_t slot, generation;
         uint32_t hi;             /* of the current pin; 0: not pinned */
-        uint32_t horizon;        /* nobody is pinned any more who was in an era before this one */
+        /* What sb_era_look() saw: the era it made, the least lo of all pins, and the first pins themselves, as words. */
+        uint32_t looked_era, horizon, looked_count;
+        uint64_t looked[SB_LOOKED_MAX];
         uint32_t search_unit;    /* where the search for a slab goes on */
         struct sb_reserve versions[SB_CLASS_MAX];
         struct sb_reserve nodes[SB_CLASS_MAX];
@@ -55,11 +69,14 @@ struct sb_peer {
         uint32_t exhausted[8];   /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
         struct sb_pending pending[SB_PENDING_MAX];
+        struct sb_view view;
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
         struct sb_limbo limbo[SB_LIMBO_MAX];
         uint32_t limbo_count;
         uint32_t sweep_left;     /* units of the sweep that sb_reap_tick() is in the middle of */
-        uint64_t sweep_goal;
+        uint32_t sweep_rest, sweep_rest_left; /* ticks */
+        uint32_t sweep_floor;    /* births below are raised to it by the sweep that is going on */
+        uint64_t sweep_goal, sweep_freed;
         uint64_t left_behind;    /* work dropped for want of room here: a sweep will find it */
         /* counters for people, never for decisions */
         uint64_t count_helped, count_retried, count_freed, count_swept;

@@ -16,6 +16,9 @@
 #include "slot.h"
 #include "snapshot.h"
 
+#define SWEEP_SLICE    64u /* units a tick */
+#define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
+
 /* What the operation slot names: stamped if installed, every birth asked, a bare key or cell-less node on its way out. */
 static void finish_operation(struct sb_peer *peer, struct sb_client *dead)
 {
@@ -134,26 +137,51 @@ void sb_reap_slot(struct sb_peer *peer, uint32_t slot, uint32_t generation)
         sb_store_release(&dead->tag, SB_CLIENT_TAG(generation + 1, SB_CLIENT_FREE));
 }
 
-bool sb_reap_tick(struct sb_peer *peer, uint32_t *cursor)
+/* Begin a sweep when somebody left work behind, unless the last one freed nothing and its rest is not over: what a stopped reader or
+ * an open snapshot holds shall not keep a processor busy. */
+static bool begin_sweep(struct sb_peer *peer, uint32_t *cursor)
 {
         struct sb_superblock *super = peer->segment.super;
-        uint64_t wanted;
-        uint32_t units = peer->segment.geometry.unit_count;
+        uint64_t wanted = sb_load_acquire(&super->sweep_wanted); /* A:sweep. */
+
+        if (wanted == sb_load_acquire(&super->swept)) /* A:sweep. */
+                return false;
+        if (peer->sweep_rest_left) {
+                peer->sweep_rest_left--;
+                return false;
+        }
+        peer->sweep_goal = wanted;
+        peer->sweep_left = peer->segment.geometry.unit_count;
+        peer->sweep_freed = 0;
+        sb_sweep_begin(peer);
+        *cursor = 0;
+        return true;
+}
+
+static void end_sweep(struct sb_peer *peer)
+{
+        sb_sweep_end(peer);
+        sb_store_release(&peer->segment.super->swept, peer->sweep_goal); /* R:sweep > A:sweep. */
+        if (peer->sweep_freed)
+                peer->sweep_rest = 0;
+        else
+                peer->sweep_rest = peer->sweep_rest < SWEEP_REST_MAX / 2 ? peer->sweep_rest * 2 + 1 : SWEEP_REST_MAX;
+        peer->sweep_rest_left = peer->sweep_rest;
+}
+
+bool sb_reap_tick(struct sb_peer *peer, uint32_t *cursor)
+{
+        uint32_t count;
 
         sb_safe_raise(peer);
         sb_retire_pending(peer);
         sb_retire_free(peer);
-        wanted = sb_load_acquire(&super->sweep_wanted); /* A:sweep. */
-        if (!peer->sweep_left) {
-                if (wanted == sb_load_acquire(&super->swept)) /* A:sweep. */
-                        return false;
-                peer->sweep_goal = wanted;
-                peer->sweep_left = units;
-                *cursor = 0;
-        }
-        peer->sweep_left -= peer->sweep_left < 64 ? peer->sweep_left : 64;
-        sb_sweep(peer, cursor, 64);
+        if (!peer->sweep_left && !begin_sweep(peer, cursor))
+                return false;
+        count = peer->sweep_left < SWEEP_SLICE ? peer->sweep_left : SWEEP_SLICE;
+        peer->sweep_left -= count;
+        peer->sweep_freed += sb_sweep(peer, cursor, count);
         if (!peer->sweep_left)
-                sb_store_release(&super->swept, peer->sweep_goal); /* R:sweep > A:sweep. */
+                end_sweep(peer);
         return true;
 }

@@ -50,6 +50,12 @@ static uint32_t bitmap_stride_for(uint32_t unit_size)
         return bytes < 8 ? 8 : bytes;
 }
 
+/* Two at least, where that is not much: one may be in the hands of a process that is stopped. */
+static uint32_t reserve_for(uint32_t unit_count)
+{
+        return unit_count < 32 ? 1 : unit_count < 192 ? 2 : unit_count / 64;
+}
+
 /* Lay the areas out; false when too few units are left. */
 static bool lay_out(struct sb_geometry *g)
 {
@@ -59,7 +65,7 @@ static bool lay_out(struct sb_geometry *g)
         g->buckets_at = g->clients_at + (uint64_t)g->client_count * g->client_stride;
         head = g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
         g->unit_words_at = head;
-        each = 8 + g->bitmap_stride + (uint64_t)g->unit_size;
+        each = 8 + 4 + g->bitmap_stride + (uint64_t)g->unit_size;
         /* Two alignments in between cost less than a line and a unit. */
         if (head + SB_LINE + g->unit_size >= g->size)
                 return false;
@@ -67,9 +73,9 @@ static bool lay_out(struct sb_geometry *g)
         if (room > UINT32_MAX / 2)
                 room = UINT32_MAX / 2;
         g->unit_count = (uint32_t)room;
-        g->bitmaps_at = round_up(head + room * 8, SB_LINE);
+        g->bitmaps_at = round_up(head + room * (8 + 4), SB_LINE);
         g->units_at = round_up(g->bitmaps_at + room * g->bitmap_stride, g->unit_size);
-        g->reserve_count = g->unit_count / 64 ? g->unit_count / 64 : 1;
+        g->reserve_count = reserve_for(g->unit_count);
         return g->unit_count >= UNITS_MIN;
 }
 
@@ -136,6 +142,7 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         super->geometry = *geometry;
         /* Relaxed: nobody else maps the segment yet. */
         sb_store_relaxed(&super->era, SB_ERA_MIN);
+        sb_store_relaxed(&super->birth_floor, SB_ERA_MIN);
         sb_store_relaxed(&super->state, SB_SEGMENT_SERVING);
         sb_store_relaxed(&super->clock, 2);
         sb_store_relaxed(&super->safe, 1);
@@ -186,10 +193,10 @@ static bool geometry_sound(const struct sb_geometry *g, uint64_t size)
         if (g->buckets_at != g->clients_at + (uint64_t)g->client_count * g->client_stride ||
                 g->unit_words_at != g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket))
                 return false;
-        return g->bitmaps_at == round_up(g->unit_words_at + (uint64_t)g->unit_count * 8, SB_LINE) &&
+        return g->bitmaps_at == round_up(g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
                 g->units_at >= g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride && !(g->units_at % g->unit_size) &&
                 g->units_at + (uint64_t)g->unit_count * g->unit_size <= size && g->unit_count >= UNITS_MIN &&
-                g->reserve_count == (g->unit_count / 64 ? g->unit_count / 64 : 1);
+                g->reserve_count == reserve_for(g->unit_count);
 }
 
 static void set_limits(struct sb_segment *segment)
@@ -226,6 +233,7 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.seed = super->seed;
         segment.buckets = (struct sb_bucket *)(segment.base + segment.geometry.buckets_at);
         segment.unit_words = (struct sb_cell64 *)(segment.base + segment.geometry.unit_words_at);
+        segment.unit_births = (struct sb_cell32 *)(segment.unit_words + segment.geometry.unit_count);
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         make_classes(&segment);
         set_limits(&segment);

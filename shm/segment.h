@@ -30,6 +30,7 @@ struct sb_segment {
         struct sb_superblock *super;
         struct sb_bucket *buckets;
         struct sb_cell64 *unit_words;
+        struct sb_cell32 *unit_births;
         const struct sb_os *os;
         struct sb_geometry geometry;
         uint64_t seed;

@@ -90,17 +90,27 @@ uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
         return count;
 }
 
-/* The owner's last word on an empty unit. A:era: read after it was found empty. */
+/* The owner's last word on an empty unit. */
 static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
+        /* A:era. Read after the unit was found empty. */
         set_unit_word(&peer->segment, unit, SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
                 sb_load_acquire(&peer->segment.super->era)));
 }
 
 /* An EMPTY unit that may serve any kind: its grace period is over. */
-static bool past_grace(const struct sb_peer *peer, uint64_t word)
+static bool past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
-        return SB_UNIT_KIND(word) == SB_UNIT_EMPTY && sb_era_before(SB_UNIT_ERA(word), peer->horizon);
+        /* A:unit-owned. */
+        return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
+                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
+}
+
+/* The owner of a unit that begins another life; before any of its bits is set. */
+static void set_birth(struct sb_peer *peer, uint32_t unit)
+{
+        /* R:unit-owned, A:era. */
+        sb_store_release(&peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
 }
 
 /* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner. */
@@ -228,6 +238,7 @@ static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
+        bool same = true; /* kind and class as before */
 
         if (word == unowned) {
                 uint32_t free_count = count_free(segment, unit, search->block_count);
@@ -235,10 +246,9 @@ static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t
                 if (!free_count || (search->effort == EASY && free_count * 4 < search->block_count))
                         return false;
         } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY) {
-                bool same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
+                same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
                         (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
-
-                if (!same && !past_grace(peer, word))
+                if (!same && !past_grace(peer, unit, word))
                         return false;
         } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
                 finish_large(peer, unit);
@@ -247,8 +257,14 @@ static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t
                 if (search->effort == ANY_FREE_BLOCK)
                         empty_slab(peer, unit, word);
                 return false;
+        } else {
+                same = false;
         }
-        return sb_cas64_full(&segment->unit_words[unit], word, search->wanted);
+        if (!sb_cas64_full(&segment->unit_words[unit], word, search->wanted))
+                return false;
+        if (!same)
+                set_birth(peer, unit);
+        return true;
 }
 
 static uint32_t search_units(struct sb_peer *peer, const struct search *search)
@@ -273,6 +289,8 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         };
         uint32_t unit = NO_UNIT;
 
+        /* Eras pass with what is taken, too: what comes now is younger than whoever is stopped. */
+        sb_era_advance(peer);
         search.block_count = sb_slab_block_count(&peer->segment, search.wanted);
         if (reserve) {
                 search.first = search.count;
@@ -288,20 +306,22 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         return unit;
 }
 
+/* A new life. The retire word comes last: whoever still holds the offset from the life before, and finds 0 there, finds nothing else of
+ * that life behind it. */
 static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
 
         sb_model_unchecked_begin();
-        /* Relaxed: the locked or that sets the bit orders it before anybody takes this for a block. */
-        sb_store_relaxed(&block->retire, 0);
         if (kind == SB_UNIT_NODES) {
-                struct sb_node *node = (struct sb_node *)block;
-
-                /* Relaxed: as above. */
-                sb_store_relaxed(&node->cell, 0);
-                sb_store_relaxed(&node->unhooked, 0);
+                /* Relaxed, both: ordered by the release below. */
+                sb_store_relaxed(&((struct sb_node *)block)->cell, 0);
+                sb_store_relaxed(&((struct sb_node *)block)->unhooked, 0);
+        } else if (kind == SB_UNIT_GUARDS) {
+                ((struct sb_guard_chunk *)block)->owner = 0;
         }
+        /* R:retire > A:retire. */
+        sb_store_release(&block->retire, 0);
         sb_model_unchecked_end();
 }
 
@@ -375,6 +395,7 @@ static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
                 return 0;
         while (claimed < count && sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
                 claimed++;
+        set_birth(peer, first);
         if (claimed < count)
                 free_large(peer, first);
         return claimed;
@@ -397,7 +418,7 @@ static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
         for (unit = 0; unit < limit; unit++) {
                 uint64_t word = unit_word(&peer->segment, unit);
 
-                if (past_grace(peer, word))
+                if (past_grace(peer, unit, word))
                         sb_cas64_full(&peer->segment.unit_words[unit], word, 0);
         }
 }
@@ -410,6 +431,7 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 
         if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
                 return SB_E_FULL;
+        sb_era_advance(peer); /* as for a slab */
         for (round = 0; round < 2; round++) {
                 for (unit = 0; unit + count <= limit; unit += run + 1) {
                         for (run = 0; run < count && !unit_word(segment, unit + run); run++)
@@ -480,12 +502,6 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
         sb_slab_clear(peer, offset);
 }
 
-void sb_slab_settle(struct sb_peer *peer)
-{
-        while (SB_UNLIKELY(peer->exhausted_count))
-                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
-}
-
 static void release(struct sb_peer *peer, struct sb_reserve *reserve)
 {
         while (reserve->count)
@@ -494,6 +510,15 @@ static void release(struct sb_peer *peer, struct sb_reserve *reserve)
                 sb_slab_give_up(peer, reserve->unit);
                 reserve->unit = NO_UNIT;
         }
+}
+
+void sb_slab_settle(struct sb_peer *peer)
+{
+        while (SB_UNLIKELY(peer->exhausted_count))
+                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
+        /* What is in reserve is everybody's: nobody keeps it for the next time. */
+        if (SB_UNLIKELY(peer->tombstones.unit != NO_UNIT))
+                release(peer, &peer->tombstones);
 }
 
 void sb_slab_release_all(struct sb_peer *peer)

@@ -12,7 +12,8 @@
 #include "peer.h"
 
 /* Take a block of @size bytes for @kind (SB_UNIT_VERSIONS, _NODES, _GUARDS). @tombstone: the units in reserve may serve.
- * Its retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL. Cost: a few instructions; every 16th a locked one. */
+ * Its retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL. Cost: a few instructions; every 16th
+ * a locked one. */
 int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bool tombstone, uint64_t *ret_offset);
 /* Give back a block that was taken in this operation and never published. */
 void sb_slab_give_back(struct sb_peer *peer, uint64_t offset);

@@ -103,15 +103,28 @@ static void sweep_version(struct sb_peer *peer, struct sb_version *version, cons
 }
 
 /* A block that was found by its bit and is DYING: whoever is dating it may have read the era before our pin's, so that the pin does
- * not protect it. But he is pinned himself then, and longer than we are. True: there is nobody like that, it is still DYING, and any
- * date that it gets from here on is covered by our pin. */
+ * not protect it. But he is pinned himself then, since before us. True: there is nobody like that who can know the block, it is still
+ * DYING, and any date that it gets from here on is covered by our pin. */
 static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
 {
         /* Relaxed: the own word. */
-        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32);
+        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32), birth;
 
+        sb_model_unchecked_begin();
+        birth = sb_load_relaxed(&block->birth); /* Relaxed: looked at again below. */
+        sb_model_unchecked_end();
         sb_era_look(peer);
-        return !sb_era_before(peer->horizon, lo) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING; /* A:retire. */
+        return sb_era_clear(peer, lo - 1, birth) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
+                sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
+}
+
+/* Whoever is pinned now was not pinned before the floor, so that "born at the floor" protects as much as the truth does. */
+static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
+{
+        uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
+
+        if (SB_UNLIKELY(sb_era_before(old, peer->sweep_floor)))
+                sb_cas32_full(birth, old, peer->sweep_floor);
 }
 
 static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
@@ -125,12 +138,17 @@ static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         peer->count_swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
+        if (!retire) {
+                sb_model_unchecked_begin(); /* perhaps taken and not published: then it is filled later, with a younger birth */
+                raise_birth(peer, &block->birth);
+                sb_model_unchecked_end();
+        }
         if (retire >= SB_ERA_MIN) {
                 sb_model_unchecked_begin(); /* another may be freeing it; then it is dropped as stale */
                 sb_retire_wait(peer, offset, retire, false);
                 sb_model_unchecked_end();
         } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {
-                return; /* left to a later sweep */
+                sb_retire_leave(peer);
         } else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING) {
                 sb_retire_finish(peer, block);
         } else if (kind == SB_UNIT_NODES) {
@@ -145,19 +163,27 @@ static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
 static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view *view)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t word = sb_load_acquire(&segment->unit_words[unit]), bits; /* A:unit-owned. */
+        uint64_t word = sb_load_acquire(&segment->unit_words[unit]), now, bits; /* A:unit-owned. */
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         uint32_t count = sb_slab_block_count(segment, word), base;
         uint64_t size;
 
-        if (kind == SB_UNIT_FREE || kind == SB_UNIT_PART || kind == SB_UNIT_GUARDS || kind > SB_UNIT_PART || !count)
+        raise_birth(peer, &segment->unit_births[unit]);
+        /* A:unit-owned. */
+        if (kind == SB_UNIT_EMPTY && sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_cas64_full(&segment->unit_words[unit], word, 0); /* A:unit-owned, above. Its era need not be remembered any more. */
+        if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
         for (base = 0; base < count; base += 64) {
                 sb_pin(peer);
-                bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
-                /* The unit may have changed hands and kind before we were pinned: then leave it for the next round. */
-                if (((sb_load_acquire(&segment->unit_words[unit]) ^ word) >> 54) == 0) /* A:unit-owned. */
+                do {
+                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);                 /* A:unit-owned. */
+                } while (!sb_pin_covers(peer));
+                /* It may have changed hands and kind before we were pinned: then leave it for the next round. From here on it keeps
+                 * its kind as long as we are. */
+                if (((now ^ word) >> 54) == 0)
                         for (; bits; bits &= bits - 1) {
                                 uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
 
@@ -170,16 +196,36 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view
         }
 }
 
+void sb_sweep_begin(struct sb_peer *peer)
+{
+        uint32_t floor = sb_load_acquire(&peer->segment.super->birth_floor), old; /* A:sweep. */
+
+        sb_era_look(peer);
+        old = peer->looked_era - SB_ERA_OLD;
+        if (sb_era_before(peer->horizon, old))
+                old = peer->horizon;
+        peer->sweep_floor = sb_era_before(floor, old) ? old : floor;
+}
+
+void sb_sweep_end(struct sb_peer *peer)
+{
+        struct sb_cell32 *cell = &peer->segment.super->birth_floor;
+        uint32_t floor = sb_load_acquire(cell); /* A:sweep. */
+
+        /* R:sweep > A:sweep. Failed: somebody else's sweep ended; the next one goes on from there. */
+        if (sb_era_before(floor, peer->sweep_floor))
+                sb_cas32_full(cell, floor, peer->sweep_floor);
+}
+
 uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)
 {
         uint32_t units = peer->segment.geometry.unit_count;
         uint64_t before = peer->count_freed;
-        struct sb_view view;
 
-        sb_view_take(peer, &view);
+        sb_view_renew(peer);
         while (count--) {
                 *cursor %= units;
-                sweep_unit(peer, (*cursor)++, &view);
+                sweep_unit(peer, (*cursor)++, &peer->view);
         }
         sb_retire_free(peer);
         return peer->count_freed - before;

@@ -313,6 +313,78 @@ static void test_the_least_size_that_is_named_serves(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* A segment that fails the check while nobody is there but the engine that checks it. */
+static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t engine, keeper;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGSTOP);
+        attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
+        kill(daemon.pid, SIGKILL);
+        kill(engine, SIGCONT); /* it takes over, and its own engine finds the segment unsound */
+        CHECK(daemon_hear(&daemon, "making a new segment"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        CHECK_EQ(keeper, engine);
+        daemon_detach(&attachment, &daemon_peer);
+        kill(keeper, SIGTERM);
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+}
+
+static unsigned long free_hugepages(void)
+{
+        FILE *file = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "r");
+        unsigned long count = 0;
+
+        if (!file || fscanf(file, "%lu", &count) != 1)
+                count = 0;
+        if (file)
+                fclose(file);
+        return count;
+}
+
+static void test_required_hugepages_that_are_missing_end_it_with_the_remedy(void)
+{
+        struct daemon daemon;
+        char size[32];
+
+        snprintf(size, sizeof(size), "%luM", 2 * (free_hugepages() + 4096));
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", size, "--hugepages", "require");
+        CHECK_EQ(daemon_ended(&daemon), 1);
+        CHECK(strstr(daemon.said, "sysctl vm.nr_hugepages="));
+        CHECK(!strstr(daemon.said, "ready"));
+        CHECK_EQ(mode_of(&daemon.place, SB_PLACE_SOCKET), 0);
+}
+
+static void test_missing_hugepages_are_one_warning(void)
+{
+        struct daemon daemon;
+        const char *warning;
+        unsigned long before = free_hugepages();
+        char size[32];
+
+        if (before > 1024)
+                TEST_SKIP("so many huge pages are free that more would fill the machine");
+        snprintf(size, sizeof(size), "%luM", 2 * before + 64);
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", size);
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        warning = strstr(daemon.said, "warning: ");
+        if (!warning && free_hugepages() != before)
+                TEST_SKIP("others use the huge pages meanwhile");
+        CHECK(warning && strstr(warning, "sysctl vm.nr_hugepages="));
+        CHECK(!strstr(warning + 1, "warning: "));
+}
+
 static void test_check_config_makes_nothing(void)
 {
         struct daemon daemon;
@@ -466,6 +538,9 @@ int main(int argc, char **argv)
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_wrong_options_end_with_2_and_say_what_to_do);
         RUN(test_the_least_size_that_is_named_serves);
+        RUN(test_an_engine_without_keeper_replaces_an_unsound_segment);
+        RUN(test_required_hugepages_that_are_missing_end_it_with_the_remedy);
+        RUN(test_missing_hugepages_are_one_warning);
         RUN(test_check_config_makes_nothing);
         RUN(test_a_long_directory_name_serves);
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);

@@ -39,7 +39,10 @@ static struct trial {
         uint32_t least_story;   /* what was seen once is never taken back */
         uint32_t play_story;
         void (*play)(void *context);
-        uint64_t first, every;
+        uint64_t first, every, pause_at;
+        uint32_t pause;         /* of the others' acts, so many come at the first stop, at pause_at */
+        uint64_t safe;          /* at the stop, when the others were done */
+        struct fact observed[SCENE_KEYS];
         uint32_t kept_count, kept_limit;
         uint64_t seen[SEEN_MAX];
         uint32_t seen_count;
@@ -117,10 +120,22 @@ static void do_acts(const struct act *acts, uint32_t count, struct result *resul
                 scene_do(&scene, &acts[i], results ? &results[i] : &ignored);
 }
 
+static enum scene_who subject(void)
+{
+        return trial.scenario->operation[0].who;
+}
+
+/* Somebody who is attached and not the stepped one. */
+static enum scene_who witness(void)
+{
+        return subject() == OTHER ? ENGINE : OTHER;
+}
+
 static void do_others(void *context)
 {
         (void)context;
         do_acts(trial.scenario->others, trial.others_count, trial.others);
+        scene_poison(&scene, subject());
 }
 
 static void do_operation(void *context)
@@ -137,17 +152,6 @@ static void restore(const struct scene *from)
 static void save(struct scene *to)
 {
         memcpy(to, &scene, scene_size(&scene));
-}
-
-static enum scene_who subject(void)
-{
-        return trial.scenario->operation[0].who;
-}
-
-/* Somebody who is attached and not the stepped one. */
-static enum scene_who witness(void)
-{
-        return OTHER;
 }
 
 /* The facts, without leaving traces. */
@@ -425,19 +429,24 @@ static void drain(enum scene_who who)
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.births);
 }
 
-/* The kernel said that the stepped peer is dead. An engine takes with it whom it was attaching or reaping. */
+/* Whom a dead engine was attaching or reaping is dead with it. */
+static void bury_companions(const struct act *acts, struct scene *of)
+{
+        for (; acts->kind != ACT_END; acts++)
+                if (acts->who == ENGINE && (acts->kind == REAP || acts->kind == ATTACH))
+                        of->attached[acts->key] = false;
+}
+
+/* The kernel said that the stepped peer is dead. */
 static void reap_the_subject(void)
 {
-        const struct act *act = trial.scenario->operation;
         int r;
 
         if (subject() != ENGINE) {
                 act_once(ENGINE, REAP, subject(), 0, 0, ANY);
                 return;
         }
-        for (; act->kind != ACT_END; act++)
-                if (act->kind == REAP || act->kind == ATTACH)
-                        scene.attached[act->key] = false;
+        bury_companions(trial.scenario->operation, &scene);
         r = act_once(ENGINE, ADOPT, 0, 0, 0, ANY).code;
         if (r)
                 fail("a new engine cannot adopt the segment: %d", r);
@@ -453,8 +462,11 @@ static void play_kill(void *context)
         int r;
 
         (void)context;
+        scene_poison(&scene, subject());
         reap_the_subject();
         check_is_clean(ENGINE, true, "after the reaper", &report);
+        if (scene_unstamped(&scene))
+                fail("after the reaper a committed version has no stamp");
         r = act_once(ENGINE, ATTACH, NEWCOMER, 0, 0, ANY).code;
         if (r)
                 fail("a newcomer cannot attach: %d", r);
@@ -484,10 +496,10 @@ static void fail_results(const struct act *acts, uint32_t count, const struct re
                         if (results_equal(&acts[i], &got[i], result, result))
                                 break;
                 }
-                if (number < trial.story_count || acts[i].kind == GET_MANY)
+                if (number < trial.story_count)
                         continue;
                 first = (const struct result *)((const char *)&trial.story[0] + member) + i;
-                while (acts[i].kind == SCAN && key + 1 < scene.key_count &&
+                while ((acts[i].kind == SCAN || acts[i].kind == GET_MANY) && key + 1 < scene.key_count &&
                         scene_fact_equal(&got[i].seen[key], &first->seen[key], true))
                         key++;
                 fail("%s gives %d rev %llu, key %u {%s}; in order: %d rev %llu {%s} or %d rev %llu {%s}",
@@ -636,6 +648,53 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 
 /* ---- stop and resume ---- */
 
+/* What was read at a cut is read there again, whatever the resumed one has done meanwhile. */
+static void read_cuts_again(void)
+{
+        struct fact facts[SCENE_KEYS];
+        struct result again;
+
+        if (sb_load_acquire(&scene.peer[ENGINE].segment.super->safe) == trial.safe) {
+                scene_observe(&scene, trial.safe, facts);
+                for (uint32_t key = 0; key < scene.key_count; key++)
+                        if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
+                                fail("an observer at the same cut %llu sees key %u change from {%s} to {%s}",
+                                        (unsigned long long)trial.safe, key, fact_text(&trial.observed[key]),
+                                        fact_text(&facts[key]));
+        }
+        if (!scene.attached[OTHER] || !scene.snapshot_was_read[OTHER])
+                return;
+        again = scene.snapshot_read[OTHER];
+        act_once(OTHER, SNAPSHOT_READ, 0, 0, 0, ANY);
+        for (uint32_t key = 0; key < scene.key_count; key++)
+                if (!scene_fact_equal(&again.seen[key], &scene.snapshot_read[OTHER].seen[key], true))
+                        fail("a snapshot read again sees key %u change from {%s} to {%s}", key, fact_text(&again.seen[key]),
+                                fact_text(&scene.snapshot_read[OTHER].seen[key]));
+}
+
+/* No two writes of one key got the same revision, and none one that was there before. */
+static void revisions_are_new(void)
+{
+        const struct step_scenario *scenario = trial.scenario;
+        uint64_t revs[SCENE_KEYS][TRIAL_OPERATION_MAX + TRIAL_OTHERS_MAX];
+        uint32_t counts[SCENE_KEYS] = {0};
+
+        for (uint32_t i = 0; i < trial.operation_count + trial.others_count; i++) {
+                bool own = i < trial.operation_count;
+                const struct act *act = own ? &scenario->operation[i] : &scenario->others[i - trial.operation_count];
+                const struct result *result = own ? &trial.operation[i] : &trial.others[i - trial.operation_count];
+
+                if ((act->kind != SET && act->kind != CAS && act->kind != DELETE) || result->code)
+                        continue;
+                for (uint32_t j = 0; j < counts[act->key]; j++)
+                        if (revs[act->key][j] == result->rev)
+                                fail("two writes of key %u got revision %llu", act->key, (unsigned long long)result->rev);
+                if (result->rev <= scene.then[act->key])
+                        fail("a write of key %u got the old revision %llu", act->key, (unsigned long long)result->rev);
+                revs[act->key][counts[act->key]++] = result->rev;
+        }
+}
+
 static bool story_fits(const struct story *story, const struct fact *facts)
 {
         for (uint32_t i = 0; i < trial.operation_count; i++)
@@ -652,6 +711,8 @@ static void play_resumed(void *context)
         uint32_t number = 0;
 
         (void)context;
+        read_cuts_again();
+        revisions_are_new();
         scene_facts(&scene, witness(), facts);
         while (number < trial.story_count && !story_fits(&trial.story[number], facts))
                 number++;
@@ -667,22 +728,48 @@ static void play_resumed(void *context)
         drain(witness());
 }
 
+static uintptr_t resumed_address;
+
+/* The others' acts from @from to @to, at a stop. */
+struct share {
+        uint32_t from, to;
+};
+
+static void do_share(void *context)
+{
+        struct share *share = context;
+
+        do_acts(trial.scenario->others + share->from, share->to - share->from, trial.others + share->from);
+        scene_poison(&scene, subject());
+        trial.safe = sb_load_acquire(&scene.peer[ENGINE].segment.super->safe);
+        scene_observe(&scene, trial.safe, trial.observed);
+}
+
+/* In a trial with two stops the first one is not undone. */
 static enum step_verdict point_resume(void *context, uint64_t number, uintptr_t address)
 {
+        struct share share = {0, trial.others_count};
+
         (void)context;
         trial.report->points++;
+        resumed_address = address;
         if (failed())
                 return STEP_STOP;
-        if (number % trial.every != trial.first)
+        if (trial.pause && number < trial.pause_at)
                 return STEP_ON;
-        step_branch();
-        trial.report->branches++;
-        if (!play_safely(do_others, NULL, "what the others do"))
+        if (trial.pause && number == trial.pause_at) {
+                share.to = trial.pause;
+        } else {
+                if (number % trial.every != trial.first)
+                        return STEP_ON;
+                step_branch();
+                trial.report->branches++;
+                share.from = trial.pause;
+        }
+        if (!play_safely(do_share, &share, "what the others do"))
                 locate(number, address);
         return STEP_ON;
 }
-
-static uintptr_t resumed_address;
 
 static void ended(void *context, uint64_t number)
 {
@@ -691,23 +778,13 @@ static void ended(void *context, uint64_t number)
                 locate(number, resumed_address);
 }
 
-static enum step_verdict point_resume_located(void *context, uint64_t number, uintptr_t address)
+/* One run with stops, from the start. False: it failed. */
+static bool run_with_stops(uint64_t *ret_points)
 {
-        resumed_address = address;
-        return point_resume(context, number, address);
-}
-
-bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report)
-{
-        struct step_run run = {.operation = do_operation, .point = point_resume_located, .ended = ended,
-                .point_limit = POINT_LIMIT};
+        struct step_run run = {.operation = do_operation, .point = point_resume, .ended = ended, .point_limit = POINT_LIMIT};
         enum step_end end;
 
-        trial.kept_limit = 0;
-        if (!prepare(scenario, NULL, report))
-                return false;
-        trial.every = every;
-        trial.first = first % every;
+        restore(&start);
         run.memory[0] = (struct step_memory){&scene, scene_size(&scene)};
         run.memory[1] = (struct step_memory){trial.operation, sizeof(trial.operation)};
         end = step_run(&run);
@@ -715,28 +792,114 @@ bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t
                 fail("resumed, the operation %s", step_end_text(end));
                 locate(run.points, run.address);
         }
+        *ret_points = run.points;
         return !failed();
 }
 
-/* ---- the reaper killed ---- */
+bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report)
+{
+        uint64_t points;
+
+        trial.kept_limit = 0;
+        if (!prepare(scenario, NULL, report))
+                return false;
+        trial.pause = 0;
+        trial.every = every;
+        trial.first = first % every;
+        return run_with_stops(&points);
+}
+
+bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report)
+{
+        uint64_t points = UINT64_MAX;
+
+        trial.kept_limit = 0;
+        if (!prepare(scenario, NULL, report))
+                return false;
+        trial.pause = scenario->pause;
+        trial.every = every;
+        trial.first = first % every;
+        for (trial.pause_at = trial.first; trial.pause_at < points; trial.pause_at += every)
+                if (!run_with_stops(&points))
+                        return false;
+        return true;
+}
+
+/* ---- from the images of a kill ---- */
+
+/* After the engine's death a new one adopts; after another's the engine reaps. */
+static struct step_scenario reaping_of(const struct step_scenario *scenario)
+{
+        struct step_scenario reaping = {.name = scenario->name, .key_count = scenario->key_count, .flags = scenario->flags,
+                .operation = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}}};
+
+        if (subject() == ENGINE)
+                reaping.operation[0].kind = ADOPT;
+        return reaping;
+}
+
+/* Keep the images of a kill. */
+static bool collect_images(const struct step_scenario *scenario, struct trial_report *report)
+{
+        bool passed;
+
+        trial.kept_count = 0;
+        trial.kept_limit = KEPT_MAX;
+        passed = prepare(scenario, NULL, report) && step_through(play_kill);
+        trial.kept_limit = 0;
+        for (uint32_t i = 0; i < trial.kept_count; i++)
+                bury_companions(scenario->operation, kept[i]);
+        return passed;
+}
+
+static uint32_t stride(uint32_t limit)
+{
+        return trial.kept_count > limit ? (trial.kept_count + limit - 1) / limit : 1;
+}
+
+static bool fail_image(uint32_t image, struct trial_report *report)
+{
+        char failure[sizeof(report->failure)];
+
+        memcpy(failure, report->failure, sizeof(failure));
+        snprintf(report->failure, sizeof(report->failure), "image %u of a kill: %.600s", image, failure);
+        return false;
+}
+
+bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report)
+{
+        struct step_scenario beside = {.name = scenario->name, .key_count = scenario->key_count,
+                .flags = scenario->flags | TRIAL_NEW_LIVES,
+                .operation = {{.who = OTHER, .kind = SET, .tag = 40, .len = 10}, {.who = OTHER, .kind = SET, .key = 1, .tag = 41, .len = 60}},
+                .others = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}, {.who = ENGINE, .kind = TICK},
+                        {.who = ENGINE, .kind = WORK, .len = 1}, {.who = ENGINE, .kind = SET, .tag = 42, .len = 10}}};
+        uint64_t points;
+
+        if (!collect_images(scenario, report))
+                return false;
+        beside.others[0].kind = subject() == ENGINE ? ADOPT : REAP;
+        for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step) {
+                if (!prepare(&beside, kept[i], report))
+                        return fail_image(i, report);
+                trial.pause = 0;
+                trial.every = every;
+                trial.first = first % every;
+                if (!run_with_stops(&points))
+                        return fail_image(i, report);
+        }
+        return true;
+}
 
 bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report)
 {
-        struct step_scenario reaping = {.name = scenario->name, .key_count = scenario->key_count,
-                .flags = scenario->flags, .operation = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}}};
-        char failure[sizeof(report->failure)];
+        struct step_scenario reaping;
 
-        trial.kept_count = 0;
-        trial.kept_limit = image_limit < KEPT_MAX ? image_limit : KEPT_MAX;
-        if (!prepare(scenario, NULL, report) || !step_through(play_kill))
+        if (!collect_images(scenario, report))
                 return false;
-        trial.kept_limit = 0;
-        for (uint32_t i = 0; i < trial.kept_count; i++) {
-                if (prepare(&reaping, kept[i], report) && step_through(play_kill))
-                        continue;
-                memcpy(failure, report->failure, sizeof(failure));
-                snprintf(report->failure, sizeof(report->failure), "reaping image %u: %.600s", i, failure);
-                return false;
-        }
+        reaping = reaping_of(scenario);
+        for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step)
+                if (!prepare(&reaping, kept[i], report) || !step_through(play_kill))
+                        return fail_image(i, report);
         return true;
 }

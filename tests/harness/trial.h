@@ -8,11 +8,15 @@
  *
  *      trial_kill    at each distinct image: the engine reaps, check is clean, a newcomer finds what a story says, does everything to
  *                    every key, and when all is deleted no block is left
- *      trial_stall   at each distinct image: the others' acts end and look like a story; hundreds of writes more find memory; check is clean;
- *                    then the stopped one is reaped, and no block is left
+ *      trial_stall   at each distinct image: the others' acts end and look like a story; hundreds of writes more find memory; check is
+ *                    clean; then the stopped one is reaped, and no block is left
  *      trial_resume  at points: the others' acts, then the operation goes on to its end: results and facts are a story's; check is
  *                    clean; no block is left
- *      trial_reaper  at each distinct image of a kill: the reaping itself is killed after every instruction, and a new engine reaps both
+ *      trial_reaper  at some or all distinct images of a kill: the reaping, or a new engine's adoption, is itself killed after every
+ *                    instruction, and a new engine reaps both
+ *      trial_beside  at some distinct images of a kill: another one's writes are stopped at points, there the dead one is reaped, and they
+ *                    resume
+ *      trial_twice   like trial_resume, with two stops, the others' acts shared out
  */
 #ifndef SB_TESTS_TRIAL_H
 #define SB_TESTS_TRIAL_H
@@ -32,6 +36,7 @@ struct step_scenario {
         const char *name;
         struct sb_geometry_wish wish; /* zero: the tiny one */
         uint32_t key_count, flags;
+        uint32_t pause; /* trial_twice: so many of the others' acts come at the first stop; 0: not for that trial */
         struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
 };
 
@@ -44,6 +49,9 @@ struct trial_report {
 bool trial_kill(const struct step_scenario *scenario, struct trial_report *report);
 bool trial_stall(const struct step_scenario *scenario, struct trial_report *report);
 bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
+bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
+bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report);
 bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report);
 
 #endif

@@ -123,7 +123,8 @@ static const struct world_case reaps[] = {
         {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 2, 1, .crash_mask = 1, .reaper = true},
         {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed leaver", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true}, 2, 1, 1, .crash_mask = 1,
+                .reaper = true},
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 1, 1, .crash_mask = 1, .reaper = true},
 };
 /* clang-format on */
