@@ -110,7 +110,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
                 return false;
         /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
         word = sb_load_acquire(sb_bucket_first(bucket, found));
-        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era))
+        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era)) /* A:era. */
                 return false;
         offset = word & SB_OFFSET_MASK;
         if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) || SB_UNLIKELY(word & SB_CELL_FROZEN))

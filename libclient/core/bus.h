@@ -127,8 +127,8 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(struct sb_guard
 #endif
 }
 
-/* Describe @version, which guard word @place holds, and which is a stamped value of @shape (its key length is not looked at). All fields by hand: as one assignment it would be a
- * string instruction, which ends the overlapping of misses. */
+/* Describe @version, which guard word @place holds, and which is a stamped value of @shape (its key length is not looked at). All fields
+ * by hand: as one assignment it would be a string instruction, which ends the overlapping of misses. */
 static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bus *bus, uint32_t place,
         struct sb_version *version, uint64_t shape, uint64_t key_len, struct sb_guard *ret_guard)
 {
