@@ -91,6 +91,8 @@ static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, 
 }
 
 struct sb_found {
+        struct sb_cell64 *cell;
+        uint64_t word;          /* what was in the cell */
         struct sb_version *version;
         uint64_t offset;
         uint64_t shape; /* with a key length of 0 */
@@ -104,12 +106,14 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         struct sb_bucket *bucket = &segment->buckets[hash & segment->bucket_mask];
         uint32_t found = sb_bucket_match(bucket, hash);
         struct sb_version *version;
+        struct sb_cell64 *cell;
         uint64_t word, offset, shape;
 
         if (SB_UNLIKELY(!found))
                 return false;
         /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
-        word = sb_load_acquire(sb_bucket_first(bucket, found));
+        cell = sb_bucket_first(bucket, found);
+        word = sb_load_acquire(cell);
         if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era)) /* A:era. */
                 return false;
         offset = word & SB_OFFSET_MASK;
@@ -127,7 +131,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        *ret = (struct sb_found){.version = version, .offset = offset, .shape = shape};
+        *ret = (struct sb_found){.cell = cell, .word = word, .version = version, .offset = offset, .shape = shape};
         return true;
 }
 

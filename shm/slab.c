@@ -344,6 +344,9 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                         taken |= bit;
                         if (!SB_FAULT(ALLOC_BIT_FIRST))
                                 reset_block(peer, offset, kind);
+                        /* A write fills the block and then waits for its stores: have the lines by then. */
+                        for (uint64_t at = SB_LINE; at < size && at < 4 * SB_LINE; at += SB_LINE)
+                                __builtin_prefetch(peer->segment.base + offset + at, 1);
                         reserve->offset[reserve->count++] = offset;
                 }
                 if (!taken)
