@@ -49,7 +49,7 @@ _agentctl()
         esac
         if [[ $command = @(get|set|del|scan|incr) && $keys -eq 0 && $word != -* ]]; then
                 # What would need quoting, or was escaped, is left to be typed.
-                mapfile -t COMPREPLY < <(agentctl "${bus[@]}" scan --limit 100 -- "$word" 2>/dev/null |
+                mapfile -t COMPREPLY < <(timeout 1 agentctl "${bus[@]}" scan --limit 100 -- "$word" 2>/dev/null |
                         LC_ALL=C grep -x '[A-Za-z0-9_./,@%+-][A-Za-z0-9_./,@%+-]*')
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")

@@ -31,6 +31,8 @@
 #define TRIAL_NEW_LIVES 1u
 /* The segment is nearly full: writes may say so, deletes may not. */
 #define TRIAL_FULL      2u
+/* Somebody reads at `safe` without a mark: nothing that he needs may go. */
+#define TRIAL_OBSERVED  4u
 
 struct step_scenario {
         const char *name;
