@@ -125,8 +125,9 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         shape = version->shape ^ key_len << 17;
         if (SB_UNLIKELY(shape & UINT64_C(0x0ffff000)))
                 return false;
-        /* A:stamp. Neither 0 nor a birth's, nor an intent's, which is negative. */
+        /* A:stamp. */
         stamp = sb_load_acquire(&version->stamp);
+        /* Neither 0 nor a birth's, nor an intent's, which is negative. */
         if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH))
                 return false;
         if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
