@@ -118,6 +118,11 @@ static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void
 {
         return (uint64_t)((const unsigned char *)pointer - segment->base);
 }
+/* The number of a cell in a bucket, which is eight words: see SB_CELL_NUMBER. */
+static inline uint64_t sb_cell_number(const struct sb_segment *segment, const struct sb_cell64 *cell)
+{
+        return (uint64_t)(cell - segment->buckets->cell) + 8;
+}
 /* The cell with this number, or NULL. */
 static inline struct sb_cell64 *sb_cell_at(const struct sb_segment *segment, uint64_t number)
 {

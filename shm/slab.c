@@ -512,7 +512,7 @@ static void release(struct sb_peer *peer, struct sb_reserve *reserve)
         }
 }
 
-void sb_slab_settle(struct sb_peer *peer)
+void sb_slab_settle_some(struct sb_peer *peer)
 {
         while (SB_UNLIKELY(peer->exhausted_count))
                 sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
