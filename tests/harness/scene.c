@@ -39,7 +39,7 @@ static const struct sb_os scene_os = {
 struct sb_bytes scene_key(uint32_t key)
 {
         static const struct sb_bytes keys[SCENE_KEYS] = {
-                {"b", 1}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes", 32},
+                {"b/short/way", 11}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes", 32},
                 {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}, {"h", 1}};
 
         return keys[key];
