@@ -113,8 +113,8 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         if (SB_UNLIKELY(!found) || SB_FAULT(PIN_LATE) || SB_FAULT(PIN_NO_RECHECK) || SB_FAULT(GET_NO_STAMP) ||
                 SB_FAULT(GUARD_AFTER_UNPIN))
                 return false;
-        /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
         cell = sb_bucket_first(bucket, found);
+        /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
         word = sb_load_acquire(cell);
         if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era)) /* A:era. */
                 return false;

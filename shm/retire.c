@@ -108,7 +108,7 @@ static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, stru
 {
         struct sb_node *node = (struct sb_node *)block_;
 
-        /* Kind and class as they were: so it is a block's start still, and its retire word a retire word; that lasts while we are pinned. */
+        /* Kind and class as they were: it is a block's start still, and its retire word one; that lasts while we are pinned. */
         if (unit_kind(&peer->segment, limbo->offset & ~FIRST_GRACE) != limbo->unit_kind)
                 return false;
         if (!(limbo->offset & FIRST_GRACE))
