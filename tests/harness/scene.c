@@ -50,7 +50,8 @@ struct sb_bytes scene_key(uint32_t key)
                 {"b", 1}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes!", 33},
                 {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}, {"h", 1}};
         static const struct sb_bytes long_ones[SCENE_KEYS] = {
-                {"b/twelve/b", 10}, {"a/eight.", 8}, {"a/sixteen/sixten", 16}, {"\0\xff-------", 9}, {"c/just/thirty/two/bytes/long/key", 32},
+                {"b/twelve/b", 10}, {"a/eight.", 8}, {"a/sixteen/sixten", 16}, {"\0\xff-------", 9},
+                {"c/just/thirty/two/bytes/long/key", 32},
                 {"d/twelve/dd", 11}, {"e/twelve/eee", 12}, {"f/twelve/ffff", 13}, {"g/twelve/g", 10}, {"h/twelve/h", 10}};
 
         return long_keys ? long_ones[key] : short_ones[key];
