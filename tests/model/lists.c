@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define OPS(...) {__VA_ARGS__}
 #define SET_A    {OP_SET, KEY_A}
@@ -53,7 +54,7 @@ static const struct world_case keys[] = {
 
 static const struct world_case memory[] = {
         {"get under set and free", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
-        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1}, 2, 2},
+        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1}, 2, 3},
         {"hold under set and free", {START_VALUE, {OPS(HOLD_A), OPS(SET_A, WORK)}}, 2, 3},
         {"get, then others set and free", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, WORK), OPS(SET_A, WORK)}}, 3, 2},
         {"get under buffers", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 1},
@@ -122,6 +123,15 @@ static const struct world_case reaps[] = {
         {"killed sweep", {START_RETIRED, {OPS(MEMORY), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 2, 1, .crash_mask = 1, .reaper = true},
         {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2, 1, .crash_mask = 1},
+        {"killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed set over a removal, reaped", {START_DELETED, {OPS(SET_A), OPS(WORK, WORK, WORK)}, .setup_by = 1}, 2, 3, 1, .crash_mask = 1, .reaper = true},
+        {"killed engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1},
+        {"killed engine's tick, a new one", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed engine's tick on a chain, a new one", {START_CHAIN, {OPS(TICK, TICK), OPS(SNAP_A)}, .setup_by = 0, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed set, killed reaper", {START_VALUE, {OPS(SET_A), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed make, killed reaper", {START_EMPTY, {OPS(SET_A), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed remove, killed reaper", {START_DELETED, {OPS(WORK, WORK), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
         {"killed leaver", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true}, 2, 1, 1, .crash_mask = 1,
                 .reaper = true},
@@ -177,9 +187,13 @@ struct world_list world_pairs(void)
 int world_main(int argc, char **argv, struct world_list list)
 {
         struct model_scenario *scenarios = calloc(list.count, sizeof *scenarios);
+        const char *fault = getenv("SB_FAULT"); /* by hand: walk with a seeded fault */
         uint32_t i;
         int r;
 
+        for (i = 0; fault && i < SB_FAULT_COUNT; i++)
+                if (!strcmp(fault, world_fault_names[i]))
+                        world_fault = (enum sb_fault)i;
         for (i = 0; scenarios && i < list.count; i++)
                 scenarios[i] = world_scenario(&list.cases[i]);
         r = scenarios ? model_main(argc, argv, scenarios, list.count) : 1;

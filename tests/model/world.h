@@ -1,7 +1,7 @@
 /*
  * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread a few operations.
  *
- * One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
+ * world.c is instrumented like the protocol files, because it calls what they have inline. One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
  * given once, a cas has one winner, what was finished before an operation began is seen by it, a scan is exact at its cut,
  * reads in a snapshot repeat. Then the dead are reaped, everybody leaves, memory is swept, and the segment must be sound
  * and hold nothing but what its keys need.
@@ -76,6 +76,10 @@ struct world_case {
 
 /* Chosen after the start state was made. */
 extern enum sb_fault world_fault;
+extern const char *const world_fault_names[SB_FAULT_COUNT];
+
+/* A name for a place in the segment. */
+void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64]);
 
 struct model_scenario world_scenario(const struct world_case *the_case);
 
