@@ -81,7 +81,7 @@ static void fill(struct sb_peer *peer, struct attempt *attempt)
         const struct sb_op_write *write = attempt->write;
         struct sb_version *version = sb_version_at(&peer->segment, attempt->version);
 
-        version->block.birth = peer->hi;
+        sb_store_relaxed(&version->block.birth, peer->hi); /* Relaxed: private until it is installed. */
         version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, peer->slot);
         memcpy(version->bytes, write->key, write->key_len);
         if (write->value_len)
@@ -162,7 +162,7 @@ static void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_
                 sb_retire_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
         give_back(peer, attempt);
         sb_slab_settle(peer);
-        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 2)
+        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4)
                 sb_retire_pending(peer);
         if (peer->limbo_count >= SB_LIMBO_MAX / 2)
                 sb_retire_free(peer);
@@ -170,13 +170,16 @@ static void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_
 
 void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
 {
-        uint32_t cursor = 0, unit;
+        uint32_t cursor = 0;
 
         sb_safe_raise(peer);
         sb_retire_pending(peer);
         sb_retire_free(peer);
-        for (unit = 0; whole_sweep && unit < peer->segment.geometry.unit_count; unit += 16)
-                sb_sweep(peer, &cursor, 16);
+        if (whole_sweep) {
+                sb_sweep_begin(peer);
+                sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
+                sb_sweep_end(peer);
+        }
         /* Twice: a removed node has a second grace period. */
         sb_retire_pending(peer);
         sb_retire_free(peer);

@@ -127,11 +127,16 @@ bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block)
 
 void sb_era_advance(struct sb_peer *peer)
 {
-        struct sb_cell32 *cell = &peer->segment.super->era;
-        /* A:era. A failed CAS means that somebody else advanced it, which serves as well. */
-        uint32_t era = sb_load_acquire(cell);
+        struct sb_superblock *super = peer->segment.super;
+        uint32_t era = sb_load_acquire(&super->era);                 /* A:era. */
+        uint32_t age = era - sb_load_acquire(&super->birth_floor);   /* A:sweep. */
 
-        sb_cas32_full(cell, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
+        if (SB_UNLIKELY(age > SB_ERA_ASK) && era % 4096 == 0)
+                sb_add_full(&super->sweep_wanted, 1);
+        if (SB_UNLIKELY(age > SB_ERA_STOP && age < UINT32_MAX - SB_ERA_STOP))
+                return; /* somebody has been pinned for that long: what is retired waits for whoever is pinned just then */
+        /* R:era > A:era. A failed CAS means that somebody else advanced it, which serves as well. */
+        sb_cas32_full(&super->era, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
 }
 
 void sb_era_look(struct sb_peer *peer)

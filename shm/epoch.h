@@ -94,7 +94,11 @@ void sb_era_advance(struct sb_peer *peer);
 void sb_era_look(struct sb_peer *peer);
 /* By that look: nobody was pinned at @era or before who can know what was born in @birth. */
 bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth);
-/* Eras compare by unsigned difference, so that they may wrap. */
+/* Eras compare by unsigned difference, so that they may wrap. That is right while all that are compared lie within 2^31: births are raised
+ * by every sweep to SB_ERA_OLD behind the era at least, and the era stands still rather than run further ahead than that allows. */
+#define SB_ERA_OLD   (1u << 28) /* a sweep raises births that are older */
+#define SB_ERA_ASK   (1u << 29) /* one is asked for when the floor is that far behind */
+#define SB_ERA_STOP  (1u << 30) /* the era does not advance when it is that far behind */
 static inline bool sb_era_before(uint32_t a, uint32_t b)
 {
         return (int32_t)(a - b) < 0;

@@ -71,7 +71,7 @@ struct sb_superblock {
         struct sb_cell32 state;
         /* keeper_life, engine_life: robust futex words: a thread id while that process lives; SB_LIFE_DIED from the kernel when it dies. */
         struct sb_cell32 keeper_life;
-        uint32_t zero1;
+        struct sb_cell32 birth_floor; /* no block that is in use was born before this era; by CAS, after a whole sweep */
         struct sb_cell32 engine_life;
         uint32_t zero2;
         uint64_t pad1[5];
@@ -90,7 +90,8 @@ struct sb_superblock {
         struct sb_cell64 swept;
         struct sb_cell64 keeper;   /* pid of the keeper; the keeper */
         struct sb_cell64 engine;   /* pid of the engine; the engine */
-        uint64_t pad4[2];
+        struct sb_cell64 observers; /* how many read at `safe`; while there are any, it bounds pruning. The engine (later) */
+        uint64_t pad4[1];
         /* The head of the ordered index: next links as in a node, of greatest height, for the key below all. */
         struct sb_cell64 order[SB_HEIGHT_MAX];
 };
@@ -183,11 +184,12 @@ enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, S
 
 /* ---- blocks ---- */
 
-/* The first word of every block. birth: the allocator's hi when it filled the block.
+/* The first word of every block. birth: the allocator's hi when it filled the block; raised by a sweep when it is very old, so that eras
+ * can wrap.
  * retire: 0 live (or not published yet); SB_RETIRE_HELD (later: an intent); SB_RETIRE_DYING: on its way out of what links it; an era:
  * unlinked in that era; SB_RETIRE_FREEING | slot: client slot is clearing its bit. */
 struct sb_block {
-        uint32_t birth;
+        struct sb_cell32 birth;
         struct sb_cell32 retire;
 };
 #define SB_RETIRE_HELD    1u

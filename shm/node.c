@@ -11,8 +11,9 @@ static struct sb_node *fill_node(struct sb_peer *peer, uint64_t offset, const vo
 {
         struct sb_node *node = sb_node_at(&peer->segment, offset);
 
-        node->block.birth = peer->hi;
+        sb_assert(node);
         /* Relaxed, all: private until it is linked. */
+        sb_store_relaxed(&node->block.birth, peer->hi);
         sb_store_relaxed(&node->block.retire, 0);
         sb_store_relaxed(&node->cell, 0);
         sb_store_relaxed(&node->ring, 0);
@@ -29,11 +30,12 @@ static void fill_birth(struct sb_peer *peer, uint64_t offset, uint64_t node, uin
 {
         struct sb_version *birth = sb_version_at(&peer->segment, offset);
 
-        birth->block.birth = peer->hi;
+        sb_assert(birth);
         birth->rev = floor;
         birth->node = node;
         birth->shape = SB_SHAPE(0, key_len, SB_VERSION_BIRTH, peer->slot);
         /* Relaxed: private until it is placed. */
+        sb_store_relaxed(&birth->block.birth, peer->hi);
         sb_store_relaxed(&birth->stamp, 0);
         sb_store_relaxed(&birth->prev, 0);
         memcpy(birth->bytes, key, key_len);

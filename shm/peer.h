@@ -10,7 +10,7 @@
 #include "segment.h"
 
 #ifndef SB_PENDING_MAX
-#define SB_PENDING_MAX 1024 /* power of two; keys to look at again when `safe` has moved */
+#define SB_PENDING_MAX 256  /* power of two; keys to look at again with a new view */
 #endif
 #ifndef SB_LIMBO_MAX
 #define SB_LIMBO_MAX 1024   /* blocks that wait for a grace period */
@@ -25,7 +25,16 @@
 #define SB_VIEW_CUTS_MAX 128
 #endif
 
-/* A cell whose chain can be shortened, or whose key can perhaps be removed, once `safe` reaches stamp. */
+/* What a pruner knows: versions whose successor's stamp is <= bound are needed by the open cuts alone. It holds for good; while the clock
+ * still is what bound was read from, it is all that there is to know. */
+struct sb_view {
+        uint64_t bound;
+        uint32_t cut_count;
+        uint64_t cuts[SB_VIEW_CUTS_MAX]; /* open snapshots, ascending; more than fit: the last stands for all above */
+        bool cuts_overflow;
+};
+
+/* A cell whose chain can be shortened, or whose key can perhaps be removed, once the bound reaches stamp. */
 struct sb_pending {
         uint64_t cell_number;
         uint64_t stamp;
@@ -59,11 +68,13 @@ struct sb_peer {
         uint32_t exhausted[8];   /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
         struct sb_pending pending[SB_PENDING_MAX];
+        struct sb_view view;
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
         struct sb_limbo limbo[SB_LIMBO_MAX];
         uint32_t limbo_count;
         uint32_t sweep_left;     /* units of the sweep that sb_reap_tick() is in the middle of */
         uint32_t sweep_rest, sweep_rest_left; /* ticks */
+        uint32_t sweep_floor;    /* births below are raised to it by the sweep that is going on */
         uint64_t sweep_goal, sweep_freed;
         uint64_t left_behind;    /* work dropped for want of room here: a sweep will find it */
         /* counters for people, never for decisions */

@@ -153,12 +153,14 @@ static bool begin_sweep(struct sb_peer *peer, uint32_t *cursor)
         peer->sweep_goal = wanted;
         peer->sweep_left = peer->segment.geometry.unit_count;
         peer->sweep_freed = 0;
+        sb_sweep_begin(peer);
         *cursor = 0;
         return true;
 }
 
 static void end_sweep(struct sb_peer *peer)
 {
+        sb_sweep_end(peer);
         sb_store_release(&peer->segment.super->swept, peer->sweep_goal); /* R:sweep > A:sweep. */
         if (peer->sweep_freed)
                 peer->sweep_rest = 0;

@@ -16,6 +16,10 @@ void sb_reap_slot(struct sb_peer *engine, uint32_t slot, uint32_t generation);
  * Advances *cursor, modulo unit_count. Return: blocks freed. */
 uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count);
 
+/* Around the calls of one whole sweep: births that are very old are brought up to date on the way, so that 32 bits last for ever. */
+void sb_sweep_begin(struct sb_peer *peer);
+void sb_sweep_end(struct sb_peer *peer);
+
 /* Engine, every few milliseconds: raise `safe` when anything changed, work off the private lists, sweep in slices when
  * somebody left work behind. Return: whether there is more to do at once. */
 bool sb_reap_tick(struct sb_peer *engine, uint32_t *cursor);

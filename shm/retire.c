@@ -35,7 +35,7 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
         peer->limbo[peer->limbo_count++] = (struct sb_limbo){
                 .offset = offset | (first_grace ? FIRST_GRACE : 0),
                 .era = era,
-                .birth = block->birth,
+                .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the block for longer. */
         };
 }
 
@@ -51,26 +51,26 @@ void sb_retire_finish(struct sb_peer *peer, struct sb_block *block)
 void sb_retire_pending(struct sb_peer *peer)
 {
         uint32_t count = peer->pending_tail - peer->pending_head, kept = 0;
-        struct sb_view view;
+        struct sb_superblock *super = peer->segment.super;
+        const struct sb_view *view = &peer->view;
 
         if (!count)
                 return;
-        /* A:safe. */
-        if (peer->pending[peer->pending_head % SB_PENDING_MAX].stamp > sb_load_acquire(&peer->segment.super->safe))
+        /* A:observers, A:safe. */
+        if (sb_load_acquire(&super->observers) &&
+                peer->pending[peer->pending_head % SB_PENDING_MAX].stamp > sb_load_acquire(&super->safe))
                 sb_safe_raise(peer);
-        sb_view_take(peer, &view);
+        sb_view_renew(peer);
         sb_pin(peer);
         while (count--) {
-                struct sb_pending *pending = &peer->pending[peer->pending_head % SB_PENDING_MAX];
-                struct sb_pending again = *pending;
+                struct sb_pending pending = peer->pending[peer->pending_head++ % SB_PENDING_MAX];
 
-                peer->pending_head++;
-                if (again.stamp > view.bound) {
-                        sb_retire_later(peer, again.cell_number, again.stamp);
+                if (pending.stamp > view->bound) {
+                        sb_retire_later(peer, pending.cell_number, pending.stamp);
                         continue;
                 }
-                kept += sb_prune_cell(peer, again.cell_number, &view);
-                sb_node_try_remove(peer, again.cell_number, &view);
+                kept += sb_prune_cell(peer, pending.cell_number, view);
+                sb_node_try_remove(peer, pending.cell_number, view);
         }
         sb_unpin(peer);
         /* An open snapshot needs it: whoever sweeps after that is closed finds it. */

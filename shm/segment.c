@@ -136,6 +136,7 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         super->geometry = *geometry;
         /* Relaxed: nobody else maps the segment yet. */
         sb_store_relaxed(&super->era, SB_ERA_MIN);
+        sb_store_relaxed(&super->birth_floor, SB_ERA_MIN);
         sb_store_relaxed(&super->state, SB_SEGMENT_SERVING);
         sb_store_relaxed(&super->clock, 2);
         sb_store_relaxed(&super->safe, 1);

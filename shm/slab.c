@@ -90,9 +90,10 @@ uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
         return count;
 }
 
-/* The owner's last word on an empty unit. A:era: read after it was found empty. */
+/* The owner's last word on an empty unit. */
 static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
+        /* A:era. Read after the unit was found empty. */
         set_unit_word(&peer->segment, unit, SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
                 sb_load_acquire(&peer->segment.super->era)));
 }
@@ -288,6 +289,8 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         };
         uint32_t unit = NO_UNIT;
 
+        /* Eras pass with what is taken, too: what comes now is younger than whoever is stopped. */
+        sb_era_advance(peer);
         search.block_count = sb_slab_block_count(&peer->segment, search.wanted);
         if (reserve) {
                 search.first = search.count;
@@ -423,6 +426,7 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 
         if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
                 return SB_E_FULL;
+        sb_era_advance(peer); /* as for a slab */
         for (round = 0; round < 2; round++) {
                 for (unit = 0; unit + count <= limit; unit += run + 1) {
                         for (run = 0; run < count && !unit_word(segment, unit + run); run++)

@@ -85,6 +85,7 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
         sb_store_relaxed(&peer->client->opens, pending & ~SB_SNAPSHOT_PENDING);
         if (SB_FAULT(CUT_BEFORE_ANNOUNCE)) {
                 cut = sb_cut_take(peer);
+                /* R:announce, too late: that is the fault. */
                 sb_exchange_full(&words[index], cut);
                 *ret_index = index;
                 *ret_cut = cut;
@@ -150,8 +151,11 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
 
         ret->cut_count = 0;
         ret->cuts_overflow = false;
-        /* A:safe. First the bound: a snapshot that is announced after we looked takes its cut above it. */
-        ret->bound = sb_load_acquire(&segment->super->safe);
+        /* A:clock, A:observers, A:safe. First the bound: a snapshot that is announced after we looked takes its cut at it or above. The
+         * clock before the observers: whoever becomes one after we looked reads at a cut that is not below that clock. */
+        ret->bound = sb_load_acquire(&segment->super->clock);
+        if (sb_load_acquire(&segment->super->observers))
+                ret->bound = sb_load_acquire(&segment->super->safe);
         segment->os->membarrier(segment->os->context);
         high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
         for (slot = 0; slot < high && slot < segment->geometry.client_count && !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS); slot++)
@@ -251,17 +255,27 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_v
 
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version)
 {
-        static const struct sb_view none = {.bound = 0};
+        static const struct sb_view nothing = {.bound = 0};
         uint64_t link = sb_load_pinned(peer, &version->prev);
         struct sb_version *old = link ? sb_version_at(&peer->segment, link & SB_OFFSET_MASK) : NULL;
+        /* A:clock. Still the bound: no cut was taken since the view, so it says who needs what was just replaced. If not, one stamp for
+         * both versions means that no cut can tell them apart. */
+        bool current = sb_load_acquire(&peer->segment.super->clock) == peer->view.bound;
 
         if (!old)
                 return true;
         if (link & SB_PREV_MARKED)
                 return false;
-        /* A:stamp. With one stamp for both no cut can tell them apart: only whoever is reading still needs the old one. */
+        /* A:stamp, both. */
         if (SB_SHAPE_KIND(old->shape) == SB_VERSION_BIRTH ||
-                !needed(&none, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
+                !needed(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
                 return unlink_version(peer, version, old);
         return false;
+}
+
+void sb_view_renew(struct sb_peer *peer)
+{
+        /* A:clock. */
+        if (sb_load_acquire(&peer->segment.super->clock) != peer->view.bound)
+                sb_view_take(peer, &peer->view);
 }

@@ -111,11 +111,20 @@ static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
         uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32), birth;
 
         sb_model_unchecked_begin();
-        birth = block->birth;
+        birth = sb_load_relaxed(&block->birth); /* Relaxed: looked at again below. */
         sb_model_unchecked_end();
         sb_era_look(peer);
         return sb_era_clear(peer, lo - 1, birth) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
-                block->birth == birth;
+                sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
+}
+
+/* Whoever is pinned now was not pinned before the floor, so that "born at the floor" protects as much as the truth does. */
+static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
+{
+        uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
+
+        if (SB_UNLIKELY(sb_era_before(old, peer->sweep_floor)))
+                sb_cas32_full(birth, old, peer->sweep_floor);
 }
 
 static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
@@ -129,6 +138,11 @@ static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         peer->count_swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
+        if (!retire) {
+                sb_model_unchecked_begin(); /* perhaps taken and not published: then it is filled later, with a younger birth */
+                raise_birth(peer, &block->birth);
+                sb_model_unchecked_end();
+        }
         if (retire >= SB_ERA_MIN) {
                 sb_model_unchecked_begin(); /* another may be freeing it; then it is dropped as stale */
                 sb_retire_wait(peer, offset, retire, false);
@@ -154,7 +168,10 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view
         uint32_t count = sb_slab_block_count(segment, word), base;
         uint64_t size;
 
-        if (kind == SB_UNIT_FREE || kind == SB_UNIT_PART || kind == SB_UNIT_GUARDS || kind > SB_UNIT_PART || !count)
+        raise_birth(peer, &segment->unit_births[unit]);
+        if (kind == SB_UNIT_EMPTY && sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_cas64_full(&segment->unit_words[unit], word, 0); /* A:unit-owned, above. Its era need not be remembered any more. */
+        if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
         for (base = 0; base < count; base += 64) {
@@ -178,16 +195,36 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view
         }
 }
 
+void sb_sweep_begin(struct sb_peer *peer)
+{
+        uint32_t floor = sb_load_acquire(&peer->segment.super->birth_floor), old; /* A:sweep. */
+
+        sb_era_look(peer);
+        old = peer->looked_era - SB_ERA_OLD;
+        if (sb_era_before(peer->horizon, old))
+                old = peer->horizon;
+        peer->sweep_floor = sb_era_before(floor, old) ? old : floor;
+}
+
+void sb_sweep_end(struct sb_peer *peer)
+{
+        struct sb_cell32 *cell = &peer->segment.super->birth_floor;
+        uint32_t floor = sb_load_acquire(cell); /* A:sweep. */
+
+        /* R:sweep > A:sweep. Failed: somebody else's sweep ended; the next one goes on from there. */
+        if (sb_era_before(floor, peer->sweep_floor))
+                sb_cas32_full(cell, floor, peer->sweep_floor);
+}
+
 uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)
 {
         uint32_t units = peer->segment.geometry.unit_count;
         uint64_t before = peer->count_freed;
-        struct sb_view view;
 
-        sb_view_take(peer, &view);
+        sb_view_renew(peer);
         while (count--) {
                 *cursor %= units;
-                sweep_unit(peer, (*cursor)++, &view);
+                sweep_unit(peer, (*cursor)++, &peer->view);
         }
         sb_retire_free(peer);
         return peer->count_freed - before;

@@ -47,6 +47,7 @@ struct totals {
         unsigned char in[];        /* one bit a file: it is in `files` and `identifiers` */
 };
 
+static char directory[] = "/tmp/statebus-demo-XXXXXX"; /* the bus */
 static char *root, **paths; /* the headers below it, sorted */
 static size_t path_count, bytes_total, totals_len;
 static const struct sb_bytes totals_key = {"totals", 6};
@@ -216,14 +217,14 @@ static int work_once(struct sb_bus *bus, size_t *number)
         return r == 0 ? sb_delete(bus, key, rev, NULL, NULL) : r;
 }
 
-static int open_bus(const char *directory, struct sb_bus **ret_bus)
+static int open_bus(struct sb_bus **ret_bus)
 {
         struct sb_options options = {.size = sizeof(options), .bus = directory, .access = SB_PEER};
 
         return sb_open(&options, ret_bus);
 }
 
-static pid_t start_worker(const char *directory, unsigned place)
+static pid_t start_worker(unsigned place)
 {
         struct sb_bus *bus = NULL;
         size_t number;
@@ -236,7 +237,7 @@ static pid_t start_worker(const char *directory, unsigned place)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGINT, SIG_IGN);
         number = place * path_count / CREW_MAX;
-        r = open_bus(directory, &bus);
+        r = open_bus(&bus);
         while (r == 0)
                 r = work_once(bus, &number);
         sb_close(bus);
@@ -247,14 +248,8 @@ static pid_t start_worker(const char *directory, unsigned place)
 
 /* ---- the coordinator ---- */
 
-static void die(const char *what, int result)
-{
-        fprintf(stderr, "demo: %s: %s\n", what, sb_strerror(result));
-        exit(1);
-}
-
 /* Run a command with the bus's directory in it. Return: its exit code. */
-static int run_command(const char *format, const char *directory, size_t number)
+static int run_command(const char *format, size_t number)
 {
         char command[256];
         int status;
@@ -263,6 +258,14 @@ static int run_command(const char *format, const char *directory, size_t number)
         fflush(stdout);
         status = system(command);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+}
+
+/* The workers die with this process, the bus does not. */
+static void die(const char *what, int result)
+{
+        fprintf(stderr, "\ndemo: %s%s%s\n", what, result != 0 ? ": " : "", result != 0 ? sb_strerror(result) : "");
+        run_command("agentctl -b %s stop", 0);
+        exit(1);
 }
 
 /* A dead worker's claims are free again. It is dead, so it makes no more of them. */
@@ -289,16 +292,16 @@ static uint64_t give_back_claims(struct sb_bus *bus, pid_t dead)
 }
 
 /* Kill one worker every 100 ms and start another, until there was enough of it; then let the rest finish. */
-static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, unsigned *ret_kills, uint64_t *ret_claims)
+static void lead_crew(struct sb_bus *bus, unsigned crew, unsigned *ret_kills, uint64_t *ret_claims)
 {
         uint64_t begin = now_ns(), next = begin;
         pid_t pids[CREW_MAX];
         struct totals totals;
         double seconds;
-        int status;
+        int status, r;
 
         for (unsigned i = 0; i < crew; i++)
-                pids[i] = start_worker(directory, i * (CREW_MAX / crew));
+                pids[i] = start_worker(i * (CREW_MAX / crew));
         while (!interrupted && (now_ns() - begin < SECONDS * 1000000000ull || *ret_kills < KILLS)) {
                 unsigned victim = (unsigned)random() % crew;
 
@@ -308,22 +311,23 @@ static void lead_crew(struct sb_bus *bus, const char *directory, unsigned crew, 
                 kill(pids[victim], SIGKILL);
                 waitpid(pids[victim], &status, 0);
                 if (!WIFSIGNALED(status))
-                        exit(1); /* it said why */
+                        die("a worker ended by itself", 0);
                 ++*ret_kills;
                 *ret_claims += give_back_claims(bus, pids[victim]);
-                pids[victim] = start_worker(directory, (unsigned)random() % CREW_MAX);
+                pids[victim] = start_worker((unsigned)random() % CREW_MAX);
                 if (get_totals(bus, &totals) == 0 && (isatty(1) || *ret_kills % 10 == 0))
                         printf("%5.1f s  pass %" PRIu64 "  %5" PRIu64 " of %zu files  %" PRIu64 " identifiers  %u killed%s",
                                 (double)(now_ns() - begin) / 1e9, totals.pass, totals.files, path_count,
                                 totals.all_identifiers + totals.identifiers, *ret_kills, isatty(1) ? " \r" : "\n");
                 fflush(stdout);
         }
-        if (change_totals(bus, NULL) != 0)
-                die("totals", -1);
+        r = change_totals(bus, NULL);
+        if (r != 0)
+                die("totals", r);
         for (unsigned i = 0; i < crew; i++) {
                 waitpid(pids[i], &status, 0);
                 if (status != 0)
-                        exit(1);
+                        die("a worker failed", 0);
         }
         get_totals(bus, &totals);
         seconds = (double)(now_ns() - begin) / 1e9;
@@ -394,14 +398,14 @@ static void interrupt(int signal_number)
 }
 
 /* With the bus started: all of the work. Return: whether it came out right. */
-static bool run(const char *directory)
+static bool run(void)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         unsigned crew = cores < 4 ? 4 : cores < CREW_MAX / 2 ? (unsigned)cores : CREW_MAX / 2, kills = 0;
         struct totals *totals = allocate(totals_len);
         uint64_t claims = 0;
-        int r = open_bus(directory, &bus);
+        int r = open_bus(&bus);
 
         totals->pass = 1;
         if (r == 0)
@@ -409,14 +413,13 @@ static bool run(const char *directory)
         free(totals);
         if (r != 0)
                 die("bus", r);
-        lead_crew(bus, directory, crew, &kills, &claims);
+        lead_crew(bus, crew, &kills, &claims);
         print_table(bus);
         return prove(bus) == 0;
 }
 
 int main(int argc, char **argv)
 {
-        char directory[] = "/tmp/statebus-demo-XXXXXX";
         bool right, sound;
 
         root = realpath(argc > 1 ? argv[1] : "/usr/include", NULL);
@@ -430,21 +433,23 @@ int main(int argc, char **argv)
                 fprintf(stderr, "demo: there are no C headers (*.h) in %s\n", root);
                 return 1;
         }
-        if (mkdtemp(directory) == NULL)
-                die(directory, -1);
-        sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt}, NULL);
+        if (mkdtemp(directory) == NULL) {
+                perror("demo: /tmp");
+                return 1;
+        }
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt, .sa_flags = SA_RESTART}, NULL);
         printf("counting the identifiers of %zu headers in %s, on the bus %s\n", path_count, root, directory);
         /* Results are shorter than the files, and there are two of each at most for long. */
-        if (run_command("agentctl -b %s start --size %zuM", directory, 128 + (2 * bytes_total >> 20)) != 0)
+        if (run_command("agentctl -b %s start --size %zuM", 128 + (2 * bytes_total >> 20)) != 0)
                 return 1;
-        right = run(directory);
+        right = run();
         printf("       agentctl check: ");
-        sound = run_command("agentctl -b %s check", directory, 0) == 0;
-        run_command("agentctl -b %s stop", directory, 0);
+        sound = run_command("agentctl -b %s check", 0) == 0;
+        run_command("agentctl -b %s stop", 0);
         if (!right || !sound) {
                 fprintf(stderr, "demo: WRONG. agentd's log is in %s\n", directory);
                 return 1;
         }
-        run_command("rm -r %s", directory, 0);
+        run_command("rm -r %s", 0);
         return 0;
 }

@@ -17,6 +17,7 @@
 #include "shm/snapshot.h"
 #include "shm/walk.h"
 
+#define AGAIN     (-1)   /* the walk has to go on under a fresh pin; never leaves this file */
 #define STEPS_MAX 256u /* keys passed over under one pin, so that a walk over dead ones holds up no memory */
 
 enum position { AT_KEY, AT_NODE, AT_END };
@@ -118,7 +119,7 @@ static void stand_at_end(struct sb_scan *scan)
 }
 
 /* Under a pin: from where the scan stands to the first key in range with a value at the cut. Return: 0 (the scan stands at its
- * node); SB_E_NOT_FOUND (at the end); SB_E_CONFLICT: the walk has to go on under a fresh pin. */
+ * node); SB_E_NOT_FOUND (at the end); AGAIN. */
 static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
@@ -142,7 +143,7 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
                                 if (key == NULL)
                                         break;
                                 stand_at_key(scan, key, from->key_len, true);
-                                return SB_E_CONFLICT;
+                                return AGAIN;
                         }
                 }
                 if (node == NULL)
@@ -158,7 +159,7 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
                 }
                 if (steps == STEPS_MAX) {
                         stand_at_node(scan, node);
-                        return SB_E_CONFLICT;
+                        return AGAIN;
                 }
         }
         stand_at_end(scan);
@@ -206,7 +207,7 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
                 if (r == 0)
                         sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
                 sb_unpin(&bus->peer);
-        } while (r == SB_E_CONFLICT);
+        } while (r == AGAIN);
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, ret_guard);
         return r;

@@ -25,6 +25,7 @@ static void membarrier_expedited(void *context)
         /* After registration this call has no failure that leaves the process running. */
         if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
                 __builtin_trap();
+        /* M:pins. The others passed a barrier in the call; this one is the caller's own. */
         sb_fence_full();
 }
 

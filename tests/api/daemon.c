@@ -90,6 +90,26 @@ bool daemon_hear(struct daemon *daemon, const char *word)
         return true;
 }
 
+void daemon_hear_more(struct daemon *daemon)
+{
+        struct pollfd look = {.fd = daemon->out, .events = POLLIN};
+        size_t half = sizeof(daemon->said) / 2;
+        ssize_t len;
+
+        while (poll(&look, 1, 0) == 1) {
+                if (daemon->len > half) {
+                        memmove(daemon->said, daemon->said + half, daemon->len - half + 1);
+                        daemon->len -= half;
+                }
+                len = read(daemon->out, daemon->said + daemon->len,
+                        sizeof(daemon->said) - 1 - daemon->len);
+                if (len <= 0)
+                        return;
+                daemon->len += (size_t)len;
+                daemon->said[daemon->len] = 0;
+        }
+}
+
 bool daemon_start(struct daemon *daemon)
 {
         daemon_place(&daemon->place);
@@ -106,7 +126,8 @@ int daemon_ended(struct daemon *daemon)
                 if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
                         (void)daemon_hear(daemon, "\1"); /* all that it said */
                         close(daemon->out);
-                        if (strstr(daemon->said, "runtime error") || strstr(daemon->said, "Sanitizer"))
+                        if (strstr(daemon->said, "runtime error") ||
+                                strstr(daemon->said, "Sanitizer"))
                                 return -2; /* of either process, in a build with sanitizers */
                         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
                 }

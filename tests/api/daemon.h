@@ -49,6 +49,8 @@ void daemon_spawn(struct daemon *daemon, const char *const *arguments);
         daemon_spawn((daemon), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
 /* Read what it says until @word is there. Return: whether it came. */
 bool daemon_hear(struct daemon *daemon, const char *word);
+/* Read what there is, without waiting; of much, the last part is kept. */
+void daemon_hear_more(struct daemon *daemon);
 /* A new bus with 4 MiB and 16 places, ready. */
 bool daemon_start(struct daemon *daemon);
 /* Wait for it to end. Return: its exit status, 128 + signal, or -1: it did not end. */

@@ -2,11 +2,13 @@
 #define _GNU_SOURCE
 #include "world.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -151,17 +153,18 @@ bool world_sound(struct world *world, struct sb_bus *bus)
 static bool close_remote(struct world *world)
 {
         struct sb_bus *bus = world_bus(world);
+        struct pollfd ended = {.events = POLLIN};
         char command[160];
         bool sound;
         pid_t pid;
 
         sound = bus != NULL && world_sound(world, bus);
         sb_close(bus);
-        if (sb_admin_keeper(world->directory, &pid) != 0 || kill(pid, SIGTERM) != 0)
+        if (sb_admin_keeper(world->directory, &pid) != 0 || (ended.fd = pidfd_open(pid, 0)) < 0 || kill(pid, SIGTERM) != 0)
                 return false;
-        /* Not our child: the end of its life is the end of its lock. */
-        while (sb_admin_keeper(world->directory, &pid) == 0)
-                usleep(1000);
+        while (poll(&ended, 1, -1) < 0)
+                ;
+        close(ended.fd);
         snprintf(command, sizeof(command), "rm -r '%s'", world->directory);
         return system(command) == 0 && sound;
 }

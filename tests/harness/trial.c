@@ -425,19 +425,24 @@ static void drain(enum scene_who who)
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.births);
 }
 
-/* The kernel said that the stepped peer is dead. An engine takes with it whom it was attaching or reaping. */
+/* Whom a dead engine was attaching or reaping is dead with it. */
+static void bury_companions(const struct act *acts, struct scene *of)
+{
+        for (; acts->kind != ACT_END; acts++)
+                if (acts->who == ENGINE && (acts->kind == REAP || acts->kind == ATTACH))
+                        of->attached[acts->key] = false;
+}
+
+/* The kernel said that the stepped peer is dead. */
 static void reap_the_subject(void)
 {
-        const struct act *act = trial.scenario->operation;
         int r;
 
         if (subject() != ENGINE) {
                 act_once(ENGINE, REAP, subject(), 0, 0, ANY);
                 return;
         }
-        for (; act->kind != ACT_END; act++)
-                if (act->kind == REAP || act->kind == ATTACH)
-                        scene.attached[act->key] = false;
+        bury_companions(trial.scenario->operation, &scene);
         r = act_once(ENGINE, ADOPT, 0, 0, 0, ANY).code;
         if (r)
                 fail("a new engine cannot adopt the segment: %d", r);
@@ -720,18 +725,32 @@ bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t
 
 /* ---- the reaper killed ---- */
 
+/* After the engine's death a new one adopts; after another's the engine reaps. */
+static struct step_scenario reaping_of(const struct step_scenario *scenario)
+{
+        struct step_scenario reaping = {.name = scenario->name, .key_count = scenario->key_count, .flags = scenario->flags,
+                .operation = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}}};
+
+        if (subject() == ENGINE)
+                reaping.operation[0].kind = ADOPT;
+        return reaping;
+}
+
 bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report)
 {
-        struct step_scenario reaping = {.name = scenario->name, .key_count = scenario->key_count,
-                .flags = scenario->flags, .operation = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}}};
+        struct step_scenario reaping;
         char failure[sizeof(report->failure)];
+        uint32_t every;
 
         trial.kept_count = 0;
-        trial.kept_limit = image_limit < KEPT_MAX ? image_limit : KEPT_MAX;
+        trial.kept_limit = KEPT_MAX;
         if (!prepare(scenario, NULL, report) || !step_through(play_kill))
                 return false;
+        reaping = reaping_of(scenario);
         trial.kept_limit = 0;
-        for (uint32_t i = 0; i < trial.kept_count; i++) {
+        every = trial.kept_count > image_limit ? (trial.kept_count + image_limit - 1) / image_limit : 1;
+        for (uint32_t i = every / 2; i < trial.kept_count; i += every) {
+                bury_companions(scenario->operation, kept[i]);
                 if (prepare(&reaping, kept[i], report) && step_through(play_kill))
                         continue;
                 memcpy(failure, report->failure, sizeof(failure));

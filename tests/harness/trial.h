@@ -12,7 +12,8 @@
  *                    clean; then the stopped one is reaped, and no block is left
  *      trial_resume  at points: the others' acts, then the operation goes on to its end: results and facts are a story's; check is
  *                    clean; no block is left
- *      trial_reaper  at each distinct image of a kill: the reaping itself is killed after every instruction, and a new engine reaps both
+ *      trial_reaper  at some or all distinct images of a kill: the reaping, or a new engine's adoption, is itself killed after every
+ *                    instruction, and a new engine reaps both
  */
 #ifndef SB_TESTS_TRIAL_H
 #define SB_TESTS_TRIAL_H

@@ -1,0 +1,148 @@
+/* What agentctl's stat, clients and check are made of. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libclient/core/admin.h"
+#include "test.h"
+#include "world.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct world world;
+static struct sb_bus *bus;
+
+#define BEGIN()                                                                                             \
+        do {                                                                                                \
+                const char *why = world_open(&world, 16 * MIB, 8);                                          \
+                if (why != NULL)                                                                            \
+                        TEST_SKIP(why);                                                                     \
+                bus = world_bus(&world);                                                                    \
+                CHECK(bus != NULL);                                                                         \
+        } while (0)
+#define END()                                                                                               \
+        do {                                                                                                \
+                CHECK(world_sound(&world, bus));                                                            \
+                bus = sb_close(bus);                                                                        \
+                CHECK(world_close(&world));                                                                 \
+        } while (0)
+
+static void test_stat_counts_keys_memory_and_clients(void)
+{
+        struct sb_admin_stat before, after;
+        char value[10000] = {0}, key[16];
+        struct sb_bus *other;
+
+        BEGIN();
+        CHECK_EQ(sb_admin_stat(bus, &before), 0);
+        CHECK(before.keys == 0 && before.clients == 1 && before.segment_bytes >= 16 * MIB);
+        CHECK(before.data_free_bytes <= before.data_bytes && before.data_bytes < before.segment_bytes);
+        CHECK(before.value_len_max >= 4 * MIB && before.key_len_max == 1024);
+        other = world_bus(&world);
+        CHECK(other != NULL);
+        for (unsigned i = 0; i < 100; i++) {
+                snprintf(key, sizeof(key), "key%u", i);
+                CHECK_EQ(sb_set(other, b(key), (struct sb_bytes){value, sizeof(value)}, NULL, NULL), 0);
+        }
+        CHECK_EQ(sb_delete(other, b("key7"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_admin_stat(bus, &after), 0);
+        CHECK_EQ(after.keys, 99);
+        CHECK(after.keys_deleted <= 1 && after.clients == 2);
+        CHECK(before.data_free_bytes - after.data_free_bytes >= 99 * sizeof(value));
+        CHECK(sb_close(other) == NULL);
+        CHECK_EQ(sb_admin_stat(bus, &after), 0);
+        CHECK_EQ(after.clients, 1);
+        END();
+}
+
+/* The record of this process that is not @bus's own: the one with guards. */
+static bool find_client(uint32_t guards, struct sb_admin_client *ret)
+{
+        uint32_t number = 1;
+
+        while (sb_admin_client_next(bus, &number, ret) == 0)
+                if (ret->pid == (uint32_t)getpid() && ret->guards == guards)
+                        return true;
+        return false;
+}
+
+static void test_clients_show_who_holds_how_much(void)
+{
+        struct sb_guard guards[100] = {0}, large = {0};
+        struct sb_admin_client client;
+        struct sb_scan *scan = NULL;
+        struct sb_bus *other;
+        char *value = calloc(1, 2 * MIB);
+
+        CHECK(value != NULL);
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other != NULL);
+        CHECK_EQ(sb_set(bus, b("small"), (struct sb_bytes){value, 1000}, NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("large"), (struct sb_bytes){value, 2 * MIB}, NULL, NULL), 0);
+        for (unsigned i = 0; i < 100; i++)
+                CHECK_EQ(sb_get(other, b("small"), &guards[i]), 0);
+        CHECK(find_client(100, &client));
+        CHECK(client.pinned_bytes >= 100 * 1000 && client.pinned_bytes <= 100 * 2500);
+        CHECK(client.snapshots == 0 && client.access == SB_PEER && client.number == guards[0].writer + 1);
+        CHECK_EQ(sb_get(other, b("large"), &large), 0);
+        CHECK_EQ(sb_scan_open(other, NULL, (struct sb_bytes){0}, &scan), 0);
+        CHECK(find_client(101, &client));
+        CHECK(client.pinned_bytes >= 2 * MIB + 100 * 1000 && client.snapshots == 1);
+        for (unsigned i = 0; i < 100; i++)
+                sb_guard_release(&guards[i]);
+        CHECK(find_client(1, &client));
+        CHECK(client.pinned_bytes >= 2 * MIB && client.pinned_bytes < 3 * MIB);
+        sb_guard_release(&large);
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(sb_close(other) == NULL);
+        free(value);
+        END();
+}
+
+static void test_check_counts_what_is_there(void)
+{
+        struct sb_check_report report;
+        struct sb_guard guard = {0};
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("a"), b("v"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("b"), b("v"), NULL, NULL), 0);
+        CHECK_EQ(sb_get(bus, b("a"), &guard), 0);
+        CHECK_EQ(sb_admin_check(bus, &report), 0);
+        CHECK(report.problem_count == 0 && report.keys == 2 && report.guards == 1 && report.blocks_lost == 0);
+        sb_guard_release(&guard);
+        END();
+}
+
+static void test_a_damaged_chain_is_found_and_named(void)
+{
+        struct sb_check_report report;
+        struct sb_guard guard = {0};
+        struct sb_version *version;
+
+        BEGIN();
+        if (world.remote) {
+                sb_close(bus);
+                world_close(&world);
+                TEST_SKIP("the test damages the segment itself");
+        }
+        CHECK_EQ(sb_set(bus, b("key"), b("v"), NULL, NULL), 0);
+        CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
+        version = (struct sb_version *)((unsigned char *)(uintptr_t)guard.key.data - sizeof(*version));
+        version->shape = SB_SHAPE(UINT32_MAX, 3, SB_VERSION_VALUE, 1);
+        CHECK_EQ(sb_admin_check(bus, &report), 0);
+        CHECK(report.problem_count > 0 && report.problems[0][0] != '\0');
+        sb_guard_release(&guard);
+        world_drop(&world);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_stat_counts_keys_memory_and_clients);
+        RUN(test_clients_show_who_holds_how_much);
+        RUN(test_check_counts_what_is_there);
+        RUN(test_a_damaged_chain_is_found_and_named);
+        return test_end();
+}

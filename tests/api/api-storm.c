@@ -1,0 +1,241 @@
+/*
+ * The whole bus in a storm: workers, the engine and the keeper ended by SIGKILL and halted by
+ * SIGSTOP at random moments, while workers attach, count by compare and set, and close.
+ *
+ * Always true: what a worker was told lies in a table that outlives it, so at the end the counter
+ * must be what was acknowledged, plus at most the one increment that each killed worker had under
+ * way. The keeper is killed only while an engine works: both dead is a bus that has ended.
+ * Arguments: none. SB_SEED, SB_SECONDS.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon.h"
+#include "ring/op.h"
+#include "shm/base/result.h"
+#include "shm/check.h"
+#include "shm/epoch.h"
+#include "test.h"
+
+#define WORKERS 5u
+#define SECONDS 6u
+#define TOTAL   "total"
+
+/* A place's words are its worker's, the parent's after its death. */
+static struct table {
+        struct {
+                pid_t pid;
+                uint64_t acknowledged, attached;
+                bool under_way, stopped;
+        } place[WORKERS];
+        char complaint[128];
+} * table;
+
+static struct {
+        uint64_t workers, engines, keepers, stops;
+} killed;
+
+/* One increment. Return: as sb_op_write(). */
+static int count(struct sb_peer *peer)
+{
+        struct sb_version *version;
+        struct sb_op_write write = {.key = TOTAL, .key_len = sizeof(TOTAL) - 1};
+        struct sb_op_result result;
+        uint64_t value = 0;
+
+        if (!sb_op_get(peer, TOTAL, sizeof(TOTAL) - 1, 0, &version)) {
+                memcpy(&value, version->bytes + sizeof(TOTAL) - 1, sizeof(value));
+                write.expected_rev = version->rev;
+                sb_guard_set(peer, 0, 0);
+        }
+        value++;
+        write.value = &value;
+        write.value_len = sizeof(value);
+        return sb_op_write(peer, &write, &result);
+}
+
+static void work(const struct daemon *daemon, unsigned place)
+{
+        struct sb_attachment attachment;
+        char own[16];
+        int r;
+
+        snprintf(own, sizeof(own), "own%u", place);
+        for (;;) {
+                r = daemon_attach(daemon, &attachment, &daemon_peer);
+                if (r) {
+                        snprintf(table->complaint, sizeof(table->complaint), "attach said %d", r);
+                        _exit(1);
+                }
+                table->place[place].attached++;
+                for (unsigned i = 0; i < 300; i++) {
+                        table->place[place].under_way = true;
+                        r = count(&daemon_peer);
+                        if (!r)
+                                table->place[place].acknowledged++;
+                        table->place[place].under_way = false;
+                        if (r == SB_E_CONFLICT)
+                                continue;
+                        if (!r)
+                                r = daemon_set(&daemon_peer, own, own);
+                        if (!r && !daemon_has(&daemon_peer, own, own))
+                                r = -ENOENT;
+                        if (!r && !sb_segment_serving(&attachment.segment) &&
+                                sb_attach_lost(&daemon->place, &attachment.segment))
+                                r = -ENOTCONN;
+                        if (r) {
+                                snprintf(table->complaint, sizeof(table->complaint),
+                                        "an operation said %d", r);
+                                _exit(1);
+                        }
+                }
+                daemon_detach(&attachment, &daemon_peer);
+        }
+}
+
+static void start_worker(const struct daemon *daemon, unsigned place)
+{
+        pid_t pid = fork();
+
+        if (pid == 0)
+                work(daemon, place);
+        table->place[place].pid = pid;
+        table->place[place].stopped = false;
+}
+
+/* Return: what may have happened and was not acknowledged. */
+static uint64_t end_worker(unsigned place)
+{
+        uint64_t uncertain;
+
+        daemon_end_child(table->place[place].pid);
+        uncertain = table->place[place].under_way;
+        table->place[place].under_way = false;
+        return uncertain;
+}
+
+static bool kill_engine(const struct sb_attachment *attachment, bool halt_first)
+{
+        pid_t engine = daemon_engine(attachment);
+
+        if (halt_first) {
+                kill(engine, SIGSTOP);
+                killed.stops++;
+                sb_os_linux.pause(NULL, 10000000);
+        }
+        kill(engine, SIGKILL);
+        killed.engines++;
+        return WAIT(daemon_engine(attachment) != engine);
+}
+
+static bool kill_keeper(const struct daemon *daemon, const struct sb_attachment *attachment)
+{
+        pid_t engine = daemon_engine(attachment), keeper;
+
+        if (!WAIT(!sb_place_keeper(&daemon->place, &keeper)))
+                return false;
+        daemon_end_child(keeper); /* its orphans are this process's children */
+        killed.keepers++;
+        return WAIT(daemon_engine(attachment) != engine);
+}
+
+static bool act(const struct daemon *daemon, const struct sb_attachment *attachment, unsigned *seed,
+        uint64_t *uncertain)
+{
+        unsigned what = (unsigned)rand_r(seed) % 16, place = (unsigned)rand_r(seed) % WORKERS;
+
+        switch (what) {
+        case 0:
+                return kill_keeper(daemon, attachment);
+        case 1:
+        case 2:
+        case 3:
+                return kill_engine(attachment, false);
+        case 4:
+                return kill_engine(attachment, true);
+        case 5:
+        case 6:
+        case 7:
+                kill(table->place[place].pid, table->place[place].stopped ? SIGCONT : SIGSTOP);
+                table->place[place].stopped = !table->place[place].stopped;
+                killed.stops++;
+                return true;
+        default:
+                *uncertain += end_worker(place);
+                killed.workers++;
+                start_worker(daemon, place);
+                return true;
+        }
+}
+
+static void test_a_bus_in_a_storm_counts_exactly(void)
+{
+        const char *seed_text = getenv("SB_SEED"), *seconds_text = getenv("SB_SECONDS");
+        unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)daemon_now_ns();
+        uint64_t end, uncertain = 0, acknowledged = 0, attached = 0, total = 0;
+        struct sb_attachment attachment;
+        struct sb_check_report report;
+        struct sb_version *version;
+        struct daemon daemon;
+        pid_t keeper;
+        int status;
+
+        TEST_NOTE("api-storm: seed %u", seed);
+        table = mmap(
+                NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(table != MAP_FAILED);
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_other), 0);
+        for (unsigned i = 0; i < WORKERS; i++)
+                start_worker(&daemon, i);
+        end = daemon_now_ns() +
+              (seconds_text ? strtoull(seconds_text, NULL, 10) : SECONDS) * 1000000000;
+        while (daemon_now_ns() < end) {
+                sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
+                CHECK(act(&daemon, &attachment, &seed, &uncertain));
+                daemon_hear_more(&daemon);
+                CHECK(!strstr(daemon.said, "not adopted"));
+                if (*table->complaint)
+                        TEST_FAIL("%s", table->complaint);
+        }
+        for (unsigned i = 0; i < WORKERS; i++) {
+                uncertain += end_worker(i);
+                acknowledged += table->place[i].acknowledged;
+                attached += table->place[i].attached;
+        }
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK_EQ(sb_check(&daemon_other, false, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        CHECK_EQ(sb_op_get(&daemon_other, TOTAL, sizeof(TOTAL) - 1, 0, &version), 0);
+        memcpy(&total, version->bytes + sizeof(TOTAL) - 1, sizeof(total));
+        sb_guard_set(&daemon_other, 0, 0);
+        TEST_NOTE("api-storm: %" PRIu64 " increments, %" PRIu64 " attachments; killed: %" PRIu64
+                  " workers, %" PRIu64 " engines, %" PRIu64 " keepers; %" PRIu64 " stops",
+                total, attached, killed.workers, killed.engines, killed.keepers, killed.stops);
+        if (total < acknowledged || total > acknowledged + uncertain)
+                TEST_FAIL("%" PRIu64 " counted, %" PRIu64 " acknowledged, %" PRIu64 " uncertain",
+                        total, acknowledged, uncertain);
+        CHECK(killed.workers && killed.engines && killed.keepers);
+        CHECK(!strstr(daemon.said, "not adopted"));
+        daemon_detach(&attachment, &daemon_other);
+        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        kill(keeper, SIGTERM);
+        CHECK_EQ(waitpid(keeper, &status, 0), keeper);
+        CHECK_EQ(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_a_bus_in_a_storm_counts_exactly);
+        return daemon_end(test_end());
+}

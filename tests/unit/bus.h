@@ -1,0 +1,82 @@
+/*
+ * A small bus in this process, with two peers and nobody else: no engine sweeps or reaps unless the test does.
+ */
+#ifndef SB_TEST_UNIT_BUS_H
+#define SB_TEST_UNIT_BUS_H
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ring/op.h"
+#include "shm/base/hash.h"
+#include "shm/base/result.h"
+#include "shm/check.h"
+#include "shm/epoch.h"
+#include "shm/reap.h"
+#include "shm/retire.h"
+#include "shm/slab.h"
+#include "shm/slot.h"
+#include "shm/walk.h"
+#include "tests/harness/test.h"
+
+static struct sb_peer writer, reader;
+
+static inline bool make_bus(uint64_t size)
+{
+        struct sb_geometry_wish wish = {.size = size, .clients = 2};
+        struct sb_slot_identity identity = {.pid = 1};
+        uint64_t id[2] = {1, 2};
+        struct sb_geometry geometry;
+        struct sb_segment segment;
+        uint32_t slot, generation;
+        void *base;
+
+        if (sb_geometry_fit(&wish, &geometry))
+                return false;
+        base = mmap(NULL, geometry.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (base == MAP_FAILED || sb_os_register())
+                return false;
+        sb_segment_format(base, &geometry, 7, id, 1);
+        if (sb_segment_open(base, geometry.size, &sb_os_linux, &segment) ||
+                sb_slot_claim(&segment, 1, &identity, &slot, &generation))
+                return false;
+        sb_peer_init(&writer, &segment, slot, generation);
+        if (sb_slot_claim(&segment, 1, &identity, &slot, &generation))
+                return false;
+        sb_peer_init(&reader, &segment, slot, generation);
+        return true;
+}
+
+static inline void unmake_bus(void)
+{
+        munmap(writer.segment.base, writer.segment.geometry.size);
+}
+
+static inline int put(struct sb_peer *peer, const char *key, const void *value, uint64_t value_len)
+{
+        struct sb_op_write write = {.key = key, .key_len = (uint32_t)strlen(key), .value = value, .value_len = value_len,
+                .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_result result;
+
+        return sb_op_write(peer, &write, &result);
+}
+
+static inline int delete(struct sb_peer *peer, const char *key)
+{
+        struct sb_op_write write = {.key = key, .key_len = (uint32_t)strlen(key), .kind = SB_VERSION_DELETED,
+                .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_result result;
+
+        return sb_op_write(peer, &write, &result);
+}
+
+/* Not inlined: with a constant key the compiler warns of what xxHash would do with longer ones. */
+__attribute__((noipa, unused)) static struct sb_version *find(const char *key)
+{
+        uint32_t len = (uint32_t)strlen(key);
+
+        return sb_find_newest(&reader, key, len, sb_hash_key(key, len, reader.segment.seed));
+}
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * Eras are 32 bits and wrap. These tests set the segment's era forward by hand, sweep as the daemon does, and look whether what is old is
+ * still protected and what is free still becomes free.
+ */
+#include "tests/unit/bus.h"
+
+static void sweep(void)
+{
+        uint32_t cursor = 0;
+
+        sb_sweep_begin(&writer);
+        sb_sweep(&writer, &cursor, writer.segment.geometry.unit_count);
+        sb_sweep_end(&writer);
+}
+
+/* As if that many blocks had been freed by others. */
+static void let_eras_pass(uint32_t count)
+{
+        struct sb_cell32 *era = &writer.segment.super->era;
+        uint32_t now = sb_load_relaxed(era) + count;
+
+        sb_store_relaxed(era, now < SB_ERA_MIN || now > SB_ERA_MAX ? SB_ERA_MIN : now);
+}
+
+static void test_old_version_is_protected_by_a_new_pin_however_many_eras_have_passed(void)
+{
+        uint32_t step;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "old", "value", 5), 0);
+        for (step = 0; step < 100; step++) { /* 25 times 2^30: around more than six times */
+                struct sb_version *version;
+                char key[32];
+
+                let_eras_pass(SB_ERA_OLD + 12345);
+                sweep();
+                snprintf(key, sizeof(key), "key%u", step % 7);
+                CHECK_EQ(put(&writer, key, "x", 1), 0);
+                sb_pin(&reader);
+                version = find("old");
+                CHECK(version && !memcmp(version->bytes, "oldvalue", 8));
+                CHECK_EQ(put(&writer, "old", "value", 5), 0);
+                sb_op_memory_work(&writer, true);
+                CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+                CHECK(!memcmp(version->bytes, "oldvalue", 8));
+                sb_unpin(&reader);
+                sb_op_memory_work(&writer, true);
+                CHECK(!sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL) ||
+                        sb_load_relaxed(&version->block.retire) == 0);
+        }
+        unmake_bus();
+}
+
+static void test_untouched_version_is_protected_after_all_eras_have_passed(void)
+{
+        struct sb_version *version;
+        uint32_t step;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "old", "value", 5), 0);
+        for (step = 0; step < 10; step++) {
+                let_eras_pass(SB_ERA_OLD);
+                sweep();
+        }
+        sb_pin(&reader);
+        version = find("old");
+        CHECK_EQ(put(&writer, "old", "newer", 5), 0);
+        sb_op_memory_work(&writer, true);
+        CHECK(version && !memcmp(version->bytes, "oldvalue", 8));
+        CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
+static void test_era_stands_still_rather_than_leave_a_stopped_reader_behind(void)
+{
+        struct sb_version *version;
+        uint32_t era, step;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "old", "value", 5), 0);
+        sb_pin(&reader);
+        version = find("old");
+        CHECK_EQ(put(&writer, "old", "newer", 5), 0);
+        for (step = 0; step < 5; step++) {
+                let_eras_pass(SB_ERA_OLD);
+                sweep();
+        }
+        era = sb_load_relaxed(&writer.segment.super->era);
+        sb_era_advance(&writer);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->era), era);
+        CHECK_EQ(put(&writer, "old", "newest", 6), 0);
+        sb_op_memory_work(&writer, true);
+        CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+        CHECK(!memcmp(version->bytes, "oldvalue", 8));
+        sb_unpin(&reader);
+        sweep();
+        sweep();
+        sb_era_advance(&writer);
+        CHECK(sb_era_before(era, sb_load_relaxed(&writer.segment.super->era)));
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_old_version_is_protected_by_a_new_pin_however_many_eras_have_passed);
+        RUN(test_untouched_version_is_protected_after_all_eras_have_passed);
+        RUN(test_era_stands_still_rather_than_leave_a_stopped_reader_behind);
+        return test_end();
+}

@@ -1,0 +1,154 @@
+/*
+ * Memory when somebody is stopped, idle or in want of it: what comes back, to whom, and without whose help.
+ */
+#include "tests/unit/bus.h"
+
+static char large[4096];
+
+/* Sets ever new keys until there is no room. Return: how many it were. */
+static uint32_t fill(struct sb_peer *peer, const char *prefix, uint64_t value_len, int *ret_result)
+{
+        uint32_t count = 0;
+        char key[32];
+
+        do {
+                snprintf(key, sizeof(key), "%s%05u", prefix, count++);
+                *ret_result = put(peer, key, large, value_len);
+        } while (!*ret_result);
+        return count - 1;
+}
+
+static int delete_all(struct sb_peer *peer, const char *prefix, uint32_t count)
+{
+        int r = 0;
+        char key[32];
+
+        while (count-- && !r) {
+                snprintf(key, sizeof(key), "%s%05u", prefix, count);
+                r = delete(peer, key);
+        }
+        return r;
+}
+
+static uint32_t problems(void)
+{
+        struct sb_check_report report;
+
+        if (sb_check(&writer, false, &report))
+                return UINT32_MAX;
+        for (uint32_t i = 0; i < report.problem_count && i < 8; i++)
+                TEST_NOTE("%s", report.problems[i]);
+        return report.problem_count;
+}
+
+static void test_room_comes_back_for_values_of_every_size(void)
+{
+        static const uint64_t sizes[] = {10, 3000, 100, 1000, 0, 4000, 10};
+        uint32_t first = 0, count, i;
+        int r;
+
+        CHECK(make_bus(1 << 20));
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                count = fill(&writer, "k", sizes[i], &r);
+                CHECK_EQ(r, SB_E_FULL);
+                if (!i)
+                        first = count;
+                CHECK_EQ(problems(), 0);
+                CHECK_EQ(delete_all(&writer, "k", count), 0);
+        }
+        CHECK(count * 10 > first * 9); /* as much as on the empty bus, but for half-used slabs */
+        unmake_bus();
+}
+
+static void test_reader_stopped_on_an_empty_bus_holds_nothing_that_came_later(void)
+{
+        static const uint64_t sizes[] = {10, 1000, 100, 3000, 10};
+        uint32_t count, i, first = 0;
+        int r;
+
+        CHECK(make_bus(1 << 20));
+        sb_pin(&reader); /* and never goes on */
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                count = fill(&writer, "k", sizes[i], &r);
+                CHECK_EQ(r, SB_E_FULL);
+                if (!i)
+                        first = count;
+                CHECK(count > 10);
+                CHECK_EQ(delete_all(&writer, "k", count), 0);
+        }
+        CHECK(count * 10 > first * 9);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
+static void test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more(void)
+{
+        struct sb_version *version;
+        uint32_t count, later;
+        int r;
+
+        CHECK(make_bus(1 << 20));
+        count = fill(&writer, "k", 100, &r);
+        sb_pin(&reader);
+        version = find("k00007");
+        CHECK(version);
+        CHECK_EQ(delete_all(&writer, "k", count), 0);
+        later = fill(&writer, "n", 100, &r);
+        CHECK_EQ(r, SB_E_FULL);
+        CHECK(later < count / 10);
+        CHECK(!memcmp(version->bytes, "k00007", 6));
+        sb_unpin(&reader);
+        CHECK(fill(&writer, "m", 100, &r) > count / 2);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
+static void test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted(void)
+{
+        uint32_t count, again;
+        int r;
+
+        CHECK(make_bus(1 << 20));
+        count = fill(&reader, "k", 100, &r);
+        CHECK_EQ(delete_all(&writer, "k", count), 0);
+        again = fill(&writer, "k", 1000, &r);
+        CHECK(again * 1000 > count * 100 / 2);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
+static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value(void)
+{
+        struct sb_op_write write = {.key = "k00003", .key_len = 6, .value = large, .value_len = 100, .expected_rev = 17};
+        struct sb_op_result result = {0};
+        uint32_t count, i;
+        char key[32];
+        int r;
+
+        CHECK(make_bus(1 << 20));
+        count = fill(&writer, "k", 100, &r);
+        CHECK_EQ(sb_op_write(&writer, &write, &result), SB_E_CONFLICT);
+        CHECK_EQ(result.rev, 1);
+        write.key = "absent";
+        CHECK_EQ(sb_op_write(&writer, &write, &result), SB_E_CONFLICT);
+        CHECK_EQ(result.rev, 0);
+        CHECK_EQ(delete(&writer, "absent"), SB_E_NOT_FOUND);
+        sb_pin(&reader);
+        for (i = 0; i < count; i++) {
+                snprintf(key, sizeof(key), "k%05u", i);
+                CHECK(find(key));
+        }
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_room_comes_back_for_values_of_every_size);
+        RUN(test_reader_stopped_on_an_empty_bus_holds_nothing_that_came_later);
+        RUN(test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more);
+        RUN(test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted);
+        RUN(test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value);
+        return test_end();
+}
