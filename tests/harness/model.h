@@ -65,7 +65,8 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
 /* Run one schedule and print each access. Return: whether it ends without a violation. */
 bool model_replay(const struct model_scenario *scenario, const char *schedule);
 
-/* Common main of model tests: [--only SCENARIO] [--replay SCHEDULE] [--preemptions N] [--list]. Return: exit status. */
+/* Common main of model tests: [--long] [--only SCENARIO] [--replay SCHEDULE] [--preemptions N] [--list]. Without --long and --only each
+ * scenario has one preemption less than it asks for, though never less than one. Return: exit status. */
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count);
 /* One line about a walk, to stdout. */
 void model_print(const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns);

@@ -27,13 +27,14 @@
 #define TICK     {OP_TICK, KEY_A}
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
+#define REAP     {OP_REAP, KEY_A}
 #define PAST_A   {OP_PAST, KEY_A}
 
 /* clang-format off */
 static const struct world_case keys[] = {
-        {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 3},
+        {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"three cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A), OPS(CAS_A)}}, 3, 3},
-        {"set, delete, cas", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(CAS_A)}}, 3, 3},
+        {"set, delete, cas", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(CAS_A)}}, 3, 2},
         {"set, delete, get", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A, GET_A)}}, 3, 2},
         {"three make", {START_EMPTY, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"three create", {START_EMPTY, {OPS(CREATE_A), OPS(CREATE_A), OPS(GET_A)}}, 3, 2},
@@ -125,7 +126,9 @@ static const struct world_case reaps[] = {
         {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2, 1, .crash_mask = 1},
         {"killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed set over a removal, reaped", {START_DELETED, {OPS(SET_A), OPS(WORK, WORK, WORK)}, .setup_by = 1}, 2, 3, 1, .crash_mask = 1, .reaper = true},
+        {"reap over a removal", {START_DEAD, {OPS(REAP), OPS(WORK)}, .setup_by = 1, .engine = true}, 2, 3},
+        {"reap over a removal and a set", {START_DEAD, {OPS(REAP), OPS(WORK, WORK), OPS(SET_A)}, .setup_by = 1, .engine = true}, 3, 2},
+        {"killed set over a removal, reaped", {START_DELETED, {OPS(SET_A), OPS(WORK, WORK)}, .setup_by = 1}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1},
         {"killed engine's tick, a new one", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed engine's tick on a chain, a new one", {START_CHAIN, {OPS(TICK, TICK), OPS(SNAP_A)}, .setup_by = 0, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},

@@ -16,6 +16,7 @@
 
 #define PEERS       (MODEL_THREADS + 1)
 #define NOTE_DONE   0u  /* + key: the highest finished revision */
+#define DEAD_PEER   (PEERS - 1) /* of START_DEAD */
 #define NO_REV      UINT64_MAX
 
 enum sb_fault world_fault;
@@ -196,7 +197,8 @@ static void do_observe(struct sb_peer *peer, const struct world_op *op)
         uint64_t cut = sb_load_acquire(&peer->segment.super->safe);
         uint64_t rev = observe_at(peer, op->key, cut), again = observe_at(peer, op->key, cut);
 
-        if (rev != again)
+        /* Its cut holds as long as `safe` says so; then it would read anew. */
+        if (rev != again && sb_load_acquire(&peer->segment.super->safe) == cut)
                 model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut, (unsigned long)rev,
                         (unsigned long)again);
 }
@@ -257,6 +259,7 @@ static void run_op(struct sb_peer *peer, const struct world_op *op, uint32_t tag
                 sb_peer_fini(peer);
                 break;
         case OP_OBSERVE: do_observe(peer, op); break;
+        case OP_REAP: sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation); break;
         case OP_PAST: do_past(peer, op, outcome); break;
         }
         outcome->finished = true;
@@ -550,7 +553,9 @@ static void check_cleaned_up(void)
                 if (world.left[i] || sb_slot_state(&engine->segment, peer->slot, &generation) == SB_CLIENT_FREE ||
                         generation != peer->generation)
                         continue;
-                if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind)
+                if (spec()->start == START_DEAD && i == DEAD_PEER)
+                        sb_reap_slot(engine, peer->slot, peer->generation);
+                else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind)
                         sb_peer_fini(peer);
                 else
                         sb_reap_slot(engine, peer->slot, peer->generation);
@@ -633,6 +638,17 @@ static uint64_t choose_seed(bool tall)
         }
 }
 
+static bool has_observer(void)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_OBSERVE)
+                                return true;
+        return false;
+}
+
 static void setup_segment(void)
 {
         static const uint64_t id[2] = {1, 2};
@@ -655,6 +671,8 @@ static void setup_segment(void)
         r = sb_segment_open(base, wish.size, &model_os, &segment);
         if (r)
                 model_fail("open: %d", r);
+        if (has_observer())
+                sb_store_relaxed(&segment.super->observers, 1);
         model_ghost_area(geometry.units_at, (uint64_t)geometry.unit_count * geometry.unit_size);
         for (i = 0; i < PEERS; i++) {
                 uint32_t slot, generation;
@@ -696,6 +714,19 @@ static void setup_full(void)
                 key[0]++;
 }
 
+/* A peer that was killed right before it installed: pinned, its note says which key. */
+static void setup_dead(void)
+{
+        struct sb_peer *peer = &world.peers[DEAD_PEER];
+        struct sb_node *node;
+
+        sb_pin(peer);
+        node = sb_walk_seek(peer, key_names[KEY_A], 1, false);
+        if (!node)
+                model_fail("A is not there at the start");
+        sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
+}
+
 static void setup_made(void)
 {
         struct sb_peer *peer = setup_peer();
@@ -713,12 +744,15 @@ static void setup_made(void)
                 setup_write(KEY_A, SB_VERSION_VALUE);
                 break;
         case START_DELETED:
+        case START_DEAD:
         case START_PAIR_DELETED:
                 if (spec()->start == START_PAIR_DELETED)
                         setup_write(KEY_B, SB_VERSION_VALUE);
                 sb_safe_raise(peer);
                 setup_write(KEY_A, SB_VERSION_DELETED);
                 sb_safe_raise(peer);
+                if (spec()->start == START_DEAD)
+                        setup_dead();
                 break;
         case START_PAIR:
                 setup_write(KEY_B, SB_VERSION_VALUE);

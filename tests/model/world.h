@@ -35,6 +35,7 @@ enum world_op_kind {
         OP_TICK,     /* the engine's own: its thread is the engine */
         OP_FINI,     /* the thread's peer leaves */
         OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
+        OP_REAP,     /* reap the dead peer of the start state */
         OP_PAST,     /* the key in the snapshot of the start state */
 };
 
@@ -54,6 +55,7 @@ enum world_start {
         START_SNAPSHOT, /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
         START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
+        START_DEAD,     /* as DELETED, and a peer was killed right before it wrote A */
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
