@@ -746,7 +746,7 @@ static void setup_made(void)
         case START_DELETED:
         case START_DEAD:
         case START_PAIR_DELETED:
-                if (spec()->start == START_PAIR_DELETED)
+                if (spec()->start != START_DELETED)
                         setup_write(KEY_B, SB_VERSION_VALUE);
                 sb_safe_raise(peer);
                 setup_write(KEY_A, SB_VERSION_DELETED);

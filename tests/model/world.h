@@ -55,7 +55,7 @@ enum world_start {
         START_SNAPSHOT, /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
         START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
-        START_DEAD,     /* as DELETED, and a peer was killed right before it wrote A */
+        START_DEAD,     /* as PAIR_DELETED, and a peer was killed right before it wrote A */
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
