@@ -1,8 +1,8 @@
 /*
  * The engine's half of the attach protocol (ring/hello.h).
  *
- *      accepted -> SILENT -> ANSWERED -> gone            strangers: accepted -> ANSWERED (refused)
- * -> gone
+ *      peers:      accepted -> SILENT -> ANSWERED -> gone
+ *      strangers:  accepted -> ANSWERED (refused) -> gone
  *
  * Always true: nothing here waits for a client. Connections are bounded, strangers apart from
  * peers; when there are too many, the oldest that has said nothing goes first. No descriptor is

@@ -15,10 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef SB_VERSION
-#define SB_VERSION "0.1.0"
-#endif
-
 #define CLIENTS_MAX  4000u
 #define FLUSH_MS_MAX 60000u
 #define SIZE_MAX_    (UINT64_C(1) << 46)

@@ -294,8 +294,10 @@ int sb_keeper_run(struct sb_keeper *keeper)
                         continue;
                 }
                 r = wait_once(keeper);
-                if (r > 0)
+                if (r > 0) {
+                        sb_log("told to stop");
                         return leave(keeper, 0);
+                }
                 if (r < 0)
                         return leave(keeper, SB_EXIT_FAILURE);
         }

@@ -1,5 +1,6 @@
 /*
- * What agentd says: lines on standard error.
+ * What agentd says: lines on standard error. In a file each begins with the time (UTC); a terminal
+ * needs none, and a journal has its own.
  *
  * Always true: a line is one write, and a reader who does not read delays nobody: the line is
  * dropped instead.

@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -37,12 +38,13 @@ static int raise_limit(uint32_t clients)
 }
 
 /* Signals that end the bus come as something to read; those that would end it by accident do not
- * come. */
+ * come: a broken pipe and a file that may not be so large (ulimit -f) are errors with a sentence. */
 static int take_signals(void)
 {
         sigset_t set;
 
         (void)signal(SIGPIPE, SIG_IGN);
+        (void)signal(SIGXFSZ, SIG_IGN);
         (void)signal(SIGCHLD, SIG_DFL);
         sigemptyset(&set);
         sigaddset(&set, SIGTERM);
@@ -73,6 +75,8 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         sb_directory_own(
                 &keeper.directory); /* before the long part, so that a second one learns the pid */
+        sb_log("version %s starts with pid %d on %s, --size %" PRIu64 "K --clients %u", SB_VERSION,
+                (int)getpid(), config.place.directory, config.size >> 10, config.clients);
         if (sb_memory_make(&config, &keeper.memory)) {
                 sb_directory_leave(&keeper.directory);
                 return SB_EXIT_FAILURE;

@@ -5,7 +5,8 @@
  * Worker processes are made once for each size of value, pinned to one core each, and attach to every contender. Then come
  * rounds. In one round of a case each contender runs a slice with each number of processes, in an order that moves on by
  * one every round; so what drifts (clock rate, the host's other guests) meets all alike, and ratios are taken within a round.
- * A slice is: all workers meet, warm up, then time each batch of work.
+ * A slice is: all workers meet, warm up, then time each batch of work. A batch during which the kernel gave the core to somebody else
+ * does not count, for no contender; a contender that waits by itself (for a lock) waits on its own time.
  *
  * Standard output is for bench/report: "# name value" lines about the run, then
  *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED
@@ -159,27 +160,32 @@ static void slice_run(struct worker *worker, const struct control *control, stru
         const struct bench_peer *peer = peers[control->peer];
         uint64_t now = bench_now_ns(), measure_ns = now + control->warm_ns, end_ns = measure_ns + control->slice_ns;
         struct answer answer = {0};
-        struct rusage before, after;
+        struct rusage usage;
         struct bench_batch batch;
 
-        getrusage(RUSAGE_SELF, &before);
         while (now < end_ns || !answer.ns) {
                 uint64_t start_ns;
                 uint32_t done;
+                long switches;
 
                 batch_fill(worker, case_, &batch);
+                getrusage(RUSAGE_THREAD, &usage);
+                switches = usage.ru_nivcsw;
                 start_ns = bench_now_ns();
                 done = peer->run(worker->handles[control->peer], &batch);
                 now = bench_now_ns();
                 if (done != BENCH_BATCH && case_->op != BENCH_CAS)
                         answer.error = -EIO;
-                if (start_ns >= measure_ns) {
-                        answer.operations += done;
-                        answer.ns += now - start_ns;
+                getrusage(RUSAGE_THREAD, &usage);
+                if (start_ns < measure_ns)
+                        continue;
+                if (usage.ru_nivcsw != switches) {
+                        answer.preempted++;
+                        continue;
                 }
+                answer.operations += done;
+                answer.ns += now - start_ns;
         }
-        getrusage(RUSAGE_SELF, &after);
-        answer.preempted = (uint64_t)(after.ru_nivcsw - before.ru_nivcsw);
         *ret = answer;
 }
 

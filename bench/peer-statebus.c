@@ -124,14 +124,13 @@ static void statebus_detach(void *handle)
         sb_close(handle);
 }
 
-static uint32_t get_one(struct sb_bus *bus, const struct bench_key *key, uint64_t *sum)
+/* @guard: not held, before and after. */
+static inline uint32_t get_one(struct sb_bus *bus, const struct bench_key *key, struct sb_guard *guard, uint64_t *sum)
 {
-        struct sb_guard guard = {0};
-
-        if (sb_get(bus, key_bytes(key), &guard))
+        if (sb_get(bus, key_bytes(key), guard))
                 return 0;
-        *sum += bench_consume(guard.value.data, (uint32_t)guard.value.len);
-        sb_guard_release(&guard);
+        *sum += bench_consume(guard->value.data, (uint32_t)guard->value.len);
+        sb_guard_release(guard);
         return 1;
 }
 
@@ -166,20 +165,21 @@ static uint32_t statebus_run(void *handle, const struct bench_batch *batch)
 {
         struct sb_bus *bus = handle;
         struct sb_bytes value = {batch->value, batch->value_len};
+        struct sb_guard guard = {0};
         uint64_t sum = 0, rev = 0;
         uint32_t done = 0;
 
         switch (batch->op) {
         case BENCH_GET:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += get_one(bus, &batch->keys[i], &sum);
+                        done += get_one(bus, &batch->keys[i], &guard, &sum);
                 break;
         case BENCH_GET_MANY:
                 done = get_many(bus, batch, &sum);
                 break;
         case BENCH_MIX:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += batch->is_write[i] ? set_one(bus, batch, i) : get_one(bus, &batch->keys[i], &sum);
+                        done += batch->is_write[i] ? set_one(bus, batch, i) : get_one(bus, &batch->keys[i], &guard, &sum);
                 break;
         case BENCH_CAS:
                 for (uint32_t i = 0; i < batch->count; i++)

@@ -3,12 +3,19 @@
 #include <errno.h>
 #include <limits.h>
 #include <mimalloc.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 
 #include "cli.h"
 #include "libclient/core/admin.h"
+
+#define SAY_AFTER_S     1  /* an engine that has not answered by then: say what is being waited for */
+#define GIVE_UP_AFTER_S 30 /* and by then: fail */
+
+static volatile sig_atomic_t alarmed;
 
 static void say_escaped(const char *format, va_list arguments)
 {
@@ -84,13 +91,11 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_DENIED:
         case -EACCES:
         case -EPERM:
-                cli_say("%s: not permitted: this bus takes its owner and root as clients (bus in %s)", what,
-                        directory_of(cli));
+                cli_say("%s: not permitted: the bus takes its owner and root as clients, nobody else", what);
                 return CLI_NOT_PERMITTED;
         case SB_E_FULL:
-                cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start it with a larger --size "
-                        "(or --clients, when no client can attach)",
-                        what, words);
+                cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start it with a larger --size", what,
+                        words);
                 return CLI_FAILED;
         case SB_E_DETACHED:
                 cli_say("%s: agentd replaced the segment meanwhile: try again (its log says why: %s/agentd.log)", what,
@@ -117,6 +122,67 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         }
 }
 
+static void note_alarm(int signal_number)
+{
+        (void)signal_number;
+        alarmed = 1;
+}
+
+/* From now on, and then every second, lest an alarm that comes just before a wait be missed; 0: no more. */
+static void set_alarm(time_t seconds)
+{
+        struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = seconds != 0};
+
+        alarmed = 0;
+        setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static void say_waiting(const struct cli *cli)
+{
+        pid_t keeper;
+
+        if (sb_admin_keeper(cli->bus, &keeper) == 0)
+                cli_say("waiting for agentd's engine, which does not answer. Is it stopped? `ps -o pid,stat --ppid %d` shows it, with "
+                        "state T; `kill -CONT` or `kill -KILL` with its pid helps",
+                        (int)keeper);
+        else
+                cli_say("waiting for an agentd that is just starting in %s, or does not answer", directory_of(cli));
+}
+
+/* sb_open() waits for the engine as long as it takes, or until a signal comes: an alarm is what bounds it here. */
+static int open_in_time(const struct cli *cli, const struct sb_options *options, struct sb_bus **ret_bus)
+{
+        char what[PATH_MAX + 16];
+        bool waiting = false;
+        int r;
+
+        sigaction(SIGALRM, &(struct sigaction){.sa_handler = note_alarm}, NULL);
+        set_alarm(SAY_AFTER_S);
+        while ((r = sb_open(options, ret_bus)) == -EINTR) {
+                if (!alarmed)
+                        continue;
+                if (waiting)
+                        break;
+                say_waiting(cli);
+                waiting = true;
+                set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
+        }
+        set_alarm(0);
+        if (r == 0)
+                return 0;
+        if (r == -EINTR) {
+                cli_say("agentd's engine has not answered in %d seconds: gave up, nothing was done", GIVE_UP_AFTER_S);
+                return CLI_TIMED_OUT;
+        }
+        if (r == SB_E_FULL) {
+                cli_say("all places for clients of the bus in %s are taken: end a client, or stop agentd and start it with more --clients",
+                        directory_of(cli));
+                return CLI_FAILED;
+        }
+        snprintf(what, sizeof(what), "the bus in %s", directory_of(cli));
+        return cli_fail(cli, what, r);
+}
+
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
 {
         struct sb_options options = {.size = sizeof(options), .bus = cli->bus, .access = SB_PEER};
@@ -127,8 +193,7 @@ int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
         if (r != 0)
                 return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
                         cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
-        r = sb_open(&options, ret_bus);
-        return r != 0 ? cli_fail(cli, "cannot open the bus", r) : 0;
+        return open_in_time(cli, &options, ret_bus);
 }
 
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)

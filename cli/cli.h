@@ -62,7 +62,7 @@ int cli_help(struct cli *cli);
 
 /* ---- cli.c: what several commands need ---- */
 
-/* Open the bus. Return: 0, or an exit code after a message. */
+/* Open the bus; an engine that does not answer is waited for half a minute, not in silence. Return: 0, or an exit code after a message. */
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
 /* The bus as a person would name it in a command: `-b NAME `, or nothing. Static text, escaped. */
 const char *cli_bus_words(const struct cli *cli);

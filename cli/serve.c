@@ -116,7 +116,8 @@ int cli_start(struct cli *cli)
                 cli_say("agentd ended before it was ready: %s/agentd.log says why", directory);
                 return CLI_FAILED;
         }
-        return cli_fail(cli, "start", r);
+        cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));
+        return r == -EACCES || r == -EPERM ? CLI_NOT_PERMITTED : CLI_FAILED;
 }
 
 /* End one process and wait for it. Return: 0 (it ended), -ETIMEDOUT, -errno. */
@@ -147,9 +148,12 @@ static int end_process(const struct cli *cli, pid_t pid)
 
 int cli_stop(struct cli *cli)
 {
+        char directory[PATH_MAX] = "stop";
         bool ended = false;
         pid_t pid;
         int r;
+
+        (void)sb_admin_directory(cli->bus, directory, sizeof(directory));
 
         /* More than once: when a keeper is killed, its engine becomes the keeper. */
         for (;;) {
@@ -164,7 +168,7 @@ int cli_stop(struct cli *cli)
                         return CLI_TIMED_OUT;
                 }
                 if (r != 0)
-                        return cli_fail(cli, "stop", r);
+                        return cli_fail(cli, directory, r);
                 ended = true;
         }
 }

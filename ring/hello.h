@@ -5,8 +5,10 @@
  *      client                                  engine
  *        connect                        ->       SO_PEERCRED against the rules; pidfd
  *        request (ATTACH, ticket)       ->       claim a client record, watch the process
- *        map the descriptor             <-       answer {slot, generation, size} + the memfd, by
- * SCM_RIGHTS close                          ->       forget the connection; the record lives on
+ *        map the descriptor             <-       answer {slot, generation, size} + memfd
+ *        close                          ->       forget the connection; the record lives on
+ *
+ * The memfd comes by SCM_RIGHTS.
  *
  * Always true: one message is one packet (SOCK_SEQPACKET) of exactly one size; no descriptor is
  * ever taken from a client. What is wrong with a message is an answer, never an assertion: both

@@ -3,9 +3,12 @@
  *
  *      BUS/            0711    agentd makes it
  *      BUS/socket      0666    where clients attach
- *      BUS/lock        0600    flock()ed by an open file description that keeper and engine share:
- * held as long as either lives; a POSIX lock on it says which process is the keeper; its text is
- * that pid, for people BUS/agentd.log  0600    what an agentd started in the background says
+ *      BUS/lock        0600    who serves it
+ *      BUS/agentd.log  0600    what an agentd started in the background says
+ *
+ * The lock is flock()ed by an open file description that keeper and engine share, so it is held as
+ * long as either lives. A POSIX lock on it says which process is the keeper; its text is that pid,
+ * for people.
  *
  * Always true: no allocation, no printing; the environment is not believed in a set-user-id
  * program.

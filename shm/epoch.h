@@ -72,7 +72,7 @@ struct sb_cell64 *sb_guard_word(const struct sb_segment *segment, struct sb_clie
 static inline void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
 {
         struct sb_cell64 *word = SB_LIKELY(index < peer->segment.geometry.guard_inline)
-                ? &sb_client_guards(&peer->segment, peer->client)[index]
+                ? &peer->guard_words[index]
                 : sb_guard_word(&peer->segment, peer->client, index);
 
         sb_assert(word);

@@ -94,7 +94,7 @@ static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, ui
                 uint32_t mask = sb_bucket_match(&peer->segment.buckets[path.bucket], hash);
 
                 for (; mask; mask &= mask - 1) {
-                        int r = look_at(peer, SB_CELL_NUMBER(path.bucket, (uint32_t)__builtin_ctz(mask)), key, key_len, ret);
+                        int r = look_at(peer, SB_CELL_NUMBER(path.bucket, sb_bucket_place(mask)), key, key_len, ret);
 
                         if (r)
                                 return r;

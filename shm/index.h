@@ -4,6 +4,9 @@
 #ifndef SB_INDEX_H
 #define SB_INDEX_H
 
+#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
+#include <emmintrin.h>
+#endif
 #include <string.h>
 
 #include "epoch.h"
@@ -73,17 +76,42 @@ static inline bool sb_version_is(const struct sb_segment *segment, const struct 
                 sb_key_same(version->bytes, key, key_len);
 }
 
-/* Which cells of a bucket have this tag, as a bit mask. Without branches: where a key lies in its bucket cannot be predicted, and a
- * wrong guess here would hold up the misses of the operations behind it. */
+/* Which cells of a bucket have this tag: bit 4 * place + 3. Without branches: where a key lies in its bucket cannot be
+ * predicted, and a wrong guess here would hold up the misses of the operations behind it. Only a hint of where to look; what is
+ * followed is loaded again, as a cell. */
+#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
+static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
+{
+        const __m128i *pairs = (const __m128i *)bucket->cell;
+        __m128i tag = _mm_shufflelo_epi16(_mm_cvtsi64_si128((long long)hash), 0xff), low, high;
+
+        tag = _mm_unpacklo_epi64(tag, tag);
+        low = _mm_packs_epi16(_mm_cmpeq_epi16(pairs[0], tag), _mm_cmpeq_epi16(pairs[1], tag));
+        high = _mm_packs_epi16(_mm_cmpeq_epi16(pairs[2], tag), _mm_cmpeq_epi16(pairs[3], tag));
+        return ((uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16) & 0x08888888u;
+}
+#else
 static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
 {
         uint32_t place, mask = 0;
 
 #pragma GCC unroll 7
         for (place = 0; place < SB_BUCKET_CELLS; place++)
-                /* Relaxed: a hint of where to look; what is followed is loaded again. */
-                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0) << place;
+                /* Relaxed: a hint. */
+                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0) << (4 * place + 3);
         return mask;
+}
+#endif
+
+/* Place of the first cell in such a mask, which is not 0; and the cell. */
+static inline uint32_t sb_bucket_place(uint32_t mask)
+{
+        return (uint32_t)__builtin_ctz(mask) / 4;
+}
+static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
+{
+        /* Bit 4 * place + 3 is byte 8 * place. */
+        return (struct sb_cell64 *)((unsigned char *)bucket->cell + 2 * (uint64_t)__builtin_ctzll(mask) - 6);
 }
 
 /* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is met. Return: whether there is one. */

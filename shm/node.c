@@ -12,13 +12,10 @@ static struct sb_node *fill_node(struct sb_peer *peer, uint64_t offset, const vo
         struct sb_node *node = sb_node_at(&peer->segment, offset);
 
         sb_assert(node);
-        /* Relaxed, all: private until it is linked. */
+        /* Relaxed, all: private until it is linked. The other words were reset when the block was taken. */
         sb_store_relaxed(&node->block.birth, peer->hi);
-        sb_store_relaxed(&node->block.retire, 0);
-        sb_store_relaxed(&node->cell, 0);
         sb_store_relaxed(&node->ring, 0);
         sb_store_relaxed(&node->rule, 0);
-        sb_store_relaxed(&node->unhooked, 0);
         node->hash = hash;
         node->key_len = (uint16_t)key_len;
         node->height = (uint16_t)sb_height_of(&peer->segment, hash);

@@ -129,7 +129,7 @@ static void link_above(struct sb_peer *peer, struct sb_node *node, const unsigne
         }
         /* A:order-mark. Marked meanwhile: what was linked after the remover's pass is taken out again. */
         if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
-                find_spot(peer, key, node->key_len, false, spot);
+                find_spot(peer, key, node->key_len, true, spot);
 }
 
 struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
@@ -173,7 +173,8 @@ void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
                                 break;
                 }
         }
-        find_spot(peer, key, node->key_len, false, &spot);
+        /* Past the key: at an upper level a new node of the same key may stand before this one. */
+        find_spot(peer, key, node->key_len, !SB_FAULT(ORDER_UNMARKED) && !SB_FAULT(ORDER_STOPS_AT_KEY), &spot);
         if (SB_FAULT(ORDER_UNMARKED))
                 for (level = node->height - 1; level >= 0; level--)
                         if (spot.behind[level] == node)

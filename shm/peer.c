@@ -15,6 +15,7 @@ void sb_peer_init(struct sb_peer *peer, const struct sb_segment *segment, uint32
         memset(peer, 0, sizeof(*peer));
         peer->segment = *segment;
         peer->client = sb_client_at(segment, slot);
+        peer->guard_words = sb_client_guards(&peer->segment, peer->client);
         peer->slot = slot;
         peer->generation = generation;
         /* Apart from each other, so that peers seldom want the same slab. */

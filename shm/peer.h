@@ -44,6 +44,7 @@ struct sb_limbo {
         uint64_t offset;
         uint32_t era;
         uint32_t birth;
+        uint32_t unit_kind; /* kind and class of its unit then */
 };
 /* Blocks of one class taken from one owned slab, not used yet. */
 struct sb_reserve {
@@ -55,6 +56,7 @@ struct sb_reserve {
 struct sb_peer {
         struct sb_segment segment;
         struct sb_client *client;
+        struct sb_cell64 *guard_words; /* the guard_inline ones in the record */
         uint32_t slot, generation;
         uint32_t hi;             /* of the current pin; 0: not pinned */
         /* What sb_era_look() saw: the era it made, the least lo of all pins, and the first pins themselves, as words. */

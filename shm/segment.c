@@ -50,6 +50,12 @@ static uint32_t bitmap_stride_for(uint32_t unit_size)
         return bytes < 8 ? 8 : bytes;
 }
 
+/* Two at least, where that is not much: one may be in the hands of a process that is stopped. */
+static uint32_t reserve_for(uint32_t unit_count)
+{
+        return unit_count < 32 ? 1 : unit_count < 192 ? 2 : unit_count / 64;
+}
+
 /* Lay the areas out; false when too few units are left. */
 static bool lay_out(struct sb_geometry *g)
 {
@@ -69,7 +75,7 @@ static bool lay_out(struct sb_geometry *g)
         g->unit_count = (uint32_t)room;
         g->bitmaps_at = round_up(head + room * (8 + 4), SB_LINE);
         g->units_at = round_up(g->bitmaps_at + room * g->bitmap_stride, g->unit_size);
-        g->reserve_count = g->unit_count / 64 ? g->unit_count / 64 : 1;
+        g->reserve_count = reserve_for(g->unit_count);
         return g->unit_count >= UNITS_MIN;
 }
 
@@ -149,6 +155,7 @@ static void make_classes(struct sb_segment *segment)
         uint32_t largest = segment->geometry.unit_size / 2;
 
         while (size <= largest && count < SB_CLASS_MAX) {
+                segment->class_inverse[count] = (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
                 segment->class_size[count++] = size;
                 step = size < 128 ? 16 : size < 512 ? 64 : size;
                 if (size >= 512) {
@@ -190,7 +197,7 @@ static bool geometry_sound(const struct sb_geometry *g, uint64_t size)
         return g->bitmaps_at == round_up(g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
                 g->units_at >= g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride && !(g->units_at % g->unit_size) &&
                 g->units_at + (uint64_t)g->unit_count * g->unit_size <= size && g->unit_count >= UNITS_MIN &&
-                g->reserve_count == (g->unit_count / 64 ? g->unit_count / 64 : 1);
+                g->reserve_count == reserve_for(g->unit_count);
 }
 
 static void set_limits(struct sb_segment *segment)
@@ -231,6 +238,9 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         make_classes(&segment);
         set_limits(&segment);
+        segment.bucket_mask = segment.geometry.bucket_count - 1;
+        segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
+        segment.values_end = segment.geometry.size - sizeof(struct sb_version) - segment.key_len_max;
         *ret = segment;
         return 0;
 }

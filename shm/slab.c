@@ -164,16 +164,19 @@ void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
         if (unit == NO_UNIT)
                 return;
         word = unit_word(segment, unit);
-        size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
-        if (SB_UNIT_KIND(word) != SB_UNIT_LARGE) {
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
+        } else {
                 if (SB_UNIT_CLASS(word) >= segment->class_count)
                         return;
                 size = segment->class_size[SB_UNIT_CLASS(word)];
-                index = (uint32_t)((uint32_t)(offset - sb_unit_offset(segment, unit)) / (uint32_t)size);
+                /* Exact: the distance is a multiple of the size, and less than 2^32. */
+                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) * segment->class_inverse[SB_UNIT_CLASS(word)] >> 32);
         }
         /* R:block-freed > A:block-freed. */
         sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
         sb_model_block(offset, size, 0);
+        (void)size;
         peer->count_freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
                 finish_large(peer, unit);
@@ -306,20 +309,22 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         return unit;
 }
 
+/* A new life. The retire word comes last: whoever still holds the offset from the life before, and finds 0 there, finds nothing else of
+ * that life behind it. */
 static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
 
         sb_model_unchecked_begin();
-        /* Relaxed: the locked or that sets the bit orders it before anybody takes this for a block. */
-        sb_store_relaxed(&block->retire, 0);
         if (kind == SB_UNIT_NODES) {
-                struct sb_node *node = (struct sb_node *)block;
-
-                /* Relaxed: as above. */
-                sb_store_relaxed(&node->cell, 0);
-                sb_store_relaxed(&node->unhooked, 0);
+                /* Relaxed, both: ordered by the release below. */
+                sb_store_relaxed(&((struct sb_node *)block)->cell, 0);
+                sb_store_relaxed(&((struct sb_node *)block)->unhooked, 0);
+        } else if (kind == SB_UNIT_GUARDS) {
+                ((struct sb_guard_chunk *)block)->owner = 0;
         }
+        /* R:retire > A:retire. */
+        sb_store_release(&block->retire, 0);
         sb_model_unchecked_end();
 }
 
@@ -342,6 +347,9 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                         taken |= bit;
                         if (!SB_FAULT(ALLOC_BIT_FIRST))
                                 reset_block(peer, offset, kind);
+                        /* A write fills the block and then waits for its stores: have the lines by then. */
+                        for (uint64_t at = SB_LINE; at < size && at < 4 * SB_LINE; at += SB_LINE)
+                                __builtin_prefetch(peer->segment.base + offset + at, 1);
                         reserve->offset[reserve->count++] = offset;
                 }
                 if (!taken)
@@ -497,12 +505,6 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
         sb_slab_clear(peer, offset);
 }
 
-void sb_slab_settle(struct sb_peer *peer)
-{
-        while (SB_UNLIKELY(peer->exhausted_count))
-                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
-}
-
 static void release(struct sb_peer *peer, struct sb_reserve *reserve)
 {
         while (reserve->count)
@@ -511,6 +513,15 @@ static void release(struct sb_peer *peer, struct sb_reserve *reserve)
                 sb_slab_give_up(peer, reserve->unit);
                 reserve->unit = NO_UNIT;
         }
+}
+
+void sb_slab_settle_some(struct sb_peer *peer)
+{
+        while (SB_UNLIKELY(peer->exhausted_count))
+                sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
+        /* What is in reserve is everybody's: nobody keeps it for the next time. */
+        if (SB_UNLIKELY(peer->tombstones.unit != NO_UNIT))
+                release(peer, &peer->tombstones);
 }
 
 void sb_slab_release_all(struct sb_peer *peer)

@@ -169,6 +169,7 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view
         uint64_t size;
 
         raise_birth(peer, &segment->unit_births[unit]);
+        /* A:unit-owned. */
         if (kind == SB_UNIT_EMPTY && sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
                 sb_cas64_full(&segment->unit_words[unit], word, 0); /* A:unit-owned, above. Its era need not be remembered any more. */
         if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)

@@ -89,7 +89,8 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         }
         mi_free(bus->home);
         munmap((void *)bus->alive, ALIVE_SIZE);
-        mi_free(bus->places);
+        mi_free(bus->tickets);
+        mi_free(bus->places_free);
         mi_free(bus);
         return NULL;
 }
@@ -115,11 +116,16 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                         return SB_E_FULL;
                 if (bus->place_count == bus->place_capacity) {
                         uint32_t capacity = bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
-                        struct sb_bus_place *places = mi_realloc(bus->places, capacity * sizeof(*places));
+                        uint64_t *tickets = mi_realloc(bus->tickets, capacity * sizeof(*tickets));
+                        uint32_t *places_free;
 
-                        if (places == NULL)
+                        if (tickets == NULL)
                                 return -ENOMEM;
-                        bus->places = places;
+                        bus->tickets = tickets;
+                        places_free = mi_realloc(bus->places_free, capacity * sizeof(*places_free));
+                        if (places_free == NULL)
+                                return -ENOMEM;
+                        bus->places_free = places_free;
                         bus->place_capacity = capacity;
                 }
                 r = sb_guard_grow(&bus->peer, bus->place_count);
@@ -130,7 +136,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 }
                 if (r != 0)
                         return r;
-                bus->places[bus->place_count].serial = 0;
+                bus->tickets[bus->place_count] = (uint64_t)bus->place_count << 32;
                 sb_bus_place_give(bus, bus->place_count++);
         }
         return 0;

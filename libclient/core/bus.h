@@ -4,24 +4,23 @@
  * All of it is private heap memory. Whether the bus may still be used is said by `alive`, in a page of its own that a fork() wipes
  * in the child, and by a line of the superblock: its state, and whether keeper and engine live.
  *
- * Guard places: place i is guard word i of the client's record. Free ones are linked through `next_free`, the last one given
- * back first, so that a get uses a warm one. A place's serial counts how often it was given back: a guard names place and
- * serial, so that a copy of a guard that was released lets go of nothing that is held since.
+ * Guard places: place i is guard word i of the client's record. The free ones are a stack, the last one given back on
+ * top, so that a get uses a warm one. A place's ticket is {place, times it was given back}: a guard carries it, so that a
+ * copy of a guard that was released lets go of nothing that is held since.
  */
 #ifndef SB_BUS_H
 #define SB_BUS_H
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #include <errno.h>
+#include <string.h>
 
 #include "libclient/core/attach.h"
 #include "libclient/statebus.h"
 #include "shm/epoch.h"
 #include "shm/peer.h"
-
-struct sb_bus_place {
-        uint32_t next_free; /* number + 1 of the next free place, 0: none */
-        uint32_t serial;
-};
 
 /* Where a bus came from: unmapped and freed by sb_close(). */
 struct sb_bus_home {
@@ -31,8 +30,8 @@ struct sb_bus_home {
 
 struct sb_bus {
         const struct sb_cell32 *alive; /* 1; 0 in a forked child */
-        struct sb_bus_place *places;
-        uint32_t place_free;           /* number + 1 of the first free place, 0: none */
+        uint64_t *tickets;             /* of each place: place << 32 | times it was given back */
+        uint32_t *places_free;         /* a stack, as long as @tickets */
         uint32_t place_free_count;
         uint32_t place_count;          /* places 0 .. place_count-1 have a guard word */
         uint32_t place_capacity;       /* of the array */
@@ -67,6 +66,13 @@ static inline bool sb_bus_detached(struct sb_bus *bus)
         return SB_UNLIKELY(!sb_segment_serving(&bus->peer.segment)) && sb_bus_lost(bus);
 }
 
+/* The quick half: true when there is no doubt. */
+static inline bool sb_bus_usable(const struct sb_bus *bus)
+{
+        /* Relaxed: as below. */
+        return SB_LIKELY(sb_load_relaxed(bus->alive) != 0) && SB_LIKELY(sb_segment_serving(&bus->peer.segment));
+}
+
 static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
 {
         if (SB_UNLIKELY(key.data == NULL || key.len == 0))
@@ -84,44 +90,55 @@ static inline int sb_bus_place_reserve(struct sb_bus *bus, uint32_t count)
 /* The place that the next sb_bus_place_take() takes; there is one. */
 static inline uint32_t sb_bus_place_first(const struct sb_bus *bus)
 {
-        return bus->place_free - 1;
+        return bus->places_free[bus->place_free_count - 1];
 }
 
 static inline uint32_t sb_bus_place_take(struct sb_bus *bus)
 {
-        uint32_t place = bus->place_free - 1;
-
-        bus->place_free = bus->places[place].next_free;
-        bus->place_free_count--;
-        return place;
+        return bus->places_free[--bus->place_free_count];
 }
 
 static inline void sb_bus_place_give(struct sb_bus *bus, uint32_t place)
 {
-        bus->places[place].serial++;
-        bus->places[place].next_free = bus->place_free;
-        bus->place_free = place + 1;
-        bus->place_free_count++;
+        bus->tickets[place]++;
+        bus->places_free[bus->place_free_count++] = place;
 }
 
-/* Describe @version, which guard word @place holds, and which is stamped. */
-static inline void sb_bus_guard_fill(struct sb_bus *bus, uint32_t place, struct sb_version *version,
-        struct sb_guard *ret_guard)
+/* Two words in one store: the fewer stores a get makes, the more gets a core overlaps. */
+static inline __attribute__((always_inline)) void sb_bus_put_pair(void *at, uint64_t first, uint64_t second)
 {
-        uint64_t shape = version->shape;
-        uint32_t key_len = SB_SHAPE_KEY_LEN(shape);
+#ifdef __SSE2__
+        _mm_storeu_si128(at, _mm_set_epi64x((long long)second, (long long)first));
+#else
+        memcpy(at, (uint64_t[]){first, second}, 16);
+#endif
+}
 
-        *ret_guard = (struct sb_guard){
-                .key = {version->bytes, key_len},
-                .value = {version->bytes + key_len, SB_SHAPE_VALUE_LEN(shape)},
-                .rev = version->rev,
-                /* Relaxed: stamped before it was handed out, and never changed again. */
-                .cut = sb_load_relaxed(&version->stamp),
-                .kind = SB_SHAPE_KIND(shape) & SB_VERSION_KIND,
-                .writer = SB_SHAPE_WRITER(shape),
-                .bus = bus,
-                .reserved = {(uint64_t)bus->places[place].serial << 32 | place},
-        };
+/* Revision and cut, which lie side by side in a version, too. The revision never changes, and a stamp that is there neither. */
+static inline __attribute__((always_inline)) void sb_bus_put_rev(struct sb_guard *guard, const struct sb_version *version)
+{
+        static_assert(offsetof(struct sb_version, stamp) == offsetof(struct sb_version, rev) + 8 &&
+                offsetof(struct sb_guard, cut) == offsetof(struct sb_guard, rev) + 8, "side by side");
+#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
+        _mm_storeu_si128((__m128i *)&guard->rev, _mm_loadu_si128((const __m128i *)&version->rev));
+#else
+        guard->rev = version->rev;
+        guard->cut = sb_load_relaxed(&version->stamp); /* Relaxed: it was seen before. */
+#endif
+}
+
+/* Describe @version, which guard word @place holds, and which is a stamped value of @shape (its key length is not looked at). All fields
+ * by hand: as one assignment it would be a string instruction, which ends the overlapping of misses. */
+static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bus *bus, uint32_t place,
+        struct sb_version *version, uint64_t shape, uint64_t key_len, struct sb_guard *ret_guard)
+{
+        sb_bus_put_pair(&ret_guard->key, (uintptr_t)version->bytes, key_len);
+        sb_bus_put_pair(&ret_guard->value, (uintptr_t)version->bytes + key_len, SB_SHAPE_VALUE_LEN(shape));
+        sb_bus_put_pair(&ret_guard->old_value, 0, 0);
+        sb_bus_put_rev(ret_guard, version);
+        sb_bus_put_pair(&ret_guard->txn, 0, 0);
+        sb_bus_put_pair(&ret_guard->kind, (uint64_t)SB_SHAPE_WRITER(shape) << 32 | SB_VALUE, (uintptr_t)bus);
+        ret_guard->reserved[0] = bus->tickets[place];
 }
 
 #endif

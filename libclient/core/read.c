@@ -8,56 +8,92 @@
 
 #include "libclient/core/bus.h"
 #include "ring/op.h"
+#include "shm/find.h"
 
 #define BATCH_MAX 32u /* keys whose memory is fetched together */
 
-/* Documented in statebus.h. */
-int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+/* Whatever the short way does not do, misuse included. */
+static __attribute__((noinline)) int get_long(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
         struct sb_version *version;
-        uint32_t place;
         int r;
 
-        if (SB_UNLIKELY(bus == NULL || ret_guard == NULL))
+        if (bus == NULL || ret_guard == NULL)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
-        if (SB_UNLIKELY(r != 0))
+        if (r != 0)
                 return r;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
         r = sb_bus_place_reserve(bus, 1);
-        if (SB_UNLIKELY(r != 0))
-                return r;
-        place = sb_bus_place_first(bus);
-        r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, place, &version);
         if (r != 0)
                 return r;
-        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, ret_guard);
+        r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_place_first(bus), &version);
+        if (r != 0)
+                return r;
+        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, key.len, ret_guard);
         return 0;
 }
 
-/* One batch; its places were reserved. */
+/* Documented in statebus.h. */
+SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        struct sb_found found;
+        struct sb_peer *peer;
+        uint32_t place, free_count;
+
+        if (SB_UNLIKELY(bus == NULL) || SB_UNLIKELY(ret_guard == NULL) || SB_UNLIKELY(key.data == NULL) ||
+                SB_UNLIKELY(key.len - 1 >= bus->peer.segment.key_len_max) || SB_UNLIKELY(!sb_bus_usable(bus)))
+                return get_long(bus, key, ret_guard);
+        peer = &bus->peer;
+        free_count = bus->place_free_count;
+        if (SB_UNLIKELY(!free_count))
+                return get_long(bus, key, ret_guard);
+        place = bus->places_free[free_count - 1];
+        if (SB_UNLIKELY(place >= peer->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len, sb_find_hash(peer, key.data, key.len),
+                        sb_find_pin(peer), &found)))
+                return get_long(bus, key, ret_guard);
+        bus->place_free_count = free_count - 1;
+        sb_find_hold(peer, place, found.offset);
+        sb_find_unpin(peer);
+        sb_bus_guard_fill(bus, place, found.version, found.shape, key.len, ret_guard);
+        return 0;
+}
+
+/* One batch of keys of any length; its places were reserved. */
 static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count, struct sb_guard *ret_guards)
 {
-        struct sb_op_write wanted[BATCH_MAX];
-        struct sb_version *versions[BATCH_MAX];
-        uint32_t places[BATCH_MAX];
+        struct sb_peer *peer = &bus->peer;
+        uint64_t hash[BATCH_MAX];
+        struct sb_version *version;
+        struct sb_found found;
+        uint32_t era, place;
 
-        sb_assert(count > 0 && count <= BATCH_MAX);
         for (uint32_t i = 0; i < count; i++) {
-                wanted[i].key = keys[i].data;
-                wanted[i].key_len = (uint32_t)keys[i].len;
-                places[i] = sb_bus_place_take(bus);
+                hash[i] = sb_hash_key(keys[i].data, keys[i].len, peer->segment.seed);
+                sb_find_fetch_bucket(peer, hash[i]);
         }
-        sb_op_get_many(&bus->peer, wanted, count, places, versions);
+        for (uint32_t i = 0; i < count; i++)
+                sb_find_fetch_version(peer, hash[i]);
+        era = sb_find_pin(peer);
         for (uint32_t i = 0; i < count; i++) {
-                if (versions[i] != NULL) {
-                        sb_bus_guard_fill(bus, places[i], versions[i], &ret_guards[i]);
-                } else {
-                        ret_guards[i] = (struct sb_guard){0};
-                        sb_bus_place_give(bus, places[i]);
+                if (SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
+                        place = sb_bus_place_take(bus);
+                        sb_guard_set(peer, place, found.offset);
+                        sb_bus_guard_fill(bus, place, found.version, found.shape, keys[i].len, &ret_guards[i]);
+                        continue;
                 }
+                /* What was found so far is held by guards, so another pin may take this one's place. */
+                place = sb_bus_place_first(bus);
+                if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, place, &version) == 0)
+                        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, keys[i].len,
+                                &ret_guards[i]);
+                else
+                        ret_guards[i].bus = NULL;
+                era = sb_find_pin(peer);
         }
+        sb_find_unpin(peer);
 }
 
 /**
@@ -114,18 +150,23 @@ int sb_get_many(struct sb_bus *bus, const struct sb_bytes *keys, size_t count, s
 void sb_guard_release(struct sb_guard *guard)
 {
         struct sb_bus *bus;
-        uint32_t place, serial;
+        uint64_t ticket;
+        uint32_t place;
 
-        if (SB_UNLIKELY(guard == NULL || guard->bus == NULL))
+        if (SB_UNLIKELY(guard == NULL) || SB_UNLIKELY(guard->bus == NULL))
                 return;
         bus = guard->bus;
-        place = (uint32_t)guard->reserved[0];
-        serial = (uint32_t)(guard->reserved[0] >> 32);
+        ticket = guard->reserved[0];
+        place = (uint32_t)(ticket >> 32);
         guard->bus = NULL;
-        if (SB_UNLIKELY(place >= bus->place_count || bus->places[place].serial != serial))
+        if (SB_UNLIKELY(place >= bus->place_count) || SB_UNLIKELY(bus->tickets[place] != ticket))
                 return;
-        /* In a forked child the guard word is the parent's. */
-        if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
-                sb_guard_set(&bus->peer, place, 0);
         sb_bus_place_give(bus, place);
+        /* In a forked child the guard word is the parent's. */
+        if (SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0))
+                return;
+        if (SB_LIKELY(place < bus->peer.segment.geometry.guard_inline))
+                sb_find_hold(&bus->peer, place, 0);
+        else
+                sb_guard_set(&bus->peer, place, 0);
 }

@@ -94,10 +94,11 @@ int sb_scan_open(struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix,
 /* Go on at the first key not below @key (@after: above it). */
 static void stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len, bool after)
 {
-        if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->peer, scan->place, 0);
         if (key_len > 0)
                 memmove(scan->key, key, key_len);
+        /* After the copy: the key may lie in the node that only this guard still holds. */
+        if (scan->position == AT_NODE)
+                sb_guard_set(&scan->bus->peer, scan->place, 0);
         scan->key_len = key_len;
         scan->after = after;
         scan->position = AT_KEY;
@@ -209,7 +210,8 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
                 sb_unpin(&bus->peer);
         } while (r == AGAIN);
         if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, ret_guard);
+                sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, SB_SHAPE_KEY_LEN(version->shape),
+                        ret_guard);
         return r;
 }
 

@@ -34,6 +34,7 @@
         X(FROZEN_WAITS, "nobody but the remover finishes a removal")                                        \
         X(REMOVE_IGNORES_CUTS, "a key is removed although an open cut needs it")                            \
         X(ORDER_UNMARKED, "a node is unlinked from the ordered index without a mark")                       \
+        X(ORDER_STOPS_AT_KEY, "a remover does not look behind a new node of the same key")                  \
         X(WALK_STEPS_DOWN, "a walk steps down from a marked node")                                          \
         X(ALLOC_BIT_FIRST, "an allocator sets the bit before it resets the retire word")                    \
         X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes the slot")                          \

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -385,6 +386,31 @@ static void test_missing_hugepages_are_one_warning(void)
         CHECK(!strstr(warning + 1, "warning: "));
 }
 
+static void test_a_limit_on_file_sizes_is_a_sentence_and_no_death(void)
+{
+        struct daemon daemon;
+        struct rlimit old, limit;
+
+        CHECK(!getrlimit(RLIMIT_FSIZE, &old));
+        limit = (struct rlimit){.rlim_cur = 100 << 10, .rlim_max = old.rlim_max};
+        daemon_place(&daemon.place);
+        CHECK(!setrlimit(RLIMIT_FSIZE, &limit));
+        SPAWN(&daemon, "--hugepages", "off");
+        CHECK(!setrlimit(RLIMIT_FSIZE, &old));
+        CHECK_EQ(daemon_ended(&daemon), 1);
+        CHECK(strstr(daemon.said, "ulimit -f"));
+}
+
+static void test_lines_in_a_pipe_have_no_times(void)
+{
+        struct daemon daemon;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(strncmp(daemon.said, "agentd: version ", 16), 0);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(strstr(daemon.said, "\nagentd: told to stop\n"));
+}
+
 static void test_check_config_makes_nothing(void)
 {
         struct daemon daemon;
@@ -541,6 +567,8 @@ int main(int argc, char **argv)
         RUN(test_an_engine_without_keeper_replaces_an_unsound_segment);
         RUN(test_required_hugepages_that_are_missing_end_it_with_the_remedy);
         RUN(test_missing_hugepages_are_one_warning);
+        RUN(test_a_limit_on_file_sizes_is_a_sentence_and_no_death);
+        RUN(test_lines_in_a_pipe_have_no_times);
         RUN(test_check_config_makes_nothing);
         RUN(test_a_long_directory_name_serves);
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);

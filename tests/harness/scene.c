@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shm/base/result.h"
+#include "shm/slab.h"
 #include "shm/slot.h"
 #include "shm/walk.h"
 
@@ -14,6 +15,7 @@
 #define GUARD_MANY  2u
 #define SCAN_BOUND  1000u
 #define VALUE_MAX   8192u
+#define POISON      0xdb
 #define INVERSE_OF_7 183u /* modulo 256 */
 
 static uint64_t scene_now(void *context)
@@ -37,7 +39,7 @@ static const struct sb_os scene_os = {
 struct sb_bytes scene_key(uint32_t key)
 {
         static const struct sb_bytes keys[SCENE_KEYS] = {
-                {"b", 1}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes", 32},
+                {"b/short/way", 11}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes", 32},
                 {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}, {"h", 1}};
 
         return keys[key];
@@ -90,7 +92,8 @@ static int attach(struct scene *scene, uint32_t who, uint32_t first)
                 return r;
         sb_peer_init(&scene->peer[who], &segment, slot, generation);
         scene->attached[who] = true;
-        return 0;
+        /* Room for all guards in the record: no memory is taken. */
+        return sb_guard_grow(&scene->peer[who], segment.geometry.guard_inline - 1);
 }
 
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count)
@@ -108,7 +111,9 @@ int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_
                 return -1;
         scene->image_size = geometry.size;
         sb_segment_format(scene->image, &geometry, SCENE_SEED, id, 1);
-        r = attach(scene, ENGINE, 0);
+        r = sb_segment_open(scene->image, scene->image_size, &scene_os, &scene->segment);
+        if (!r)
+                r = attach(scene, ENGINE, 0);
         if (!r)
                 r = attach(scene, SUBJECT, 1);
         if (!r)
@@ -253,10 +258,14 @@ static void do_snapshot(struct scene *scene, const struct act *act, struct resul
                 walk(scene, act->who, cut, ret);
         if (act->kind == SCAN || act->kind == SNAPSHOT_END)
                 sb_snapshot_close(peer, index);
+        if (act->kind == SNAPSHOT_READ)
+                scene->snapshot_read[act->who] = *ret;
         if (act->kind == SNAPSHOT) {
                 scene->snapshot[act->who] = index;
                 scene->snapshot_cut[act->who] = cut;
         }
+        if (act->kind != SCAN)
+                scene->snapshot_was_read[act->who] = act->kind == SNAPSHOT_READ;
 }
 
 static void do_reap(struct scene *scene, const struct act *act)
@@ -302,6 +311,22 @@ static void do_validate(struct scene *scene, const struct act *act, struct resul
         ret->code = sb_check(&scene->peer[act->who], false, &report);
         if (!ret->code)
                 ret->code = (int)report.problem_count;
+}
+
+static void do_fill(struct scene *scene, const struct act *act, struct result *ret)
+{
+        static const uint16_t lens[] = {1500, 600, 200, 100, 60, 30, 10};
+
+        for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+                for (uint32_t key = act->key; key < scene->key_count; key++) {
+                        struct act set = {.who = act->who, .kind = SET, .key = (uint8_t)key, .tag = 9, .len = lens[i]};
+                        struct act get = {.who = act->who, .kind = GET, .key = (uint8_t)key};
+
+                        scene_do(scene, &get, ret);
+                        if (ret->code == SB_E_NOT_FOUND)
+                                scene_do(scene, &set, ret);
+                }
+        }
 }
 
 void scene_do(struct scene *scene, const struct act *act, struct result *ret)
@@ -359,6 +384,9 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         case ADOPT:
                 do_adopt(scene, ret);
                 break;
+        case FILL:
+                do_fill(scene, act, ret);
+                break;
         case VALIDATE:
                 do_validate(scene, act, ret);
                 break;
@@ -380,6 +408,77 @@ void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_
         }
 }
 
+static void poison_unit(struct scene *scene, struct sb_segment *segment, uint32_t unit, uint64_t word)
+{
+        unsigned char *base = scene->image + sb_unit_offset(segment, unit);
+        uint32_t kind = SB_UNIT_KIND(word), count, size;
+
+        if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY) {
+                memset(base, POISON, segment->geometry.unit_size);
+                return;
+        }
+        count = sb_slab_block_count(segment, word);
+        size = segment->class_size[SB_UNIT_CLASS(word)];
+        for (uint32_t i = 0; i < count; i++)
+                if (!(sb_load_acquire(&sb_slab_bitmap(segment, unit)[i / 64]) >> (i % 64) & 1))
+                        memset(base + (size_t)i * size, POISON, size);
+}
+
+void scene_poison(struct scene *scene, enum scene_who stopped)
+{
+        struct sb_segment *segment = &scene->segment;
+        uint64_t owner = (uint64_t)(scene->peer[stopped].slot + 1) << 32 | scene->peer[stopped].generation;
+
+        for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
+                uint64_t word = sb_load_acquire(&segment->unit_words[unit]);
+                uint32_t kind = SB_UNIT_KIND(word);
+
+                if (kind == SB_UNIT_LARGE || kind == SB_UNIT_PART ||
+                        (kind != SB_UNIT_EMPTY && SB_UNIT_OWNER(word) == owner))
+                        continue;
+                poison_unit(scene, segment, unit, word);
+        }
+}
+
+uint32_t scene_unstamped(struct scene *scene)
+{
+        struct sb_segment *segment = &scene->segment;
+        uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count, count = 0;
+
+        for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {
+                uint64_t word = sb_load_acquire(&segment->buckets[i / SB_BUCKET_CELLS].cell[i % SB_BUCKET_CELLS]);
+                struct sb_version *version = word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+
+                count += version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH && !sb_load_acquire(&version->stamp);
+        }
+        return count;
+}
+
+void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS])
+{
+        struct sb_segment *segment = &scene->segment;
+        uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count;
+
+        memset(ret, 0, SCENE_KEYS * sizeof(*ret));
+        for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {
+                uint64_t word = sb_load_acquire(&segment->buckets[i / SB_BUCKET_CELLS].cell[i % SB_BUCKET_CELLS]);
+                struct sb_version *version = word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+                uint32_t key = version ? key_number(version->bytes, SB_SHAPE_KEY_LEN(version->shape)) : SCENE_KEYS;
+
+                for (uint32_t steps = 0; version && key < SCENE_KEYS && steps < 1000; steps++) {
+                        uint64_t stamp = sb_load_acquire(&version->stamp);
+
+                        if (stamp && stamp <= cut) {
+                                if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH)
+                                        ret[key] = fact_of(scene, version, key);
+                                break;
+                        }
+                        word = sb_load_acquire(&version->prev) & SB_OFFSET_MASK;
+                        version = word ? sb_version_at(segment, word) : NULL;
+                }
+        }
+}
+
 size_t scene_size(const struct scene *scene)
 {
         return offsetof(struct scene, image) + scene->image_size;
@@ -395,7 +494,7 @@ const char *scene_act_text(const struct act *act)
 {
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many", "hold", "let_go", "scan",
                 "snapshot", "snapshot_read", "snapshot_end", "grow_guards", "work", "sweep", "safe", "tick", "attach",
-                "detach", "reap", "adopt", "validate"};
+                "detach", "reap", "adopt", "fill", "validate"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -45,6 +45,7 @@ enum act_kind {
         DETACH,       /* sb_peer_fini */
         REAP,         /* the engine reaps peer `key` */
         ADOPT,        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
+        FILL,         /* keys from key on get ever smaller values until no room is left for any */
         VALIDATE,     /* sb_check, not quiescent; code: number of problems */
 };
 
@@ -71,11 +72,14 @@ struct result {
 };
 
 struct scene {
+        struct sb_segment segment; /* the harness's own view */
         struct sb_peer peer[SCENE_PEERS];
         bool attached[SCENE_PEERS]; /* and alive */
         uint32_t cursor[SCENE_PEERS];
         uint32_t snapshot[SCENE_PEERS];
         uint64_t snapshot_cut[SCENE_PEERS];
+        bool snapshot_was_read[SCENE_PEERS]; /* the one that is open */
+        struct result snapshot_read[SCENE_PEERS]; /* at its last reading */
         struct sb_version *held[SCENE_PEERS];
         uint64_t then[SCENE_KEYS]; /* revisions when the setup was done */
         uint32_t key_count;
@@ -88,6 +92,12 @@ int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_
 /* Remember revisions for THEN and STALE. */
 void scene_set_up(struct scene *scene);
 void scene_do(struct scene *scene, const struct act *act, struct result *ret);
+/* What lies in free blocks may be anything: make it so, except where @stopped may be about to take some. */
+void scene_poison(struct scene *scene, enum scene_who stopped);
+/* Committed versions without a stamp that are the newest of their key. */
+uint32_t scene_unstamped(struct scene *scene);
+/* What an observer sees at @cut: he stamps nothing. */
+void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS]);
 /* Read all keys by get. */
 void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS]);
 size_t scene_size(const struct scene *scene); /* bytes to copy for a whole scene */

@@ -14,6 +14,10 @@
  *                    clean; no block is left
  *      trial_reaper  at some or all distinct images of a kill: the reaping, or a new engine's adoption, is itself killed after every
  *                    instruction, and a new engine reaps both
+ *      trial_beside  at some distinct images of a kill: another one's writes are stopped at points, there the dead one is reaped, and they
+ *                    resume
+ *      trial_reaping the other way round: the reaping is stopped at points, others write and work, and it resumes
+ *      trial_twice   like trial_resume, with two stops, the others' acts shared out
  */
 #ifndef SB_TESTS_TRIAL_H
 #define SB_TESTS_TRIAL_H
@@ -28,11 +32,16 @@
 #define TRIAL_NEW_LIVES 1u
 /* The segment is nearly full: writes may say so, deletes may not. */
 #define TRIAL_FULL      2u
+/* Somebody reads at `safe` without a mark: nothing that he needs may go. */
+#define TRIAL_OBSERVED  4u
+/* Eras run over their end soon. */
+#define TRIAL_ERA_WRAPS 8u
 
 struct step_scenario {
         const char *name;
         struct sb_geometry_wish wish; /* zero: the tiny one */
         uint32_t key_count, flags;
+        uint32_t pause; /* trial_twice: so many of the others' acts come at the first stop; 0: not for that trial */
         struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
 };
 
@@ -45,6 +54,11 @@ struct trial_report {
 bool trial_kill(const struct step_scenario *scenario, struct trial_report *report);
 bool trial_stall(const struct step_scenario *scenario, struct trial_report *report);
 bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
+bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
+bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report);
+bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report);
 bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report);
 
 #endif

@@ -7,10 +7,11 @@
  */
 #include <stdlib.h>
 
+#include "tests/harness/faults.h"
 #include "tests/harness/scenarios.h"
 #include "tests/harness/test.h"
 
-#define REAPER_IMAGES_QUICK 4
+#define REAPER_IMAGES_QUICK 2
 #define REAPER_IMAGES_LONG  256
 
 static struct trial_report total;
@@ -56,6 +57,7 @@ static void test_reaper_killed_at_every_instruction_is_finished_by_the_next(void
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_killed_at_every_instruction_each_operation_is_whole_or_nothing);
         RUN(test_reaper_killed_at_every_instruction_is_finished_by_the_next);
         TEST_NOTE("kill: points %llu, distinct images %llu", (unsigned long long)total.points,

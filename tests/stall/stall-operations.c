@@ -8,10 +8,14 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "tests/harness/faults.h"
 #include "tests/harness/scenarios.h"
 #include "tests/harness/test.h"
 
-#define EVERY_QUICK 7
+#define EVERY_QUICK  7
+#define EVERY_TWICE  11
+#define EVERY_BESIDE 23
+#define SCENARIOS_BESIDE 3
 
 static struct trial_report total;
 static uint64_t first;
@@ -41,6 +45,28 @@ static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial
         return failures;
 }
 
+static bool twice(const struct step_scenario *scenario, struct trial_report *report)
+{
+        return !scenario->pause || trial_twice(scenario, first, getenv("SB_TEST_LONG") ? 1 : EVERY_TWICE, report);
+}
+
+static bool beside(const struct step_scenario *scenario, struct trial_report *report)
+{
+        if (getenv("SB_TEST_LONG"))
+                return trial_beside(scenario, 6, first, 3, report);
+        /* In a quick run, other scenarios each time. */
+        return ((uint64_t)(scenario - step_scenarios) + first) % SCENARIOS_BESIDE != 0 ||
+                trial_beside(scenario, 1, first, EVERY_BESIDE, report);
+}
+
+static bool reaping(const struct step_scenario *scenario, struct trial_report *report)
+{
+        if (getenv("SB_TEST_LONG"))
+                return trial_reaping(scenario, 6, first, 3, report);
+        return ((uint64_t)(scenario - step_scenarios) + first / 2) % SCENARIOS_BESIDE != 0 ||
+                trial_reaping(scenario, 1, first, EVERY_BESIDE, report);
+}
+
 static bool resume(const struct step_scenario *scenario, struct trial_report *report)
 {
         return trial_resume(scenario, first, getenv("SB_TEST_LONG") ? 1 : EVERY_QUICK, report);
@@ -56,13 +82,32 @@ static void test_resumed_after_others_went_on_each_operation_ends_in_some_order(
         CHECK_EQ(run_all(resume, "resumed"), 0);
 }
 
+static void test_stopped_twice_and_resumed_each_operation_ends_in_some_order(void)
+{
+        CHECK_EQ(run_all(twice, "stopped twice"), 0);
+}
+
+static void test_stopped_while_a_dead_one_is_reaped_writes_end_in_some_order(void)
+{
+        CHECK_EQ(run_all(beside, "stopped beside the reaper"), 0);
+}
+
+static void test_reaper_stopped_while_others_write_resumes_and_ends_well(void)
+{
+        CHECK_EQ(run_all(reaping, "reaper stopped"), 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         /* Other points in each run: over a few runs, all of them. */
-        first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10) : (uint64_t)time(NULL) % EVERY_QUICK;
+        first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10) : (uint64_t)time(NULL) % 1000;
         RUN(test_stopped_at_every_instruction_each_operation_stops_nobody);
         RUN(test_resumed_after_others_went_on_each_operation_ends_in_some_order);
+        RUN(test_stopped_twice_and_resumed_each_operation_ends_in_some_order);
+        RUN(test_stopped_while_a_dead_one_is_reaped_writes_end_in_some_order);
+        RUN(test_reaper_stopped_while_others_write_resumes_and_ends_well);
         TEST_NOTE("stall: points %llu, distinct images %llu, resumed %llu (SB_FIRST=%llu)", (unsigned long long)total.points,
                 (unsigned long long)total.images, (unsigned long long)total.branches, (unsigned long long)first);
         return test_end();

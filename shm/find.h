@@ -1,0 +1,140 @@
+/*
+ * The short way to a key's newest value: what nearly every get meets, and nothing else.
+ *
+ * A core overlaps the cache misses of as many gets as fit into its window of some three hundred instructions, so their number is what a
+ * get costs. No call, no second chance in here: whatever is not as it nearly always is (a birth, a frozen cell, an
+ * unstamped version, a trailer, a tag that two keys share, an era that moved on) is left to sb_find_newest().
+ *
+ * Always true: what the short way returns, sb_find_newest() could have returned under the same pin.
+ */
+#ifndef SB_FIND_H
+#define SB_FIND_H
+
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "epoch.h"
+#include "index.h"
+#include "walk.h"
+
+#define SB_FIND_KEY_MIN 9u  /* keys of these lengths are hashed and compared in line, as two words that overlap */
+#define SB_FIND_KEY_MAX 16u
+
+/* Everything in a function with a short way is inlined, the hash above all: a call would cost it its registers. */
+#define SB_FIND_FLAT __attribute__((flatten))
+
+static inline bool sb_find_two_words(uint64_t key_len)
+{
+        return key_len - SB_FIND_KEY_MIN <= SB_FIND_KEY_MAX - SB_FIND_KEY_MIN;
+}
+
+/* The same hash as sb_hash_key(). */
+static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key, uint64_t key_len)
+{
+        if (SB_UNLIKELY(!sb_find_two_words(key_len)))
+                return sb_find_hash_any(peer, key, key_len);
+        return sb_hash_key(key, key_len, peer->segment.seed);
+}
+
+/* Two steps in which the memory of many keys comes at once: first all buckets, then all versions. No pin is needed: nothing is
+ * followed. */
+static inline void sb_find_fetch_bucket(const struct sb_peer *peer, uint64_t hash)
+{
+        __builtin_prefetch(&peer->segment.buckets[hash & peer->segment.bucket_mask]);
+}
+static inline void sb_find_fetch_version(const struct sb_peer *peer, uint64_t hash)
+{
+        struct sb_bucket *bucket = &peer->segment.buckets[hash & peer->segment.bucket_mask];
+        uint32_t found = sb_bucket_match(bucket, hash);
+        const unsigned char *at;
+
+        if (SB_UNLIKELY(!found))
+                return;
+        /* Relaxed: only a hint of what to fetch. */
+        at = peer->segment.base + (sb_load_relaxed(sb_bucket_first(bucket, found)) & SB_OFFSET_MASK);
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + SB_LINE);
+}
+
+/* Publish a pin of this era; the caller keeps it, peer->hi stays that of the long way. */
+static inline uint32_t sb_find_pin(struct sb_peer *peer)
+{
+        /* A:era. As in sb_pin(). */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        sb_pin_publish(peer, era, era);
+        return era;
+}
+
+/* Guard word @index, which lies in the record, holds the version; then the pin goes. */
+static inline void sb_find_hold(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        sb_store_release(&peer->guard_words[index], offset); /* R:guard > A:guard. The guard takes over from the pin. */
+}
+static inline void sb_find_unpin(struct sb_peer *peer)
+{
+        sb_store_release(&peer->client->pin, 0); /* R:unpin > A:pins. */
+}
+
+static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
+{
+        uint64_t words[4];
+
+        if (SB_UNLIKELY(!sb_find_two_words(len)))
+                return sb_key_same(a, b, (uint32_t)len);
+        memcpy(words, a, 8);
+        memcpy(words + 1, b, 8);
+        memcpy(words + 2, a + len - 8, 8);
+        memcpy(words + 3, b + len - 8, 8);
+        return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
+}
+
+struct sb_found {
+        struct sb_cell64 *cell;
+        uint64_t word;          /* what was in the cell */
+        struct sb_version *version;
+        uint64_t offset;
+        uint64_t shape; /* with a key length of 0 */
+};
+
+/* Under the pin of sb_find_pin(): a key's newest value. False says nothing about the key. */
+static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_peer *peer, const void *key, uint64_t key_len,
+        uint64_t hash, uint32_t era, struct sb_found *ret)
+{
+        const struct sb_segment *segment = &peer->segment;
+        struct sb_bucket *bucket = &segment->buckets[hash & segment->bucket_mask];
+        uint32_t found = sb_bucket_match(bucket, hash);
+        struct sb_version *version;
+        struct sb_cell64 *cell;
+        uint64_t word, offset, shape;
+
+        /* The seeded faults of the read path lie on the long way. */
+        if (SB_UNLIKELY(!found) || SB_FAULT(PIN_LATE) || SB_FAULT(PIN_NO_RECHECK) || SB_FAULT(GET_NO_STAMP) ||
+                SB_FAULT(GUARD_AFTER_UNPIN))
+                return false;
+        cell = sb_bucket_first(bucket, found);
+        /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
+        word = sb_load_acquire(cell);
+        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era)) /* A:era. */
+                return false;
+        offset = word & SB_OFFSET_MASK;
+        if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) || SB_UNLIKELY(word & SB_CELL_FROZEN))
+                return false;
+        version = (struct sb_version *)(segment->base + offset);
+        /* A plain value of a key of this length: no birth, no tombstone, no trailer. */
+        shape = version->shape ^ key_len << 17;
+        if (SB_UNLIKELY(shape & UINT64_C(0x0ffff000)))
+                return false;
+        /* A:stamp. Neither 0 nor a birth's, nor an intent's, which is negative. */
+        if (SB_UNLIKELY((int64_t)sb_load_acquire(&version->stamp) <= (int64_t)SB_STAMP_BIRTH))
+                return false;
+        if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
+                return false;
+        if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
+                return false;
+        *ret = (struct sb_found){.cell = cell, .word = word, .version = version, .offset = offset, .shape = shape};
+        return true;
+}
+
+#endif

@@ -1,0 +1,38 @@
+/* Choosing a seeded fault by name; only in a build with -DSB_FAULTS is there anything to choose. */
+#ifndef SB_TESTS_FAULTS_H
+#define SB_TESTS_FAULTS_H
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/base/fault.h"
+
+#ifdef SB_FAULTS
+#define FAULT_NAME_(name, text) #name,
+#define FAULT_TEXT_(name, text) text,
+static const char *const fault_names[] = {"NONE", SB_FAULT_TABLE(FAULT_NAME_)};
+static const char *const fault_texts[] = {"nothing is broken", SB_FAULT_TABLE(FAULT_TEXT_)};
+
+/* Number of the fault, or SB_FAULT_COUNT. */
+static inline enum sb_fault fault_find(const char *name)
+{
+        int fault = SB_FAULT_NONE;
+
+        while (fault < SB_FAULT_COUNT && strcmp(fault_names[fault], name) != 0)
+                fault++;
+        return (enum sb_fault)fault;
+}
+#endif
+
+/* The fault that SB_FAULT names, if any. */
+static inline void fault_from_environment(void)
+{
+#ifdef SB_FAULTS
+        const char *name = getenv("SB_FAULT");
+
+        if (name && fault_find(name) < SB_FAULT_COUNT)
+                sb_fault_chosen = fault_find(name);
+#endif
+}
+
+#endif
