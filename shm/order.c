@@ -159,11 +159,13 @@ void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
 {
         const unsigned char *key = sb_node_key(&peer->segment, node);
         struct spot spot;
-        int level;
+        int level, i;
 
         if (!key)
                 return;
-        for (level = node->height - 1; level >= 0 && !SB_FAULT(ORDER_UNMARKED); level--) {
+        /* From the top down: whoever found it unmarked at one level was there before it was marked at the one below. */
+        for (i = 1; i <= node->height && !SB_FAULT(ORDER_UNMARKED); i++) {
+                level = SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
                 for (;;) {
                         uint64_t next = sb_load_pinned(peer, &node->next[level]);
 

