@@ -3,7 +3,7 @@
  * does everything to every key, and leaves no block behind. Then the reaper itself, killed after every instruction at images that these
  * kills left.
  *
- * Arguments: none; or a scenario's name. SB_TEST_LONG=1: all images of the reaper's trials.
+ * SB_SCENARIO=name: that one alone. SB_TEST_LONG=1: all images in the trials of the reaper. SB_VERBOSE=1: counts of each.
  */
 #include <stdlib.h>
 
