@@ -165,9 +165,9 @@ static int open_in_time(const struct cli *cli, const struct sb_options *options,
                         continue;
                 if (waiting)
                         break;
+                set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
                 say_waiting(cli);
                 waiting = true;
-                set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
         }
         set_alarm(0);
         if (r == 0)
