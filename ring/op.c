@@ -29,7 +29,7 @@ struct attempt {
 
 #define AGAIN (-1) /* somebody's CAS came first; otherwise 0 or SB_E_* */
 
-static void give_back(struct sb_peer *peer, struct attempt *attempt)
+static __attribute__((noinline)) void give_back(struct sb_peer *peer, struct attempt *attempt)
 {
         if (attempt->version)
                 sb_slab_give_back(peer, attempt->version);
@@ -55,7 +55,7 @@ static int fetch_supplies(struct sb_peer *peer, struct attempt *attempt)
 }
 
 /* The key has no cell. 0: made, or being made; look again. */
-static int make_key(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+static __attribute__((noinline)) int make_key(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
         int r;
@@ -77,26 +77,63 @@ static bool has_value(const struct sb_version *version)
         return (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE;
 }
 
-static void fill(struct sb_peer *peer, struct attempt *attempt)
+#define COPY_SHORT 512u /* beyond that the copy is what a write costs */
+
+/* Without a call or a string instruction: those would end the overlapping of this write's misses with the next one's. */
+static inline __attribute__((always_inline)) void copy(unsigned char *to, const void *data, uint64_t len)
+{
+        const unsigned char *from = data;
+        uint64_t at = 0, words[2];
+
+        if (SB_UNLIKELY(len > COPY_SHORT)) {
+                memcpy(to, from, len);
+                return;
+        }
+        for (; at + 16 <= len; at += 16) {
+                memcpy(words, from + at, 16);
+                memcpy(to + at, words, 16);
+        }
+        for (; at + 8 <= len; at += 8) {
+                memcpy(words, from + at, 8);
+                memcpy(to + at, words, 8);
+        }
+        for (; at < len; at++)
+                to[at] = from[at];
+}
+
+static inline __attribute__((always_inline)) void fill(struct sb_peer *peer, struct attempt *attempt)
 {
         const struct sb_op_write *write = attempt->write;
-        struct sb_version *version = sb_version_at(&peer->segment, attempt->version);
+        struct sb_version *version = (struct sb_version *)(peer->segment.base + attempt->version);
 
         sb_store_relaxed(&version->block.birth, peer->hi); /* Relaxed: private until it is installed. */
         version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, peer->slot);
-        memcpy(version->bytes, write->key, write->key_len);
-        if (write->value_len)
-                memcpy(version->bytes + write->key_len, write->value, write->value_len);
+        copy(version->bytes, write->key, write->key_len);
+        copy(version->bytes + write->key_len, write->value, write->value_len);
+}
+
+/* The key's cell: the short way, then the one that asks births and finishes removals. */
+static inline __attribute__((always_inline)) bool find(struct sb_peer *peer, struct attempt *attempt)
+{
+        const struct sb_op_write *write = attempt->write;
+        struct sb_found found;
+
+        if (SB_LIKELY(sb_find_plain(peer, write->key, write->key_len, attempt->hash, peer->hi, &found))) {
+                attempt->place = (struct sb_spot){.cell = found.cell, .word = found.word, .head = found.version,
+                        .cell_number = sb_cell_number(&peer->segment, found.cell)};
+                return true;
+        }
+        return sb_index_find(peer, write->key, write->key_len, attempt->hash, &attempt->place);
 }
 
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
-static int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+static inline __attribute__((always_inline)) int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
-        struct sb_version *old = attempt->place.head, *version = sb_version_at(&peer->segment, attempt->version);
-        uint64_t at = attempt->version, early = 0;
+        struct sb_version *old = attempt->place.head, *version = (struct sb_version *)(peer->segment.base + attempt->version);
+        uint64_t early = 0;
 
-        if (!has_value(old) && write->kind == SB_VERSION_DELETED)
+        if (SB_UNLIKELY(!has_value(old)) && write->kind == SB_VERSION_DELETED)
                 return SB_E_NOT_FOUND;
         /* A predecessor is stamped before it is replaced: else an effect could be in a cut without its cause. */
         if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED))
@@ -116,8 +153,8 @@ static int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_r
         if (!SB_FAULT(SLOT_AFTER_INSTALL))
                 sb_store_release(&peer->client->operation, old->node);
         /* R:publish > A:publish. This is the write; the flags ride along. */
-        if (!sb_cas64_full(attempt->place.cell, attempt->place.word,
-                    (attempt->place.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at)) {
+        if (SB_UNLIKELY(!sb_cas64_full(attempt->place.cell, attempt->place.word,
+                    (attempt->place.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
                 peer->count_retried++;
                 return AGAIN;
         }
@@ -128,23 +165,22 @@ static int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_r
                 sb_cas64_full(&version->stamp, 0, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        attempt->look_again = !sb_prune_behind(peer, version) || write->kind == SB_VERSION_DELETED;
+        attempt->look_again = !sb_prune_behind(peer, version, old) || write->kind == SB_VERSION_DELETED;
         return 0;
 }
 
-static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+static inline __attribute__((always_inline)) int run(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
-        const struct sb_op_write *write = attempt->write;
         int r;
 
         sb_pin(peer);
         fill(peer, attempt);
         for (;;) {
-                if (!sb_index_find(peer, write->key, write->key_len, attempt->hash, &attempt->place))
-                        r = make_key(peer, attempt, ret);
-                else
+                if (SB_LIKELY(find(peer, attempt)))
                         r = install(peer, attempt, ret);
-                if (r == AGAIN || (!r && attempt->version))
+                else
+                        r = make_key(peer, attempt, ret);
+                if (SB_UNLIKELY(r == AGAIN || (!r && attempt->version)))
                         continue;
                 break;
         }
@@ -155,13 +191,14 @@ static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_op_resul
 }
 
 /* Behind the operation, unpinned: remember what can be pruned later, give back what was not used, work when there is enough of it. */
-static void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
+static inline __attribute__((always_inline)) void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
 {
         if (!r && attempt->look_again)
                 sb_retire_later(peer, attempt->place.cell_number, cut);
         else if (r == SB_E_FULL)
                 sb_retire_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
-        give_back(peer, attempt);
+        if (SB_UNLIKELY(attempt->version | attempt->supplies.node | attempt->supplies.birth))
+                give_back(peer, attempt);
         sb_slab_settle(peer);
         if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4)
                 sb_retire_pending(peer);
@@ -187,8 +224,8 @@ void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
         sb_retire_free(peer);
 }
 
-/* Room for the version: with what there is, after the own lists' work, after everybody's. */
-static int find_room(struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
+/* Room for the version: after the own lists' work, after everybody's. */
+static __attribute__((noinline)) int find_room(struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
 {
         int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, false, ret_offset), effort;
 
@@ -201,7 +238,7 @@ static int find_room(struct sb_peer *peer, uint64_t size, bool tombstone, uint64
 }
 
 /* No room at all: is that the answer, or would it have been another one with room? */
-static int full(struct sb_peer *peer, const struct sb_op_write *write, uint64_t hash, struct sb_op_result *ret)
+static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_op_write *write, uint64_t hash, struct sb_op_result *ret)
 {
         struct sb_version *version;
         uint64_t rev = 0;
@@ -219,21 +256,27 @@ static int full(struct sb_peer *peer, const struct sb_op_write *write, uint64_t 
         return SB_E_CONFLICT;
 }
 
-int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+SB_FIND_FLAT int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
 {
-        struct attempt attempt = {.write = write, .hash = sb_hash_key(write->key, write->key_len, peer->segment.seed)};
+        struct attempt attempt;
         uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;
         int r, effort;
 
+        attempt.write = write;
+        attempt.hash = sb_find_hash(peer, write->key, write->key_len);
+        attempt.supplies.node = attempt.supplies.birth = 0;
+        attempt.look_again = false;
         for (effort = 0;; effort++) {
-                r = find_room(peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
-                if (r) {
-                        sb_slab_settle(peer);
-                        return full(peer, write, attempt.hash, ret);
+                if (SB_UNLIKELY(!sb_slab_take_ready(peer, size, &attempt.version))) {
+                        r = find_room(peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
+                        if (r) {
+                                sb_slab_settle(peer);
+                                return full(peer, write, attempt.hash, ret);
+                        }
                 }
                 r = run(peer, &attempt, ret);
                 settle(peer, &attempt, r, ret->cut);
-                if (r != SB_E_FULL || effort == 2)
+                if (SB_LIKELY(r != SB_E_FULL) || effort == 2)
                         return r;
                 sb_op_memory_work(peer, effort > 0);
         }
@@ -270,7 +313,7 @@ SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_l
 {
         struct sb_found found;
 
-        if (SB_UNLIKELY(!sb_find_short(key_len)) || SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
+        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
                 SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), sb_find_pin(peer), &found)))
                 return get_long(peer, key, key_len, guard_index, ret_version);
         sb_find_hold(peer, guard_index, found.offset);

@@ -16,25 +16,24 @@
 #include "base/hash.h"
 #include "epoch.h"
 #include "index.h"
+#include "walk.h"
 
-#define SB_FIND_KEY_MIN 9u  /* a key of the short way is hashed and compared as two words that overlap */
+#define SB_FIND_KEY_MIN 9u  /* keys of these lengths are hashed and compared in line, as two words that overlap */
 #define SB_FIND_KEY_MAX 16u
 
 /* Everything in a function with a short way is inlined, the hash above all: a call would cost it its registers. */
 #define SB_FIND_FLAT __attribute__((flatten))
 
-/* Whether keys of this length have a short way; the seeded faults of the read path lie on the long one. */
-static inline bool sb_find_short(uint64_t key_len)
+static inline bool sb_find_two_words(uint64_t key_len)
 {
-        return key_len - SB_FIND_KEY_MIN <= SB_FIND_KEY_MAX - SB_FIND_KEY_MIN && !SB_FAULT(PIN_LATE) &&
-                !SB_FAULT(PIN_NO_RECHECK) && !SB_FAULT(GET_NO_STAMP) && !SB_FAULT(GUARD_AFTER_UNPIN);
+        return key_len - SB_FIND_KEY_MIN <= SB_FIND_KEY_MAX - SB_FIND_KEY_MIN;
 }
 
-/* The hash of a key of the short way. */
+/* The same hash as sb_hash_key(). */
 static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key, uint64_t key_len)
 {
-        if (key_len < SB_FIND_KEY_MIN || key_len > SB_FIND_KEY_MAX)
-                __builtin_unreachable();
+        if (SB_UNLIKELY(!sb_find_two_words(key_len)))
+                return sb_find_hash_any(peer, key, key_len);
         return sb_hash_key(key, key_len, peer->segment.seed);
 }
 
@@ -78,11 +77,12 @@ static inline void sb_find_unpin(struct sb_peer *peer)
         sb_store_release(&peer->client->pin, 0); /* R:unpin > A:pins. */
 }
 
-/* Compare keys of SB_FIND_KEY_MIN .. SB_FIND_KEY_MAX bytes. */
 static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
 {
         uint64_t words[4];
 
+        if (SB_UNLIKELY(!sb_find_two_words(len)))
+                return sb_key_same(a, b, (uint32_t)len);
         memcpy(words, a, 8);
         memcpy(words + 1, b, 8);
         memcpy(words + 2, a + len - 8, 8);
@@ -91,6 +91,8 @@ static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, 
 }
 
 struct sb_found {
+        struct sb_cell64 *cell;
+        uint64_t word;          /* what was in the cell */
         struct sb_version *version;
         uint64_t offset;
         uint64_t shape; /* with a key length of 0 */
@@ -104,12 +106,16 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         struct sb_bucket *bucket = &segment->buckets[hash & segment->bucket_mask];
         uint32_t found = sb_bucket_match(bucket, hash);
         struct sb_version *version;
+        struct sb_cell64 *cell;
         uint64_t word, offset, shape;
 
-        if (SB_UNLIKELY(!found))
+        /* The seeded faults of the read path lie on the long way. */
+        if (SB_UNLIKELY(!found) || SB_FAULT(PIN_LATE) || SB_FAULT(PIN_NO_RECHECK) || SB_FAULT(GET_NO_STAMP) ||
+                SB_FAULT(GUARD_AFTER_UNPIN))
                 return false;
+        cell = sb_bucket_first(bucket, found);
         /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
-        word = sb_load_acquire(sb_bucket_first(bucket, found));
+        word = sb_load_acquire(cell);
         if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era)) /* A:era. */
                 return false;
         offset = word & SB_OFFSET_MASK;
@@ -127,7 +133,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        *ret = (struct sb_found){.version = version, .offset = offset, .shape = shape};
+        *ret = (struct sb_found){.cell = cell, .word = word, .version = version, .offset = offset, .shape = shape};
         return true;
 }
 

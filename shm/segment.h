@@ -40,6 +40,7 @@ struct sb_segment {
         uint32_t unit_shift;
         uint32_t class_count;
         uint32_t class_size[SB_CLASS_MAX];
+        uint32_t class_inverse[SB_CLASS_MAX]; /* 2^32 / size, rounded up: multiplies instead of dividing a block's distance */
         uint8_t class_of[SB_CLASS_TABLE]; /* class of a size in units of 16 bytes, rounded up */
         uint32_t reserve_class;  /* the one class of the slabs for tombstones when the segment is full */
         uint32_t key_len_max;
@@ -117,6 +118,11 @@ static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint6
 static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void *pointer)
 {
         return (uint64_t)((const unsigned char *)pointer - segment->base);
+}
+/* The number of a cell in a bucket, which is eight words: see SB_CELL_NUMBER. */
+static inline uint64_t sb_cell_number(const struct sb_segment *segment, const struct sb_cell64 *cell)
+{
+        return (uint64_t)(cell - segment->buckets->cell) + 8;
 }
 /* The cell with this number, or NULL. */
 static inline struct sb_cell64 *sb_cell_at(const struct sb_segment *segment, uint64_t number)

@@ -164,16 +164,19 @@ void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
         if (unit == NO_UNIT)
                 return;
         word = unit_word(segment, unit);
-        size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
-        if (SB_UNIT_KIND(word) != SB_UNIT_LARGE) {
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
+        } else {
                 if (SB_UNIT_CLASS(word) >= segment->class_count)
                         return;
                 size = segment->class_size[SB_UNIT_CLASS(word)];
-                index = (uint32_t)((uint32_t)(offset - sb_unit_offset(segment, unit)) / (uint32_t)size);
+                /* Exact: the distance is a multiple of the size, and less than 2^32. */
+                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) * segment->class_inverse[SB_UNIT_CLASS(word)] >> 32);
         }
         /* R:block-freed > A:block-freed. */
         sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
         sb_model_block(offset, size, 0);
+        (void)size;
         peer->count_freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
                 finish_large(peer, unit);
@@ -344,6 +347,9 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                         taken |= bit;
                         if (!SB_FAULT(ALLOC_BIT_FIRST))
                                 reset_block(peer, offset, kind);
+                        /* A write fills the block and then waits for its stores: have the lines by then. */
+                        for (uint64_t at = SB_LINE; at < size && at < 4 * SB_LINE; at += SB_LINE)
+                                __builtin_prefetch(peer->segment.base + offset + at, 1);
                         reserve->offset[reserve->count++] = offset;
                 }
                 if (!taken)
@@ -509,7 +515,7 @@ static void release(struct sb_peer *peer, struct sb_reserve *reserve)
         }
 }
 
-void sb_slab_settle(struct sb_peer *peer)
+void sb_slab_settle_some(struct sb_peer *peer)
 {
         while (SB_UNLIKELY(peer->exhausted_count))
                 sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);

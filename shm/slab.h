@@ -15,10 +15,28 @@
  * Its retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL. Cost: a few instructions; every 16th
  * a locked one. */
 int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bool tombstone, uint64_t *ret_offset);
+/* The same for a version, if one is in the peer's reserve; false: go the long way. */
+static inline bool sb_slab_take_ready(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
+{
+        struct sb_reserve *reserve;
+
+        if (size > (SB_CLASS_TABLE - 1) * 16)
+                return false;
+        reserve = &peer->versions[peer->segment.class_of[(size + 15) / 16]];
+        if (!reserve->count)
+                return false;
+        *ret_offset = reserve->offset[--reserve->count];
+        return true;
+}
 /* Give back a block that was taken in this operation and never published. */
 void sb_slab_give_back(struct sb_peer *peer, uint64_t offset);
 /* End of an operation: nothing that was taken is unpublished any more, so slabs that ran out are given up. */
-void sb_slab_settle(struct sb_peer *peer);
+void sb_slab_settle_some(struct sb_peer *peer);
+static inline void sb_slab_settle(struct sb_peer *peer)
+{
+        if (SB_UNLIKELY(peer->exhausted_count || peer->tombstones.unit != UINT32_MAX))
+                sb_slab_settle_some(peer);
+}
 /* Give up all reserves and slabs. */
 void sb_slab_release_all(struct sb_peer *peer);
 /* Clear the bit of a block; the caller has won its retire word, or is its dead taker's reaper. */

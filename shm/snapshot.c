@@ -186,7 +186,8 @@ static bool unlink_version(struct sb_peer *peer, struct sb_version *successor, s
                 sb_retire_begin(peer, &version->block);
         for (;;) {
                 own = sb_load_pinned(peer, &version->prev);
-                if ((own & SB_PREV_MARKED) || SB_FAULT(UNLINK_UNMARKED) ||
+                /* The last of its chain needs no mark: nothing can be taken out behind it, so its link stays 0. */
+                if (!own || (own & SB_PREV_MARKED) || SB_FAULT(UNLINK_UNMARKED) ||
                         sb_cas64_full(&version->prev, own, own | SB_PREV_MARKED))
                         break;
         }
@@ -249,24 +250,18 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_v
         }
 }
 
-bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version)
+bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old)
 {
         static const struct sb_view nothing = {.bound = 0};
-        uint64_t link = sb_load_pinned(peer, &version->prev);
-        struct sb_version *old = link ? sb_version_at(&peer->segment, link & SB_OFFSET_MASK) : NULL;
         /* A:clock. Still the bound: no cut was taken since the view, so it says who needs what was just replaced. If not, one stamp for
          * both versions means that no cut can tell them apart. */
         bool current = sb_load_acquire(&peer->segment.super->clock) == peer->view.bound;
 
-        if (!old)
-                return true;
-        if (link & SB_PREV_MARKED)
-                return false;
         /* A:stamp, both. */
-        if (SB_SHAPE_KIND(old->shape) == SB_VERSION_BIRTH ||
-                !needed(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
-                return unlink_version(peer, version, old);
-        return false;
+        if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH &&
+                needed(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
+                return false;
+        return unlink_version(peer, version, old);
 }
 
 void sb_view_renew(struct sb_peer *peer)

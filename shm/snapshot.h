@@ -22,8 +22,8 @@ void sb_view_renew(struct sb_peer *peer);
 /* Under a pin: take out of a chain what @view says nobody needs. Return: whether something that is superseded was kept. */
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view);
 
-/* Under a pin: the same for the one version behind @version, which this peer has just installed and stamped, when by the
+/* Under a pin: the same for @old, which this peer has just replaced with @version, stamped, when by the
  * peer's own view no cut needs it: the usual case. True: nothing of the kind is left. */
-bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version);
+bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old);
 
 #endif

@@ -2,6 +2,7 @@
 #include "walk.h"
 
 #include "base/fault.h"
+#include "base/hash.h"
 #include "epoch.h"
 #include "index.h"
 #include "order.h"
@@ -39,6 +40,11 @@ struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_
                 }
         } while (sb_path_next(segment, hash, &path));
         return NULL;
+}
+
+uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t key_len)
+{
+        return sb_hash_key(key, key_len, peer->segment.seed);
 }
 
 struct sb_node *sb_walk_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)

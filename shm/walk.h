@@ -8,6 +8,8 @@
 
 /* The newest version of a key that counts (never a birth), stamped; NULL when there is none. May be a tombstone. */
 struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash);
+/* sb_hash_key() with the segment's seed, not inlined. */
+uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t key_len);
 /* First node whose key is >= @key (> with @after), or NULL; its level-0 link was unmarked when it was found. */
 struct sb_node *sb_walk_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after);
 /* The next node behind @node; *ret_gone says that @node is being removed, and the walk has to seek anew from its key once the pin

@@ -43,7 +43,7 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         uint32_t place, free_count;
 
         if (SB_UNLIKELY(bus == NULL) || SB_UNLIKELY(ret_guard == NULL) || SB_UNLIKELY(key.data == NULL) ||
-                SB_UNLIKELY(!sb_find_short(key.len)) || SB_UNLIKELY(!sb_bus_usable(bus)))
+                SB_UNLIKELY(key.len - 1 >= bus->peer.segment.key_len_max) || SB_UNLIKELY(!sb_bus_usable(bus)))
                 return get_long(bus, key, ret_guard);
         peer = &bus->peer;
         free_count = bus->place_free_count;
@@ -78,8 +78,7 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
                 sb_find_fetch_version(peer, hash[i]);
         era = sb_find_pin(peer);
         for (uint32_t i = 0; i < count; i++) {
-                if (SB_LIKELY(sb_find_short(keys[i].len)) &&
-                        SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
+                if (SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
                         place = sb_bus_place_take(bus);
                         sb_guard_set(peer, place, found.offset);
                         sb_bus_guard_fill(bus, place, found.version, found.shape, keys[i].len, &ret_guards[i]);

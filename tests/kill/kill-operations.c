@@ -11,7 +11,7 @@
 #include "tests/harness/scenarios.h"
 #include "tests/harness/test.h"
 
-#define REAPER_IMAGES_QUICK 4
+#define REAPER_IMAGES_QUICK 2
 #define REAPER_IMAGES_LONG  256
 
 static struct trial_report total;

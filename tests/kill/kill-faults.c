@@ -1,0 +1,137 @@
+/*
+ * The harness must bite: each seeded fault that the stepper can find is found, and the test says by what.
+ *
+ * Each fault is tried in a child of its own, by the one trial and scenario known to find it. What needs several processes to be in the
+ * middle of something at once, or a store buffer, is the model checker's (tests/model).
+ */
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/harness/faults.h"
+#include "tests/harness/scenarios.h"
+#include "tests/harness/test.h"
+
+enum kind { KILL, STALL, RESUME, TWICE, BESIDE };
+static const char *const kind_names[] = {"killed", "stopped", "resumed", "stopped twice", "stopped beside the reaper"};
+
+static const struct known {
+        const char *fault, *scenario;
+        enum kind kind;
+} known[] = {
+        {"PIN_NO_RECHECK", "get, stopped twice", TWICE},
+        {"PIN_LATE", "get", RESUME},
+        {"RETIRE_ERA_EARLY", "get", RESUME},
+        {"FREE_IGNORES_PINS", "get", RESUME},
+        {"FREE_IGNORES_GUARDS", "get many", RESUME},
+        {"GUARD_AFTER_UNPIN", "get", RESUME},
+        {"FREE_TWO_WINNERS", "free what another one frees and takes again", RESUME},
+        {"UNLINK_BEFORE_DYING", "overwrite what another one wrote", KILL},
+        {"SUPERSEDE_UNSTAMPED", "set in new classes", STALL},
+        {"GET_NO_STAMP", "set, seen before it is stamped", STALL},
+        {"STAMP_EARLY", "set beside a snapshot", RESUME},
+        {"CUT_BEFORE_ANNOUNCE", "scan while keys go away", RESUME},
+        {"PRUNE_IGNORES_SNAPSHOTS", "scan while keys go away", RESUME},
+        {"PRUNE_PENDING_IGNORED", "scan while keys go away", RESUME},
+        {"SAFE_SKIPS_SLOTS", "set while safe is published", RESUME},
+        {"BIRTH_UNCONFIRMED", "set a new key", KILL},
+        {"FLOOR_EARLY", "set a new key while it lives and goes", RESUME},
+        {"FLOOR_LATE", "delete a large value", KILL},
+        {"GONE_UNMARKED", "set a new key", KILL},
+        {"FROZEN_WAITS", "memory work after deletes", KILL},
+        {"REMOVE_IGNORES_CUTS", "scan while keys go away", RESUME},
+        {"ORDER_UNMARKED", "set a new key behind one that goes", RESUME},
+        {"ALLOC_BIT_FIRST", "set a key that was removed", KILL},
+        {"REAP_FORGETS_FREEING", "delete a large value", KILL},
+        {"REAP_FORGETS_BLOCKS", "set a new key", KILL},
+        {"SLOT_AFTER_INSTALL", "overwrite", KILL},
+};
+
+static bool try(const struct known *what, struct trial_report *report)
+{
+        const struct step_scenario *scenario = scenario_find(what->scenario);
+
+        switch (what->kind) {
+        case KILL:
+                return trial_kill(scenario, report);
+        case STALL:
+                return trial_stall(scenario, report);
+        case RESUME:
+                return trial_resume(scenario, 0, 1, report);
+        case TWICE:
+                return trial_twice(scenario, 0, 3, report);
+        case BESIDE:
+                return trial_beside(scenario, 4, 0, 5, report);
+        }
+        return false;
+}
+
+/* With fault @fault in a child: whether the trial passed there; what it said comes through a pipe. */
+static bool passes_in_child(const struct known *what, enum sb_fault fault, struct trial_report *ret)
+{
+        int ends[2], status;
+        pid_t pid;
+        ssize_t got;
+
+        memset(ret, 0, sizeof(*ret));
+        fflush(stdout);
+        if (pipe(ends))
+                return false;
+        pid = fork();
+        if (pid == 0) {
+                sb_fault_chosen = fault;
+                try(what, ret);
+                _exit(write(ends[1], ret, sizeof(*ret)) != sizeof(*ret));
+        }
+        close(ends[1]);
+        got = read(ends[0], ret, sizeof(*ret));
+        close(ends[0]);
+        waitpid(pid, &status, 0);
+        if (got != sizeof(*ret))
+                snprintf(ret->failure, sizeof(ret->failure), "the trial itself died, status %d", status);
+        return !ret->failure[0];
+}
+
+static void test_without_a_fault_the_same_trials_pass(void)
+{
+        struct trial_report report;
+
+        for (uint32_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+                CHECK(scenario_find(known[i].scenario));
+                if (!passes_in_child(&known[i], SB_FAULT_NONE, &report))
+                        TEST_FAIL("%s: %s", known[i].scenario, report.failure);
+        }
+}
+
+static void test_each_seeded_fault_is_found(void)
+{
+        struct trial_report report;
+        uint32_t found = 0, count = sizeof(known) / sizeof(known[0]);
+        const char *missed = NULL;
+
+        for (uint32_t i = 0; i < count; i++) {
+                enum sb_fault fault = fault_find(known[i].fault);
+
+                if (fault == SB_FAULT_COUNT)
+                        TEST_FAIL("%s is no fault", known[i].fault);
+                if (passes_in_child(&known[i], fault, &report)) {
+                        missed = known[i].fault;
+                        printf("%s (%s) is not found by %s, %s\n", known[i].fault, fault_texts[fault],
+                                kind_names[known[i].kind], known[i].scenario);
+                        continue;
+                }
+                found++;
+                printf("%s (%s): found when %s: %s\n", known[i].fault, fault_texts[fault], kind_names[known[i].kind],
+                        report.failure);
+        }
+        TEST_NOTE("stepper: %u of %u seeded faults found", found, count);
+        if (missed)
+                TEST_FAIL("%s is not found", missed);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_without_a_fault_the_same_trials_pass);
+        RUN(test_each_seeded_fault_is_found);
+        return test_end();
+}
