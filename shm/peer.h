@@ -44,6 +44,7 @@ struct sb_limbo {
         uint64_t offset;
         uint32_t era;
         uint32_t birth;
+        uint32_t unit_kind; /* kind and class of its unit then */
 };
 /* Blocks of one class taken from one owned slab, not used yet. */
 struct sb_reserve {

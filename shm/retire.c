@@ -24,6 +24,13 @@ void sb_retire_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp)
                 (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
 }
 
+/* Kind and class of the unit that a block lies in. */
+static uint32_t unit_kind(const struct sb_segment *segment, uint64_t offset)
+{
+        /* A:unit-owned. */
+        return (uint32_t)(sb_load_acquire(&segment->unit_words[(offset - segment->geometry.units_at) >> segment->unit_shift]) >> 54);
+}
+
 void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
@@ -36,6 +43,7 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
                 .offset = offset | (first_grace ? FIRST_GRACE : 0),
                 .era = era,
                 .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the block for longer. */
+                .unit_kind = unit_kind(&peer->segment, offset),
         };
 }
 
@@ -98,18 +106,16 @@ static uint32_t filter_bit(uint64_t offset)
 
 static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, struct sb_block *block_)
 {
-        struct sb_segment *segment = &peer->segment;
-        uint64_t offset = limbo->offset & ~FIRST_GRACE;
         struct sb_node *node = (struct sb_node *)block_;
 
+        /* Kind and class as they were: it is a block's start still, and its retire word one; that lasts while we are pinned. */
+        if (unit_kind(&peer->segment, limbo->offset & ~FIRST_GRACE) != limbo->unit_kind)
+                return false;
         if (!(limbo->offset & FIRST_GRACE))
-                /* A:retire. A unit does not change its kind while we are pinned, so this is a retire word. */
-                return (sb_slab_is_block(segment, offset, SB_UNIT_VERSIONS, NULL) ||
-                               sb_slab_is_block(segment, offset, SB_UNIT_NODES, NULL)) &&
-                        sb_load_acquire(&block_->retire) == limbo->era;
+                return sb_load_acquire(&block_->retire) == limbo->era; /* A:retire. */
         /* A:retire, all three. */
-        return sb_slab_is_block(segment, offset, SB_UNIT_NODES, NULL) && !sb_load_acquire(&block_->retire) &&
-                sb_load_acquire(&node->cell) == SB_NODE_GONE && sb_load_acquire(&node->unhooked) == limbo->era;
+        return !sb_load_acquire(&block_->retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
+                sb_load_acquire(&node->unhooked) == limbo->era;
 }
 
 /* Forget what somebody else has brought further meanwhile. Read under our pin: what is dated before the pin's era cannot be dated

@@ -155,6 +155,7 @@ static void make_classes(struct sb_segment *segment)
         uint32_t largest = segment->geometry.unit_size / 2;
 
         while (size <= largest && count < SB_CLASS_MAX) {
+                segment->class_inverse[count] = (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
                 segment->class_size[count++] = size;
                 step = size < 128 ? 16 : size < 512 ? 64 : size;
                 if (size >= 512) {

@@ -40,6 +40,7 @@ struct sb_segment {
         uint32_t unit_shift;
         uint32_t class_count;
         uint32_t class_size[SB_CLASS_MAX];
+        uint32_t class_inverse[SB_CLASS_MAX]; /* 2^32 / size, rounded up: multiplies instead of dividing a block's distance */
         uint8_t class_of[SB_CLASS_TABLE]; /* class of a size in units of 16 bytes, rounded up */
         uint32_t reserve_class;  /* the one class of the slabs for tombstones when the segment is full */
         uint32_t key_len_max;

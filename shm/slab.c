@@ -164,16 +164,19 @@ void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
         if (unit == NO_UNIT)
                 return;
         word = unit_word(segment, unit);
-        size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
-        if (SB_UNIT_KIND(word) != SB_UNIT_LARGE) {
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
+        } else {
                 if (SB_UNIT_CLASS(word) >= segment->class_count)
                         return;
                 size = segment->class_size[SB_UNIT_CLASS(word)];
-                index = (uint32_t)((uint32_t)(offset - sb_unit_offset(segment, unit)) / (uint32_t)size);
+                /* Exact: the distance is a multiple of the size, and less than 2^32. */
+                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) * segment->class_inverse[SB_UNIT_CLASS(word)] >> 32);
         }
         /* R:block-freed > A:block-freed. */
         sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
         sb_model_block(offset, size, 0);
+        (void)size;
         peer->count_freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
                 finish_large(peer, unit);

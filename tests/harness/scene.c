@@ -111,7 +111,9 @@ int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_
                 return -1;
         scene->image_size = geometry.size;
         sb_segment_format(scene->image, &geometry, SCENE_SEED, id, 1);
-        r = attach(scene, ENGINE, 0);
+        r = sb_segment_open(scene->image, scene->image_size, &scene_os, &scene->segment);
+        if (!r)
+                r = attach(scene, ENGINE, 0);
         if (!r)
                 r = attach(scene, SUBJECT, 1);
         if (!r)
@@ -311,6 +313,22 @@ static void do_validate(struct scene *scene, const struct act *act, struct resul
                 ret->code = (int)report.problem_count;
 }
 
+static void do_fill(struct scene *scene, const struct act *act, struct result *ret)
+{
+        static const uint16_t lens[] = {1500, 600, 200, 100, 60, 30, 10};
+
+        for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+                for (uint32_t key = act->key; key < scene->key_count; key++) {
+                        struct act set = {.who = act->who, .kind = SET, .key = (uint8_t)key, .tag = 9, .len = lens[i]};
+                        struct act get = {.who = act->who, .kind = GET, .key = (uint8_t)key};
+
+                        scene_do(scene, &get, ret);
+                        if (ret->code == SB_E_NOT_FOUND)
+                                scene_do(scene, &set, ret);
+                }
+        }
+}
+
 void scene_do(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_peer *peer = &scene->peer[act->who];
@@ -366,6 +384,9 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         case ADOPT:
                 do_adopt(scene, ret);
                 break;
+        case FILL:
+                do_fill(scene, act, ret);
+                break;
         case VALIDATE:
                 do_validate(scene, act, ret);
                 break;
@@ -405,14 +426,15 @@ static void poison_unit(struct scene *scene, struct sb_segment *segment, uint32_
 
 void scene_poison(struct scene *scene, enum scene_who stopped)
 {
-        struct sb_segment *segment = &scene->peer[stopped].segment;
+        struct sb_segment *segment = &scene->segment;
+        uint64_t owner = (uint64_t)(scene->peer[stopped].slot + 1) << 32 | scene->peer[stopped].generation;
 
         for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]);
                 uint32_t kind = SB_UNIT_KIND(word);
 
                 if (kind == SB_UNIT_LARGE || kind == SB_UNIT_PART ||
-                        (kind != SB_UNIT_EMPTY && SB_UNIT_OWNER(word) == sb_slab_owner(&scene->peer[stopped])))
+                        (kind != SB_UNIT_EMPTY && SB_UNIT_OWNER(word) == owner))
                         continue;
                 poison_unit(scene, segment, unit, word);
         }
@@ -420,7 +442,7 @@ void scene_poison(struct scene *scene, enum scene_who stopped)
 
 uint32_t scene_unstamped(struct scene *scene)
 {
-        struct sb_segment *segment = &scene->peer[ENGINE].segment;
+        struct sb_segment *segment = &scene->segment;
         uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count, count = 0;
 
         for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {
@@ -434,7 +456,7 @@ uint32_t scene_unstamped(struct scene *scene)
 
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS])
 {
-        struct sb_segment *segment = &scene->peer[ENGINE].segment;
+        struct sb_segment *segment = &scene->segment;
         uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count;
 
         memset(ret, 0, SCENE_KEYS * sizeof(*ret));
@@ -472,7 +494,7 @@ const char *scene_act_text(const struct act *act)
 {
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many", "hold", "let_go", "scan",
                 "snapshot", "snapshot_read", "snapshot_end", "grow_guards", "work", "sweep", "safe", "tick", "attach",
-                "detach", "reap", "adopt", "validate"};
+                "detach", "reap", "adopt", "fill", "validate"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

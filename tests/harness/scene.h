@@ -45,6 +45,7 @@ enum act_kind {
         DETACH,       /* sb_peer_fini */
         REAP,         /* the engine reaps peer `key` */
         ADOPT,        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
+        FILL,         /* keys from key on get ever smaller values until no room is left for any */
         VALIDATE,     /* sb_check, not quiescent; code: number of problems */
 };
 
@@ -71,6 +72,7 @@ struct result {
 };
 
 struct scene {
+        struct sb_segment segment; /* the harness's own view */
         struct sb_peer peer[SCENE_PEERS];
         bool attached[SCENE_PEERS]; /* and alive */
         uint32_t cursor[SCENE_PEERS];

@@ -16,6 +16,7 @@
  *                    instruction, and a new engine reaps both
  *      trial_beside  at some distinct images of a kill: another one's writes are stopped at points, there the dead one is reaped, and they
  *                    resume
+ *      trial_reaping the other way round: the reaping is stopped at points, others write and work, and it resumes
  *      trial_twice   like trial_resume, with two stops, the others' acts shared out
  */
 #ifndef SB_TESTS_TRIAL_H
@@ -33,6 +34,8 @@
 #define TRIAL_FULL      2u
 /* Somebody reads at `safe` without a mark: nothing that he needs may go. */
 #define TRIAL_OBSERVED  4u
+/* Eras run over their end soon. */
+#define TRIAL_ERA_WRAPS 8u
 
 struct step_scenario {
         const char *name;
@@ -53,6 +56,8 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
 bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report);
 bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
+        struct trial_report *report);
+bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
         struct trial_report *report);
 bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report);
 

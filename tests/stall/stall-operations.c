@@ -53,10 +53,18 @@ static bool twice(const struct step_scenario *scenario, struct trial_report *rep
 static bool beside(const struct step_scenario *scenario, struct trial_report *report)
 {
         if (getenv("SB_TEST_LONG"))
-                return trial_beside(scenario, 16, 0, 1, report);
+                return trial_beside(scenario, 6, first, 3, report);
         /* In a quick run, other scenarios each time. */
         return ((uint64_t)(scenario - step_scenarios) + first) % SCENARIOS_BESIDE != 0 ||
                 trial_beside(scenario, 1, first, EVERY_BESIDE, report);
+}
+
+static bool reaping(const struct step_scenario *scenario, struct trial_report *report)
+{
+        if (getenv("SB_TEST_LONG"))
+                return trial_reaping(scenario, 6, first, 3, report);
+        return ((uint64_t)(scenario - step_scenarios) + first / 2) % SCENARIOS_BESIDE != 0 ||
+                trial_reaping(scenario, 1, first, EVERY_BESIDE, report);
 }
 
 static bool resume(const struct step_scenario *scenario, struct trial_report *report)
@@ -84,6 +92,11 @@ static void test_stopped_while_a_dead_one_is_reaped_writes_end_in_some_order(voi
         CHECK_EQ(run_all(beside, "stopped beside the reaper"), 0);
 }
 
+static void test_reaper_stopped_while_others_write_resumes_and_ends_well(void)
+{
+        CHECK_EQ(run_all(reaping, "reaper stopped"), 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -94,6 +107,7 @@ int main(int argc, char **argv)
         RUN(test_resumed_after_others_went_on_each_operation_ends_in_some_order);
         RUN(test_stopped_twice_and_resumed_each_operation_ends_in_some_order);
         RUN(test_stopped_while_a_dead_one_is_reaped_writes_end_in_some_order);
+        RUN(test_reaper_stopped_while_others_write_resumes_and_ends_well);
         TEST_NOTE("stall: points %llu, distinct images %llu, resumed %llu (SB_FIRST=%llu)", (unsigned long long)total.points,
                 (unsigned long long)total.images, (unsigned long long)total.branches, (unsigned long long)first);
         return test_end();

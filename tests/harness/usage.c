@@ -1,0 +1,144 @@
+/* Using a bus in every way; see usage.h. */
+#include "usage.h"
+
+#include <string.h>
+
+#include "shm/base/result.h"
+
+#define DRAIN_ROUNDS 60u
+#define STALL_WRITES 150u
+
+bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret)
+{
+        int r;
+
+        memset(ret, 0, sizeof(*ret));
+        r = sb_check(&scene.peer[who], quiescent, ret);
+        if (r)
+                trial_fail("%s: check says %d", when, r);
+        else if (ret->problem_count)
+                trial_fail("%s: check finds %u: %s", when, ret->problem_count, ret->problems[0]);
+        else if (ret->blocks_lost)
+                trial_fail("%s: %llu blocks lost", when, (unsigned long long)ret->blocks_lost);
+        return !trial_failed();
+}
+
+struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag, uint32_t len,
+        enum act_expect expect)
+{
+        struct act act = {.who = (uint8_t)who, .kind = (uint8_t)kind, .key = (uint8_t)key, .tag = (uint8_t)tag,
+                .len = (uint16_t)len, .expect = (uint8_t)expect};
+        struct result result;
+
+        scene_do(&scene, &act, &result);
+        return result;
+}
+
+static void expect_fact(enum scene_who who, uint32_t key, uint32_t tag, uint32_t len, uint64_t rev, const char *when)
+{
+        struct fact want = {FACT_VALUE, tag, len, rev};
+        struct result got = usage_act(who, GET, key, 0, 0, ANY);
+
+        if (got.code || !scene_fact_equal(&got.seen[key], &want, true))
+                trial_fail("%s: get of key %u gives %d {%s}, not {%s}", when, key, got.code, trial_fact_text(&got.seen[key]),
+                        trial_fact_text(&want));
+}
+
+static void write_all_ways(enum scene_who who, uint32_t key, const struct fact *found)
+{
+        struct result set = usage_act(who, SET, key, 50 + key, 20, ANY), got;
+        uint64_t rev = set.rev;
+
+        if (set.code || (found->state == FACT_VALUE ? rev != found->rev + 1 : rev <= scene.then[key]))
+                trial_fail("set of key %u after {%s} gives %d rev %llu", key, trial_fact_text(found), set.code,
+                        (unsigned long long)rev);
+        expect_fact(who, key, 50 + key, 20, rev, "after set");
+        scene.then[key] = rev;
+        got = usage_act(who, CAS, key, 1, 1, STALE);
+        if (got.code != SB_E_CONFLICT || got.rev != rev)
+                trial_fail("stale cas of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+        got = usage_act(who, CAS, key, 60 + key, 30, THEN);
+        if (got.code || got.rev != rev + 1)
+                trial_fail("cas of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+        expect_fact(who, key, 60 + key, 30, rev + 1, "after cas");
+        got = usage_act(who, DELETE, key, 0, 0, ANY);
+        if (got.code || got.rev != rev + 2)
+                trial_fail("delete of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+        if (usage_act(who, GET, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
+                trial_fail("key %u is there after its delete", key);
+        if (usage_act(who, DELETE, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
+                trial_fail("key %u can be deleted twice", key);
+        got = usage_act(who, CAS, key, 70 + key, 10, NOTHING);
+        if (got.code || got.rev <= rev + 2)
+                trial_fail("create of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+        rev = got.rev;
+        expect_fact(who, key, 70 + key, 10, rev, "after create");
+        if (usage_act(who, CAS, key, 1, 1, NOTHING).code != SB_E_CONFLICT)
+                trial_fail("key %u can be created twice", key);
+}
+
+static void delete_all(enum scene_who who)
+{
+        for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++) {
+                struct result get = usage_act(who, GET, key, 0, 0, ANY), got = usage_act(who, DELETE, key, 0, 0, ANY);
+
+                if (got.code != get.code)
+                        trial_fail("delete of key %u gives %d, get before gave %d", key, got.code, get.code);
+        }
+}
+
+void usage_everything(enum scene_who who)
+{
+        struct fact facts[SCENE_KEYS];
+        struct result scan;
+
+        if (trial.scenario->flags & TRIAL_FULL) {
+                delete_all(who);
+                usage_act(who, WORK, 0, 0, 1, ANY);
+                usage_act(who, WORK, 0, 0, 1, ANY);
+        }
+        scene_facts(&scene, who, facts);
+        scan = usage_act(who, SCAN, 0, 0, 0, ANY);
+        for (uint32_t key = 0; key < scene.key_count; key++)
+                if (!scene_fact_equal(&scan.seen[key], &facts[key], true))
+                        trial_fail("scan (%d) has {%s} for key %u, get {%s}", scan.code, trial_fact_text(&scan.seen[key]), key,
+                                trial_fact_text(&facts[key]));
+        for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++)
+                write_all_ways(who, key, &facts[key]);
+}
+
+void usage_drain(enum scene_who who)
+{
+        struct sb_check_report report;
+
+        if (!trial_failed())
+                delete_all(who);
+        for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
+                if (scene.attached[i])
+                        usage_act((enum scene_who)i, DETACH, 0, 0, 0, ANY);
+        for (uint32_t round = 0; round < DRAIN_ROUNDS && !trial_failed(); round++) {
+                usage_act(ENGINE, TICK, 0, 0, 0, ANY);
+                usage_act(ENGINE, WORK, 0, 0, 1, ANY);
+                if (!usage_check(ENGINE, true, "while draining", &report))
+                        return;
+                if (report.blocks_used == report.blocks_private && !report.keys && !report.keys_deleted && !report.births)
+                        return;
+        }
+        trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu waiting), keys %llu deleted %llu births %llu",
+                (unsigned long long)report.blocks_used, (unsigned long long)report.blocks_private,
+                (unsigned long long)report.blocks_waiting, (unsigned long long)report.keys,
+                (unsigned long long)report.keys_deleted, (unsigned long long)report.births);
+}
+
+void usage_write_much(enum scene_who who)
+{
+        for (uint32_t i = 0; i < STALL_WRITES && !trial_failed(); i++) {
+                struct result set = usage_act(who, SET, i % scene.key_count, i & 63, 20, ANY);
+
+                if (set.code)
+                        trial_fail("write %u beside the stopped one gives %d", i, set.code);
+                if (i % 8 == 0 && trial_subject() != ENGINE)
+                        usage_act(ENGINE, TICK, 0, 0, 0, ANY);
+        }
+}
+
