@@ -256,7 +256,142 @@ static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_
         return SB_E_CONFLICT;
 }
 
-SB_FIND_FLAT int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+/* ---- the short way ---- */
+
+#define SHORT_VALUE_MIN 8u   /* copied as words that overlap */
+#define SHORT_VALUE_MAX 512u /* beyond that the copy is what a write costs */
+
+/* Without a call and without a string instruction: those would end the overlapping of this write's misses with the next one's. */
+static inline __attribute__((always_inline)) void copy_pair(unsigned char *to, const unsigned char *from)
+{
+        uint64_t words[2];
+
+        memcpy(words, from, 16);
+        memcpy(to, words, 16);
+}
+
+/* SHORT_VALUE_MIN bytes or more. */
+static inline __attribute__((always_inline)) void copy_value(unsigned char *to, const unsigned char *from, uint64_t len)
+{
+        const unsigned char *end = from + len;
+        uint64_t word;
+
+        if (SB_UNLIKELY(len < 16)) {
+                memcpy(&word, from, 8);
+                memcpy(to, &word, 8);
+                memcpy(&word, end - 8, 8);
+                memcpy(to + len - 8, &word, 8);
+                return;
+        }
+        for (; end - from > 32; from += 32, to += 32) {
+                copy_pair(to, from);
+                copy_pair(to + 16, from + 16);
+        }
+        if (end - from > 16)
+                copy_pair(to, from);
+        copy_pair(to + (end - from) - 16, end - 16);
+}
+
+/* Keys of the short way: two words that overlap. */
+static inline __attribute__((always_inline)) void copy_key(unsigned char *to, const unsigned char *from, uint64_t len)
+{
+        uint64_t first, last;
+
+        memcpy(&first, from, 8);
+        memcpy(&last, from + len - 8, 8);
+        memcpy(to, &first, 8);
+        memcpy(to + len - 8, &last, 8);
+}
+
+/* Where a short write takes its block from, or NULL: another kind of write, or memory work is due. */
+static inline __attribute__((always_inline)) struct sb_reserve *short_reserve(struct sb_peer *peer,
+        const struct sb_op_write *write)
+{
+        struct sb_reserve *reserve;
+
+        if (SB_UNLIKELY(!sb_find_two_words(write->key_len)) || SB_UNLIKELY(write->kind != SB_VERSION_VALUE) ||
+                SB_UNLIKELY(write->value_len - SHORT_VALUE_MIN > SHORT_VALUE_MAX - SHORT_VALUE_MIN) ||
+                SB_FAULT(SUPERSEDE_UNSTAMPED) || SB_FAULT(STAMP_EARLY) || SB_FAULT(SLOT_AFTER_INSTALL))
+                return NULL;
+        /* A table of classes that is long enough for all that is short. */
+        static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SHORT_VALUE_MAX + 15) / 16 < SB_CLASS_TABLE, "short");
+        reserve = &peer->versions[peer->segment.class_of[(sizeof(struct sb_version) + write->key_len + write->value_len + 15) /
+                16]];
+        if (SB_UNLIKELY(!reserve->count) || SB_UNLIKELY(peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4) ||
+                SB_UNLIKELY(peer->limbo_count >= SB_LIMBO_MAX / 2))
+                return NULL;
+        return reserve;
+}
+
+/* Behind the install: the replaced version goes at once when no cut can tell it from the new one, else once `safe` has moved. */
+static __attribute__((noinline)) void prune_same_stamp(struct sb_peer *peer, struct sb_version *version,
+        struct sb_version *old, uint32_t era, uint64_t cell_number)
+{
+        peer->hi = era; /* the pin is still there */
+        if (!sb_prune_behind(peer, version, old))
+                /* Relaxed: stamped by now. */
+                sb_retire_later(peer, cell_number, sb_load_relaxed(&version->stamp));
+        peer->hi = 0;
+}
+
+/* The value of a key that has one, replaced at the first try: the same steps in the same order as run(), install() and settle().
+ * False: nothing happened, the block is in the reserve still. */
+static inline __attribute__((always_inline)) bool write_short(struct sb_peer *peer, const struct sb_op_write *write,
+        struct sb_op_result *ret)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_reserve *reserve = short_reserve(peer, write);
+        uint64_t at, stamp, cell_number, key_len = write->key_len;
+        struct sb_version *version;
+        struct sb_found found;
+        uint32_t era;
+
+        if (SB_UNLIKELY(!reserve))
+                return false;
+        era = sb_find_pin(peer);
+        if (SB_UNLIKELY(!sb_find_plain(peer, write->key, key_len, sb_find_hash(peer, write->key, key_len), era, &found)) ||
+                SB_UNLIKELY(write->expected_rev != SB_OP_ANY_REV && write->expected_rev != found.version->rev)) {
+                sb_find_unpin(peer);
+                return false;
+        }
+        at = reserve->offset[reserve->count - 1];
+        version = (struct sb_version *)(segment->base + at);
+        sb_store_relaxed(&version->block.birth, era); /* Relaxed, these three: private until the CAS publishes them. */
+        sb_store_relaxed(&version->stamp, 0);
+        sb_store_relaxed(&version->prev, found.offset);
+        version->rev = found.version->rev + 1;
+        version->node = found.version->node;
+        version->shape = SB_SHAPE(write->value_len, key_len, SB_VERSION_VALUE, peer->slot);
+        copy_key(version->bytes, write->key, key_len);
+        copy_value(version->bytes + key_len, write->value, write->value_len);
+        sb_store_release(&peer->client->operation, version->node); /* R:operation > A:operation. As in install(). */
+        /* R:publish > A:publish. The other offset, the same tag and flags. */
+        if (SB_UNLIKELY(!sb_cas64_full(found.cell, found.word, found.word ^ found.offset ^ at))) {
+                sb_store_release(&peer->client->operation, 0); /* R:operation. */
+                sb_find_unpin(peer);
+                return false;
+        }
+        reserve->count--;
+        /* A:clock. As in sb_stamp(). */
+        stamp = sb_load_acquire(&segment->super->clock);
+        if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
+                stamp = sb_load_acquire(&version->stamp); /* A:stamp. Somebody else was first. */
+        ret->cut = stamp;
+        ret->rev = version->rev;
+        cell_number = sb_cell_number(segment, found.cell);
+        if (SB_UNLIKELY(stamp == found.stamp))
+                prune_same_stamp(peer, version, found.version, era, cell_number);
+        else /* There is room: it was looked for. */
+                peer->pending[peer->pending_tail++ % SB_PENDING_MAX] =
+                        (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
+        /* R:operation > A:operation, R:unpin > A:pins. As in run(). */
+        sb_store_release(&peer->client->operation, 0);
+        sb_find_unpin(peer);
+        return true;
+}
+
+static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *peer, const struct sb_op_write *write,
+        struct sb_op_result *ret)
 {
         struct attempt attempt;
         uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;
@@ -280,6 +415,11 @@ SB_FIND_FLAT int sb_op_write(struct sb_peer *peer, const struct sb_op_write *wri
                         return r;
                 sb_op_memory_work(peer, effort > 0);
         }
+}
+
+SB_FIND_FLAT int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+{
+        return SB_LIKELY(write_short(peer, write, ret)) ? 0 : write_long(peer, write, ret);
 }
 
 /* ---- reading ---- */

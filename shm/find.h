@@ -96,6 +96,7 @@ struct sb_found {
         uint64_t word;          /* what was in the cell */
         struct sb_version *version;
         uint64_t offset;
+        uint64_t stamp;
         uint64_t shape; /* with a key length of 0 */
 };
 
@@ -108,7 +109,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         uint32_t found = sb_bucket_match(bucket, hash);
         struct sb_version *version;
         struct sb_cell64 *cell;
-        uint64_t word, offset, shape;
+        uint64_t word, offset, shape, stamp;
 
         /* The seeded faults of the read path lie on the long way. */
         if (SB_UNLIKELY(!found) || SB_FAULT(PIN_LATE) || SB_FAULT(PIN_NO_RECHECK) || SB_FAULT(GET_NO_STAMP) ||
@@ -127,14 +128,17 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         shape = version->shape ^ key_len << 17;
         if (SB_UNLIKELY(shape & UINT64_C(0x0ffff000)))
                 return false;
-        /* A:stamp. Neither 0 nor a birth's, nor an intent's, which is negative. */
-        if (SB_UNLIKELY((int64_t)sb_load_acquire(&version->stamp) <= (int64_t)SB_STAMP_BIRTH))
+        /* A:stamp. */
+        stamp = sb_load_acquire(&version->stamp);
+        /* Neither 0 nor a birth's, nor an intent's, which is negative. */
+        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH))
                 return false;
         if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        *ret = (struct sb_found){.cell = cell, .word = word, .version = version, .offset = offset, .shape = shape};
+        *ret = (struct sb_found){
+                .cell = cell, .word = word, .version = version, .offset = offset, .stamp = stamp, .shape = shape};
         return true;
 }
 

@@ -329,6 +329,13 @@ static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         sb_model_unchecked_end();
 }
 
+/* A write fills a block and then waits for its stores: have its lines by then. */
+static void fetch_block(const struct sb_segment *segment, uint64_t offset, uint64_t size, uint64_t from)
+{
+        for (uint64_t at = from; at < size && at < 4 * SB_LINE; at += SB_LINE)
+                __builtin_prefetch(segment->base + offset + at, 1);
+}
+
 /* Move up to SB_RESERVE_MAX free blocks of the owned slab into the reserve. */
 static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
 {
@@ -348,9 +355,7 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                         taken |= bit;
                         if (!SB_FAULT(ALLOC_BIT_FIRST))
                                 reset_block(peer, offset, kind);
-                        /* A write fills the block and then waits for its stores: have the lines by then. */
-                        for (uint64_t at = SB_LINE; at < size && at < 4 * SB_LINE; at += SB_LINE)
-                                __builtin_prefetch(peer->segment.base + offset + at, 1);
+                        fetch_block(segment, offset, size, SB_LINE);
                         reserve->offset[reserve->count++] = offset;
                 }
                 if (!taken)
@@ -359,6 +364,9 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                 sb_or_full(bits, taken);
                 for (uint32_t i = 0; i < reserve->count; i++)
                         sb_model_block(reserve->offset[i], size, 1);
+                /* And those of the next refill. */
+                for (uint32_t i = 0; free_mask && i < SB_RESERVE_MAX; i++, free_mask &= free_mask - 1)
+                        fetch_block(segment, base + (word * 64 + (uint32_t)__builtin_ctzll(free_mask)) * size, size, 0);
                 if (SB_FAULT(ALLOC_BIT_FIRST))
                         for (uint32_t i = 0; i < reserve->count; i++)
                                 reset_block(peer, reserve->offset[i], kind);
