@@ -114,8 +114,8 @@ bool model_replay(const struct model_scenario *scenario, const char *schedule)
 
 void model_print(const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns)
 {
-        printf("%s: %lu executions (%lu merged), %lu states, %lu ends, %lu ms%s%s%s\n", scenario->name,
-                (unsigned long)report->executions, (unsigned long)report->merged, (unsigned long)report->states,
+        printf("%s%s: %lu executions (%lu merged), %lu states, %lu ends, %lu ms%s%s%s\n", report->failed ? "FAIL " : "ok ",
+                scenario->name, (unsigned long)report->executions, (unsigned long)report->merged, (unsigned long)report->states,
                 (unsigned long)report->finals, (unsigned long)(spent_ns / 1000000), report->cut ? ", CUT" : "",
                 report->failed ? ": " : "", report->failed ? report->message : "");
 }
@@ -133,7 +133,7 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
         const char *only = NULL, *replay = NULL, *preemptions = NULL;
         uint64_t executions = 0, states = 0, begin_ns = clock_ns();
         uint32_t i, ran = 0, failed = 0;
-        bool deep = false;
+        bool deep = getenv("SB_TEST_LONG") != NULL;
         int k;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
@@ -173,11 +173,10 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                 if (!report.failed)
                         continue;
                 failed++;
-                printf("FAIL %s: %s\n  again with: %s --only %s --replay %s\n", scenario.name, report.message, argv[0],
-                        scenario.name, report.replay);
+                printf("  again with: %s --only '%s' --replay %s\n", argv[0], scenario.name, report.replay);
                 model_replay(&scenario, report.replay);
         }
-        printf("%s%s: %u scenarios, %lu executions, %lu distinct states, %lu ms\n", failed ? "FAIL " : "# ", strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0], ran,
+        printf("# %u scenarios, %lu executions, %lu distinct states, %lu ms\n", ran,
                 (unsigned long)executions, (unsigned long)states, (unsigned long)((clock_ns() - begin_ns) / 1000000));
         return failed || !ran ? 1 : 0;
 }

@@ -3,8 +3,8 @@
  *
  * A path is a list of choices at the places where there was more than one; the walk runs the scenario again for each
  * path, follows the path's prefix and takes choice 0 (go on) after it. The deepest choice that has another way goes
- * next. At each choice after the prefix the state is looked up: a state that was met with as many preemptions left
- * ends the execution there, as all its ways are walked or on the path.
+ * next. At each choice after the prefix the state is looked up (model-states.c): a state that was met with as many
+ * preemptions left ends the execution there, as all its ways are walked or on the path.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -31,12 +31,6 @@ static struct {
         struct choice *path;
         uint32_t path_len, depth;
         uint32_t preemptions, crashes, delays; /* left */
-        uint64_t *table;                       /* of states: {hash : 58, preemptions left : 6} */
-        uint64_t table_size, table_used;
-        uint64_t *finals;
-        uint64_t finals_size, finals_used;
-        uint64_t *seen;                        /* of model_first_time() */
-        uint64_t seen_size, seen_used;
         struct directive directives[DIRECTIVES_MAX];
         uint32_t directive_count;
         unsigned char *stacks;
@@ -162,76 +156,6 @@ static void fibre_go(uint32_t to)
         model_switch(from < FIBRE_COUNT ? &run.fibres[from].sp : &unused, run.fibres[to].sp);
 }
 
-/* ---- states ---- */
-
-static uint64_t state_hash(bool with_current)
-{
-        uint64_t hash = model_memory_hash();
-        uint32_t i, k;
-
-        for (i = 0; i < FIBRE_CHECKER; i++) {
-                struct fibre *fibre = &run.fibres[i];
-
-                if (fibre->state == FIBRE_ABSENT)
-                        continue;
-                hash = model_mix(hash, fibre->history ^ fibre->state);
-                for (k = 0; k < fibre->buffered; k++)
-                        hash = model_mix(model_mix(hash, fibre->buffer[k].offset), fibre->buffer[k].value);
-        }
-        for (i = 0; i < MODEL_NOTES; i++)
-                hash = model_mix(hash, run.notes[i]);
-        if (with_current)
-                hash = model_mix(hash, (uint64_t)run.current << 32 | search.crashes << 8 | search.delays);
-        return hash;
-}
-
-static void table_grow(uint64_t **table, uint64_t *size)
-{
-        uint64_t old_size = *size, new_size = old_size ? old_size * 4 : 1u << 14, i, at;
-        uint64_t *old = *table, *new = calloc(new_size, sizeof *new);
-
-        if (!new)
-                abort();
-        for (i = 0; i < old_size; i++) {
-                if (!old[i])
-                        continue;
-                for (at = (old[i] >> 6) & (new_size - 1); new[at]; at = (at + 1) & (new_size - 1)) {
-                }
-                new[at] = old[i];
-        }
-        free(old);
-        *table = new;
-        *size = new_size;
-}
-
-/* Enter a state. Return: whether it was there with @left or more. */
-static bool table_known(uint64_t **table, uint64_t *size, uint64_t *used, uint64_t hash, uint64_t left)
-{
-        uint64_t key = (hash | 64) & ~UINT64_C(63), at;
-
-        if (*used * 2 >= *size)
-                table_grow(table, size);
-        for (at = (key >> 6) & (*size - 1); (*table)[at]; at = (at + 1) & (*size - 1)) {
-                if (((*table)[at] & ~UINT64_C(63)) != key)
-                        continue;
-                if (((*table)[at] & 63) >= left)
-                        return true;
-                (*table)[at] = key | left;
-                return false;
-        }
-        (*table)[at] = key | left;
-        (*used)++;
-        return false;
-}
-
-static bool state_known(void)
-{
-        if (run.scenario->unmerged)
-                return false;
-        return table_known(&search.table, &search.table_size, &search.table_used, state_hash(true),
-                search.preemptions);
-}
-
 /* ---- choices ---- */
 
 static uint32_t ready_others(uint32_t me)
@@ -287,7 +211,7 @@ static uint32_t path_take(uint32_t count)
                 search.depth++;
                 return search.path[at].taken;
         }
-        if (state_known())
+        if (!run.scenario->unmerged && model_state_known(search.crashes << 8 | search.delays, search.preemptions))
                 run_leave(RUN_MERGED);
         if (count <= 1)
                 return 0;
@@ -396,8 +320,7 @@ static void run_check(void)
 
         for (i = 0; i < FIBRE_CHECKER; i++)
                 model_buffers_drain(i);
-        if (!run.directed && table_known(&search.finals, &search.finals_size, &search.finals_used,
-                                     state_hash(false), 0))
+        if (!run.directed && model_end_known())
                 run_leave(RUN_ENDED);
         if (!run.scenario->check)
                 run_leave(RUN_ENDED);
@@ -606,16 +529,6 @@ static void shrink(struct model_report *ret)
         model_directives_print(kept, count, ret->replay, sizeof ret->replay);
 }
 
-static void tables_forget(void)
-{
-        free(search.table);
-        free(search.finals);
-        free(search.seen);
-        search.table = search.finals = search.seen = NULL;
-        search.table_size = search.table_used = search.finals_size = search.finals_used = 0;
-        search.seen_size = search.seen_used = 0;
-}
-
 /* Take the next path. Return: false when all were walked. */
 static bool path_advance(void)
 {
@@ -635,7 +548,7 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
 {
         memset(ret, 0, sizeof *ret);
         model_begin(scenario);
-        tables_forget();
+        model_states_forget();
         search.path_len = 0;
         do {
                 enum run_result result;
@@ -654,14 +567,8 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
                         break;
                 }
         } while (path_advance());
-        ret->states = search.table_used;
-        ret->finals = search.finals_used;
+        model_states_count(&ret->states, &ret->finals);
         return !ret->failed;
-}
-
-bool model_first_time(uint64_t hash)
-{
-        return run.directed || !table_known(&search.seen, &search.seen_size, &search.seen_used, hash, 0);
 }
 
 uint64_t model_region_hash(void)

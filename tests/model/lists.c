@@ -148,7 +148,7 @@ const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
 
-struct world_list world_pairs(void)
+struct world_list world_pairs(enum world_pairs_how how)
 {
         static const struct {
                 const char *name;
@@ -165,21 +165,26 @@ struct world_list world_pairs(void)
                 {"freed memory", START_FREED}, {"open snapshot", START_SNAPSHOT},
         };
         enum { OP_COUNT = sizeof ops / sizeof *ops, START_COUNT = sizeof starts / sizeof *starts };
-        static struct world_case cases[START_COUNT * OP_COUNT * (OP_COUNT + 1) / 2];
+        static struct world_case cases[START_COUNT * OP_COUNT * OP_COUNT];
         static char names[sizeof cases / sizeof *cases][64];
         uint32_t start, a, b, count = 0;
 
         for (start = 0; start < START_COUNT; start++) {
                 for (a = 0; a < OP_COUNT; a++) {
-                        for (b = a; b < OP_COUNT; b++) {
+                        /* Who is killed makes a difference between the two. */
+                        for (b = how == PAIRS_KILLED ? 0 : a; b < OP_COUNT; b++) {
                                 struct world_case *new = &cases[count];
 
-                                snprintf(names[count], sizeof names[count], "%s and %s on %s", ops[a].name, ops[b].name,
-                                        starts[start].name);
+                                snprintf(names[count], sizeof names[count], "%s%s and %s on %s%s",
+                                        how == PAIRS_KILLED ? "killed " : "", ops[a].name, ops[b].name, starts[start].name,
+                                        how == PAIRS_BUFFERED ? ", buffers" : "");
                                 *new = (struct world_case){.name = names[count], .threads = 2, .preemptions = 2};
                                 new->spec.start = starts[start].start;
                                 new->spec.ops[0][0] = ops[a].op;
                                 new->spec.ops[1][0] = ops[b].op;
+                                new->delays = how == PAIRS_BUFFERED;
+                                new->crashes = new->crash_mask = new->reaper = how == PAIRS_KILLED;
+                                new->preemptions = how == PAIRS_PLAIN ? 2 : 1;
                                 count++;
                         }
                 }

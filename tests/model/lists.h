@@ -13,7 +13,12 @@ struct world_list {
 };
 
 /* Every pair of operations on one key, from each start state. */
-extern struct world_list world_pairs(void);
+enum world_pairs_how {
+        PAIRS_PLAIN,
+        PAIRS_BUFFERED, /* under TSO */
+        PAIRS_KILLED,   /* the first is killed, and reaped while the second goes on */
+};
+struct world_list world_pairs(enum world_pairs_how how);
 /* Chosen ones. */
 extern const struct world_list world_keys;     /* install, make, remove */
 extern const struct world_list world_memory;   /* retire, guard, free, take again; also with store buffers */

@@ -35,7 +35,8 @@ static bool walk(struct model_scenario *scenario)
         if (!scenario->setup)
                 scenario->setup = setup_empty;
         good = model_explore(scenario, &report);
-        model_print(scenario, &report, 0);
+        printf("  %s: %lu executions, %lu states, %lu ends%s%s\n", scenario->name, (unsigned long)report.executions,
+                (unsigned long)report.states, (unsigned long)report.finals, good ? "" : ": ", report.message);
         return good;
 }
 
