@@ -43,6 +43,7 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_cell64 *tower = segment->super->order;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         int level;
 
         for (level = (int)segment->height_max - 1; level >= 0; level--) {
@@ -56,10 +57,11 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
                         uint64_t next;
                         int order;
 
-                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level) {
+                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level || !steps) {
                                 ret->behind[level] = NULL;
                                 break;
                         }
+                        steps--;
                         next = sb_load_pinned(peer, &node->next[level]);
                         if (next & SB_PREV_MARKED) {
                                 if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK, next & SB_OFFSET_MASK))
@@ -80,11 +82,21 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
         return true;
 }
 
+#define ROUNDS_MAX (1u << 20) /* each means that somebody's CAS succeeded; so many, that the segment is damaged: then nothing is there */
+
 static void find_spot(struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
-        /* Lock-free: each new round means that somebody's CAS succeeded. */
-        while (!descend(peer, key, key_len, after, ret))
+        uint32_t level, round;
+
+        for (round = 0; round < ROUNDS_MAX; round++) {
+                if (descend(peer, key, key_len, after, ret))
+                        return;
                 peer->count_retried++;
+        }
+        for (level = 0; level < SB_HEIGHT_MAX; level++) {
+                ret->link[level] = &peer->segment.super->order[level];
+                ret->behind[level] = NULL;
+        }
 }
 
 struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)
