@@ -59,7 +59,8 @@ extern struct model_run run;
 
 /* ---- model.c ---- */
 /* Before an access of the current fibre: choose. */
-void model_point(void);
+void model_point(uint32_t offset);
+#define NO_OFFSET UINT32_MAX /* of a point that is no access */
 /* Give way at no cost. */
 void model_yield(void);
 void model_buffers_drain(uint32_t fibre);

@@ -369,11 +369,11 @@ static void fibre_crash(uint32_t me)
         fibre_finish();
 }
 
-void model_point(void)
+void model_point(uint32_t offset)
 {
         uint32_t me = run.current, point;
 
-        if (me >= FIBRE_CHECKER)
+        if (me >= FIBRE_CHECKER || (run.scenario->focus && offset != NO_OFFSET && !run.scenario->focus(offset)))
                 return;
         point = run.fibres[me].points++;
         for (;;) {

@@ -48,6 +48,7 @@ static const struct world_case keys[] = {
         {"remove and make a neighbour, tall", {START_DELETED, {OPS(WORK), OPS(SET_B, SNAP_B)}, .tall = true}, 2, 2},
         {"two neighbours removed", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK)}}, 2, 2},
         {"make, delete, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
+        {"make, delete, remove, late make, tall", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}, .tall = true, .focus = FOCUS_INDEX}, 2, 4},
         {"make twice, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY, MEMORY)}}, 2, 2},
         {"late make over memory used again", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY, MEMORY), OPS(SET_C)}}, 3, 1},
         {"remove, a cell taken by another key", {START_DELETED, {OPS(WORK), OPS(SET_B), OPS(SET_A)}}, 3, 2},
@@ -140,6 +141,25 @@ static const struct world_case reaps[] = {
                 .reaper = true},
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 1, 1, .crash_mask = 1, .reaper = true},
 };
+/* Deeper than all places could be walked. */
+static const struct world_case deep[] = {
+        {"deep: make and remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .focus = FOCUS_INDEX}, 2, 4},
+        {"deep: make and remove, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_A)}, .tall = true, .focus = FOCUS_INDEX}, 2, 4},
+        {"deep: remove and make neighbours, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_C), OPS(DELETE_B, WORK)}, .tall = true, .focus = FOCUS_INDEX}, 3, 2},
+        {"deep: scan and make, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_A), OPS(SCAN)}, .tall = true, .focus = FOCUS_INDEX}, 3, 3},
+        {"deep: get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1, .focus = FOCUS_MEMORY}, 2, 4},
+        {"deep: hold and get", {START_VALUE, {OPS(HOLD_A, GET_A), OPS(SET_A, WORK, SET_A, WORK)}, .focus = FOCUS_MEMORY}, 2, 4},
+        {"deep: two sweeps and a set", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY), OPS(SET_A)}, .focus = FOCUS_MEMORY}, 3, 2},
+        {"deep: free and take again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)}, .focus = FOCUS_MEMORY}, 2, 3},
+        {"deep: full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)}, .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 3},
+        {"deep: buffers", {START_RETIRED, {OPS(GET_A, HOLD_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1, .focus = FOCUS_MEMORY}, 2, 3, .delays = 2},
+        {"deep: snapshot and prune", {START_OLD, {OPS(SNAP_A, SNAP_A), OPS(SET_A, SAFE, SET_A, WORK)}, .focus = FOCUS_CUTS}, 2, 4},
+        {"deep: two snapshots and a chain", {START_CHAIN, {OPS(SNAP_A), OPS(SNAP_A), OPS(SET_A, WORK)}, .focus = FOCUS_CUTS}, 3, 3},
+        {"deep: two prune a chain", {START_CHAIN, {OPS(SET_A, WORK), OPS(SET_A, WORK)}, .focus = FOCUS_CUTS}, 2, 4},
+        {"deep: cause and effect", {START_PAIR, {OPS(SET_A), OPS(GET_A, SET_B), OPS(SCAN)}, .focus = FOCUS_CUTS}, 3, 4},
+        {"deep: scan over sets and deletes", {START_PAIR, {OPS(SCAN), OPS(SET_A, DELETE_B), OPS(SET_B, SET_A)}, .focus = FOCUS_CUTS}, 3, 3},
+        {"deep: observer", {START_VALUE, {OPS(SET_A, SET_A), OPS(SAFE), OPS(OBSERVE, OBSERVE)}, .focus = FOCUS_CUTS}, 3, 3},
+};
 /* clang-format on */
 
 #define LIST(cases) {#cases, cases, sizeof(cases) / sizeof *(cases)}
@@ -147,6 +167,7 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
+const struct world_list world_deep = LIST(deep);
 
 struct world_list world_pairs(enum world_pairs_how how)
 {

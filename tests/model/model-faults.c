@@ -44,6 +44,7 @@ static const struct {
         {SB_FAULT_REAP_FORGETS_FREEING, "killed free, reaped, taken again"},
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
         {SB_FAULT_FREE_TWO_WINNERS, "make twice, remove, late make"},
+        {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall"},
         {SB_FAULT_UNLINK_BEFORE_DYING, "killed set, then reaped"},
 };
 

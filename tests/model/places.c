@@ -1,8 +1,50 @@
-/* Names for places in a segment, for traces. Not instrumented: looking at a place must change nothing. */
+/* Places in a segment: their names, for traces, and which are in focus. Not instrumented: looking at a place must change nothing. */
 #include "world.h"
 
 #include <stdio.h>
 #include <string.h>
+
+static bool focused_in_unit(const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
+{
+        uint32_t unit = sb_unit_of(segment, offset), kind, size;
+        uint64_t word, within;
+
+        if (unit == UINT32_MAX)
+                return false;
+        memcpy(&word, segment->base + segment->geometry.unit_words_at + 8 * unit, 8);
+        kind = SB_UNIT_KIND(word);
+        size = kind < SB_UNIT_LARGE && SB_UNIT_CLASS(word) < segment->class_count ? segment->class_size[SB_UNIT_CLASS(word)] : 64;
+        within = (offset - sb_unit_offset(segment, unit)) % size;
+        if (focus == FOCUS_INDEX)
+                return kind == SB_UNIT_NODES;
+        if (focus == FOCUS_MEMORY)
+                return within < sizeof(struct sb_block);
+        return kind != SB_UNIT_NODES &&
+                (within == offsetof(struct sb_version, stamp) || within == offsetof(struct sb_version, prev));
+}
+
+bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
+{
+        const struct sb_geometry *g = &segment->geometry;
+        uint64_t in_record = (offset - g->clients_at) % g->client_stride;
+
+        if (focus == FOCUS_ALL)
+                return true;
+        if (offset < g->clients_at)
+                return focus == FOCUS_INDEX ? offset >= offsetof(struct sb_superblock, order)
+                        : focus == FOCUS_MEMORY ? offset == offsetof(struct sb_superblock, era)
+                        : offset == offsetof(struct sb_superblock, clock) || offset == offsetof(struct sb_superblock, safe);
+        if (offset < g->buckets_at)
+                return focus == FOCUS_MEMORY ? in_record == offsetof(struct sb_client, pin) ||
+                                        in_record == offsetof(struct sb_client, freeing) || in_record >= sizeof(struct sb_client)
+                        : focus == FOCUS_CUTS && (in_record >= sizeof(struct sb_client) ||
+                                        in_record == offsetof(struct sb_client, operation));
+        if (offset < g->unit_words_at)
+                return true;
+        if (offset < g->units_at)
+                return focus == FOCUS_MEMORY;
+        return focused_in_unit(segment, focus, offset);
+}
 
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64])
 {

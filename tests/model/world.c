@@ -259,11 +259,16 @@ static void where(uint64_t offset, char ret_text[64])
         world_where(&world.peers[0].segment, offset, ret_text);
 }
 
+static bool focused(uint64_t offset)
+{
+        return world_focused(&world.peers[0].segment, spec()->focus, offset);
+}
+
 struct model_scenario world_scenario(const struct world_case *the_case)
 {
         return (struct model_scenario){
                 .name = the_case->name, .spec = &the_case->spec, .setup = world_start, .thread = run_thread,
-                .reaper = the_case->reaper ? run_reaper : NULL, .check = world_judge, .where = where, .world = &world,
+                .reaper = the_case->reaper ? run_reaper : NULL, .check = world_judge, .focus = the_case->spec.focus ? focused : NULL, .where = where, .world = &world,
                 .world_size = sizeof world, .thread_count = the_case->threads, .preemptions = the_case->preemptions,
                 .crashes = the_case->crashes, .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,

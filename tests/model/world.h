@@ -59,12 +59,21 @@ enum world_start {
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
+/* Where threads may be preempted or killed. */
+enum world_focus {
+        FOCUS_ALL,
+        FOCUS_INDEX,  /* at the ordered index, nodes and buckets */
+        FOCUS_MEMORY, /* at the era, client records, retire words, unit words and bitmaps, cells */
+        FOCUS_CUTS,   /* at clock, safe, announcements, stamps and links of versions, cells */
+};
+
 struct world_spec {
         enum world_start start;
         struct world_op ops[MODEL_THREADS][WORLD_OPS];
         uint32_t unit_count;  /* [16] */
         uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
         bool tall;            /* the keys' nodes have two levels */
+        enum world_focus focus;
         bool engine;          /* thread 0 is the engine's own peer */
 };
 
@@ -80,6 +89,8 @@ struct world_case {
 extern enum sb_fault world_fault;
 extern const char *const world_fault_names[SB_FAULT_COUNT];
 
+/* Whether a place is in the focus. */
+bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset);
 /* A name for a place in the segment. */
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64]);
 
