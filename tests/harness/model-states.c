@@ -1,9 +1,9 @@
 /*
  * States that were met: what one is, and tables of their hashes.
  *
- * A state is the region, the store buffers, the notes, who runs, what is left of the bounds, and for each fibre the hash of
- * all that it has read. Two with one hash are taken for one: with 58 bits and ten million states, once in some thousand
- * walks a way is left out.
+ * A state is the region, the store buffers, the notes, who runs, what is left of the bounds, and
+ * for each fibre the hash of all that it has read. Two with one hash are taken for one: with 58
+ * bits and ten million states, once in some thousand walks a way is left out.
  */
 #include <stdlib.h>
 
@@ -27,7 +27,8 @@ static uint64_t state_hash(bool with_current, uint64_t left)
                         continue;
                 hash = model_mix(hash, fibre->history ^ fibre->state);
                 for (k = 0; k < fibre->buffered; k++)
-                        hash = model_mix(model_mix(hash, fibre->buffer[k].offset), fibre->buffer[k].value);
+                        hash = model_mix(
+                                model_mix(hash, fibre->buffer[k].offset), fibre->buffer[k].value);
         }
         for (i = 0; i < MODEL_NOTES; i++)
                 hash = model_mix(hash, run.notes[i]);
@@ -46,7 +47,8 @@ static void table_grow(struct table *table)
         for (i = 0; i < old.size; i++) {
                 if (!old.entries[i])
                         continue;
-                for (at = (old.entries[i] >> 6) & (table->size - 1); table->entries[at]; at = (at + 1) & (table->size - 1)) {
+                for (at = (old.entries[i] >> 6) & (table->size - 1); table->entries[at];
+                        at = (at + 1) & (table->size - 1)) {
                 }
                 table->entries[at] = old.entries[i];
         }
@@ -60,7 +62,8 @@ static bool table_known(struct table *table, uint64_t hash, uint64_t left)
 
         if (table->used * 2 >= table->size)
                 table_grow(table);
-        for (at = (key >> 6) & (table->size - 1); table->entries[at]; at = (at + 1) & (table->size - 1)) {
+        for (at = (key >> 6) & (table->size - 1); table->entries[at];
+                at = (at + 1) & (table->size - 1)) {
                 if ((table->entries[at] & ~UINT64_C(63)) != key)
                         continue;
                 if ((table->entries[at] & 63) >= left)

@@ -1,10 +1,12 @@
 /*
- * Choices: the fibres, the depth-first walk over their schedules, and the shrinking of a schedule that fails.
+ * Choices: the fibres, the depth-first walk over their schedules, and the shrinking of a schedule
+ * that fails.
  *
- * A path is a list of choices at the places where there was more than one; the walk runs the scenario again for each
- * path, follows the path's prefix and takes choice 0 (go on) after it. The deepest choice that has another way goes
- * next. At each choice after the prefix the state is looked up (model-states.c): a state that was met with as many
- * preemptions left ends the execution there, as all its ways are walked or on the path.
+ * A path is a list of choices at the places where there was more than one; the walk runs the
+ * scenario again for each path, follows the path's prefix and takes choice 0 (go on) after it. The
+ * deepest choice that has another way goes next. At each choice after the prefix the state is
+ * looked up (model-states.c): a state that was met with as many preemptions left ends the execution
+ * there, as all its ways are walked or on the path.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -34,10 +36,10 @@ static struct {
         struct directive directives[DIRECTIVES_MAX];
         uint32_t directive_count;
         unsigned char *stacks;
-        unsigned char *world;                  /* start image of the scenario's private state */
+        unsigned char *world; /* start image of the scenario's private state */
         void *main_sp;
-        uint64_t notes[MODEL_NOTES];           /* at the start */
-        uint32_t dead;                         /* the thread that the reaper is for */
+        uint64_t notes[MODEL_NOTES]; /* at the start */
+        uint32_t dead;               /* the thread that the reaper is for */
 } search;
 
 /* ---- fibres ---- */
@@ -103,7 +105,8 @@ static void signals_catch(void)
 {
         static unsigned char stack[64 << 10];
         stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
-        struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+        struct sigaction action = {
+                .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
 
         sigaltstack(&alternate, NULL);
         sigaction(SIGSEGV, &action, NULL);
@@ -121,7 +124,8 @@ static void fibre_entry(void)
 {
         uint32_t me = run.current;
 
-        if (me == FIBRE_NONE) /* the starter: a choice may end the execution, so it needs a stack too */
+        if (me == FIBRE_NONE) /* the starter: a choice may end the execution, so it needs a stack
+                                 too */
                 fibre_go(pick(FIBRE_NONE, 0));
         if (me == FIBRE_CHECKER) {
                 run.scenario->check();
@@ -205,13 +209,15 @@ static uint32_t path_take(uint32_t count)
                 if (count <= 1)
                         return 0;
                 if (search.path[at].count != count) {
-                        fprintf(stderr, "model: %s: an execution did not repeat itself\n", run.scenario->name);
+                        fprintf(stderr, "model: %s: an execution did not repeat itself\n",
+                                run.scenario->name);
                         abort();
                 }
                 search.depth++;
                 return search.path[at].taken;
         }
-        if (!run.scenario->unmerged && model_state_known(search.crashes << 8 | search.delays, search.preemptions))
+        if (!run.scenario->unmerged &&
+                model_state_known(search.crashes << 8 | search.delays, search.preemptions))
                 run_leave(RUN_MERGED);
         if (count <= 1)
                 return 0;
@@ -249,7 +255,9 @@ static struct directive choose_directed(uint32_t me, uint32_t point)
                 return run.fibres[found->target].buffered ? *found : none;
         case ACTION_SWITCH:
         case ACTION_SWITCH_KEEP:
-                return found->target != me && run.fibres[found->target].state == FIBRE_READY ? *found : none;
+                return found->target != me && run.fibres[found->target].state == FIBRE_READY
+                               ? *found
+                               : none;
         case ACTION_CRASH:
                 return *found;
         default:
@@ -373,7 +381,8 @@ void model_point(uint32_t offset)
 {
         uint32_t me = run.current, point;
 
-        if (me >= FIBRE_CHECKER || (run.scenario->focus && offset != NO_OFFSET && !run.scenario->focus(offset)))
+        if (me >= FIBRE_CHECKER ||
+                (run.scenario->focus && offset != NO_OFFSET && !run.scenario->focus(offset)))
                 return;
         point = run.fibres[me].points++;
         for (;;) {
@@ -462,8 +471,8 @@ void model_begin(const struct model_scenario *scenario)
         run.step_max = scenario->step_max ? scenario->step_max : 4000;
         run.current = FIBRE_NONE;
         if (!search.stacks) {
-                search.stacks = mmap(NULL, (uint64_t)FIBRE_COUNT * STACK_SIZE, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                search.stacks = mmap(NULL, (uint64_t)FIBRE_COUNT * STACK_SIZE,
+                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
                 search.path = calloc(PATH_MAX_, sizeof *search.path);
                 if (search.stacks == MAP_FAILED || !search.path)
                         abort();
@@ -524,7 +533,8 @@ static void shrink(struct model_report *ret)
                 }
         }
         if (!model_run_directed(kept, count, false))
-                snprintf(run.message, sizeof run.message, "a schedule that failed does not fail again");
+                snprintf(run.message, sizeof run.message,
+                        "a schedule that failed does not fail again");
         snprintf(ret->message, sizeof ret->message, "%s", run.message);
         model_directives_print(kept, count, ret->replay, sizeof ret->replay);
 }

@@ -19,13 +19,15 @@ static uint32_t facts_of(enum world_key key, struct fact facts[MODEL_THREADS * W
 {
         uint32_t count = 0, t, i, k;
 
-        facts[count++] = (struct fact){world.start_rev[key], world.start_cut[key], world.start_seen[key] != 0};
+        facts[count++] = (struct fact){
+                world.start_rev[key], world.start_cut[key], world.start_seen[key] != 0};
         for (t = 0; t < MODEL_THREADS; t++) {
                 for (i = 0; i < WORLD_OPS; i++) {
                         const struct outcome *outcome = &world.outcomes[t][i];
                         const struct world_op *op = &spec()->ops[t][i];
 
-                        if (!outcome->finished || op->key != key || !is_write(op->kind) || outcome->r)
+                        if (!outcome->finished || op->key != key || !is_write(op->kind) ||
+                                outcome->r)
                                 continue;
                         for (k = count++; k && facts[k - 1].rev > outcome->rev; k--)
                                 facts[k] = facts[k - 1];
@@ -43,7 +45,7 @@ static uint32_t unknown_writes(enum world_key key)
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         count += world.outcomes[t][i].ran && !world.outcomes[t][i].finished &&
-                                spec()->ops[t][i].key == key && is_write(spec()->ops[t][i].kind);
+                                 spec()->ops[t][i].key == key && is_write(spec()->ops[t][i].kind);
         return count;
 }
 
@@ -72,11 +74,14 @@ static void check_revisions(enum world_key key)
                 uint64_t gap = facts[i].rev - facts[i - 1].rev;
 
                 if (!gap || facts[i].rev < facts[i - 1].rev)
-                        model_fail("revision %lu of %s was given twice", (unsigned long)facts[i].rev, world_key_names[key]);
+                        model_fail("revision %lu of %s was given twice",
+                                (unsigned long)facts[i].rev, world_key_names[key]);
                 if (alone && gap > 1 + unknown)
-                        model_fail("revision %lu of %s was never given", (unsigned long)facts[i].rev - 1, world_key_names[key]);
+                        model_fail("revision %lu of %s was never given",
+                                (unsigned long)facts[i].rev - 1, world_key_names[key]);
                 if (facts[i].cut < facts[i - 1].cut)
-                        model_fail("stamps of %s do not follow its revisions", world_key_names[key]);
+                        model_fail(
+                                "stamps of %s do not follow its revisions", world_key_names[key]);
         }
 }
 
@@ -125,13 +130,15 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                 } else if (outcome->r == SB_E_CONFLICT) {
                         MODEL_CHECK(op->kind == OP_CAS || op->kind == OP_CREATE);
                         MODEL_CHECK(!outcome->rev || outcome->rev >= outcome->done_before);
-                        MODEL_CHECK(outcome->rev || absence_possible(op->key, outcome->done_before));
+                        MODEL_CHECK(
+                                outcome->rev || absence_possible(op->key, outcome->done_before));
                         if (op->kind == OP_CAS)
                                 MODEL_CHECK(outcome->rev != world.start_seen[op->key]);
                         else
                                 MODEL_CHECK(outcome->rev);
                 } else if (outcome->r == SB_E_NOT_FOUND) {
-                        MODEL_CHECK(op->kind == OP_DELETE && absence_possible(op->key, outcome->done_before));
+                        MODEL_CHECK(op->kind == OP_DELETE &&
+                                    absence_possible(op->key, outcome->done_before));
                 } else {
                         MODEL_CHECK(outcome->r == SB_E_FULL && spec()->unit_count);
                 }
@@ -151,15 +158,18 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         if (op->kind == OP_SNAPSHOT && key != op->key)
                                 continue;
                         if (expected != NO_REV && expected != outcome->seen[key])
-                                model_fail("at cut %lu %s is revision %lu, but %lu was read", (unsigned long)outcome->cut,
-                                        world_key_names[key], (unsigned long)expected, (unsigned long)outcome->seen[key]);
+                                model_fail("at cut %lu %s is revision %lu, but %lu was read",
+                                        (unsigned long)outcome->cut, world_key_names[key],
+                                        (unsigned long)expected, (unsigned long)outcome->seen[key]);
                 }
                 break;
-        default: break;
+        default:
+                break;
         }
 }
 
-/* What was finished before a snapshot was opened is in it; and a thread's stamps and cuts follow the order of its calls. */
+/* What was finished before a snapshot was opened is in it; and a thread's stamps and cuts follow
+ * the order of its calls. */
 static void check_order(void)
 {
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
@@ -171,21 +181,25 @@ static void check_order(void)
                 for (i = 0; i < WORLD_OPS; i++) {
                         const struct outcome *outcome = &world.outcomes[t][i];
                         enum world_op_kind kind = spec()->ops[t][i].kind;
-                        bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD || kind == OP_SCAN || kind == OP_SNAPSHOT;
+                        bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD ||
+                                      kind == OP_SCAN || kind == OP_SNAPSHOT;
 
                         if (!outcome->finished || outcome->r || !counts)
                                 continue;
                         if (outcome->cut < last)
-                                model_fail("T%u was in cut %lu before, and now is in %lu", t, (unsigned long)last,
-                                        (unsigned long)outcome->cut);
+                                model_fail("T%u was in cut %lu before, and now is in %lu", t,
+                                        (unsigned long)last, (unsigned long)outcome->cut);
                         last = outcome->cut;
                         if (kind != OP_SCAN && kind != OP_SNAPSHOT)
                                 continue;
                         for (key = 0; key < WORLD_KEYS; key++)
                                 for (k = 0, count = facts_of(key, facts); k < count; k++)
-                                        if (facts[k].rev <= outcome->done_all[key] && facts[k].cut > outcome->cut)
-                                                model_fail("cut %lu of T%u lacks revision %lu of %s, which was finished",
-                                                        (unsigned long)outcome->cut, t, (unsigned long)facts[k].rev,
+                                        if (facts[k].rev <= outcome->done_all[key] &&
+                                                facts[k].cut > outcome->cut)
+                                                model_fail("cut %lu of T%u lacks revision %lu of "
+                                                           "%s, which was finished",
+                                                        (unsigned long)outcome->cut, t,
+                                                        (unsigned long)facts[k].rev,
                                                         world_key_names[key]);
                 }
         }
@@ -198,8 +212,10 @@ static void check_cas_winners(void)
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         if (world.outcomes[t][i].finished && !world.outcomes[t][i].r) {
-                                winners[0] += spec()->ops[t][i].kind == OP_CAS && spec()->ops[t][i].key == KEY_A;
-                                winners[1] += spec()->ops[t][i].kind == OP_CAS && spec()->ops[t][i].key == KEY_B;
+                                winners[0] += spec()->ops[t][i].kind == OP_CAS &&
+                                              spec()->ops[t][i].key == KEY_A;
+                                winners[1] += spec()->ops[t][i].kind == OP_CAS &&
+                                              spec()->ops[t][i].key == KEY_B;
                         }
         MODEL_CHECK(winners[0] <= 1 && winners[1] <= 1);
 }
@@ -234,7 +250,8 @@ static void check_newest(void)
         }
 }
 
-/* Everybody leaves, the dead are reaped, the engine cleans up: then only what the keys need is there. */
+/* Everybody leaves, the dead are reaped, the engine cleans up: then only what the keys need is
+ * there. */
 static void check_cleaned_up(void)
 {
         struct sb_peer *engine = &world.peers[0];
@@ -249,7 +266,9 @@ static void check_cleaned_up(void)
                 bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
                 uint32_t generation;
 
-                if (world.left[i] || sb_slot_state(&engine->segment, peer->slot, &generation) == SB_CLIENT_FREE ||
+                if (world.left[i] ||
+                        sb_slot_state(&engine->segment, peer->slot, &generation) ==
+                                SB_CLIENT_FREE ||
                         generation != peer->generation)
                         continue;
                 if (spec()->start == START_DEAD && i == DEAD_PEER)
@@ -259,7 +278,8 @@ static void check_cleaned_up(void)
                 else
                         sb_reap_slot(engine, peer->slot, peer->generation);
         }
-        if (spec()->start == START_SNAPSHOT && sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
+        if (spec()->start == START_SNAPSHOT &&
+                sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);
         for (i = 0; i < 4; i++) {
                 sb_safe_raise(engine);
@@ -269,8 +289,9 @@ static void check_cleaned_up(void)
         check_newest();
         check_sound(true, &report);
         if (report.blocks_waiting || report.blocks_used != report.keys * 2)
-                model_fail("%lu blocks used and %lu waiting for %lu keys", (unsigned long)report.blocks_used,
-                        (unsigned long)report.blocks_waiting, (unsigned long)report.keys);
+                model_fail("%lu blocks used and %lu waiting for %lu keys",
+                        (unsigned long)report.blocks_used, (unsigned long)report.blocks_waiting,
+                        (unsigned long)report.keys);
 }
 
 void world_judge(void)
@@ -284,7 +305,8 @@ void world_judge(void)
         for (t = 0; t < MODEL_THREADS; t++) {
                 hash = hash * 31 + model_finished(t);
                 for (i = 0; i < WORLD_OPS; i++) {
-                        hash = hash * 31 + world.outcomes[t][i].ran * 2 + world.outcomes[t][i].finished;
+                        hash = hash * 31 + world.outcomes[t][i].ran * 2 +
+                               world.outcomes[t][i].finished;
                         if (world.outcomes[t][i].finished)
                                 check_outcome(&spec()->ops[t][i], &world.outcomes[t][i]);
                 }

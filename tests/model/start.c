@@ -59,8 +59,13 @@ static void setup_segment(void)
 {
         static const uint64_t id[2] = {1, 2};
         struct sb_geometry_wish wish = {
-                .size = 4096, .clients = PEERS - 1, .client_stride = 64, .unit_size = 256, .bucket_count = 1,
-                .guard_inline = 2, .snapshot_count = 2,
+                .size = 4096,
+                .clients = PEERS - 1,
+                .client_stride = 64,
+                .unit_size = 256,
+                .bucket_count = 1,
+                .guard_inline = 2,
+                .snapshot_count = 2,
         };
         struct sb_slot_identity identity = {.pid = 1};
         struct sb_geometry geometry;
@@ -69,7 +74,8 @@ static void setup_segment(void)
         unsigned char *base;
         int r;
 
-        for (; (r = sb_geometry_fit(&wish, &geometry)) || geometry.unit_count < units; wish.size += 64)
+        for (; (r = sb_geometry_fit(&wish, &geometry)) || geometry.unit_count < units;
+                wish.size += 64)
                 if (wish.size > MODEL_REGION_MAX)
                         model_fail("no geometry: %d", r);
         base = model_region((uint32_t)wish.size);
@@ -113,8 +119,12 @@ static void setup_full(void)
 {
         struct sb_op_result result;
         char key[2] = "a";
-        struct sb_op_write write = {.key = key, .key_len = 1, .kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV,
-                .value = "0?", .value_len = 2};
+        struct sb_op_write write = {.key = key,
+                .key_len = 1,
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV,
+                .value = "0?",
+                .value_len = 2};
 
         while (!sb_op_write(setup_peer(), &write, &result))
                 key[0]++;
@@ -177,9 +187,14 @@ static void setup_made(void)
                 sb_safe_raise(peer);
                 setup_write(KEY_A, SB_VERSION_VALUE);
                 break;
-        case START_FREED: setup_freed(); break;
-        case START_FULL: setup_full(); break;
-        default: break;
+        case START_FREED:
+                setup_freed();
+                break;
+        case START_FULL:
+                setup_full();
+                break;
+        default:
+                break;
         }
 }
 

@@ -10,32 +10,39 @@ const char *const world_key_names[WORLD_KEYS] = {"A", "B", "C"};
 
 enum sb_fault world_fault;
 
-const char *const world_fault_names[SB_FAULT_COUNT] = {
-        [SB_FAULT_NONE] = "NONE",
+const char *const world_fault_names[SB_FAULT_COUNT] = {[SB_FAULT_NONE] = "NONE",
 #define NAME(name, text) [SB_FAULT_##name] = #name,
         SB_FAULT_TABLE(NAME)
 #undef NAME
 };
 
-int world_write(struct sb_peer *peer, enum world_key key, uint32_t kind, uint64_t expected, uint32_t tag,
-        struct sb_op_result *ret)
+int world_write(struct sb_peer *peer, enum world_key key, uint32_t kind, uint64_t expected,
+        uint32_t tag, struct sb_op_result *ret)
 {
         unsigned char value[2] = {(unsigned char)('0' + tag), (unsigned char)('a' + key)};
         struct sb_op_write write = {
-                .key = world_key_names[key], .key_len = 1, .kind = kind, .expected_rev = expected,
-                .value = value, .value_len = kind == SB_VERSION_VALUE ? sizeof value : 0,
+                .key = world_key_names[key],
+                .key_len = 1,
+                .kind = kind,
+                .expected_rev = expected,
+                .value = value,
+                .value_len = kind == SB_VERSION_VALUE ? sizeof value : 0,
         };
 
         return sb_op_write(peer, &write, ret);
 }
 
-static void do_write(struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
+static void do_write(
+        struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
 {
-        uint64_t expected = op->kind == OP_CAS ? world.start_seen[op->key] : op->kind == OP_CREATE ? 0 : SB_OP_ANY_REV;
+        uint64_t expected = op->kind == OP_CAS      ? world.start_seen[op->key]
+                            : op->kind == OP_CREATE ? 0
+                                                    : SB_OP_ANY_REV;
         struct sb_op_result result = {0};
 
-        outcome->r = world_write(peer, op->key, op->kind == OP_DELETE ? SB_VERSION_DELETED : SB_VERSION_VALUE, expected,
-                tag, &result);
+        outcome->r = world_write(peer, op->key,
+                op->kind == OP_DELETE ? SB_VERSION_DELETED : SB_VERSION_VALUE, expected, tag,
+                &result);
         outcome->rev = result.rev;
         outcome->cut = result.cut;
         if (!outcome->r && result.rev > model_noted(NOTE_DONE + op->key))
@@ -47,7 +54,8 @@ void world_check_version(const struct sb_version *version, enum world_key key)
         uint64_t shape = version->shape;
 
         model_touch(version, sizeof *version + 1);
-        MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == 1 && version->bytes[0] == (unsigned char)*world_key_names[key]);
+        MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == 1 &&
+                    version->bytes[0] == (unsigned char)*world_key_names[key]);
         MODEL_CHECK(version->rev > 0);
         if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                 MODEL_CHECK(SB_SHAPE_VALUE_LEN(shape) == 2 && version->bytes[2] == 'a' + key);
@@ -85,7 +93,8 @@ static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KE
 
                 MODEL_CHECK(++count < 100);
                 memcpy(at, (const char *)node + sizeof *node + 8 * node->height, 1);
-                if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                if (version &&
+                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                         key = version->bytes[0] - 'A';
                         MODEL_CHECK(key < WORLD_KEYS && !seen[key]);
                         world_check_version(version, key);
@@ -108,7 +117,8 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
 
         sb_pin(peer);
         node = sb_walk_seek(peer, world_key_names[key], 1, false);
-        if (node && *((const char *)node + sizeof *node + 8 * node->height) == *world_key_names[key])
+        if (node &&
+                *((const char *)node + sizeof *node + 8 * node->height) == *world_key_names[key])
                 version = sb_walk_at(peer, node, cut);
         *ret_rev = 0;
         if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
@@ -118,7 +128,8 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
         sb_unpin(peer);
 }
 
-/* What an observer sees: the newest version with a stamp up to @cut; what has no stamp does not count. */
+/* What an observer sees: the newest version with a stamp up to @cut; what has no stamp does not
+ * count. */
 static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cut)
 {
         const struct sb_segment *segment = &peer->segment;
@@ -134,7 +145,8 @@ static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cu
                 version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
         if (version && version->node != sb_offset_of(segment, node))
                 version = NULL;
-        for (; version && !rev; version = sb_version_at(segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
+        for (; version && !rev; version = sb_version_at(segment,
+                                        sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
                 model_touch(version, sizeof *version);
                 stamp = sb_load_acquire(&version->stamp);
                 if (stamp > SB_STAMP_BIRTH && stamp <= cut)
@@ -151,8 +163,8 @@ static void do_observe(struct sb_peer *peer, const struct world_op *op)
 
         /* Its cut holds as long as `safe` says so; then it would read anew. */
         if (rev != again && sb_load_acquire(&peer->segment.super->safe) == cut)
-                model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut, (unsigned long)rev,
-                        (unsigned long)again);
+                model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut,
+                        (unsigned long)rev, (unsigned long)again);
 }
 
 static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
@@ -160,8 +172,8 @@ static void do_past(struct sb_peer *peer, const struct world_op *op, struct outc
         outcome->cut = world.engine_cut;
         read_at(peer, op->key, outcome->cut, &outcome->seen[op->key]);
         if (outcome->seen[op->key] != world.past_seen)
-                model_fail("an open snapshot reads revision %lu, not %lu", (unsigned long)outcome->seen[op->key],
-                        (unsigned long)world.past_seen);
+                model_fail("an open snapshot reads revision %lu, not %lu",
+                        (unsigned long)outcome->seen[op->key], (unsigned long)world.past_seen);
 }
 
 static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
@@ -185,34 +197,58 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
         sb_snapshot_close(peer, index);
 }
 
-static void run_op(struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
+static void run_op(
+        struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
 {
         uint32_t cursor = 0;
 
         outcome->ran = true;
         outcome->done_before = model_noted(NOTE_DONE + op->key);
         switch (op->kind) {
-        case OP_NONE: break;
+        case OP_NONE:
+                break;
         case OP_SET:
         case OP_CAS:
         case OP_CREATE:
-        case OP_DELETE: do_write(peer, op, tag, outcome); break;
+        case OP_DELETE:
+                do_write(peer, op, tag, outcome);
+                break;
         case OP_GET:
-        case OP_HOLD: do_get(peer, op, outcome); break;
+        case OP_HOLD:
+                do_get(peer, op, outcome);
+                break;
         case OP_SCAN:
-        case OP_SNAPSHOT: do_snapshot(peer, op, outcome); break;
-        case OP_MEMORY: sb_op_memory_work(peer, true); break;
-        case OP_WORK: sb_op_memory_work(peer, false); break;
-        case OP_SAFE: sb_safe_raise(peer); break;
-        case OP_SWEEP: sb_sweep(peer, &cursor, peer->segment.geometry.unit_count); break;
-        case OP_TICK: sb_reap_tick(peer, &cursor); break;
+        case OP_SNAPSHOT:
+                do_snapshot(peer, op, outcome);
+                break;
+        case OP_MEMORY:
+                sb_op_memory_work(peer, true);
+                break;
+        case OP_WORK:
+                sb_op_memory_work(peer, false);
+                break;
+        case OP_SAFE:
+                sb_safe_raise(peer);
+                break;
+        case OP_SWEEP:
+                sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
+                break;
+        case OP_TICK:
+                sb_reap_tick(peer, &cursor);
+                break;
         case OP_FINI:
                 world.left[peer - world.peers] = true;
                 sb_peer_fini(peer);
                 break;
-        case OP_OBSERVE: do_observe(peer, op); break;
-        case OP_REAP: sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation); break;
-        case OP_PAST: do_past(peer, op, outcome); break;
+        case OP_OBSERVE:
+                do_observe(peer, op);
+                break;
+        case OP_REAP:
+                sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation);
+                break;
+        case OP_PAST:
+                do_past(peer, op, outcome);
+                break;
         }
         outcome->finished = true;
 }
@@ -223,7 +259,8 @@ static void run_thread(uint32_t me)
 
         for (i = 0; i < WORLD_OPS; i++)
                 if (spec()->ops[me][i].kind)
-                        run_op(peer_of(me), &spec()->ops[me][i], me * WORLD_OPS + i, &world.outcomes[me][i]);
+                        run_op(peer_of(me), &spec()->ops[me][i], me * WORLD_OPS + i,
+                                &world.outcomes[me][i]);
 }
 
 void world_adopt(void)
@@ -267,10 +304,20 @@ static bool focused(uint64_t offset)
 struct model_scenario world_scenario(const struct world_case *the_case)
 {
         return (struct model_scenario){
-                .name = the_case->name, .spec = &the_case->spec, .setup = world_start, .thread = run_thread,
-                .reaper = the_case->reaper ? run_reaper : NULL, .check = world_judge, .focus = the_case->spec.focus ? focused : NULL, .where = where, .world = &world,
-                .world_size = sizeof world, .thread_count = the_case->threads, .preemptions = the_case->preemptions,
-                .crashes = the_case->crashes, .delays = the_case->delays,
+                .name = the_case->name,
+                .spec = &the_case->spec,
+                .setup = world_start,
+                .thread = run_thread,
+                .reaper = the_case->reaper ? run_reaper : NULL,
+                .check = world_judge,
+                .focus = the_case->spec.focus ? focused : NULL,
+                .where = where,
+                .world = &world,
+                .world_size = sizeof world,
+                .thread_count = the_case->threads,
+                .preemptions = the_case->preemptions,
+                .crashes = the_case->crashes,
+                .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,
                 .step_max = 8000,
         };

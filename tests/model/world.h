@@ -1,10 +1,12 @@
 /*
  * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread a few operations.
  *
- * world.c is instrumented like the protocol files, because it calls what they have inline. One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
+ * One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
  * given once, a cas has one winner, what was finished before an operation began is seen by it, a scan is exact at its cut,
  * reads in a snapshot repeat. Then the dead are reaped, everybody leaves, memory is swept, and the segment must be sound
  * and hold nothing but what its keys need.
+ *
+ * Always true: world.c, start.c and judge.c are instrumented like the protocol files, as they call what these have inline.
  */
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
