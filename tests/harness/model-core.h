@@ -1,5 +1,6 @@
 /*
- * Inside the model checker: what model.c (choices), model-memory.c (accesses) and model-report.c (traces, main) share.
+ * Inside the model checker: what model.c (choices), model-states.c (tables), model-memory.c (accesses) and model-report.c
+ * (traces, main) share.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -58,7 +59,8 @@ extern struct model_run run;
 
 /* ---- model.c ---- */
 /* Before an access of the current fibre: choose. */
-void model_point(void);
+void model_point(uint32_t offset);
+#define NO_OFFSET UINT32_MAX /* of a point that is no access */
 /* Give way at no cost. */
 void model_yield(void);
 void model_buffers_drain(uint32_t fibre);
@@ -66,6 +68,13 @@ void model_buffer_drain_one(uint32_t fibre);
 /* Run the scenario once by directives alone. Return: whether it failed. */
 bool model_run_directed(const struct directive *directives, uint32_t count, bool trace);
 void model_begin(const struct model_scenario *scenario);
+
+/* ---- model-states.c ---- */
+/* Enter the state as it is. @left: what is left of the bounds, but for preemptions. Return: whether it was met with as many left. */
+bool model_state_known(uint64_t left, uint64_t preemptions_left);
+bool model_end_known(void);
+void model_states_forget(void);
+void model_states_count(uint64_t *ret_states, uint64_t *ret_ends);
 
 /* ---- model-memory.c ---- */
 void model_memory_begin(void);    /* before setup: all zero */

@@ -281,7 +281,7 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size)
         uint64_t value;
         uint32_t i;
 
-        model_point();
+        model_point(offset);
         access_check_as(offset, size, "load", is_retire_word(offset, size));
         fibre = fibre_running();
         value = memory_load(offset, size);
@@ -306,7 +306,7 @@ static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int 
 {
         struct fibre *fibre;
 
-        model_point();
+        model_point(offset);
         access_check(offset, size, "store");
         history_add(offset, 3);
         fibre = fibre_running();
@@ -329,7 +329,7 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
         static const char *const names[] = {"exchange", "add", "subtract", "and", "or", "xor"};
         uint64_t old, new = value;
 
-        model_point();
+        model_point(offset);
         access_check(offset, size, names[what]);
         own_drain();
         old = memory_load(offset, size);
@@ -353,7 +353,7 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
 {
         uint64_t old;
 
-        model_point();
+        model_point(offset);
         own_drain();
         old = memory_load(offset, size);
         access_check_as(offset, size, "compare-and-swap", is_retire_word(offset, size) && old != expected);
@@ -410,7 +410,7 @@ uint64_t model_noted(uint32_t index)
 
 void model_touch(const void *pointer, size_t len)
 {
-        model_point();
+        model_point(NO_OFFSET);
         plain_read(pointer, len);
 }
 
@@ -425,7 +425,7 @@ static void os_membarrier(void *context)
         uint32_t i;
 
         (void)context;
-        model_point();
+        model_point(NO_OFFSET);
         for (i = 0; i < FIBRE_CHECKER; i++)
                 model_buffers_drain(i);
         history_add(0xfffffe00u, 0);
@@ -549,7 +549,7 @@ CALLBACK void __tsan_atomic_thread_fence(int order)
 
         if (order != __ATOMIC_SEQ_CST || !fibre || !fibre->buffered)
                 return;
-        model_point();
+        model_point(NO_OFFSET);
         if (run.trace)
                 model_trace_event("fence", run.current);
         own_drain();

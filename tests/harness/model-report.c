@@ -1,10 +1,10 @@
 /*
- * What people see of the model checker: traces of an execution, schedules as text, and the main function that model
- * tests share.
+ * What people see of the model checker: traces of an execution, schedules as text, and the main
+ * function that model tests share.
  *
- * A schedule is a list of FIBRE.CHOICE followed by what was done there: sN another went on, kN the same with the store
- * buffer kept, dN a store of N reached memory, x it was killed, pN who went on after an end ("e" for the choice), b
- * its buffer outlived it.
+ * A schedule is a list of FIBRE.CHOICE followed by what was done there: sN another went on, kN the
+ * same with the store buffer kept, dN a store of N reached memory, x it was killed, pN who went on
+ * after an end ("e" for the choice), b its buffer outlived it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,13 @@
 #include "model-core.h"
 
 static const char action_letters[] = {
-        [ACTION_RUN] = '-', [ACTION_SWITCH] = 's', [ACTION_SWITCH_KEEP] = 'k', [ACTION_DRAIN] = 'd',
-        [ACTION_CRASH] = 'x', [ACTION_PICK] = 'p', [ACTION_KEEP] = 'b',
+        [ACTION_RUN] = '-',
+        [ACTION_SWITCH] = 's',
+        [ACTION_SWITCH_KEEP] = 'k',
+        [ACTION_DRAIN] = 'd',
+        [ACTION_CRASH] = 'x',
+        [ACTION_PICK] = 'p',
+        [ACTION_KEEP] = 'b',
 };
 
 static void fibre_name(uint32_t fibre, char ret[16])
@@ -30,7 +35,8 @@ static void fibre_name(uint32_t fibre, char ret[16])
                 snprintf(ret, 16, "T%u", fibre);
 }
 
-void model_trace_line(const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note)
+void model_trace_line(
+        const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note)
 {
         char who[16], where[64];
 
@@ -40,7 +46,8 @@ void model_trace_line(const char *what, uint32_t offset, uint64_t old, uint64_t 
         snprintf(where, sizeof where, "%x", offset);
         if (run.scenario->where)
                 run.scenario->where(offset, where);
-        printf("  %-6s %4u  %-10s %-36s %lx", who, run.fibres[run.current].points - 1, what, where, (unsigned long)value);
+        printf("  %-6s %4u  %-10s %-36s %lx", who, run.fibres[run.current].points - 1, what, where,
+                (unsigned long)value);
         if (old)
                 printf(" (was %lx)", (unsigned long)old);
         printf("%s\n", note);
@@ -54,7 +61,8 @@ void model_trace_event(const char *what, uint32_t fibre)
         printf("  %-6s       %s\n", who, what);
 }
 
-void model_directives_print(const struct directive *directives, uint32_t count, char *ret, size_t size)
+void model_directives_print(
+        const struct directive *directives, uint32_t count, char *ret, size_t size)
 {
         size_t len = 0;
         uint32_t i;
@@ -65,9 +73,9 @@ void model_directives_print(const struct directive *directives, uint32_t count, 
                 char point[16];
 
                 snprintf(point, sizeof point, "%u", directive->point);
-                len += (size_t)snprintf(ret + len, size - len, "%s%u.%s%c%u", i ? "," : "", directive->fibre,
-                        directive->point >= UINT32_MAX - 1 ? "e" : point, action_letters[directive->kind],
-                        directive->target);
+                len += (size_t)snprintf(ret + len, size - len, "%s%u.%s%c%u", i ? "," : "",
+                        directive->fibre, directive->point >= UINT32_MAX - 1 ? "e" : point,
+                        action_letters[directive->kind], directive->target);
         }
 }
 
@@ -112,12 +120,15 @@ bool model_replay(const struct model_scenario *scenario, const char *schedule)
         return !model_run_directed(directives, count, true);
 }
 
-void model_print(const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns)
+void model_print(
+        const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns)
 {
-        printf("%s: %lu executions (%lu merged), %lu states, %lu ends, %lu ms%s%s%s\n", scenario->name,
-                (unsigned long)report->executions, (unsigned long)report->merged, (unsigned long)report->states,
-                (unsigned long)report->finals, (unsigned long)(spent_ns / 1000000), report->cut ? ", CUT" : "",
-                report->failed ? ": " : "", report->failed ? report->message : "");
+        printf("%s%s: %lu executions (%lu merged), %lu states, %lu ends, %lu ms%s%s%s\n",
+                report->failed ? "FAIL " : "ok ", scenario->name, (unsigned long)report->executions,
+                (unsigned long)report->merged, (unsigned long)report->states,
+                (unsigned long)report->finals, (unsigned long)(spent_ns / 1000000),
+                report->cut ? ", CUT" : "", report->failed ? ": " : "",
+                report->failed ? report->message : "");
 }
 
 static uint64_t clock_ns(void)
@@ -133,7 +144,7 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
         const char *only = NULL, *replay = NULL, *preemptions = NULL;
         uint64_t executions = 0, states = 0, begin_ns = clock_ns();
         uint32_t i, ran = 0, failed = 0;
-        bool deep = false;
+        bool deep = getenv("SB_TEST_LONG") != NULL;
         int k;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
@@ -173,11 +184,12 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                 if (!report.failed)
                         continue;
                 failed++;
-                printf("FAIL %s: %s\n  again with: %s --only %s --replay %s\n", scenario.name, report.message, argv[0],
-                        scenario.name, report.replay);
+                printf("  again with: %s --only '%s' --replay %s\n", argv[0], scenario.name,
+                        report.replay);
                 model_replay(&scenario, report.replay);
         }
-        printf("%s%s: %u scenarios, %lu executions, %lu distinct states, %lu ms\n", failed ? "FAIL " : "# ", strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0], ran,
-                (unsigned long)executions, (unsigned long)states, (unsigned long)((clock_ns() - begin_ns) / 1000000));
+        printf("# %u scenarios, %lu executions, %lu distinct states, %lu ms\n", ran,
+                (unsigned long)executions, (unsigned long)states,
+                (unsigned long)((clock_ns() - begin_ns) / 1000000));
         return failed || !ran ? 1 : 0;
 }

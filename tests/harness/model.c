@@ -1,10 +1,12 @@
 /*
- * Choices: the fibres, the depth-first walk over their schedules, and the shrinking of a schedule that fails.
+ * Choices: the fibres, the depth-first walk over their schedules, and the shrinking of a schedule
+ * that fails.
  *
- * A path is a list of choices at the places where there was more than one; the walk runs the scenario again for each
- * path, follows the path's prefix and takes choice 0 (go on) after it. The deepest choice that has another way goes
- * next. At each choice after the prefix the state is looked up: a state that was met with as many preemptions left
- * ends the execution there, as all its ways are walked or on the path.
+ * A path is a list of choices at the places where there was more than one; the walk runs the
+ * scenario again for each path, follows the path's prefix and takes choice 0 (go on) after it. The
+ * deepest choice that has another way goes next. At each choice after the prefix the state is
+ * looked up (model-states.c): a state that was met with as many preemptions left ends the execution
+ * there, as all its ways are walked or on the path.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -31,19 +33,13 @@ static struct {
         struct choice *path;
         uint32_t path_len, depth;
         uint32_t preemptions, crashes, delays; /* left */
-        uint64_t *table;                       /* of states: {hash : 58, preemptions left : 6} */
-        uint64_t table_size, table_used;
-        uint64_t *finals;
-        uint64_t finals_size, finals_used;
-        uint64_t *seen;                        /* of model_first_time() */
-        uint64_t seen_size, seen_used;
         struct directive directives[DIRECTIVES_MAX];
         uint32_t directive_count;
         unsigned char *stacks;
-        unsigned char *world;                  /* start image of the scenario's private state */
+        unsigned char *world; /* start image of the scenario's private state */
         void *main_sp;
-        uint64_t notes[MODEL_NOTES];           /* at the start */
-        uint32_t dead;                         /* the thread that the reaper is for */
+        uint64_t notes[MODEL_NOTES]; /* at the start */
+        uint32_t dead;               /* the thread that the reaper is for */
 } search;
 
 /* ---- fibres ---- */
@@ -109,7 +105,8 @@ static void signals_catch(void)
 {
         static unsigned char stack[64 << 10];
         stack_t alternate = {.ss_sp = stack, .ss_size = sizeof stack};
-        struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+        struct sigaction action = {
+                .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
 
         sigaltstack(&alternate, NULL);
         sigaction(SIGSEGV, &action, NULL);
@@ -127,7 +124,8 @@ static void fibre_entry(void)
 {
         uint32_t me = run.current;
 
-        if (me == FIBRE_NONE) /* the starter: a choice may end the execution, so it needs a stack too */
+        if (me == FIBRE_NONE) /* the starter: a choice may end the execution, so it needs a stack
+                                 too */
                 fibre_go(pick(FIBRE_NONE, 0));
         if (me == FIBRE_CHECKER) {
                 run.scenario->check();
@@ -160,76 +158,6 @@ static void fibre_go(uint32_t to)
 
         run.current = to;
         model_switch(from < FIBRE_COUNT ? &run.fibres[from].sp : &unused, run.fibres[to].sp);
-}
-
-/* ---- states ---- */
-
-static uint64_t state_hash(bool with_current)
-{
-        uint64_t hash = model_memory_hash();
-        uint32_t i, k;
-
-        for (i = 0; i < FIBRE_CHECKER; i++) {
-                struct fibre *fibre = &run.fibres[i];
-
-                if (fibre->state == FIBRE_ABSENT)
-                        continue;
-                hash = model_mix(hash, fibre->history ^ fibre->state);
-                for (k = 0; k < fibre->buffered; k++)
-                        hash = model_mix(model_mix(hash, fibre->buffer[k].offset), fibre->buffer[k].value);
-        }
-        for (i = 0; i < MODEL_NOTES; i++)
-                hash = model_mix(hash, run.notes[i]);
-        if (with_current)
-                hash = model_mix(hash, (uint64_t)run.current << 32 | search.crashes << 8 | search.delays);
-        return hash;
-}
-
-static void table_grow(uint64_t **table, uint64_t *size)
-{
-        uint64_t old_size = *size, new_size = old_size ? old_size * 4 : 1u << 14, i, at;
-        uint64_t *old = *table, *new = calloc(new_size, sizeof *new);
-
-        if (!new)
-                abort();
-        for (i = 0; i < old_size; i++) {
-                if (!old[i])
-                        continue;
-                for (at = (old[i] >> 6) & (new_size - 1); new[at]; at = (at + 1) & (new_size - 1)) {
-                }
-                new[at] = old[i];
-        }
-        free(old);
-        *table = new;
-        *size = new_size;
-}
-
-/* Enter a state. Return: whether it was there with @left or more. */
-static bool table_known(uint64_t **table, uint64_t *size, uint64_t *used, uint64_t hash, uint64_t left)
-{
-        uint64_t key = (hash | 64) & ~UINT64_C(63), at;
-
-        if (*used * 2 >= *size)
-                table_grow(table, size);
-        for (at = (key >> 6) & (*size - 1); (*table)[at]; at = (at + 1) & (*size - 1)) {
-                if (((*table)[at] & ~UINT64_C(63)) != key)
-                        continue;
-                if (((*table)[at] & 63) >= left)
-                        return true;
-                (*table)[at] = key | left;
-                return false;
-        }
-        (*table)[at] = key | left;
-        (*used)++;
-        return false;
-}
-
-static bool state_known(void)
-{
-        if (run.scenario->unmerged)
-                return false;
-        return table_known(&search.table, &search.table_size, &search.table_used, state_hash(true),
-                search.preemptions);
 }
 
 /* ---- choices ---- */
@@ -281,13 +209,15 @@ static uint32_t path_take(uint32_t count)
                 if (count <= 1)
                         return 0;
                 if (search.path[at].count != count) {
-                        fprintf(stderr, "model: %s: an execution did not repeat itself\n", run.scenario->name);
+                        fprintf(stderr, "model: %s: an execution did not repeat itself\n",
+                                run.scenario->name);
                         abort();
                 }
                 search.depth++;
                 return search.path[at].taken;
         }
-        if (state_known())
+        if (!run.scenario->unmerged &&
+                model_state_known(search.crashes << 8 | search.delays, search.preemptions))
                 run_leave(RUN_MERGED);
         if (count <= 1)
                 return 0;
@@ -325,7 +255,9 @@ static struct directive choose_directed(uint32_t me, uint32_t point)
                 return run.fibres[found->target].buffered ? *found : none;
         case ACTION_SWITCH:
         case ACTION_SWITCH_KEEP:
-                return found->target != me && run.fibres[found->target].state == FIBRE_READY ? *found : none;
+                return found->target != me && run.fibres[found->target].state == FIBRE_READY
+                               ? *found
+                               : none;
         case ACTION_CRASH:
                 return *found;
         default:
@@ -396,8 +328,7 @@ static void run_check(void)
 
         for (i = 0; i < FIBRE_CHECKER; i++)
                 model_buffers_drain(i);
-        if (!run.directed && table_known(&search.finals, &search.finals_size, &search.finals_used,
-                                     state_hash(false), 0))
+        if (!run.directed && model_end_known())
                 run_leave(RUN_ENDED);
         if (!run.scenario->check)
                 run_leave(RUN_ENDED);
@@ -446,11 +377,12 @@ static void fibre_crash(uint32_t me)
         fibre_finish();
 }
 
-void model_point(void)
+void model_point(uint32_t offset)
 {
         uint32_t me = run.current, point;
 
-        if (me >= FIBRE_CHECKER)
+        if (me >= FIBRE_CHECKER ||
+                (run.scenario->focus && offset != NO_OFFSET && !run.scenario->focus(offset)))
                 return;
         point = run.fibres[me].points++;
         for (;;) {
@@ -539,8 +471,8 @@ void model_begin(const struct model_scenario *scenario)
         run.step_max = scenario->step_max ? scenario->step_max : 4000;
         run.current = FIBRE_NONE;
         if (!search.stacks) {
-                search.stacks = mmap(NULL, (uint64_t)FIBRE_COUNT * STACK_SIZE, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+                search.stacks = mmap(NULL, (uint64_t)FIBRE_COUNT * STACK_SIZE,
+                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
                 search.path = calloc(PATH_MAX_, sizeof *search.path);
                 if (search.stacks == MAP_FAILED || !search.path)
                         abort();
@@ -601,19 +533,10 @@ static void shrink(struct model_report *ret)
                 }
         }
         if (!model_run_directed(kept, count, false))
-                snprintf(run.message, sizeof run.message, "a schedule that failed does not fail again");
+                snprintf(run.message, sizeof run.message,
+                        "a schedule that failed does not fail again");
         snprintf(ret->message, sizeof ret->message, "%s", run.message);
         model_directives_print(kept, count, ret->replay, sizeof ret->replay);
-}
-
-static void tables_forget(void)
-{
-        free(search.table);
-        free(search.finals);
-        free(search.seen);
-        search.table = search.finals = search.seen = NULL;
-        search.table_size = search.table_used = search.finals_size = search.finals_used = 0;
-        search.seen_size = search.seen_used = 0;
 }
 
 /* Take the next path. Return: false when all were walked. */
@@ -635,7 +558,7 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
 {
         memset(ret, 0, sizeof *ret);
         model_begin(scenario);
-        tables_forget();
+        model_states_forget();
         search.path_len = 0;
         do {
                 enum run_result result;
@@ -654,14 +577,8 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
                         break;
                 }
         } while (path_advance());
-        ret->states = search.table_used;
-        ret->finals = search.finals_used;
+        model_states_count(&ret->states, &ret->finals);
         return !ret->failed;
-}
-
-bool model_first_time(uint64_t hash)
-{
-        return run.directed || !table_known(&search.seen, &search.seen_size, &search.seen_used, hash, 0);
 }
 
 uint64_t model_region_hash(void)

@@ -36,6 +36,7 @@ struct model_scenario {
         void (*reaper)(uint32_t dead);   /* optional: a fibre that starts when thread @dead was killed */
         void (*check)(void);             /* when all have finished or are dead */
         void (*where)(uint64_t offset, char ret_text[64]); /* optional: a name for a place in the region */
+        bool (*focus)(uint64_t offset);  /* optional: at accesses elsewhere nobody is preempted or killed; for deeper bounds */
         void *world;                     /* private state: peers, results. Put back before each execution */
         size_t world_size;
         uint32_t thread_count;

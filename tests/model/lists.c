@@ -45,22 +45,32 @@ static const struct world_case keys[] = {
         {"remove, make, make", {START_DELETED, {OPS(WORK), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"remove, make, get", {START_DELETED, {OPS(WORK), OPS(SET_A), OPS(GET_A)}}, 3, 2},
         {"remove and make a neighbour", {START_DELETED, {OPS(WORK), OPS(SET_B, SNAP_B)}}, 2, 3},
-        {"remove and make a neighbour, tall", {START_DELETED, {OPS(WORK), OPS(SET_B, SNAP_B)}, .tall = true}, 2, 2},
+        {"remove and make a neighbour, tall", {START_DELETED, {OPS(WORK), OPS(SET_B, SNAP_B)},
+                .tall = true}, 2, 2},
         {"two neighbours removed", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK)}}, 2, 2},
         {"make, delete, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
-        {"make twice, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY, MEMORY)}}, 2, 2},
-        {"late make over memory used again", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY, MEMORY), OPS(SET_C)}}, 3, 1},
+        {"make, delete, remove, late make, tall", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)},
+                .tall = true, .focus = FOCUS_INDEX}, 2, 4},
+        {"make twice, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY,
+                MEMORY)}}, 2, 2},
+        {"late make over memory used again", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY,
+                MEMORY), OPS(SET_C)}}, 3, 1},
         {"remove, a cell taken by another key", {START_DELETED, {OPS(WORK), OPS(SET_B), OPS(SET_A)}}, 3, 2},
 };
 
 static const struct world_case memory[] = {
         {"get under set and free", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
-        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1}, 2, 3},
+        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)},
+                .setup_by = 1}, 2, 3},
         {"hold under set and free", {START_VALUE, {OPS(HOLD_A), OPS(SET_A, WORK)}}, 2, 3},
-        {"get, then others set and free", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, WORK), OPS(SET_A, WORK)}}, 3, 2},
-        {"get under buffers", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 1},
-        {"hold under buffers", {START_VALUE, {OPS(HOLD_A, GET_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 1},
-        {"two gets under buffers", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 2},
+        {"get, then others set and free", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, WORK), OPS(SET_A,
+                WORK)}}, 3, 2},
+        {"get under buffers", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .setup_by = 1},
+                2, 2, .delays = 1},
+        {"hold under buffers", {START_VALUE, {OPS(HOLD_A, GET_A), OPS(SET_A, WORK)}, .setup_by = 1},
+                2, 2, .delays = 1},
+        {"two gets under buffers", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1},
+                2, 2, .delays = 2},
         {"late era", {START_OLD, {OPS(GET_A), OPS(WORK, WORK, SET_A, WORK)}, .setup_by = 1}, 2, 2},
         {"take what was freed, sweep", {START_FREED, {OPS(SET_A), OPS(MEMORY)}}, 2, 2},
         {"take what was freed, make, sweep", {START_FREED, {OPS(SET_C), OPS(MEMORY)}}, 2, 2},
@@ -94,51 +104,114 @@ static const struct world_case snapshots[] = {
         {"scan, two sets", {START_PAIR, {OPS(SCAN), OPS(SET_A, SET_B)}}, 2, 3},
         {"scan, make and delete", {START_PAIR, {OPS(SCAN), OPS(SET_C, DELETE_A)}}, 2, 2},
         {"scan, delete, remove, make again", {START_PAIR, {OPS(SCAN), OPS(DELETE_A, WORK, SET_A)}}, 2, 2},
-        {"scan, remove, make another", {START_PAIR_DELETED, {OPS(SCAN), OPS(WORK, SET_C)}, .setup_by = 1}, 2, 3},
-        {"scan, remove, make between, tall", {START_PAIR_DELETED, {OPS(SNAP_C), OPS(WORK, SET_C)}, .setup_by = 1, .tall = true}, 2, 3},
-        {"scan, remove, make, tall", {START_PAIR_DELETED, {OPS(SCAN), OPS(WORK), OPS(SET_A)}, .setup_by = 1, .tall = true}, 3, 2},
-        {"an old snapshot and a removal", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(WORK), OPS(SET_A)}, .setup_by = 1}, 3, 2},
-        {"an old snapshot and a sweep", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(MEMORY)}, .setup_by = 1}, 2, 2},
+        {"scan, remove, make another", {START_PAIR_DELETED, {OPS(SCAN), OPS(WORK, SET_C)}, .setup_by = 1},
+                2, 3},
+        {"scan, remove, make between, tall", {START_PAIR_DELETED, {OPS(SNAP_C), OPS(WORK, SET_C)},
+                .setup_by = 1, .tall = true}, 2, 3},
+        {"scan, remove, make, tall", {START_PAIR_DELETED, {OPS(SCAN), OPS(WORK), OPS(SET_A)},
+                .setup_by = 1, .tall = true}, 3, 2},
+        {"an old snapshot and a removal", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(WORK), OPS(SET_A)},
+                .setup_by = 1}, 3, 2},
+        {"an old snapshot and a sweep", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(MEMORY)},
+                .setup_by = 1}, 2, 2},
         {"two prune a chain", {START_CHAIN, {OPS(MEMORY), OPS(MEMORY)}}, 2, 2},
         {"two prune a chain by list and sweep", {START_CHAIN, {OPS(WORK), OPS(SWEEP, SWEEP)}}, 2, 3},
         {"prune a chain under get", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}}, 2, 3},
         {"prune a chain under set", {START_CHAIN, {OPS(WORK), OPS(SET_A, WORK)}}, 2, 2},
         {"observer, set, safe", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 3},
         {"observer, set, get, safe", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)}}, 3, 3},
-        {"observer, set, safe, get, buffers", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 2, .delays = 1},
+        {"observer, set, safe, get, buffers", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}},
+                2, 2, .delays = 1},
 };
 
 static const struct world_case reaps[] = {
         {"killed set, then reaped", {START_VALUE, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
-        {"killed set, reaped meanwhile", {START_VALUE, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed set, reaped meanwhile", {START_VALUE, {OPS(SET_A), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed make, then reaped", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
-        {"killed make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed make, reaped under get", {START_FREED, {OPS(SET_C), OPS(GET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make, reaped under get", {START_FREED, {OPS(SET_C), OPS(GET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
-        {"killed remove, reaped meanwhile", {START_DELETED, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed delete and remove", {START_VALUE, {OPS(DELETE_A, WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed remove, reaped meanwhile", {START_DELETED, {OPS(WORK), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed delete and remove", {START_VALUE, {OPS(DELETE_A, WORK), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1},
         {"killed prune", {START_CHAIN, {OPS(WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
-        {"killed prune, reaped meanwhile", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed prune, reaped meanwhile", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed free", {START_VALUE, {OPS(SET_A, WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1},
-        {"killed free, reaped, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed sweep", {START_RETIRED, {OPS(MEMORY), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 2, 1, .crash_mask = 1, .reaper = true},
-        {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2, 1, .crash_mask = 1},
-        {"killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed free, reaped, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed sweep", {START_RETIRED, {OPS(MEMORY), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}},
+                2, 2, 1, .crash_mask = 1, .reaper = true},
+        {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}},
+                2, 2, 1, .crash_mask = 1},
+        {"killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK,
+                WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"reap over a removal", {START_DEAD, {OPS(REAP), OPS(WORK)}, .setup_by = 1, .engine = true}, 2, 3},
-        {"reap over a removal and a set", {START_DEAD, {OPS(REAP), OPS(WORK, WORK), OPS(SET_A)}, .setup_by = 1, .engine = true}, 3, 2},
-        {"killed set over a removal, reaped", {START_DELETED, {OPS(SET_A), OPS(WORK, WORK)}, .setup_by = 1}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1},
-        {"killed engine's tick, a new one", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed engine's tick on a chain, a new one", {START_CHAIN, {OPS(TICK, TICK), OPS(SNAP_A)}, .setup_by = 0, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed set, killed reaper", {START_VALUE, {OPS(SET_A), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
-        {"killed make, killed reaper", {START_EMPTY, {OPS(SET_A), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
-        {"killed remove, killed reaper", {START_DELETED, {OPS(WORK, WORK), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
-        {"killed leaver", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true}, 2, 1, 1, .crash_mask = 1,
+        {"reap over a removal and a set", {START_DEAD, {OPS(REAP), OPS(WORK, WORK), OPS(SET_A)},
+                .setup_by = 1, .engine = true}, 3, 2},
+        {"killed set over a removal, reaped", {START_DELETED, {OPS(SET_A), OPS(WORK, WORK)},
+                .setup_by = 1}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true},
+                2, 1, 1, .crash_mask = 1},
+        {"killed engine's tick, a new one", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed engine's tick on a chain, a new one", {START_CHAIN, {OPS(TICK, TICK), OPS(SNAP_A)},
+                .setup_by = 0, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed set, killed reaper", {START_VALUE, {OPS(SET_A), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed make, killed reaper", {START_EMPTY, {OPS(SET_A), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed remove, killed reaper", {START_DELETED, {OPS(WORK, WORK), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed leaver", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true},
+                2, 1, 1, .crash_mask = 1,
                 .reaper = true},
-        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+};
+/* Deeper than all places could be walked. */
+static const struct world_case deep[] = {
+        {"deep: make and remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .focus = FOCUS_INDEX}, 2, 4},
+        {"deep: make and remove, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_A)},
+                .tall = true, .focus = FOCUS_INDEX}, 2, 4},
+        {"deep: remove and make neighbours, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_C),
+                OPS(DELETE_B, WORK)}, .tall = true, .focus = FOCUS_INDEX}, 3, 2},
+        {"deep: scan and make, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_A), OPS(SCAN)},
+                .tall = true, .focus = FOCUS_INDEX}, 3, 3},
+        {"deep: get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)},
+                .setup_by = 1, .focus = FOCUS_MEMORY}, 2, 4},
+        {"deep: hold and get", {START_VALUE, {OPS(HOLD_A, GET_A), OPS(SET_A, WORK, SET_A, WORK)},
+                .focus = FOCUS_MEMORY}, 2, 4},
+        {"deep: two sweeps and a set", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY), OPS(SET_A)},
+                .focus = FOCUS_MEMORY}, 3, 2},
+        {"deep: free and take again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)},
+                .focus = FOCUS_MEMORY}, 2, 3},
+        {"deep: full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)},
+                .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 3},
+        {"deep: buffers", {START_RETIRED, {OPS(GET_A, HOLD_A), OPS(WORK, SET_A, WORK)},
+                .setup_by = 1, .focus = FOCUS_MEMORY}, 2, 3, .delays = 2},
+        {"deep: snapshot and prune", {START_OLD, {OPS(SNAP_A, SNAP_A), OPS(SET_A, SAFE, SET_A, WORK)},
+                .focus = FOCUS_CUTS}, 2, 4},
+        {"deep: two snapshots and a chain", {START_CHAIN, {OPS(SNAP_A), OPS(SNAP_A), OPS(SET_A, WORK)},
+                .focus = FOCUS_CUTS}, 3, 3},
+        {"deep: two prune a chain", {START_CHAIN, {OPS(SET_A, WORK), OPS(SET_A, WORK)},
+                .focus = FOCUS_CUTS}, 2, 4},
+        {"deep: cause and effect", {START_PAIR, {OPS(SET_A), OPS(GET_A, SET_B), OPS(SCAN)},
+                .focus = FOCUS_CUTS}, 3, 4},
+        {"deep: scan over sets and deletes", {START_PAIR, {OPS(SCAN), OPS(SET_A, DELETE_B), OPS(SET_B,
+                SET_A)}, .focus = FOCUS_CUTS}, 3, 3},
+        {"deep: observer", {START_VALUE, {OPS(SET_A, SET_A), OPS(SAFE), OPS(OBSERVE, OBSERVE)},
+                .focus = FOCUS_CUTS}, 3, 3},
 };
 /* clang-format on */
 
@@ -147,39 +220,48 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
+const struct world_list world_deep = LIST(deep);
 
-struct world_list world_pairs(void)
+struct world_list world_pairs(enum world_pairs_how how)
 {
         static const struct {
                 const char *name;
                 struct world_op op;
         } ops[] = {
-                {"set", SET_A}, {"cas", CAS_A}, {"delete", DELETE_A}, {"get", GET_A}, {"scan", SCAN}, {"work", WORK},
-                {"memory", MEMORY}, {"snapshot", SNAP_A}, {"safe", SAFE}, {"create", CREATE_A}, {"set other", SET_B},
+                {"set", SET_A}, {"cas", CAS_A}, {"delete", DELETE_A}, {"get", GET_A}, {"scan", SCAN},
+                {"work", WORK},
+                {"memory", MEMORY}, {"snapshot", SNAP_A}, {"safe", SAFE}, {"create", CREATE_A},
+                {"set other", SET_B},
         };
         static const struct {
                 const char *name;
                 enum world_start start;
         } starts[] = {
-                {"value", START_VALUE}, {"old version", START_OLD}, {"deleted", START_DELETED}, {"empty", START_EMPTY},
+                {"value", START_VALUE}, {"old version", START_OLD}, {"deleted", START_DELETED},
+                {"empty", START_EMPTY},
                 {"freed memory", START_FREED}, {"open snapshot", START_SNAPSHOT},
         };
         enum { OP_COUNT = sizeof ops / sizeof *ops, START_COUNT = sizeof starts / sizeof *starts };
-        static struct world_case cases[START_COUNT * OP_COUNT * (OP_COUNT + 1) / 2];
+        static struct world_case cases[START_COUNT * OP_COUNT * OP_COUNT];
         static char names[sizeof cases / sizeof *cases][64];
         uint32_t start, a, b, count = 0;
 
         for (start = 0; start < START_COUNT; start++) {
                 for (a = 0; a < OP_COUNT; a++) {
-                        for (b = a; b < OP_COUNT; b++) {
+                        /* Who is killed makes a difference between the two. */
+                        for (b = how == PAIRS_KILLED ? 0 : a; b < OP_COUNT; b++) {
                                 struct world_case *new = &cases[count];
 
-                                snprintf(names[count], sizeof names[count], "%s and %s on %s", ops[a].name, ops[b].name,
-                                        starts[start].name);
+                                snprintf(names[count], sizeof names[count], "%s%s and %s on %s%s",
+                                        how == PAIRS_KILLED ? "killed " : "", ops[a].name, ops[b].name, starts[start].name,
+                                        how == PAIRS_BUFFERED ? ", buffers" : "");
                                 *new = (struct world_case){.name = names[count], .threads = 2, .preemptions = 2};
                                 new->spec.start = starts[start].start;
                                 new->spec.ops[0][0] = ops[a].op;
                                 new->spec.ops[1][0] = ops[b].op;
+                                new->delays = how == PAIRS_BUFFERED;
+                                new->crashes = new->crash_mask = new->reaper = how == PAIRS_KILLED;
+                                new->preemptions = how == PAIRS_PLAIN ? 2 : 1;
                                 count++;
                         }
                 }

@@ -13,12 +13,18 @@ struct world_list {
 };
 
 /* Every pair of operations on one key, from each start state. */
-extern struct world_list world_pairs(void);
+enum world_pairs_how {
+        PAIRS_PLAIN,
+        PAIRS_BUFFERED, /* under TSO */
+        PAIRS_KILLED,   /* the first is killed, and reaped while the second goes on */
+};
+struct world_list world_pairs(enum world_pairs_how how);
 /* Chosen ones. */
 extern const struct world_list world_keys;     /* install, make, remove */
 extern const struct world_list world_memory;   /* retire, guard, free, take again; also with store buffers */
 extern const struct world_list world_snapshot; /* cuts, safe, prune, scan */
 extern const struct world_list world_reap;     /* kills */
+extern const struct world_list world_deep;     /* more preemptions, but not everywhere */
 
 /* Walk a list. Return: exit status. */
 int world_main(int argc, char **argv, struct world_list list);

@@ -35,7 +35,9 @@ static bool walk(struct model_scenario *scenario)
         if (!scenario->setup)
                 scenario->setup = setup_empty;
         good = model_explore(scenario, &report);
-        model_print(scenario, &report, 0);
+        printf("  %s: %lu executions, %lu states, %lu ends%s%s\n", scenario->name,
+                (unsigned long)report.executions, (unsigned long)report.states,
+                (unsigned long)report.finals, good ? "" : ": ", report.message);
         return good;
 }
 
@@ -71,8 +73,11 @@ static void check_buffering(void)
 
 static void test_store_buffering_is_seen_under_tso_alone(void)
 {
-        struct model_scenario scenario = {.name = "store buffering", .thread = buffering, .thread_count = 2,
-                .check = check_buffering, .preemptions = 3};
+        struct model_scenario scenario = {.name = "store buffering",
+                .thread = buffering,
+                .thread_count = 2,
+                .check = check_buffering,
+                .preemptions = 3};
 
         CHECK(walk(&scenario));
         CHECK(report.finals == 3);
@@ -82,8 +87,12 @@ static void test_store_buffering_is_seen_under_tso_alone(void)
 
 static void test_a_fence_or_a_membarrier_forbids_it(void)
 {
-        struct model_scenario scenario = {.name = "with fences", .thread = buffering_fenced, .thread_count = 2,
-                .check = check_buffering, .preemptions = 4, .delays = 3};
+        struct model_scenario scenario = {.name = "with fences",
+                .thread = buffering_fenced,
+                .thread_count = 2,
+                .check = check_buffering,
+                .preemptions = 4,
+                .delays = 3};
 
         CHECK(walk(&scenario));
         CHECK(report.finals == 3);
@@ -119,8 +128,11 @@ static void passing_backwards(uint32_t me)
 
 static void test_message_passing_holds_in_order_alone(void)
 {
-        struct model_scenario scenario = {.name = "message passing", .thread = passing, .thread_count = 2,
-                .preemptions = 4, .delays = 2};
+        struct model_scenario scenario = {.name = "message passing",
+                .thread = passing,
+                .thread_count = 2,
+                .preemptions = 4,
+                .delays = 2};
 
         CHECK(walk(&scenario));
         scenario.thread = passing_backwards;
@@ -139,7 +151,8 @@ static void peterson(uint32_t me)
         sb_store_relaxed(word(WORD_LOCK), !me);
         if (peterson_fence)
                 sb_fence_full();
-        for (turns = 0; sb_load_acquire(word(!me)) && sb_load_acquire(word(WORD_LOCK)) == !me; turns++) {
+        for (turns = 0; sb_load_acquire(word(!me)) && sb_load_acquire(word(WORD_LOCK)) == !me;
+                turns++) {
                 if (turns == 3)
                         return;
         }
@@ -155,8 +168,11 @@ static void check_peterson(void)
 
 static void test_peterson_breaks_under_tso_without_its_fence(void)
 {
-        struct model_scenario scenario = {.name = "Peterson", .thread = peterson, .thread_count = 2,
-                .check = check_peterson, .preemptions = 4};
+        struct model_scenario scenario = {.name = "Peterson",
+                .thread = peterson,
+                .thread_count = 2,
+                .check = check_peterson,
+                .preemptions = 4};
         uint64_t finals;
 
         peterson_fence = false;
@@ -222,7 +238,8 @@ static void check_stack(void)
         uint64_t at, times[4] = {0};
         uint32_t n = 0;
 
-        for (at = sb_load_relaxed(word(WORD_A)); at && n < 8; n++, at = sb_load_relaxed(word(8 + (uint32_t)at)))
+        for (at = sb_load_relaxed(word(WORD_A)); at && n < 8;
+                n++, at = sb_load_relaxed(word(8 + (uint32_t)at)))
                 times[at]++;
         MODEL_CHECK(n < 8);
         times[world.seen[0]]++;
@@ -232,8 +249,12 @@ static void check_stack(void)
 
 static void test_an_aba_is_found_shrunk_and_replayed(void)
 {
-        struct model_scenario scenario = {.name = "ABA", .setup = setup_stack, .thread = aba, .thread_count = 2,
-                .check = check_stack, .preemptions = 3};
+        struct model_scenario scenario = {.name = "ABA",
+                .setup = setup_stack,
+                .thread = aba,
+                .thread_count = 2,
+                .check = check_stack,
+                .preemptions = 3};
         char replay[sizeof report.replay], message[sizeof report.message];
 
         CHECK(!walk(&scenario));
@@ -280,8 +301,11 @@ static void check_counted(void)
 
 static void test_a_lock_is_no_progress(void)
 {
-        struct model_scenario scenario = {.name = "spin lock", .thread = lock_and_count, .thread_count = 2,
-                .check = check_counted, .preemptions = 1};
+        struct model_scenario scenario = {.name = "spin lock",
+                .thread = lock_and_count,
+                .thread_count = 2,
+                .check = check_counted,
+                .preemptions = 1};
 
         CHECK(!walk(&scenario));
         CHECK(strstr(report.message, "no progress"));
@@ -293,8 +317,13 @@ static void test_a_lock_is_no_progress(void)
 
 static void test_a_crash_is_no_progress_for_a_lock_unless_reaped(void)
 {
-        struct model_scenario scenario = {.name = "dead holder", .thread = lock_politely, .thread_count = 2,
-                .check = check_counted, .preemptions = 2, .crashes = 1, .crash_mask = 3};
+        struct model_scenario scenario = {.name = "dead holder",
+                .thread = lock_politely,
+                .thread_count = 2,
+                .check = check_counted,
+                .preemptions = 2,
+                .crashes = 1,
+                .crash_mask = 3};
 
         CHECK(!walk(&scenario));
         CHECK(strstr(report.message, "no progress"));
@@ -347,8 +376,11 @@ static void trap_if_first(uint32_t me)
 
 static void test_misuse_of_blocks_is_found(void)
 {
-        struct model_scenario scenario = {.name = "use after free", .setup = setup_block, .thread = use_or_free,
-                .thread_count = 2, .preemptions = 1};
+        struct model_scenario scenario = {.name = "use after free",
+                .setup = setup_block,
+                .thread = use_or_free,
+                .thread_count = 2,
+                .preemptions = 1};
 
         CHECK(!walk(&scenario));
         CHECK(strstr(report.message, "use after free"));
@@ -360,7 +392,8 @@ static void test_misuse_of_blocks_is_found(void)
 
 static void test_a_trap_in_the_code_is_a_violation(void)
 {
-        struct model_scenario scenario = {.name = "trap", .thread = trap_if_first, .thread_count = 2};
+        struct model_scenario scenario = {
+                .name = "trap", .thread = trap_if_first, .thread_count = 2};
 
         CHECK(!walk(&scenario));
         CHECK(strstr(report.message, "signal"));
@@ -379,7 +412,9 @@ static void count_to_five(uint32_t me)
 
 static void test_known_states_are_walked_once(void)
 {
-        struct model_scenario scenario = {.name = "three counters", .thread = count_to_five, .thread_count = 3,
+        struct model_scenario scenario = {.name = "three counters",
+                .thread = count_to_five,
+                .thread_count = 3,
                 .preemptions = 3};
         uint64_t finals;
 

@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-        return world_main(argc, argv, world_pairs());
+        return world_main(argc, argv, world_pairs(PAIRS_PLAIN));
 }

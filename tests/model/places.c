@@ -1,15 +1,71 @@
-/* Names for places in a segment, for traces. Not instrumented: looking at a place must change nothing. */
+/* Places in a segment: their names, for traces, and which are in focus. Not instrumented: looking
+ * at a place must change nothing. */
 #include "world.h"
 
 #include <stdio.h>
 #include <string.h>
 
+static bool focused_in_unit(
+        const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
+{
+        uint32_t unit = sb_unit_of(segment, offset), kind, size;
+        uint64_t word, within;
+
+        if (unit == UINT32_MAX)
+                return false;
+        memcpy(&word, segment->base + segment->geometry.unit_words_at + 8 * unit, 8);
+        kind = SB_UNIT_KIND(word);
+        size = kind < SB_UNIT_LARGE && SB_UNIT_CLASS(word) < segment->class_count
+                       ? segment->class_size[SB_UNIT_CLASS(word)]
+                       : 64;
+        within = (offset - sb_unit_offset(segment, unit)) % size;
+        if (focus == FOCUS_INDEX)
+                return kind == SB_UNIT_NODES;
+        if (focus == FOCUS_MEMORY)
+                return within < sizeof(struct sb_block);
+        return kind != SB_UNIT_NODES && (within == offsetof(struct sb_version, stamp) ||
+                                                within == offsetof(struct sb_version, prev));
+}
+
+bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
+{
+        const struct sb_geometry *g = &segment->geometry;
+        uint64_t in_record = (offset - g->clients_at) % g->client_stride;
+
+        if (focus == FOCUS_ALL)
+                return true;
+        if (offset < g->clients_at)
+                return focus == FOCUS_INDEX ? offset >= offsetof(struct sb_superblock, order)
+                       : focus == FOCUS_MEMORY
+                               ? offset == offsetof(struct sb_superblock, era)
+                               : offset == offsetof(struct sb_superblock, clock) ||
+                                         offset == offsetof(struct sb_superblock, safe);
+        if (offset < g->buckets_at)
+                return focus == FOCUS_MEMORY
+                               ? in_record == offsetof(struct sb_client, pin) ||
+                                         in_record == offsetof(struct sb_client, freeing) ||
+                                         in_record >= sizeof(struct sb_client)
+                               : focus == FOCUS_CUTS &&
+                                         (in_record >= sizeof(struct sb_client) ||
+                                                 in_record ==
+                                                         offsetof(struct sb_client, operation));
+        if (offset < g->unit_words_at)
+                return true;
+        if (offset < g->units_at)
+                return focus == FOCUS_MEMORY;
+        return focused_in_unit(segment, focus, offset);
+}
+
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64])
 {
-        static const char *const unit_kinds[] = {"free", "version", "node", "guards", "large", "part"};
-        static const char *const version_words[] = {"retire", "rev", "stamp", "prev", "node", "shape"};
-        static const char *const node_words[] = {"retire", "cell", "ring", "rule", "hash", "unhooked"};
-        static const char *const client_words[] = {"pin", "operation", "freeing", "guard_high", "opens"};
+        static const char *const unit_kinds[] = {
+                "free", "version", "node", "guards", "large", "part"};
+        static const char *const version_words[] = {
+                "retire", "rev", "stamp", "prev", "node", "shape"};
+        static const char *const node_words[] = {
+                "retire", "cell", "ring", "rule", "hash", "unhooked"};
+        static const char *const client_words[] = {
+                "pin", "operation", "freeing", "guard_high", "opens"};
         const struct sb_geometry *g = &segment->geometry;
         uint64_t word, at;
         uint32_t unit, kind, size;
@@ -17,23 +73,27 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
         if (offset < g->clients_at) {
                 at = offset;
                 snprintf(ret_text, 64, "%s",
-                        at == offsetof(struct sb_superblock, era) ? "era" :
-                        at == offsetof(struct sb_superblock, clock) ? "clock" :
-                        at == offsetof(struct sb_superblock, safe) ? "safe" :
-                        at == offsetof(struct sb_superblock, client_high) ? "client_high" :
-                        at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted" :
-                        at == offsetof(struct sb_superblock, order) ? "order[0]" :
-                        at == offsetof(struct sb_superblock, order) + 8 ? "order[1]" : "superblock");
+                        at == offsetof(struct sb_superblock, era)            ? "era"
+                        : at == offsetof(struct sb_superblock, clock)        ? "clock"
+                        : at == offsetof(struct sb_superblock, safe)         ? "safe"
+                        : at == offsetof(struct sb_superblock, client_high)  ? "client_high"
+                        : at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted"
+                        : at == offsetof(struct sb_superblock, order)        ? "order[0]"
+                        : at == offsetof(struct sb_superblock, order) + 8    ? "order[1]"
+                                                                             : "superblock");
         } else if (offset < g->buckets_at) {
                 uint32_t slot = (uint32_t)((offset - g->clients_at) / g->client_stride);
 
                 at = (offset - g->clients_at) % g->client_stride;
                 if (at >= SB_LINE && at < SB_LINE + 40)
-                        snprintf(ret_text, 64, "client[%u].%s", slot, client_words[(at - SB_LINE) / 8]);
+                        snprintf(ret_text, 64, "client[%u].%s", slot,
+                                client_words[(at - SB_LINE) / 8]);
                 else if (at >= sizeof(struct sb_client))
                         snprintf(ret_text, 64, "client[%u].%s[%lu]", slot,
-                                at - sizeof(struct sb_client) < 8 * g->snapshot_count ? "snapshot" : "guard",
-                                (unsigned long)((at - sizeof(struct sb_client)) / 8 % g->snapshot_count));
+                                at - sizeof(struct sb_client) < 8 * g->snapshot_count ? "snapshot"
+                                                                                      : "guard",
+                                (unsigned long)((at - sizeof(struct sb_client)) / 8 %
+                                                g->snapshot_count));
                 else
                         snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);
         } else if (offset < g->unit_words_at) {
@@ -41,22 +101,29 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                 if (at % 8 == 7)
                         snprintf(ret_text, 64, "bucket[%lu].floor", (unsigned long)at / 8);
                 else
-                        snprintf(ret_text, 64, "bucket[%lu].cell[%lu]", (unsigned long)at / 8, (unsigned long)at % 8);
+                        snprintf(ret_text, 64, "bucket[%lu].cell[%lu]", (unsigned long)at / 8,
+                                (unsigned long)at % 8);
         } else if (offset < g->bitmaps_at) {
-                snprintf(ret_text, 64, "unit[%lu].word", (unsigned long)(offset - g->unit_words_at) / 8);
+                snprintf(ret_text, 64, "unit[%lu].word",
+                        (unsigned long)(offset - g->unit_words_at) / 8);
         } else if (offset < g->units_at) {
-                snprintf(ret_text, 64, "unit[%lu].bitmap", (unsigned long)((offset - g->bitmaps_at) / g->bitmap_stride));
+                snprintf(ret_text, 64, "unit[%lu].bitmap",
+                        (unsigned long)((offset - g->bitmaps_at) / g->bitmap_stride));
         } else {
                 unit = sb_unit_of(segment, offset);
                 if (unit == UINT32_MAX)
                         return;
                 memcpy(&word, segment->base + g->unit_words_at + 8 * unit, 8);
                 kind = SB_UNIT_KIND(word);
-                size = SB_UNIT_CLASS(word) < segment->class_count ? segment->class_size[SB_UNIT_CLASS(word)] : 64;
+                size = SB_UNIT_CLASS(word) < segment->class_count
+                               ? segment->class_size[SB_UNIT_CLASS(word)]
+                               : 64;
                 at = (offset - sb_unit_offset(segment, unit)) % size;
-                snprintf(ret_text, 64, "%s %lx.%s", kind < 6 ? unit_kinds[kind] : "?", (unsigned long)(offset - at),
-                        at == 0 ? "birth" :
-                        at >= 48 ? (kind == SB_UNIT_NODES ? "next" : "bytes") :
-                        kind == SB_UNIT_NODES ? node_words[at / 8] : version_words[at / 8]);
+                snprintf(ret_text, 64, "%s %lx.%s", kind < 6 ? unit_kinds[kind] : "?",
+                        (unsigned long)(offset - at),
+                        at == 0                 ? "birth"
+                        : at >= 48              ? (kind == SB_UNIT_NODES ? "next" : "bytes")
+                        : kind == SB_UNIT_NODES ? node_words[at / 8]
+                                                : version_words[at / 8]);
         }
 }

@@ -1,10 +1,12 @@
 /*
  * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread a few operations.
  *
- * world.c is instrumented like the protocol files, because it calls what they have inline. One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
+ * One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
  * given once, a cas has one winner, what was finished before an operation began is seen by it, a scan is exact at its cut,
  * reads in a snapshot repeat. Then the dead are reaped, everybody leaves, memory is swept, and the segment must be sound
  * and hold nothing but what its keys need.
+ *
+ * Always true: world.c, start.c and judge.c are instrumented like the protocol files, as they call what these have inline.
  */
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
@@ -59,12 +61,21 @@ enum world_start {
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
+/* Where threads may be preempted or killed. */
+enum world_focus {
+        FOCUS_ALL,
+        FOCUS_INDEX,  /* at the ordered index, nodes and buckets */
+        FOCUS_MEMORY, /* at the era, client records, retire words, unit words and bitmaps, cells */
+        FOCUS_CUTS,   /* at clock, safe, announcements, stamps and links of versions, cells */
+};
+
 struct world_spec {
         enum world_start start;
         struct world_op ops[MODEL_THREADS][WORLD_OPS];
         uint32_t unit_count;  /* [16] */
         uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
         bool tall;            /* the keys' nodes have two levels */
+        enum world_focus focus;
         bool engine;          /* thread 0 is the engine's own peer */
 };
 
@@ -80,6 +91,8 @@ struct world_case {
 extern enum sb_fault world_fault;
 extern const char *const world_fault_names[SB_FAULT_COUNT];
 
+/* Whether a place is in the focus. */
+bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset);
 /* A name for a place in the segment. */
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64]);
 

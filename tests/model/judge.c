@@ -1,0 +1,321 @@
+/* What must hold at the end of an execution; see world.h. */
+#include "world-core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shm/base/result.h"
+#include "shm/check.h"
+
+#define NO_REV UINT64_MAX
+
+struct fact {
+        uint64_t rev, cut;
+        bool value;
+};
+
+/* All finished writes of a key in the order of their revisions, its start first. */
+static uint32_t facts_of(enum world_key key, struct fact facts[MODEL_THREADS * WORLD_OPS + 1])
+{
+        uint32_t count = 0, t, i, k;
+
+        facts[count++] = (struct fact){
+                world.start_rev[key], world.start_cut[key], world.start_seen[key] != 0};
+        for (t = 0; t < MODEL_THREADS; t++) {
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct outcome *outcome = &world.outcomes[t][i];
+                        const struct world_op *op = &spec()->ops[t][i];
+
+                        if (!outcome->finished || op->key != key || !is_write(op->kind) ||
+                                outcome->r)
+                                continue;
+                        for (k = count++; k && facts[k - 1].rev > outcome->rev; k--)
+                                facts[k] = facts[k - 1];
+                        facts[k] = (struct fact){outcome->rev, outcome->cut, op->kind != OP_DELETE};
+                }
+        }
+        return count;
+}
+
+/* Writes that were under way when their thread was killed. */
+static uint32_t unknown_writes(enum world_key key)
+{
+        uint32_t count = 0, t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        count += world.outcomes[t][i].ran && !world.outcomes[t][i].finished &&
+                                 spec()->ops[t][i].key == key && is_write(spec()->ops[t][i].kind);
+        return count;
+}
+
+/* Only then has a key no gaps: all share one bucket's floor. */
+static bool alone_in_bucket(enum world_key key)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].key != key && is_write(spec()->ops[t][i].kind))
+                                return false;
+        for (i = 0; i < WORLD_KEYS; i++)
+                if (i != key && world.start_rev[i])
+                        return false;
+        return true;
+}
+
+static void check_revisions(enum world_key key)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t count = facts_of(key, facts), unknown = unknown_writes(key), i;
+        bool alone = alone_in_bucket(key);
+
+        for (i = 1; i < count; i++) {
+                uint64_t gap = facts[i].rev - facts[i - 1].rev;
+
+                if (!gap || facts[i].rev < facts[i - 1].rev)
+                        model_fail("revision %lu of %s was given twice",
+                                (unsigned long)facts[i].rev, world_key_names[key]);
+                if (alone && gap > 1 + unknown)
+                        model_fail("revision %lu of %s was never given",
+                                (unsigned long)facts[i].rev - 1, world_key_names[key]);
+                if (facts[i].cut < facts[i - 1].cut)
+                        model_fail(
+                                "stamps of %s do not follow its revisions", world_key_names[key]);
+        }
+}
+
+/* Does an answer "nothing is there" hold at some time after @done was finished? */
+static bool absence_possible(enum world_key key, uint64_t done)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t count = facts_of(key, facts), i;
+
+        if (unknown_writes(key))
+                return true;
+        for (i = 0; i < count; i++)
+                if (!facts[i].value && facts[i].rev >= done)
+                        return true;
+        return false;
+}
+
+/* What is there at a cut; NO_REV: a killed write makes it open. */
+static uint64_t value_at(enum world_key key, uint64_t cut)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t count = facts_of(key, facts), i;
+        uint64_t rev = 0;
+
+        if (unknown_writes(key))
+                return NO_REV;
+        for (i = 0; i < count; i++)
+                if (facts[i].cut <= cut)
+                        rev = facts[i].value ? facts[i].rev : 0;
+        return rev;
+}
+
+static void check_outcome(const struct world_op *op, const struct outcome *outcome)
+{
+        uint32_t key;
+
+        switch (op->kind) {
+        case OP_SET:
+        case OP_DELETE:
+        case OP_CREATE:
+        case OP_CAS:
+                if (!outcome->r) {
+                        MODEL_CHECK(outcome->rev > outcome->done_before);
+                        if (op->kind == OP_CAS && world.start_seen[op->key])
+                                MODEL_CHECK(outcome->rev == world.start_seen[op->key] + 1);
+                } else if (outcome->r == SB_E_CONFLICT) {
+                        MODEL_CHECK(op->kind == OP_CAS || op->kind == OP_CREATE);
+                        MODEL_CHECK(!outcome->rev || outcome->rev >= outcome->done_before);
+                        MODEL_CHECK(
+                                outcome->rev || absence_possible(op->key, outcome->done_before));
+                        if (op->kind == OP_CAS)
+                                MODEL_CHECK(outcome->rev != world.start_seen[op->key]);
+                        else
+                                MODEL_CHECK(outcome->rev);
+                } else if (outcome->r == SB_E_NOT_FOUND) {
+                        MODEL_CHECK(op->kind == OP_DELETE &&
+                                    absence_possible(op->key, outcome->done_before));
+                } else {
+                        MODEL_CHECK(outcome->r == SB_E_FULL && spec()->unit_count);
+                }
+                break;
+        case OP_GET:
+        case OP_HOLD:
+                if (outcome->r)
+                        MODEL_CHECK(absence_possible(op->key, outcome->done_before));
+                else
+                        MODEL_CHECK(outcome->rev >= outcome->done_before);
+                break;
+        case OP_SCAN:
+        case OP_SNAPSHOT:
+                for (key = 0; key < WORLD_KEYS; key++) {
+                        uint64_t expected = value_at(key, outcome->cut);
+
+                        if (op->kind == OP_SNAPSHOT && key != op->key)
+                                continue;
+                        if (expected != NO_REV && expected != outcome->seen[key])
+                                model_fail("at cut %lu %s is revision %lu, but %lu was read",
+                                        (unsigned long)outcome->cut, world_key_names[key],
+                                        (unsigned long)expected, (unsigned long)outcome->seen[key]);
+                }
+                break;
+        default:
+                break;
+        }
+}
+
+/* What was finished before a snapshot was opened is in it; and a thread's stamps and cuts follow
+ * the order of its calls. */
+static void check_order(void)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t t, i, k, key, count;
+
+        for (t = 0; t < MODEL_THREADS; t++) {
+                uint64_t last = 0;
+
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct outcome *outcome = &world.outcomes[t][i];
+                        enum world_op_kind kind = spec()->ops[t][i].kind;
+                        bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD ||
+                                      kind == OP_SCAN || kind == OP_SNAPSHOT;
+
+                        if (!outcome->finished || outcome->r || !counts)
+                                continue;
+                        if (outcome->cut < last)
+                                model_fail("T%u was in cut %lu before, and now is in %lu", t,
+                                        (unsigned long)last, (unsigned long)outcome->cut);
+                        last = outcome->cut;
+                        if (kind != OP_SCAN && kind != OP_SNAPSHOT)
+                                continue;
+                        for (key = 0; key < WORLD_KEYS; key++)
+                                for (k = 0, count = facts_of(key, facts); k < count; k++)
+                                        if (facts[k].rev <= outcome->done_all[key] &&
+                                                facts[k].cut > outcome->cut)
+                                                model_fail("cut %lu of T%u lacks revision %lu of "
+                                                           "%s, which was finished",
+                                                        (unsigned long)outcome->cut, t,
+                                                        (unsigned long)facts[k].rev,
+                                                        world_key_names[key]);
+                }
+        }
+}
+
+static void check_cas_winners(void)
+{
+        uint32_t t, i, winners[2] = {0};
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (world.outcomes[t][i].finished && !world.outcomes[t][i].r) {
+                                winners[0] += spec()->ops[t][i].kind == OP_CAS &&
+                                              spec()->ops[t][i].key == KEY_A;
+                                winners[1] += spec()->ops[t][i].kind == OP_CAS &&
+                                              spec()->ops[t][i].key == KEY_B;
+                        }
+        MODEL_CHECK(winners[0] <= 1 && winners[1] <= 1);
+}
+
+static void check_sound(bool quiescent, struct sb_check_report *ret)
+{
+        int r = sb_check(&world.peers[0], quiescent, ret);
+
+        if (r)
+                model_fail("check: %d", r);
+        if (ret->problem_count)
+                model_fail("check: %s", ret->problems[0]);
+}
+
+/* What is there now is what the revisions say. */
+static void check_newest(void)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                uint64_t expected = value_at(key, UINT64_MAX);
+                struct sb_version *version = NULL;
+                int r = sb_op_get(&world.peers[0], world_key_names[key], 1, 0, &version);
+
+                if (!r) {
+                        world_check_version(version, key);
+                        sb_guard_set(&world.peers[0], 0, 0);
+                }
+                if (expected != NO_REV && expected != (r ? 0 : version->rev))
+                        model_fail("%s ends as revision %lu, not %lu", world_key_names[key],
+                                r ? 0 : (unsigned long)version->rev, (unsigned long)expected);
+        }
+}
+
+/* Everybody leaves, the dead are reaped, the engine cleans up: then only what the keys need is
+ * there. */
+static void check_cleaned_up(void)
+{
+        struct sb_peer *engine = &world.peers[0];
+        struct sb_check_report report;
+        uint32_t i, cursor = 0;
+
+        /* The engine first: its own thread may be dead, or it died while it reaped. */
+        if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
+                world_adopt();
+        for (i = 1; i < PEERS; i++) {
+                struct sb_peer *peer = &world.peers[i];
+                bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
+                uint32_t generation;
+
+                if (world.left[i] ||
+                        sb_slot_state(&engine->segment, peer->slot, &generation) ==
+                                SB_CLIENT_FREE ||
+                        generation != peer->generation)
+                        continue;
+                if (spec()->start == START_DEAD && i == DEAD_PEER)
+                        sb_reap_slot(engine, peer->slot, peer->generation);
+                else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind)
+                        sb_peer_fini(peer);
+                else
+                        sb_reap_slot(engine, peer->slot, peer->generation);
+        }
+        if (spec()->start == START_SNAPSHOT &&
+                sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
+                sb_snapshot_close(engine, world.engine_snapshot);
+        for (i = 0; i < 4; i++) {
+                sb_safe_raise(engine);
+                sb_sweep(engine, &cursor, engine->segment.geometry.unit_count);
+                sb_op_memory_work(engine, true);
+        }
+        check_newest();
+        check_sound(true, &report);
+        if (report.blocks_waiting || report.blocks_used != report.keys * 2)
+                model_fail("%lu blocks used and %lu waiting for %lu keys",
+                        (unsigned long)report.blocks_used, (unsigned long)report.blocks_waiting,
+                        (unsigned long)report.keys);
+}
+
+void world_judge(void)
+{
+        struct sb_check_report report;
+        uint64_t hash = model_region_hash();
+        uint32_t t, i, key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                check_revisions(key);
+        for (t = 0; t < MODEL_THREADS; t++) {
+                hash = hash * 31 + model_finished(t);
+                for (i = 0; i < WORLD_OPS; i++) {
+                        hash = hash * 31 + world.outcomes[t][i].ran * 2 +
+                               world.outcomes[t][i].finished;
+                        if (world.outcomes[t][i].finished)
+                                check_outcome(&spec()->ops[t][i], &world.outcomes[t][i]);
+                }
+        }
+        check_cas_winners();
+        check_order();
+        if (!model_first_time(hash * UINT64_C(0x9e3779b97f4a7c15)))
+                return;
+        check_sound(true, &report);
+        check_newest();
+        check_cleaned_up();
+}

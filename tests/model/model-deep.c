@@ -1,0 +1,7 @@
+/* More preemptions than elsewhere, but only at chosen kinds of places. */
+#include "lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_deep);
+}

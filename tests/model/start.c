@@ -1,0 +1,208 @@
+/* The states in which scenarios start; see world.h. */
+#include "world-core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/hash.h"
+
+static struct sb_peer *setup_peer(void)
+{
+        return spec()->setup_by == MODEL_THREADS ? &world.peers[0] : peer_of(spec()->setup_by);
+}
+
+static void setup_write(enum world_key key, uint32_t kind)
+{
+        struct sb_op_result result;
+        int r = world_write(setup_peer(), key, kind, SB_OP_ANY_REV, 9, &result);
+
+        if (r)
+                model_fail("a write at the start: %d", r);
+        world.start_rev[key] = result.rev;
+        world.start_seen[key] = kind == SB_VERSION_VALUE ? result.rev : 0;
+        world.start_cut[key] = result.cut;
+        model_note(NOTE_DONE + key, result.rev);
+}
+
+/* A seed with which the keys' nodes have the height that is asked for. */
+static uint64_t choose_seed(bool tall)
+{
+        uint64_t seed;
+        uint32_t key;
+
+        for (seed = 1;; seed++) {
+                for (key = 0; key < WORLD_KEYS; key++) {
+                        uint64_t hash = sb_hash_key(world_key_names[key], 1, seed);
+                        bool is_tall = !(hash >> 16 & 3);
+
+                        if (is_tall != tall)
+                                break;
+                }
+                if (key == WORLD_KEYS)
+                        return seed;
+        }
+}
+
+static bool has_observer(void)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_OBSERVE)
+                                return true;
+        return false;
+}
+
+static void setup_segment(void)
+{
+        static const uint64_t id[2] = {1, 2};
+        struct sb_geometry_wish wish = {
+                .size = 4096,
+                .clients = PEERS - 1,
+                .client_stride = 64,
+                .unit_size = 256,
+                .bucket_count = 1,
+                .guard_inline = 2,
+                .snapshot_count = 2,
+        };
+        struct sb_slot_identity identity = {.pid = 1};
+        struct sb_geometry geometry;
+        struct sb_segment segment;
+        uint32_t units = spec()->unit_count ? spec()->unit_count : 16, i;
+        unsigned char *base;
+        int r;
+
+        for (; (r = sb_geometry_fit(&wish, &geometry)) || geometry.unit_count < units;
+                wish.size += 64)
+                if (wish.size > MODEL_REGION_MAX)
+                        model_fail("no geometry: %d", r);
+        base = model_region((uint32_t)wish.size);
+        sb_segment_format(base, &geometry, choose_seed(spec()->tall), id, 1);
+        r = sb_segment_open(base, wish.size, &model_os, &segment);
+        if (r)
+                model_fail("open: %d", r);
+        if (has_observer())
+                sb_store_relaxed(&segment.super->observers, 1);
+        model_ghost_area(geometry.units_at, (uint64_t)geometry.unit_count * geometry.unit_size);
+        for (i = 0; i < PEERS; i++) {
+                uint32_t slot, generation;
+
+                r = sb_slot_claim(&segment, i, &identity, &slot, &generation);
+                if (r || slot != i)
+                        model_fail("claim: %d", r);
+                sb_peer_init(&world.peers[i], &segment, slot, generation);
+                r = sb_guard_grow(&world.peers[i], 0);
+                if (r)
+                        model_fail("guard: %d", r);
+        }
+}
+
+/* Blocks of all kinds were in use and are free. */
+static void setup_freed(void)
+{
+        struct sb_peer *peer = setup_peer();
+        uint32_t i;
+
+        setup_write(KEY_C, SB_VERSION_VALUE);
+        setup_write(KEY_C, SB_VERSION_DELETED);
+        for (i = 0; i < 4; i++)
+                sb_op_memory_work(peer, true);
+        setup_write(KEY_A, SB_VERSION_VALUE);
+        for (i = 0; i < 3; i++)
+                sb_op_memory_work(peer, true);
+}
+
+/* Take blocks for a key that nobody uses until only one or two are left. */
+static void setup_full(void)
+{
+        struct sb_op_result result;
+        char key[2] = "a";
+        struct sb_op_write write = {.key = key,
+                .key_len = 1,
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV,
+                .value = "0?",
+                .value_len = 2};
+
+        while (!sb_op_write(setup_peer(), &write, &result))
+                key[0]++;
+}
+
+/* A peer that was killed right before it installed: pinned, its note says which key. */
+static void setup_dead(void)
+{
+        struct sb_peer *peer = &world.peers[DEAD_PEER];
+        struct sb_node *node;
+
+        sb_pin(peer);
+        node = sb_walk_seek(peer, world_key_names[KEY_A], 1, false);
+        if (!node)
+                model_fail("A is not there at the start");
+        sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
+}
+
+static void setup_made(void)
+{
+        struct sb_peer *peer = setup_peer();
+
+        if (spec()->start == START_EMPTY)
+                return;
+        setup_write(KEY_A, SB_VERSION_VALUE);
+        switch (spec()->start) {
+        case START_OLD:
+                sb_safe_raise(peer);
+                setup_write(KEY_A, SB_VERSION_VALUE);
+                sb_safe_raise(peer);
+                break;
+        case START_RETIRED:
+                setup_write(KEY_A, SB_VERSION_VALUE);
+                break;
+        case START_DELETED:
+        case START_DEAD:
+        case START_PAIR_DELETED:
+                if (spec()->start != START_DELETED)
+                        setup_write(KEY_B, SB_VERSION_VALUE);
+                sb_safe_raise(peer);
+                setup_write(KEY_A, SB_VERSION_DELETED);
+                sb_safe_raise(peer);
+                if (spec()->start == START_DEAD)
+                        setup_dead();
+                break;
+        case START_PAIR:
+                setup_write(KEY_B, SB_VERSION_VALUE);
+                sb_safe_raise(peer);
+                break;
+        case START_SNAPSHOT:
+                if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))
+                        model_fail("a snapshot at the start");
+                world.past_seen = world.start_seen[KEY_A];
+                setup_write(KEY_A, SB_VERSION_DELETED);
+                sb_safe_raise(peer);
+                break;
+        case START_CHAIN:
+                sb_safe_raise(peer);
+                setup_write(KEY_A, SB_VERSION_VALUE);
+                sb_safe_raise(peer);
+                setup_write(KEY_A, SB_VERSION_VALUE);
+                break;
+        case START_FREED:
+                setup_freed();
+                break;
+        case START_FULL:
+                setup_full();
+                break;
+        default:
+                break;
+        }
+}
+
+/* The start state is made by sound code, whatever fault is looked for. */
+void world_start(void)
+{
+        sb_fault_chosen = SB_FAULT_NONE;
+        setup_segment();
+        setup_made();
+        sb_fault_chosen = world_fault;
+}

@@ -1,0 +1,64 @@
+/* Inside the scenarios: what world.c (operations), start.c (start states) and judge.c (checks at the end) share. */
+#ifndef TESTS_MODEL_WORLD_CORE_H
+#define TESTS_MODEL_WORLD_CORE_H
+
+#include "shm/epoch.h"
+#include "shm/reap.h"
+#include "shm/slot.h"
+#include "shm/snapshot.h"
+#include "shm/walk.h"
+#include "world.h"
+
+#define PEERS     (MODEL_THREADS + 1)
+#define NOTE_DONE 0u          /* + key: the highest finished revision */
+#define DEAD_PEER (PEERS - 1) /* of START_DEAD */
+
+/* What one operation answered. */
+struct outcome {
+        bool ran, finished;
+        int r;
+        uint64_t rev, cut, done_before;
+        uint64_t done_all[WORLD_KEYS]; /* before a snapshot */
+        uint64_t seen[WORLD_KEYS]; /* revisions with a value, 0 for none */
+};
+
+struct world_state {
+        struct sb_peer peers[PEERS]; /* 0: the engine's */
+        struct outcome outcomes[MODEL_THREADS][WORLD_OPS];
+        uint64_t start_rev[WORLD_KEYS];  /* highest ever given */
+        uint64_t start_seen[WORLD_KEYS]; /* with a value; 0 none */
+        uint64_t start_cut[WORLD_KEYS];  /* stamp of start_rev */
+        uint32_t engine_snapshot;
+        uint64_t engine_cut, past_seen;
+        bool left[PEERS];
+        bool adopted, reaped;
+};
+extern struct world_state world;
+extern const char *const world_key_names[WORLD_KEYS];
+
+static inline const struct world_spec *spec(void)
+{
+        return model_spec();
+}
+
+static inline struct sb_peer *peer_of(uint32_t thread)
+{
+        return spec()->engine && !thread ? &world.peers[0] : &world.peers[thread + 1];
+}
+
+static inline bool is_write(enum world_op_kind kind)
+{
+        return kind == OP_SET || kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
+}
+
+/* A value says who wrote it: thread and number of the operation, 9 for setup. */
+int world_write(struct sb_peer *peer, enum world_key key, uint32_t kind, uint64_t expected, uint32_t tag, struct sb_op_result *ret);
+/* A version in hand is whole: its own key, a revision, a value that somebody wrote. */
+void world_check_version(const struct sb_version *version, enum world_key key);
+/* What a new engine does with the record of the one before it. */
+void world_adopt(void);
+/* The scenario's setup and check. */
+void world_start(void);
+void world_judge(void);
+
+#endif
