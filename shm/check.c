@@ -41,16 +41,51 @@ __attribute__((format(printf, 2, 3))) static void problem(struct look *look, con
 
 /* ---- the ordered index ---- */
 
-static bool check_level(struct look *look, uint32_t level)
+/* Retired while something links it. What was found by a link that had gone meanwhile may be so: then a walk that begins after this
+ * answer does not meet it again, since nothing is dated before it is out of reach. */
+static bool is_retired(struct sb_block *block)
+{
+        return sb_load_acquire(&block->retire) >= SB_ERA_MIN; /* A:retire. */
+}
+
+/* A node in the index, unmarked: the cell that it names is its key's. */
+static const char *node_fault(struct look *look, struct sb_node *node, uint64_t at)
+{
+        uint64_t own = sb_load_pinned(look->peer, &node->cell), word;
+        struct sb_cell64 *cell = sb_cell_at(look->segment, own);
+        struct sb_version *head;
+
+        if (!own || own == SB_NODE_GONE)
+                return NULL;
+        if (!cell)
+                return "it names no cell";
+        word = sb_load_pinned(look->peer, cell);
+        head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
+        /* Gone meanwhile: first the node says so, then its cell is emptied. */
+        if ((!head || head->node != at) && sb_load_pinned(look->peer, &node->cell) == own)
+                return "its cell is another's";
+        return NULL;
+}
+
+/* *suspect: 0, or what was found retired before this walk began; set when there is such a node and none was suspected before. */
+static bool check_level(struct look *look, uint32_t level, uint64_t *suspect)
 {
         struct sb_segment *segment = look->segment;
+        const uint64_t suspected = *suspect;
         uint64_t most = segment->geometry.size / SB_BLOCK_MIN, steps = 0;
         uint64_t word = sb_load_pinned(look->peer, &segment->super->order[level]);
         const unsigned char *last_key = NULL, *key;
         uint32_t last_len = 0;
 
+        if (word & SB_PREV_MARKED) {
+                problem(look, "ordered index, level %u: its beginning is marked", level);
+                return false;
+        }
+        if (!level)
+                look->report->nodes = 0;
         for (; word & SB_OFFSET_MASK; steps++) {
-                uint64_t at = word & SB_OFFSET_MASK, size;
+                uint64_t at = word & SB_OFFSET_MASK, size, lowest;
+                const char *fault = NULL;
                 struct sb_node *node;
 
                 if (!sb_slab_is_block(segment, at, SB_UNIT_NODES, &size) || steps > most) {
@@ -65,7 +100,20 @@ static bool check_level(struct look *look, uint32_t level)
                         problem(look, "node at offset %llu: height or key length is wrong", (unsigned long long)at);
                         return false;
                 }
+                if (at == suspected)
+                        fault = "it is linked and retired";
+                else if (!*suspect && is_retired(&node->block))
+                        *suspect = at;
+                lowest = sb_load_pinned(look->peer, &node->next[0]);
                 word = sb_load_pinned(look->peer, &node->next[level]);
+                if (!fault && (lowest & ~word & SB_PREV_MARKED))
+                        fault = "it is marked at level 0 before the levels above"; /* a walk would come down here for ever */
+                if (!fault && !level && !(word & SB_PREV_MARKED))
+                        fault = node_fault(look, node, at);
+                if (fault) {
+                        problem(look, "ordered index, level %u, node at offset %llu: %s", level, (unsigned long long)at, fault);
+                        return false;
+                }
                 if (word & SB_PREV_MARKED)
                         continue; /* leaving: what is behind it may come before it again */
                 if (last_key && sb_key_compare(last_key, last_len, key, node->key_len) >= 0 && look->quiescent) {
@@ -84,10 +132,13 @@ static void check_order(struct look *look)
         uint32_t level;
 
         for (level = 0; level < look->segment->height_max; level++) {
+                uint64_t suspect = 0;
                 bool sound;
 
                 sb_pin(look->peer);
-                sound = check_level(look, level);
+                sound = check_level(look, level, &suspect);
+                if (sound && suspect)
+                        sound = check_level(look, level, &suspect);
                 sb_unpin(look->peer);
                 if (!sound)
                         return;
@@ -96,9 +147,11 @@ static void check_order(struct look *look)
 
 /* ---- buckets and chains ---- */
 
-static const char *chain_fault(struct look *look, struct sb_version *head, uint64_t *ret_versions)
+/* *suspect: as for check_level(). */
+static const char *chain_fault(struct look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
 {
         struct sb_segment *segment = look->segment;
+        const uint64_t suspected = *suspect;
         uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = 0, stamp = 0, link, size, steps;
         struct sb_version *version = head;
 
@@ -122,6 +175,10 @@ static const char *chain_fault(struct look *look, struct sb_version *head, uint6
                         return "stamps do not descend";
                 if (own_stamp >= sb_load_acquire(&segment->super->clock) + 1) /* A:clock. */
                         return "a stamp is ahead of the clock";
+                if (at == suspected)
+                        return "a version in the chain is retired";
+                if (!*suspect && is_retired(&version->block))
+                        *suspect = at;
                 rev = version->rev;
                 stamp = own_stamp;
                 link = sb_load_pinned(look->peer, &version->prev);
@@ -149,7 +206,7 @@ static bool in_path(struct look *look, uint64_t hash, uint32_t bucket)
 static const char *head_fault(struct look *look, uint64_t word, uint64_t number, struct sb_version *head)
 {
         struct sb_segment *segment = look->segment;
-        uint64_t hash, own, stamp;
+        uint64_t hash, own, stamp, next;
         const unsigned char *key;
         struct sb_node *node;
 
@@ -168,16 +225,25 @@ static const char *head_fault(struct look *look, uint64_t word, uint64_t number,
                 return "the key does not belong into this bucket";
         /* A:stamp. Before the node's cell: a birth is stamped after its node has named the cell. */
         stamp = sb_load_acquire(&head->stamp);
+        next = sb_load_pinned(look->peer, &node->next[0]); /* likewise: it is marked after the node was gone */
         own = sb_load_pinned(look->peer, &node->cell);
-        if (!(word & SB_CELL_FROZEN) && own != number && (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH || stamp))
+        if ((word & SB_CELL_FROZEN) || (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !stamp))
+                return NULL; /* on its way out, or not confirmed yet */
+        if (own != number)
                 return "its node names another cell";
+        if (next & SB_PREV_MARKED)
+                return "its node is leaving the ordered index";
+        if (look->quiescent && !sb_reach_node(look->peer, node))
+                return "its node is not in the ordered index";
+        if (sb_load_acquire(&head->block.retire)) /* A:retire. */
+                return "its newest version is retired";
         return NULL;
 }
 
 static void check_cell(struct look *look, uint32_t bucket, uint32_t place)
 {
         struct sb_check_report *report = look->report;
-        uint64_t number = SB_CELL_NUMBER(bucket, place), word, versions = 0;
+        uint64_t number = SB_CELL_NUMBER(bucket, place), word, versions = 0, suspect = 0, before;
         struct sb_cell64 *cell = sb_cell_at(look->segment, number);
         struct sb_version *head;
         const char *fault;
@@ -187,10 +253,13 @@ static void check_cell(struct look *look, uint32_t bucket, uint32_t place)
                 if (!word)
                         return;
                 head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
+                before = suspect;
                 fault = head ? head_fault(look, word, number, head) : "leads out of the segment";
                 if (!fault)
-                        fault = chain_fault(look, head, &versions);
-                if (!fault || sb_load_pinned(look->peer, cell) == word)
+                        fault = chain_fault(look, head, &suspect, &versions);
+                if (!fault && suspect == before)
+                        break;
+                if (fault && sb_load_pinned(look->peer, cell) == word)
                         break;
         }
         if (fault) {
@@ -239,6 +308,25 @@ static bool owned(uint64_t word)
         return SB_UNIT_KIND(word) < SB_UNIT_PART && SB_UNIT_OWNER(word);
 }
 
+/* Whether an era that was loaded before is still to come: nothing that names an era is ahead of it. */
+static bool era_ahead(struct look *look, uint32_t era)
+{
+        return sb_era_before(sb_load_acquire(&look->segment->super->era), era); /* A:era. */
+}
+
+/* A part without its head: each of the two looks may have met the unit between two lives. */
+static bool orphaned(struct look *look, uint32_t unit, uint64_t word)
+{
+        uint32_t head = (uint32_t)word, tries;
+
+        for (tries = 0; tries < 3; tries++)
+                /* A:unit-owned, both. The head comes before its parts and goes after them. */
+                if (SB_UNIT_KIND(sb_load_acquire(&look->segment->unit_words[head])) == SB_UNIT_LARGE ||
+                        sb_load_acquire(&look->segment->unit_words[unit]) != word)
+                        return false;
+        return true;
+}
+
 /* Neither linked nor private, three times over: the first look may have seen a block on its way from one to the other. */
 static bool lost(struct look *look, uint32_t unit, uint64_t at, enum sb_unit_kind kind)
 {
@@ -260,9 +348,12 @@ static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_
         struct sb_check_report *report = look->report;
         struct sb_block *block = sb_block_at(look->segment, at);
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
 
         report->blocks_used++;
         report->bytes_used += size;
+        if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING && era_ahead(look, retire))
+                problem(look, "unit %u: the block at offset %llu is dated in an era to come", unit, (unsigned long long)at);
         if (sb_reach_published(look->peer, at, kind)) {
                 /* A:retire. */
                 report->blocks_waiting += kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
@@ -325,7 +416,8 @@ static void check_units(struct look *look)
                 uint64_t used = report->bytes_used;
 
                 if (kind > SB_UNIT_EMPTY || (kind && kind < SB_UNIT_LARGE && SB_UNIT_CLASS(word) >= segment->class_count) ||
-                        (kind == SB_UNIT_PART && (uint32_t)word >= unit)) {
+                        (kind == SB_UNIT_PART && ((uint32_t)word >= unit || orphaned(look, unit, word))) ||
+                        (kind == SB_UNIT_EMPTY && era_ahead(look, SB_UNIT_ERA(word)))) {
                         problem(look, "unit %u: its word %llx makes no sense", unit, (unsigned long long)word);
                         continue;
                 }

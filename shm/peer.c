@@ -19,7 +19,7 @@ void sb_peer_init(struct sb_peer *peer, const struct sb_segment *segment, uint32
         peer->slot = slot;
         peer->generation = generation;
         /* Apart from each other, so that peers seldom want the same slab. */
-        peer->search_unit = (uint32_t)((uint64_t)slot * 2654435761u % units);
+        peer->search_unit = slot % units;
         for (i = 0; i < SB_CLASS_MAX; i++)
                 peer->versions[i].unit = peer->nodes[i].unit = UINT32_MAX;
         peer->tombstones.unit = peer->guards.unit = UINT32_MAX;

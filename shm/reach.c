@@ -75,7 +75,8 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
                 return true;
         sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES)
-                reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node); /* A:publish. */
+                /* A:publish, both. The cell again: a node that was taken out between the looks said GONE before. */
+                reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node) || sb_load_acquire(&node->cell);
         else if (kind == SB_UNIT_GUARDS)
                 reached = chunk_in_use(segment, (struct sb_guard_chunk *)block);
         else

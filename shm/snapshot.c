@@ -106,7 +106,13 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
 
 void sb_snapshot_close(struct sb_peer *peer, uint32_t index)
 {
+        /* Relaxed: the own word. A:clock. */
+        bool moved = sb_load_acquire(&peer->segment.super->clock) > sb_load_relaxed(&sb_client_snapshots(peer->client)[index]) + 1;
+
         sb_store_release(&sb_client_snapshots(peer->client)[index], 0); /* R:announce. Reads in it are over. */
+        /* Later cuts were taken: pruners may have kept for this one what nobody needs any more. */
+        if (moved)
+                sb_retire_leave(peer);
 }
 
 static void add_cut(struct sb_view *view, uint64_t cut)

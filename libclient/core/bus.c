@@ -136,7 +136,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 }
                 if (r != 0)
                         return r;
-                bus->tickets[bus->place_count] = (uint64_t)bus->place_count << 32;
+                bus->tickets[bus->place_count] = bus->place_count;
                 sb_bus_place_give(bus, bus->place_count++);
         }
         return 0;

@@ -5,7 +5,7 @@
  * in the child, and by a line of the superblock: its state, and whether keeper and engine live.
  *
  * Guard places: place i is guard word i of the client's record. The free ones are a stack, the last one given back on
- * top, so that a get uses a warm one. A place's ticket is {place, times it was given back}: a guard carries it, so that a
+ * top, so that a get uses a warm one. A place's ticket is {times it was given back, place}: a guard carries it, so that a
  * copy of a guard that was released lets go of nothing that is held since.
  */
 #ifndef SB_BUS_H
@@ -30,7 +30,7 @@ struct sb_bus_home {
 
 struct sb_bus {
         const struct sb_cell32 *alive; /* 1; 0 in a forked child */
-        uint64_t *tickets;             /* of each place: place << 32 | times it was given back */
+        uint64_t *tickets;             /* of each place: times it was given back << 32 | place; the count runs over at the top */
         uint32_t *places_free;         /* a stack, as long as @tickets */
         uint32_t place_free_count;
         uint32_t place_count;          /* places 0 .. place_count-1 have a guard word */
@@ -100,7 +100,7 @@ static inline uint32_t sb_bus_place_take(struct sb_bus *bus)
 
 static inline void sb_bus_place_give(struct sb_bus *bus, uint32_t place)
 {
-        bus->tickets[place]++;
+        bus->tickets[place] += UINT64_C(1) << 32;
         bus->places_free[bus->place_free_count++] = place;
 }
 

@@ -157,7 +157,7 @@ void sb_guard_release(struct sb_guard *guard)
                 return;
         bus = guard->bus;
         ticket = guard->reserved[0];
-        place = (uint32_t)(ticket >> 32);
+        place = (uint32_t)ticket;
         guard->bus = NULL;
         if (SB_UNLIKELY(place >= bus->place_count) || SB_UNLIKELY(bus->tickets[place] != ticket))
                 return;
