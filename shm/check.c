@@ -125,6 +125,8 @@ static const char *chain_fault(struct look *look, struct sb_version *head, uint6
                 rev = version->rev;
                 stamp = own_stamp;
                 link = sb_load_pinned(look->peer, &version->prev);
+                if (!steps && (link & SB_PREV_MARKED))
+                        return "the newest version is on its way out";
                 if ((link & SB_OFFSET_MASK) && !sb_version_at(segment, link & SB_OFFSET_MASK))
                         return "the chain leads out of the segment";
                 version = link & SB_OFFSET_MASK ? sb_version_at(segment, link & SB_OFFSET_MASK) : NULL;

@@ -130,8 +130,11 @@ void sb_node_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
         struct sb_node *node = head ? sb_node_at(segment, head->node) : NULL;
 
-        if (!node)
+        if (!node) {
+                /* Damaged: the cell is nobody's. Emptied, so that no writer meets it for ever. */
+                sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
                 return;
+        }
         if (!SB_FAULT(FLOOR_LATE))
                 sb_index_raise_floor(segment, node->hash, head->rev);
         /* What lies in the cell says that it goes before it is out of reach, so that no kill can lose it. */

@@ -43,6 +43,7 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_cell64 *tower = segment->super->order;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         int level;
 
         for (level = (int)segment->height_max - 1; level >= 0; level--) {
@@ -56,10 +57,11 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
                         uint64_t next;
                         int order;
 
-                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level) {
+                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level || !steps) {
                                 ret->behind[level] = NULL;
                                 break;
                         }
+                        steps--;
                         next = sb_load_pinned(peer, &node->next[level]);
                         if (next & SB_PREV_MARKED) {
                                 if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK, next & SB_OFFSET_MASK))
@@ -80,11 +82,21 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
         return true;
 }
 
+#define ROUNDS_MAX (1u << 20) /* each means that somebody's CAS succeeded; so many, that the segment is damaged: then nothing is there */
+
 static void find_spot(struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
-        /* Lock-free: each new round means that somebody's CAS succeeded. */
-        while (!descend(peer, key, key_len, after, ret))
+        uint32_t level, round;
+
+        for (round = 0; round < ROUNDS_MAX; round++) {
+                if (descend(peer, key, key_len, after, ret))
+                        return;
                 peer->count_retried++;
+        }
+        for (level = 0; level < SB_HEIGHT_MAX; level++) {
+                ret->link[level] = &peer->segment.super->order[level];
+                ret->behind[level] = NULL;
+        }
 }
 
 struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)
@@ -159,11 +171,13 @@ void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
 {
         const unsigned char *key = sb_node_key(&peer->segment, node);
         struct spot spot;
-        int level;
+        int level, i;
 
         if (!key)
                 return;
-        for (level = node->height - 1; level >= 0 && !SB_FAULT(ORDER_UNMARKED); level--) {
+        /* From the top down: whoever found it unmarked at one level was there before it was marked at the one below. */
+        for (i = 1; i <= node->height && !SB_FAULT(ORDER_UNMARKED); i++) {
+                level = SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
                 for (;;) {
                         uint64_t next = sb_load_pinned(peer, &node->next[level]);
 

@@ -23,6 +23,8 @@ void sb_peer_init(struct sb_peer *peer, const struct sb_segment *segment, uint32
         for (i = 0; i < SB_CLASS_MAX; i++)
                 peer->versions[i].unit = peer->nodes[i].unit = UINT32_MAX;
         peer->tombstones.unit = peer->guards.unit = UINT32_MAX;
+        /* Nothing looked at yet: no date is that old. A:era. */
+        peer->looked_era = peer->horizon = sb_load_acquire(&segment->super->era) - SB_ERA_STOP;
 }
 
 void sb_peer_fini(struct sb_peer *peer)

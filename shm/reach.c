@@ -30,9 +30,9 @@ bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
         struct sb_cell64 *cell;
 
         /* What lies here may be anything: a block that was taken and not filled keeps what its last life left. */
-        if (!sb_slab_is_block(segment, version->node, SB_UNIT_NODES, NULL))
-                return false;
         node = sb_node_at(segment, version->node);
+        if (!node || !sb_slab_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
+                return false;
         cell = sb_cell_at(segment, sb_load_pinned(peer, &node->cell));
         link = cell ? sb_load_pinned(peer, cell) : 0;
         for (steps = 0; link & SB_OFFSET_MASK; steps++) {

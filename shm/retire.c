@@ -104,18 +104,25 @@ static uint32_t filter_bit(uint64_t offset)
         return (uint32_t)((offset >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54);
 }
 
-static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, struct sb_block *block_)
+static bool retire_words_wait(const struct sb_limbo *limbo, struct sb_block *block_)
 {
         struct sb_node *node = (struct sb_node *)block_;
 
-        /* Kind and class as they were: it is a block's start still, and its retire word one; that lasts while we are pinned. */
-        if (unit_kind(&peer->segment, limbo->offset & ~FIRST_GRACE) != limbo->unit_kind)
-                return false;
         if (!(limbo->offset & FIRST_GRACE))
                 return sb_load_acquire(&block_->retire) == limbo->era; /* A:retire. */
         /* A:retire, all three. */
         return !sb_load_acquire(&block_->retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
                 sb_load_acquire(&node->unhooked) == limbo->era;
+}
+
+/* Kind and class as they were, before and after: so it is a block's start still, and its retire word one; once our pin covers the era, the
+ * unit cannot have been anything else in between, nor become it while we are pinned. */
+static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, struct sb_block *block_)
+{
+        uint64_t offset = limbo->offset & ~FIRST_GRACE;
+
+        return unit_kind(&peer->segment, offset) == limbo->unit_kind && retire_words_wait(limbo, block_) &&
+                unit_kind(&peer->segment, offset) == limbo->unit_kind;
 }
 
 #define FETCH_AHEAD 8u

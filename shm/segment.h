@@ -113,6 +113,9 @@ static inline struct sb_version *sb_version_at(const struct sb_segment *segment,
 }
 static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint64_t offset)
 {
+        /* With the tallest tower there can be, so that its links may be read before its height is. */
+        if (SB_UNLIKELY(offset > segment->geometry.size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX))
+                return NULL;
         return sb_block_at(segment, offset);
 }
 static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void *pointer)

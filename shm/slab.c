@@ -206,8 +206,9 @@ bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
         }
         if (ret_size)
                 *ret_size = size;
-        /* A:block-freed. As above. */
-        return sb_load_acquire(&sb_slab_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1;
+        /* A:block-freed, as above, and A:unit-owned: the bit is of this kind and class. Then, if a pin covers the era, it stays that. */
+        return (sb_load_acquire(&sb_slab_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1) &&
+                (unit_word(segment, unit) ^ word) >> 54 == 0;
 }
 
 /* ---- taking ---- */

@@ -6,6 +6,7 @@
 #include "epoch.h"
 #include "node.h"
 #include "retire.h"
+#include "slab.h"
 
 uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
 {
@@ -30,6 +31,9 @@ uint64_t sb_cut_take(struct sb_peer *peer)
         return cut;
 }
 
+/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in which nobody shall hang. */
+#define ROUNDS_MAX 1024u
+
 /* Whatever an operation slot shows as being written gets its stamp. */
 static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
 {
@@ -40,7 +44,10 @@ static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
 
         if (!node)
                 return;
+        /* A node that was noted and never linked is freed at once when its maker is reaped. Another node's cell does no harm. */
+        sb_model_unchecked_begin();
         cell = sb_cell_at(&peer->segment, sb_load_pinned(peer, &node->cell));
+        sb_model_unchecked_end();
         head = cell ? sb_version_at(&peer->segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
         if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH)
@@ -128,10 +135,15 @@ static void add_cut(struct sb_view *view, uint64_t cut)
 static void read_announcement(struct sb_peer *peer, struct sb_cell64 *word, struct sb_view *view)
 {
         uint64_t cut = sb_load_acquire(word); /* A:announce. */
+        uint32_t rounds = 0;
 
         while (cut & SB_SNAPSHOT_PENDING) {
                 if (SB_FAULT(PRUNE_PENDING_IGNORED))
                         return;
+                if (rounds++ == ROUNDS_MAX) {
+                        view->bound = 0; /* damaged: then nothing is pruned */
+                        return;
+                }
                 sb_cas64_full(word, cut, sb_cut_take(peer));
                 cut = sb_load_acquire(word); /* A:announce. */
         }
@@ -203,7 +215,7 @@ static bool unlink_version(struct sb_peer *peer, struct sb_version *successor, s
 static int prune_once(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view)
 {
         struct sb_version *successor = head;
-        uint64_t successor_stamp, link, stamp;
+        uint64_t successor_stamp, link, stamp, steps = 0;
         bool going;
         int kept = 0;
 
@@ -214,7 +226,7 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 struct sb_version *version;
 
                 link = sb_load_pinned(peer, &successor->prev);
-                if (link & SB_PREV_MARKED)
+                if ((link & SB_PREV_MARKED) || steps++ > peer->segment.geometry.size / SB_BLOCK_MIN)
                         return -1;
                 version = link ? sb_version_at(&peer->segment, link) : NULL;
                 if (!version)
@@ -235,8 +247,9 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view)
 {
         struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
+        uint32_t round;
 
-        for (;;) {
+        for (round = 0; round < ROUNDS_MAX; round++) {
                 uint64_t word = cell ? sb_load_pinned(peer, cell) : 0;
                 struct sb_version *head = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
                 int kept;
@@ -248,6 +261,7 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_v
                         return kept;
                 peer->count_retried++;
         }
+        return true;
 }
 
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old)

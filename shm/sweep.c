@@ -40,11 +40,10 @@ static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
 static void finish_dying(struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
 {
         struct sb_segment *segment = &peer->segment;
-        struct sb_node *node;
-        uint64_t own;
+        uint64_t own, at = version->node; /* once: it is checked, then followed */
+        struct sb_node *node = sb_node_at(segment, at);
 
-        if (sb_slab_is_block(segment, version->node, SB_UNIT_NODES, NULL)) {
-                node = sb_node_at(segment, version->node);
+        if (node && sb_slab_is_block(segment, at, SB_UNIT_NODES, NULL)) {
                 own = sb_load_pinned(peer, &node->cell);
                 if (own == SB_NODE_GONE)
                         finish_frozen(peer, node);
@@ -53,7 +52,7 @@ static void finish_dying(struct sb_peer *peer, struct sb_version *version, const
                         sb_prune_cell(peer, own, view);
                 }
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
-                        sb_index_confirm_all(peer, node->hash, version->node);
+                        sb_index_confirm_all(peer, node->hash, at);
         }
         if (!sb_reach_version(peer, version))
                 sb_retire_finish(peer, &version->block);
@@ -87,12 +86,14 @@ static void sweep_version(struct sb_peer *peer, struct sb_version *version, cons
         struct sb_segment *segment = &peer->segment;
         struct sb_version *head;
         struct sb_cell64 *cell;
+        struct sb_node *node;
         uint64_t own;
 
         /* Once for each chain: from its newest version. */
         sb_model_unchecked_begin();
-        own = sb_slab_is_block(segment, version->node, SB_UNIT_NODES, NULL)
-                ? sb_load_pinned(peer, &sb_node_at(segment, version->node)->cell) : 0;
+        node = sb_node_at(segment, version->node);
+        own = node && sb_slab_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL)
+                ? sb_load_pinned(peer, &node->cell) : 0;
         sb_model_unchecked_end();
         cell = sb_cell_at(segment, own);
         head = cell ? sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;

@@ -64,6 +64,7 @@ struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t at = sb_offset_of(segment, node), word, own = sb_load_pinned(peer, &node->cell);
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         struct sb_cell64 *cell = sb_cell_at(segment, own);
         struct sb_version *version;
 
@@ -74,7 +75,7 @@ struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64
         version = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
         if (!version || version->node != at)
                 return NULL;
-        while (version && sb_version_fits(segment, version)) {
+        while (version && sb_version_fits(segment, version) && steps--) {
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return NULL;
                 if (sb_stamp(peer, version) <= cut)

@@ -133,6 +133,7 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
         const char *only = NULL, *replay = NULL, *preemptions = NULL;
         uint64_t executions = 0, states = 0, begin_ns = clock_ns();
         uint32_t i, ran = 0, failed = 0;
+        bool deep = false;
         int k;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
@@ -142,6 +143,8 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                                 puts(scenarios[i].name);
                         return 0;
                 }
+                if (!strcmp(argv[k], "--long"))
+                        deep = true;
                 if (k + 1 < argc && !strcmp(argv[k], "--only"))
                         only = argv[++k];
                 else if (k + 1 < argc && !strcmp(argv[k], "--replay"))
@@ -156,6 +159,8 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
 
                 if (only && !strstr(scenario.name, only))
                         continue;
+                if (!deep && !only && scenario.preemptions > 1)
+                        scenario.preemptions--;
                 if (replay)
                         return model_replay(&scenario, replay) ? 0 : 1;
                 if (preemptions)
@@ -172,7 +177,7 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                         scenario.name, report.replay);
                 model_replay(&scenario, report.replay);
         }
-        printf("%s model: %u scenarios, %lu executions, %lu distinct states, %lu ms\n", failed ? "FAIL" : "ok", ran,
+        printf("%s%s: %u scenarios, %lu executions, %lu distinct states, %lu ms\n", failed ? "FAIL " : "# ", strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0], ran,
                 (unsigned long)executions, (unsigned long)states, (unsigned long)((clock_ns() - begin_ns) / 1000000));
         return failed || !ran ? 1 : 0;
 }

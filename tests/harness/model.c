@@ -344,7 +344,7 @@ static struct directive choose(uint32_t me, uint32_t point)
         drains = run.scenario->delays ? buffered_others(me) : 0;
         targets = search.preemptions ? ready_others(me) : 0;
         ways = run.fibres[me].buffered && search.delays ? 2 : 1;
-        crash = me < MODEL_THREADS && search.crashes && (run.scenario->crash_mask >> me & 1);
+        crash = me < FIBRE_CHECKER && search.crashes && (run.scenario->crash_mask >> me & 1);
         n = 1 + drains + targets * ways + crash;
         if (n == 1)
                 return ret;
@@ -439,7 +439,8 @@ static void fibre_crash(uint32_t me)
         run.fibres[me].state = FIBRE_DEAD;
         if (search.crashes)
                 search.crashes--;
-        search.dead = me;
+        if (me < MODEL_THREADS)
+                search.dead = me;
         if (run.scenario->reaper && run.fibres[FIBRE_REAPER].state == FIBRE_ABSENT)
                 fibre_make(FIBRE_REAPER);
         fibre_finish();
@@ -666,6 +667,11 @@ bool model_first_time(uint64_t hash)
 uint64_t model_region_hash(void)
 {
         return model_memory_hash();
+}
+
+bool model_reaper_died(void)
+{
+        return run.fibres[FIBRE_REAPER].state == FIBRE_DEAD;
 }
 
 bool model_finished(uint32_t index)

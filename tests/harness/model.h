@@ -26,6 +26,7 @@
 #define MODEL_THREADS    4u
 #define MODEL_REGION_MAX (256u << 10)
 #define MODEL_NOTES      16u
+#define MODEL_REAPER     (1u << MODEL_THREADS)
 
 struct model_scenario {
         const char *name;
@@ -40,7 +41,7 @@ struct model_scenario {
         uint32_t thread_count;
         uint32_t preemptions;
         uint32_t crashes;
-        uint32_t crash_mask;             /* which threads may be killed */
+        uint32_t crash_mask;             /* which threads may be killed; MODEL_REAPER: the reaper too */
         uint32_t delays;                 /* > 0: TSO; how often a store buffer may outlive a switch */
         bool unmerged;                   /* walk known states again: to check the checker */
         uint32_t step_max;               /* accesses of one execution; more is "no progress" [4000] */
@@ -64,7 +65,8 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
 /* Run one schedule and print each access. Return: whether it ends without a violation. */
 bool model_replay(const struct model_scenario *scenario, const char *schedule);
 
-/* Common main of model tests: [--only SCENARIO] [--replay SCHEDULE] [--preemptions N] [--list]. Return: exit status. */
+/* Common main of model tests: [--long] [--only SCENARIO] [--replay SCHEDULE] [--preemptions N] [--list]. Without --long and --only each
+ * scenario has one preemption less than it asks for, though never less than one. Return: exit status. */
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count);
 /* One line about a walk, to stdout. */
 void model_print(const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns);
@@ -94,6 +96,8 @@ bool model_first_time(uint64_t hash);
 uint64_t model_region_hash(void);
 /* Did thread @index come to its end? For check. */
 bool model_finished(uint32_t index);
+/* Was the reaper killed? For check. */
+bool model_reaper_died(void);
 /* Clock stands still; membarrier drains all buffers; pause lets another go on, at no cost. */
 extern const struct sb_os model_os;
 

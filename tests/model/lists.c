@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define OPS(...) {__VA_ARGS__}
 #define SET_A    {OP_SET, KEY_A}
@@ -26,13 +27,14 @@
 #define TICK     {OP_TICK, KEY_A}
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
+#define REAP     {OP_REAP, KEY_A}
 #define PAST_A   {OP_PAST, KEY_A}
 
 /* clang-format off */
 static const struct world_case keys[] = {
-        {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 3},
+        {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"three cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A), OPS(CAS_A)}}, 3, 3},
-        {"set, delete, cas", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(CAS_A)}}, 3, 3},
+        {"set, delete, cas", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(CAS_A)}}, 3, 2},
         {"set, delete, get", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A, GET_A)}}, 3, 2},
         {"three make", {START_EMPTY, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"three create", {START_EMPTY, {OPS(CREATE_A), OPS(CREATE_A), OPS(GET_A)}}, 3, 2},
@@ -53,7 +55,7 @@ static const struct world_case keys[] = {
 
 static const struct world_case memory[] = {
         {"get under set and free", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
-        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1}, 2, 2},
+        {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)}, .setup_by = 1}, 2, 3},
         {"hold under set and free", {START_VALUE, {OPS(HOLD_A), OPS(SET_A, WORK)}}, 2, 3},
         {"get, then others set and free", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, WORK), OPS(SET_A, WORK)}}, 3, 2},
         {"get under buffers", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 2, .delays = 1},
@@ -122,6 +124,17 @@ static const struct world_case reaps[] = {
         {"killed sweep", {START_RETIRED, {OPS(MEMORY), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 2, 1, .crash_mask = 1, .reaper = true},
         {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2, 1, .crash_mask = 1},
+        {"killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"reap over a removal", {START_DEAD, {OPS(REAP), OPS(WORK)}, .setup_by = 1, .engine = true}, 2, 3},
+        {"reap over a removal and a set", {START_DEAD, {OPS(REAP), OPS(WORK, WORK), OPS(SET_A)}, .setup_by = 1, .engine = true}, 3, 2},
+        {"killed set over a removal, reaped", {START_DELETED, {OPS(SET_A), OPS(WORK, WORK)}, .setup_by = 1}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1},
+        {"killed engine's tick, a new one", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed engine's tick on a chain, a new one", {START_CHAIN, {OPS(TICK, TICK), OPS(SNAP_A)}, .setup_by = 0, .engine = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed set, killed reaper", {START_VALUE, {OPS(SET_A), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed make, killed reaper", {START_EMPTY, {OPS(SET_A), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"killed remove, killed reaper", {START_DELETED, {OPS(WORK, WORK), OPS(GET_A)}}, 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
         {"killed leaver", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true}, 2, 1, 1, .crash_mask = 1,
                 .reaper = true},
@@ -177,9 +190,13 @@ struct world_list world_pairs(void)
 int world_main(int argc, char **argv, struct world_list list)
 {
         struct model_scenario *scenarios = calloc(list.count, sizeof *scenarios);
+        const char *fault = getenv("SB_FAULT"); /* by hand: walk with a seeded fault */
         uint32_t i;
         int r;
 
+        for (i = 0; fault && i < SB_FAULT_COUNT; i++)
+                if (!strcmp(fault, world_fault_names[i]))
+                        world_fault = (enum sb_fault)i;
         for (i = 0; scenarios && i < list.count; i++)
                 scenarios[i] = world_scenario(&list.cases[i]);
         r = scenarios ? model_main(argc, argv, scenarios, list.count) : 1;

@@ -16,9 +16,17 @@
 
 #define PEERS       (MODEL_THREADS + 1)
 #define NOTE_DONE   0u  /* + key: the highest finished revision */
+#define DEAD_PEER   (PEERS - 1) /* of START_DEAD */
 #define NO_REV      UINT64_MAX
 
 enum sb_fault world_fault;
+
+const char *const world_fault_names[SB_FAULT_COUNT] = {
+        [SB_FAULT_NONE] = "NONE",
+#define NAME(name, text) [SB_FAULT_##name] = #name,
+        SB_FAULT_TABLE(NAME)
+#undef NAME
+};
 
 static const char *const key_names[WORLD_KEYS] = {"A", "B", "C"};
 
@@ -40,14 +48,8 @@ static struct world {
         uint32_t engine_snapshot;
         uint64_t engine_cut, past_seen;
         bool left[PEERS];
+        bool adopted, reaped;
 } world;
-
-/* This file is not instrumented: its own accesses to shared words go through here. */
-static uint64_t shared_load(const struct sb_cell64 *cell)
-{
-        model_touch(cell, sizeof *cell);
-        return sb_load_acquire(cell);
-}
 
 static const struct world_spec *spec(void)
 {
@@ -109,7 +111,7 @@ static void do_get(struct sb_peer *peer, const struct world_op *op, struct outco
                 return;
         check_version(version, op->key);
         outcome->rev = version->rev;
-        outcome->cut = shared_load(&version->stamp);
+        outcome->cut = sb_load_acquire(&version->stamp);
         MODEL_CHECK(outcome->cut != 0);
         check_version(version, op->key);
         if (op->kind == OP_GET)
@@ -182,7 +184,7 @@ static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cu
                 version = NULL;
         for (; version && !rev; version = sb_version_at(segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
                 model_touch(version, sizeof *version);
-                stamp = shared_load(&version->stamp);
+                stamp = sb_load_acquire(&version->stamp);
                 if (stamp > SB_STAMP_BIRTH && stamp <= cut)
                         rev = version->rev;
         }
@@ -192,10 +194,11 @@ static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cu
 
 static void do_observe(struct sb_peer *peer, const struct world_op *op)
 {
-        uint64_t cut = shared_load(&peer->segment.super->safe);
+        uint64_t cut = sb_load_acquire(&peer->segment.super->safe);
         uint64_t rev = observe_at(peer, op->key, cut), again = observe_at(peer, op->key, cut);
 
-        if (rev != again)
+        /* Its cut holds as long as `safe` says so; then it would read anew. */
+        if (rev != again && sb_load_acquire(&peer->segment.super->safe) == cut)
                 model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut, (unsigned long)rev,
                         (unsigned long)again);
 }
@@ -204,7 +207,9 @@ static void do_past(struct sb_peer *peer, const struct world_op *op, struct outc
 {
         outcome->cut = world.engine_cut;
         read_at(peer, op->key, outcome->cut, &outcome->seen[op->key]);
-        MODEL_CHECK(outcome->seen[op->key] == world.past_seen);
+        if (outcome->seen[op->key] != world.past_seen)
+                model_fail("an open snapshot reads revision %lu, not %lu", (unsigned long)outcome->seen[op->key],
+                        (unsigned long)world.past_seen);
 }
 
 static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
@@ -254,6 +259,7 @@ static void run_op(struct sb_peer *peer, const struct world_op *op, uint32_t tag
                 sb_peer_fini(peer);
                 break;
         case OP_OBSERVE: do_observe(peer, op); break;
+        case OP_REAP: sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation); break;
         case OP_PAST: do_past(peer, op, outcome); break;
         }
         outcome->finished = true;
@@ -268,11 +274,33 @@ static void run_thread(uint32_t me)
                         run_op(peer_of(me), &spec()->ops[me][i], me * WORLD_OPS + i, &world.outcomes[me][i]);
 }
 
+/* What a new engine does with the record of the one before it. */
+static void adopt_engine(void)
+{
+        struct sb_segment segment = world.peers[0].segment;
+        struct sb_slot_identity identity = {.pid = 2};
+        uint32_t slot, generation;
+
+        if (sb_slot_state(&segment, 0, &generation) != SB_CLIENT_FREE) {
+                sb_peer_init(&world.peers[0], &segment, 0, generation);
+                sb_reap_slot(&world.peers[0], 0, generation);
+        }
+        if (sb_slot_claim(&segment, 0, &identity, &slot, &generation))
+                model_fail("the engine's record cannot be had");
+        sb_peer_init(&world.peers[0], &segment, slot, generation);
+        sb_guard_grow(&world.peers[0], 0);
+        world.adopted = true;
+}
+
 static void run_reaper(uint32_t dead)
 {
         struct sb_peer *peer = peer_of(dead);
 
-        sb_reap_slot(&world.peers[0], peer->slot, peer->generation);
+        if (peer == &world.peers[0])
+                adopt_engine();
+        else
+                sb_reap_slot(&world.peers[0], peer->slot, peer->generation);
+        world.reaped = true;
 }
 
 /* ---- the end ---- */
@@ -514,19 +542,25 @@ static void check_cleaned_up(void)
         struct sb_check_report report;
         uint32_t i, cursor = 0;
 
+        /* The engine first: its own thread may be dead, or it died while it reaped. */
+        if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
+                adopt_engine();
         for (i = 1; i < PEERS; i++) {
                 struct sb_peer *peer = &world.peers[i];
+                bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
                 uint32_t generation;
 
-                if (!peer->client || world.left[i] || sb_slot_state(&engine->segment, peer->slot, &generation) == SB_CLIENT_FREE ||
+                if (world.left[i] || sb_slot_state(&engine->segment, peer->slot, &generation) == SB_CLIENT_FREE ||
                         generation != peer->generation)
                         continue;
-                if (model_finished(i - 1) || !spec()->ops[i - 1][0].kind)
+                if (spec()->start == START_DEAD && i == DEAD_PEER)
+                        sb_reap_slot(engine, peer->slot, peer->generation);
+                else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind)
                         sb_peer_fini(peer);
                 else
                         sb_reap_slot(engine, peer->slot, peer->generation);
         }
-        if (spec()->start == START_SNAPSHOT)
+        if (spec()->start == START_SNAPSHOT && sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);
         for (i = 0; i < 4; i++) {
                 sb_safe_raise(engine);
@@ -604,6 +638,17 @@ static uint64_t choose_seed(bool tall)
         }
 }
 
+static bool has_observer(void)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_OBSERVE)
+                                return true;
+        return false;
+}
+
 static void setup_segment(void)
 {
         static const uint64_t id[2] = {1, 2};
@@ -626,6 +671,8 @@ static void setup_segment(void)
         r = sb_segment_open(base, wish.size, &model_os, &segment);
         if (r)
                 model_fail("open: %d", r);
+        if (has_observer())
+                sb_store_relaxed(&segment.super->observers, 1);
         model_ghost_area(geometry.units_at, (uint64_t)geometry.unit_count * geometry.unit_size);
         for (i = 0; i < PEERS; i++) {
                 uint32_t slot, generation;
@@ -667,6 +714,19 @@ static void setup_full(void)
                 key[0]++;
 }
 
+/* A peer that was killed right before it installed: pinned, its note says which key. */
+static void setup_dead(void)
+{
+        struct sb_peer *peer = &world.peers[DEAD_PEER];
+        struct sb_node *node;
+
+        sb_pin(peer);
+        node = sb_walk_seek(peer, key_names[KEY_A], 1, false);
+        if (!node)
+                model_fail("A is not there at the start");
+        sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
+}
+
 static void setup_made(void)
 {
         struct sb_peer *peer = setup_peer();
@@ -684,12 +744,15 @@ static void setup_made(void)
                 setup_write(KEY_A, SB_VERSION_VALUE);
                 break;
         case START_DELETED:
+        case START_DEAD:
         case START_PAIR_DELETED:
-                if (spec()->start == START_PAIR_DELETED)
+                if (spec()->start != START_DELETED)
                         setup_write(KEY_B, SB_VERSION_VALUE);
                 sb_safe_raise(peer);
                 setup_write(KEY_A, SB_VERSION_DELETED);
                 sb_safe_raise(peer);
+                if (spec()->start == START_DEAD)
+                        setup_dead();
                 break;
         case START_PAIR:
                 setup_write(KEY_B, SB_VERSION_VALUE);
@@ -723,64 +786,9 @@ static void setup_start(void)
         sb_fault_chosen = world_fault;
 }
 
-/* ---- places in the region, for traces ---- */
-
 static void where(uint64_t offset, char ret_text[64])
 {
-        static const char *const unit_kinds[] = {"free", "version", "node", "guards", "large", "part"};
-        static const char *const version_words[] = {"retire", "rev", "stamp", "prev", "node", "shape"};
-        static const char *const node_words[] = {"retire", "cell", "ring", "rule", "hash", "unhooked"};
-        static const char *const client_words[] = {"pin", "operation", "freeing", "guard_high", "opens"};
-        const struct sb_segment *segment = &world.peers[0].segment;
-        const struct sb_geometry *g = &segment->geometry;
-        uint64_t word, at;
-        uint32_t unit, kind, size;
-
-        if (offset < g->clients_at) {
-                at = offset;
-                snprintf(ret_text, 64, "%s",
-                        at == offsetof(struct sb_superblock, era) ? "era" :
-                        at == offsetof(struct sb_superblock, clock) ? "clock" :
-                        at == offsetof(struct sb_superblock, safe) ? "safe" :
-                        at == offsetof(struct sb_superblock, client_high) ? "client_high" :
-                        at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted" :
-                        at == offsetof(struct sb_superblock, order) ? "order[0]" :
-                        at == offsetof(struct sb_superblock, order) + 8 ? "order[1]" : "superblock");
-        } else if (offset < g->buckets_at) {
-                uint32_t slot = (uint32_t)((offset - g->clients_at) / g->client_stride);
-
-                at = (offset - g->clients_at) % g->client_stride;
-                if (at >= SB_LINE && at < SB_LINE + 40)
-                        snprintf(ret_text, 64, "client[%u].%s", slot, client_words[(at - SB_LINE) / 8]);
-                else if (at >= sizeof(struct sb_client))
-                        snprintf(ret_text, 64, "client[%u].%s[%lu]", slot,
-                                at - sizeof(struct sb_client) < 8 * g->snapshot_count ? "snapshot" : "guard",
-                                (unsigned long)((at - sizeof(struct sb_client)) / 8 % g->snapshot_count));
-                else
-                        snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);
-        } else if (offset < g->unit_words_at) {
-                at = (offset - g->buckets_at) / 8;
-                if (at % 8 == 7)
-                        snprintf(ret_text, 64, "bucket[%lu].floor", (unsigned long)at / 8);
-                else
-                        snprintf(ret_text, 64, "bucket[%lu].cell[%lu]", (unsigned long)at / 8, (unsigned long)at % 8);
-        } else if (offset < g->bitmaps_at) {
-                snprintf(ret_text, 64, "unit[%lu].word", (unsigned long)(offset - g->unit_words_at) / 8);
-        } else if (offset < g->units_at) {
-                snprintf(ret_text, 64, "unit[%lu].bitmap", (unsigned long)((offset - g->bitmaps_at) / g->bitmap_stride));
-        } else {
-                unit = sb_unit_of(segment, offset);
-                if (unit == UINT32_MAX)
-                        return;
-                memcpy(&word, segment->base + g->unit_words_at + 8 * unit, 8);
-                kind = SB_UNIT_KIND(word);
-                size = SB_UNIT_CLASS(word) < segment->class_count ? segment->class_size[SB_UNIT_CLASS(word)] : 64;
-                at = (offset - sb_unit_offset(segment, unit)) % size;
-                snprintf(ret_text, 64, "%s %lx.%s", kind < 6 ? unit_kinds[kind] : "?", (unsigned long)(offset - at),
-                        at == 0 ? "birth" :
-                        at >= 48 ? (kind == SB_UNIT_NODES ? "next" : "bytes") :
-                        kind == SB_UNIT_NODES ? node_words[at / 8] : version_words[at / 8]);
-        }
+        world_where(&world.peers[0].segment, offset, ret_text);
 }
 
 struct model_scenario world_scenario(const struct world_case *the_case)
@@ -791,5 +799,6 @@ struct model_scenario world_scenario(const struct world_case *the_case)
                 .world_size = sizeof world, .thread_count = the_case->threads, .preemptions = the_case->preemptions,
                 .crashes = the_case->crashes, .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,
+                .step_max = 8000,
         };
 }

@@ -1,7 +1,7 @@
 /*
  * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread a few operations.
  *
- * One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
+ * world.c is instrumented like the protocol files, because it calls what they have inline. One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
  * given once, a cas has one winner, what was finished before an operation began is seen by it, a scan is exact at its cut,
  * reads in a snapshot repeat. Then the dead are reaped, everybody leaves, memory is swept, and the segment must be sound
  * and hold nothing but what its keys need.
@@ -35,6 +35,7 @@ enum world_op_kind {
         OP_TICK,     /* the engine's own: its thread is the engine */
         OP_FINI,     /* the thread's peer leaves */
         OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
+        OP_REAP,     /* reap the dead peer of the start state */
         OP_PAST,     /* the key in the snapshot of the start state */
 };
 
@@ -54,6 +55,7 @@ enum world_start {
         START_SNAPSHOT, /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
         START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
+        START_DEAD,     /* as PAIR_DELETED, and a peer was killed right before it wrote A */
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
@@ -76,6 +78,10 @@ struct world_case {
 
 /* Chosen after the start state was made. */
 extern enum sb_fault world_fault;
+extern const char *const world_fault_names[SB_FAULT_COUNT];
+
+/* A name for a place in the segment. */
+void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64]);
 
 struct model_scenario world_scenario(const struct world_case *the_case);
 

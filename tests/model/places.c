@@ -1,0 +1,62 @@
+/* Names for places in a segment, for traces. Not instrumented: looking at a place must change nothing. */
+#include "world.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64])
+{
+        static const char *const unit_kinds[] = {"free", "version", "node", "guards", "large", "part"};
+        static const char *const version_words[] = {"retire", "rev", "stamp", "prev", "node", "shape"};
+        static const char *const node_words[] = {"retire", "cell", "ring", "rule", "hash", "unhooked"};
+        static const char *const client_words[] = {"pin", "operation", "freeing", "guard_high", "opens"};
+        const struct sb_geometry *g = &segment->geometry;
+        uint64_t word, at;
+        uint32_t unit, kind, size;
+
+        if (offset < g->clients_at) {
+                at = offset;
+                snprintf(ret_text, 64, "%s",
+                        at == offsetof(struct sb_superblock, era) ? "era" :
+                        at == offsetof(struct sb_superblock, clock) ? "clock" :
+                        at == offsetof(struct sb_superblock, safe) ? "safe" :
+                        at == offsetof(struct sb_superblock, client_high) ? "client_high" :
+                        at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted" :
+                        at == offsetof(struct sb_superblock, order) ? "order[0]" :
+                        at == offsetof(struct sb_superblock, order) + 8 ? "order[1]" : "superblock");
+        } else if (offset < g->buckets_at) {
+                uint32_t slot = (uint32_t)((offset - g->clients_at) / g->client_stride);
+
+                at = (offset - g->clients_at) % g->client_stride;
+                if (at >= SB_LINE && at < SB_LINE + 40)
+                        snprintf(ret_text, 64, "client[%u].%s", slot, client_words[(at - SB_LINE) / 8]);
+                else if (at >= sizeof(struct sb_client))
+                        snprintf(ret_text, 64, "client[%u].%s[%lu]", slot,
+                                at - sizeof(struct sb_client) < 8 * g->snapshot_count ? "snapshot" : "guard",
+                                (unsigned long)((at - sizeof(struct sb_client)) / 8 % g->snapshot_count));
+                else
+                        snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);
+        } else if (offset < g->unit_words_at) {
+                at = (offset - g->buckets_at) / 8;
+                if (at % 8 == 7)
+                        snprintf(ret_text, 64, "bucket[%lu].floor", (unsigned long)at / 8);
+                else
+                        snprintf(ret_text, 64, "bucket[%lu].cell[%lu]", (unsigned long)at / 8, (unsigned long)at % 8);
+        } else if (offset < g->bitmaps_at) {
+                snprintf(ret_text, 64, "unit[%lu].word", (unsigned long)(offset - g->unit_words_at) / 8);
+        } else if (offset < g->units_at) {
+                snprintf(ret_text, 64, "unit[%lu].bitmap", (unsigned long)((offset - g->bitmaps_at) / g->bitmap_stride));
+        } else {
+                unit = sb_unit_of(segment, offset);
+                if (unit == UINT32_MAX)
+                        return;
+                memcpy(&word, segment->base + g->unit_words_at + 8 * unit, 8);
+                kind = SB_UNIT_KIND(word);
+                size = SB_UNIT_CLASS(word) < segment->class_count ? segment->class_size[SB_UNIT_CLASS(word)] : 64;
+                at = (offset - sb_unit_offset(segment, unit)) % size;
+                snprintf(ret_text, 64, "%s %lx.%s", kind < 6 ? unit_kinds[kind] : "?", (unsigned long)(offset - at),
+                        at == 0 ? "birth" :
+                        at >= 48 ? (kind == SB_UNIT_NODES ? "next" : "bytes") :
+                        kind == SB_UNIT_NODES ? node_words[at / 8] : version_words[at / 8]);
+        }
+}
