@@ -127,18 +127,25 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(struct sb_guard
 #endif
 }
 
-/* Describe @version, which guard word @place holds, and which is a stamped value of @shape (its key length is not looked at). All fields
- * by hand: as one assignment it would be a string instruction, which ends the overlapping of misses. */
+/* Describe @version, which guard word @place holds, and which is a stamped value of @shape (its key length is not looked at). Field by
+ * field: as one assignment it would be a string instruction, which ends the overlapping of misses.
+ *
+ * What is known early and what comes with the version's memory must not share a store: who reads the address of the value, or who
+ * releases, would wait for the length and the writer, a whole cache miss. */
 static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bus *bus, uint32_t place,
         struct sb_version *version, uint64_t shape, uint64_t key_len, struct sb_guard *ret_guard)
 {
         sb_bus_put_pair(&ret_guard->key, (uintptr_t)version->bytes, key_len);
-        sb_bus_put_pair(&ret_guard->value, (uintptr_t)version->bytes + key_len, SB_SHAPE_VALUE_LEN(shape));
         sb_bus_put_pair(&ret_guard->old_value, 0, 0);
-        sb_bus_put_rev(ret_guard, version);
         sb_bus_put_pair(&ret_guard->txn, 0, 0);
-        sb_bus_put_pair(&ret_guard->kind, (uint64_t)SB_SHAPE_WRITER(shape) << 32 | SB_VALUE, (uintptr_t)bus);
+        ret_guard->value.data = version->bytes + key_len;
+        ret_guard->kind = SB_VALUE;
+        ret_guard->bus = bus;
         ret_guard->reserved[0] = bus->tickets[place];
+        sb_compiler_barrier();
+        ret_guard->value.len = SB_SHAPE_VALUE_LEN(shape);
+        ret_guard->writer = SB_SHAPE_WRITER(shape);
+        sb_bus_put_rev(ret_guard, version);
 }
 
 #endif
