@@ -40,7 +40,8 @@ static const char help_text[] =
         "\n"
         "It runs in the foreground, says `ready` on standard error when clients can attach, and "
         "stops cleanly on\n"
-        "SIGTERM and SIGINT. `agentctl start` runs it in the background.\n";
+        "SIGTERM and SIGINT. `agentctl start` runs it in the background. Exit status: 0 stopped, "
+        "1 failure, 2 wrong options.\n";
 
 __attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...)
 {

@@ -91,7 +91,9 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_DENIED:
         case -EACCES:
         case -EPERM:
-                cli_say("%s: not permitted: the bus takes its owner and root as clients, nobody else", what);
+                cli_say("%s: not permitted: the bus takes its owner and root as clients, nobody else, and no process that agentd "
+                        "cannot see (in another pid namespace)",
+                        what);
                 return CLI_NOT_PERMITTED;
         case SB_E_FULL:
                 cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start it with a larger --size", what,
@@ -163,9 +165,9 @@ static int open_in_time(const struct cli *cli, const struct sb_options *options,
                         continue;
                 if (waiting)
                         break;
+                set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
                 say_waiting(cli);
                 waiting = true;
-                set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
         }
         set_alarm(0);
         if (r == 0)

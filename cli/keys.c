@@ -8,17 +8,23 @@
 
 #include "cli.h"
 
-#define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
+#define KEY_WORD_MAX 60 /* characters of a key in a message */
+#define NUMBER_MAX 20   /* characters of the longest decimal of 64 bits */
 
 static const char *kind_name(uint32_t kind)
 {
         return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
 }
 
-/* The word that names a key in a message: as it was typed. */
+/* The word that names a key in a message: as it was typed, or the beginning of it. */
 static const char *key_word(const struct cli *cli)
 {
-        return cli->operands[0];
+        static char beginning[KEY_WORD_MAX + 4];
+
+        if (strlen(cli->operands[0]) <= KEY_WORD_MAX)
+                return cli->operands[0];
+        snprintf(beginning, sizeof(beginning), "%.*s...", KEY_WORD_MAX, cli->operands[0]);
+        return beginning;
 }
 
 static void print_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
@@ -55,7 +61,7 @@ int cli_get(struct cli *cli)
         struct sb_bytes key;
         int r;
 
-        r = cli_key(cli, key_word(cli), false, &key);
+        r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
@@ -168,7 +174,7 @@ int cli_set(struct cli *cli)
         struct sb_bytes key, value = {cli->operands[1], strlen(cli->operands[1])};
         int r;
 
-        r = cli_key(cli, key_word(cli), false, &key);
+        r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
                 r = read_how(cli, &how, &expected);
         if (r == 0)
@@ -195,7 +201,7 @@ int cli_del(struct cli *cli)
         struct sb_bytes key;
         int r;
 
-        r = cli_key(cli, key_word(cli), false, &key);
+        r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
                 r = read_how(cli, &how, &expected);
         if (r == 0 && expected == 0)
@@ -239,7 +245,7 @@ int cli_scan(struct cli *cli)
         if (cli->limit != NULL)
                 r = cli_number(cli->limit, "--limit", &limit);
         if (r == 0 && cli->operand_count > 0)
-                r = cli_key(cli, key_word(cli), true, &prefix);
+                r = cli_key(cli, cli->operands[0], true, &prefix);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
@@ -319,7 +325,7 @@ int cli_incr(struct cli *cli)
 
         if (!parse_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
                 return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
-        r = cli_key(cli, key_word(cli), false, &key);
+        r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)

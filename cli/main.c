@@ -4,6 +4,7 @@
  * The table below is the whole of it: names, options, operands, help. Options may stand before or behind the command;
  * `--` ends them. All but start's own, which are agentd's and are handed on as they are.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,21 +16,24 @@
 
 const struct cli_command cli_commands[] = {
         {"start", "[agentd's options]", "start agentd in the background; returns when it is ready", "", 0, MANY, cli_start,
-                "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, --hugepages, --clients ..."},
+                "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, --hugepages, --clients ...\n"
+                "A bus that is served already: exit code 1."},
         {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
-                "A volatile bus forgets all its keys."},
+                "A volatile bus forgets all its keys. Nothing to end: exit code 69."},
         {"get", "KEY [--rev]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
                 "--rev prints the revision on a line before the value. A KEY without a value: exit code 3."},
         {"set", "KEY VALUE|- [--if-absent] [--if-rev N]", "give a key a value; print the new revision",
                 "if-absent if-rev ttl durability ", 2, 2, cli_set,
-                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if the key has no value, or is "
-                "still at revision N (else exit code 4). --ttl and --durability strict come with a later version."},
+                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if the key has no\n"
+                "value, or is still at revision N (else exit code 4). --ttl and durability come with a later version."},
         {"del", "KEY [--if-rev N]", "take a key's value away; print the delete's revision", "if-rev durability ", 1, 1, cli_del,
-                "A KEY without a value: exit code 3."},
+                "A KEY without a value: exit code 3. With --if-rev N only if it is still at revision N (else exit code 4)."},
         {"scan", "[PREFIX] [--values] [--limit N]", "list keys in byte order, all at one moment", "values limit ", 0, 1,
-                cli_scan, "One key a line, escaped; with --values a tab and the value behind it, escaped too."},
+                cli_scan, "One key a line, escaped; with --values a tab and the value behind it, escaped too. No key at all is no\n"
+                "failure: exit code 0."},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
-                "A KEY without a value counts as 0; N may be negative. Exact however many do it at once."},
+                "A KEY without a value counts as 0; N may be negative. Exact however many do it at once. A value that is\n"
+                "no decimal integer of 64 bits: exit code 1."},
         {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat, NULL},
         {"clients", "", "who is attached, and how much memory they hold", "", 0, 0, cli_clients,
                 "GUARDS are versions held in place; PINNED is the memory that they keep from being reused."},
@@ -60,6 +64,7 @@ static void print_usage(FILE *to)
                         fprintf(to, "  %-8s %-40s %s\n", command->name, command->usage, command->summary);
         fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then `default`.\n"
               "-o json prints one object a line; --base64 takes and gives keys in base64.\n"
+              "Options may stand before or behind the command; -- ends them, for words that begin with -.\n"
               "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline passed, 6 not permitted,\n"
               "69 no agentd serves the bus.\n",
                 to);
@@ -67,8 +72,9 @@ static void print_usage(FILE *to)
 
 static void print_command(const struct cli_command *command)
 {
-        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s %s\n\n%s.\n", command->name, command->usage,
-                command->summary);
+        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n", command->name,
+                command->usage[0] != '\0' ? " " : "", command->usage, toupper((unsigned char)command->summary[0]),
+                command->summary + 1);
         if (command->text != NULL)
                 puts(command->text);
 }

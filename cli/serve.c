@@ -94,6 +94,8 @@ int cli_start(struct cli *cli)
         for (int i = 0; i < cli->operand_count; i++) {
                 if (strcmp(cli->operands[i], "-b") == 0 || strcmp(cli->operands[i], "--bus") == 0)
                         return cli_usage("-b BUS stands before start");
+                if (strcmp(cli->operands[i], "--check-config") == 0 || strcmp(cli->operands[i], "--version") == 0)
+                        return cli_usage("%s serves no bus: ask agentd itself, `agentd %s`", cli->operands[i], cli->operands[i]);
                 options[i] = cli->operands[i];
         }
         r = sb_admin_directory(cli->bus, directory, sizeof(directory));

@@ -63,7 +63,8 @@ static inline uint32_t sb_find_pin(struct sb_peer *peer)
         /* A:era. As in sb_pin(). */
         uint32_t era = sb_load_acquire(&peer->segment.super->era);
 
-        sb_pin_publish(peer, era, era);
+        if (!SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
         return era;
 }
 

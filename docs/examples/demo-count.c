@@ -10,51 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-void *allocate(size_t size)
+static void words_add(struct words *words, const char *name, size_t len, uint64_t count)
 {
-        void *memory = calloc(1, size);
-
-        if (memory == NULL)
-                abort();
-        return memory;
-}
-
-static void table_add(struct table *table, const char *name, size_t len, uint64_t count)
-{
-        uint64_t hash = 14695981039346656037u;
-
-        if (2 * table->used >= table->size) {
-                struct table larger = {.size = table->size ? 2 * table->size : 4096};
-
-                larger.words = allocate(larger.size * sizeof(*larger.words));
-                for (size_t i = 0; i < table->size; i++)
-                        if (table->words[i].name != NULL)
-                                table_add(&larger, table->words[i].name, table->words[i].len, table->words[i].count);
-                free(table->words);
-                *table = larger;
+        if (words->count == words->room) {
+                words->room = 2 * words->room + 1024;
+                words->list = realloc(words->list, words->room * sizeof(*words->list));
+                if (words->list == NULL)
+                        abort();
         }
-        for (size_t i = 0; i < len; i++)
-                hash = (hash ^ (unsigned char)name[i]) * 1099511628211u;
-        for (size_t i = hash >> 20;; i++) {
-                struct word *word = &table->words[i & (table->size - 1)];
-
-                if (word->name == NULL) {
-                        *word = (struct word){name, len, 0};
-                        table->used++;
-                }
-                if (word->len == len && memcmp(word->name, name, len) == 0) {
-                        word->count += count;
-                        return;
-                }
-        }
+        words->list[words->count++] = (struct word){name, len, count};
 }
 
 static int compare_names(const void *a_, const void *b_)
 {
         const struct word *a = a_, *b = b_;
-        int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
 
-        return order != 0 ? order : (a->len > b->len) - (a->len < b->len);
+        return a->len != b->len ? (a->len > b->len) - (a->len < b->len) : memcmp(a->name, b->name, a->len);
 }
 
 static int compare_counts(const void *a_, const void *b_)
@@ -64,53 +35,58 @@ static int compare_counts(const void *a_, const void *b_)
         return a->count != b->count ? (a->count < b->count) - (a->count > b->count) : compare_names(a, b);
 }
 
-static void table_sort(struct table *table, int (*compare)(const void *, const void *))
+/* Each word once, in an order of names that is quick to tell. */
+static void words_merge(struct words *words)
 {
-        size_t filled = 0;
+        size_t last = 0;
 
-        for (size_t i = 0; i < table->size; i++)
-                if (table->words[i].name != NULL)
-                        table->words[filled++] = table->words[i];
-        if (filled > 0)
-                qsort(table->words, filled, sizeof(*table->words), compare);
+        if (words->count == 0)
+                return;
+        qsort(words->list, words->count, sizeof(*words->list), compare_names);
+        for (size_t i = 1; i < words->count; i++) {
+                if (compare_names(&words->list[last], &words->list[i]) == 0)
+                        words->list[last].count += words->list[i].count;
+                else
+                        words->list[++last] = words->list[i];
+        }
+        words->count = last + 1;
 }
 
-void table_add_result(struct table *table, const char *result, size_t len)
+void words_add_result(struct words *words, const char *result, size_t len)
 {
         char *line = strndup(result, len);
 
-        line += strcspn(line, "\n");
-        while (*line == '\n' && line[1] != '\0') {
-                char *name = line + 1;
-                size_t name_len = strcspn(name, " ");
+        while (*line != '\0') {
+                const char *name = line;
+                size_t name_len = strcspn(line, " ");
+                uint64_t count = strtoull(line + name_len, &line, 10);
 
-                table_add(table, name, name_len, strtoull(name + name_len, &line, 10));
+                words_add(words, name, name_len, count);
+                line++;
         }
 }
 
-void table_print(struct table *table, size_t count)
+void words_print(struct words *words, size_t count)
 {
-        table_sort(table, compare_counts);
-        printf("\n%zu different identifiers, the most frequent ones:\n", table->used);
-        for (size_t i = 0; i < table->used && i < count; i++)
-                printf("%12" PRIu64 "  %.*s\n", table->words[i].count, (int)table->words[i].len, table->words[i].name);
+        words_merge(words);
+        if (words->count > 0)
+                qsort(words->list, words->count, sizeof(*words->list), compare_counts);
+        printf("\n%zu different identifiers, the most frequent ones:\n", words->count);
+        for (size_t i = 0; i < words->count && i < count; i++)
+                printf("%12" PRIu64 "  %.*s\n", words->list[i].count, (int)words->list[i].len, words->list[i].name);
 }
 
-/* Identifiers are words outside of comments and literals. Return: how many. */
-static uint64_t count_identifiers(const char *p, struct table *table)
+/* Identifiers are words outside of comments and literals. */
+static void find_identifiers(const char *p, struct words *words)
 {
-        uint64_t count = 0;
-
-        while (*p != '\0') {
+        while (p != NULL && *p != '\0') {
                 const char *start = p;
 
                 if (p[0] == '/' && p[1] == '/') {
                         p += strcspn(p, "\n");
                 } else if (p[0] == '/' && p[1] == '*') {
                         p = strstr(p + 2, "*/");
-                        if (p == NULL)
-                                break;
-                        p += 2;
+                        p = p != NULL ? p + 2 : NULL;
                 } else if (*p == '"' || *p == '\'') {
                         for (p++; *p != '\0' && *p != '\n' && *p != *start; p++)
                                 p += *p == '\\' && p[1] != '\0';
@@ -118,41 +94,37 @@ static uint64_t count_identifiers(const char *p, struct table *table)
                 } else if (isalnum((unsigned char)*p) || *p == '_') {
                         while (isalnum((unsigned char)*p) || *p == '_')
                                 p++;
-                        if (!isdigit((unsigned char)*start)) {
-                                table_add(table, start, (size_t)(p - start), 1);
-                                count++;
-                        }
+                        if (!isdigit((unsigned char)*start))
+                                words_add(words, start, (size_t)(p - start), 1);
                 } else {
                         p++;
                 }
         }
-        return count;
 }
 
-char *index_file(const char *root, const char *path, uint64_t pass, uint64_t *ret_count, size_t *ret_len)
+size_t index_file(const char *root, const char *path, char **ret_result, uint64_t *ret_count)
 {
-        char *text = NULL, *result, full[PATH_MAX];
-        struct table table = {0};
+        char *text = NULL, full[PATH_MAX];
+        struct words words = {0};
+        size_t room = 0, len;
         FILE *file, *out;
-        size_t room = 0;
 
         snprintf(full, sizeof(full), "%s/%s", root, path);
         file = fopen(full, "r");
         /* A NUL ends the text: no header has one. */
-        if (file == NULL || getdelim(&text, &room, '\0', file) < 0)
-                (text = realloc(text, 1))[0] = '\0';
+        if (file != NULL && getdelim(&text, &room, '\0', file) >= 0)
+                find_identifiers(text, &words);
         if (file != NULL)
                 fclose(file);
-        *ret_count = count_identifiers(text, &table);
-        table_sort(&table, compare_names);
-        out = open_memstream(&result, ret_len);
-        fprintf(out, "%" PRIu64 " %" PRIu64 "\n", pass, *ret_count);
-        for (size_t i = 0; i < table.used; i++)
-                fprintf(out, "%.*s %" PRIu64 "\n", (int)table.words[i].len, table.words[i].name, table.words[i].count);
+        *ret_count = words.count;
+        words_merge(&words);
+        out = open_memstream(ret_result, &len);
+        for (size_t i = 0; i < words.count; i++)
+                fprintf(out, "%.*s %" PRIu64 "\n", (int)words.list[i].len, words.list[i].name, words.list[i].count);
         fclose(out);
-        free(table.words);
+        free(words.list);
         free(text);
-        return result;
+        return len;
 }
 
 /* What list_headers() gathers: nftw() hands nothing on. */

@@ -36,13 +36,25 @@ static void scene_pause(void *context, uint64_t ns)
 static const struct sb_os scene_os = {
         .now_ns = scene_now, .membarrier = scene_membarrier, .pause = scene_pause};
 
+static bool long_keys;
+
+void scene_use_long_keys(bool use)
+{
+        long_keys = use;
+}
+
+/* In both sets: key 1 < key 2 < key 0. */
 struct sb_bytes scene_key(uint32_t key)
 {
-        static const struct sb_bytes keys[SCENE_KEYS] = {
-                {"b/short/way", 11}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes", 32},
+        static const struct sb_bytes short_ones[SCENE_KEYS] = {
+                {"b", 1}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes!", 33},
                 {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}, {"h", 1}};
+        static const struct sb_bytes long_ones[SCENE_KEYS] = {
+                {"b/twelve/b", 10}, {"a/eight.", 8}, {"a/sixteen/sixten", 16}, {"\0\xff-------", 9},
+                {"c/just/thirty/two/bytes/long/key", 32},
+                {"d/twelve/dd", 11}, {"e/twelve/eee", 12}, {"f/twelve/ffff", 13}, {"g/twelve/g", 10}, {"h/twelve/h", 10}};
 
-        return keys[key];
+        return long_keys ? long_ones[key] : short_ones[key];
 }
 
 /* All values are pieces of one sequence, 7 i modulo 256, whose first byte is the tag: so they cost the stepped operation nothing. */

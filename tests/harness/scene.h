@@ -87,6 +87,8 @@ struct scene {
         unsigned char image[SCENE_IMAGE_MAX] __attribute__((aligned(4096)));
 };
 
+/* Whether the scenes made from now on have keys of 8 to 32 bytes, for which the common operations have a short way, or others. */
+void scene_use_long_keys(bool use);
 /* Make the bus; the engine, the subject and the other one are attached. Return: 0, -errno. */
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count);
 /* Remember revisions for THEN and STALE. */
