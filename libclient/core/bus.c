@@ -39,6 +39,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         sb_store_relaxed(alive, 1);
         bus->alive = alive;
         bus->access = access;
+        bus->quick = SB_BUS_QUICK | 1;
         bus->home = home;
         sb_peer_init(&bus->peer, segment, slot, generation);
         *ret_bus = bus;
@@ -137,7 +138,11 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 if (r != 0)
                         return r;
                 bus->tickets[bus->place_count] = (uint64_t)bus->place_count << 32;
-                sb_bus_place_give(bus, bus->place_count++);
+                if (bus->place_count == 0)
+                        bus->quick++;
+                else
+                        sb_bus_place_give(bus, bus->place_count);
+                bus->place_count++;
         }
         return 0;
 }
