@@ -390,7 +390,8 @@ static inline __attribute__((always_inline)) bool write_short(struct sb_peer *pe
         return true;
 }
 
-static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *peer, const struct sb_op_write *write,
+        struct sb_op_result *ret)
 {
         struct attempt attempt;
         uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;

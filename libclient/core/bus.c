@@ -113,8 +113,14 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
         int r;
 
         while (bus->place_free_count < count) {
-                if (bus->place_count == SB_GUARDS_MAX)
-                        return SB_E_FULL;
+                if (bus->place_count == SB_GUARDS_MAX) {
+                        if (bus->quick & 1)
+                                return SB_E_FULL;
+                        /* The quick place is the last one left: it joins the others. */
+                        bus->quick++;
+                        sb_bus_place_give(bus, 0);
+                        continue;
+                }
                 if (bus->place_count == bus->place_capacity) {
                         uint32_t capacity = bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
                         uint64_t *tickets = mi_realloc(bus->tickets, capacity * sizeof(*tickets));

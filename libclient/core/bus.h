@@ -8,7 +8,7 @@
  * top, so that a get uses a warm one. A place's ticket is {place, times it was given back}: a guard carries it, so that a
  * copy of a guard that was released lets go of nothing that is held since. Place 0 stands apart: it is for who gets, reads and
  * releases before the next get, which it serves with a third of the instructions. `quick` counts its takings and givings: odd while it is
- * held (or not made yet), and a guard's ticket while it holds it.
+ * held (or not made yet, or joined the others), and a guard's ticket while it holds it.
  */
 #ifndef SB_BUS_H
 #define SB_BUS_H
