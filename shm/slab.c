@@ -60,12 +60,21 @@ static uint64_t free_bits(const struct sb_segment *segment, uint32_t unit, uint3
         return ~sb_load_acquire(&sb_slab_bitmap(segment, unit)[word]) & valid;
 }
 
+/* The compiler's own is a call where the processor is not known to have an instruction for it. */
+static uint32_t count_bits(uint64_t word)
+{
+        word -= word >> 1 & UINT64_C(0x5555555555555555);
+        word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+        word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+        return (uint32_t)(word * UINT64_C(0x0101010101010101) >> 56);
+}
+
 static uint32_t count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
 {
         uint32_t count = 0, word;
 
         for (word = 0; word * 64 < block_count; word++)
-                count += (uint32_t)__builtin_popcountll(free_bits(segment, unit, word, block_count));
+                count += count_bits(free_bits(segment, unit, word, block_count));
         return count;
 }
 
@@ -235,10 +244,14 @@ struct search {
         uint64_t wanted; /* unit word with us as the owner */
         uint32_t first, count, block_count;
         enum effort effort;
+        uint32_t looked_at;          /* slabs of this class without an owner, with less than a quarter free */
+        uint32_t best, best_count;   /* the emptiest of them */
+        uint32_t next;               /* where the next search goes on */
 };
+#define LOOK_AT 64u /* of those, before the emptiest is taken: a search of the whole segment would cost more than it finds */
 
 /* Whether the unit, whose word is @word, serves; if so it is ours now. */
-static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t unit, uint64_t word)
+static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit, uint64_t word)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
@@ -247,8 +260,16 @@ static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t
         if (word == unowned) {
                 uint32_t free_count = count_free(segment, unit, search->block_count);
 
-                if (!free_count || (search->effort == EASY && free_count * 4 < search->block_count))
+                if (!free_count)
                         return false;
+                if (search->effort == EASY && free_count * 4 < search->block_count) {
+                        search->looked_at++;
+                        if (free_count > search->best_count) {
+                                search->best = unit;
+                                search->best_count = free_count;
+                        }
+                        return false;
+                }
         } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY) {
                 same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
                         (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
@@ -271,14 +292,23 @@ static bool try_unit(struct sb_peer *peer, const struct search *search, uint32_t
         return true;
 }
 
-static uint32_t search_units(struct sb_peer *peer, const struct search *search)
+static uint32_t search_units(struct sb_peer *peer, struct search *search)
 {
-        uint32_t i, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
+        uint32_t i, unit, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
 
-        for (i = 0; i < search->count; i++) {
-                uint32_t unit = search->first + (start + i) % search->count;
-
+        for (i = 0; i < search->count && search->looked_at < LOOK_AT; i++) {
+                unit = search->first + (start + i) % search->count;
+                search->next = unit;
                 if (try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
+                        return unit;
+        }
+        search->looked_at = 0;
+        unit = search->best;
+        if (unit != NO_UNIT) {
+                uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
+
+                search->best = NO_UNIT;
+                if (sb_cas64_full(&peer->segment.unit_words[unit], unowned, search->wanted))
                         return unit;
         }
         return NO_UNIT;
@@ -290,6 +320,7 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         struct search search = {
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_slab_owner(peer),
                 .count = g->unit_count - g->reserve_count,
+                .best = NO_UNIT,
         };
         uint32_t unit = NO_UNIT;
 
@@ -306,7 +337,7 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
                 unit = search_units(peer, &search);
         }
         if (unit != NO_UNIT && !reserve)
-                peer->search_unit = unit;
+                peer->search_unit = search.next;
         return unit;
 }
 

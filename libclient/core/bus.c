@@ -39,6 +39,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         sb_store_relaxed(alive, 1);
         bus->alive = alive;
         bus->access = access;
+        bus->quick = SB_BUS_QUICK | 1;
         bus->home = home;
         sb_peer_init(&bus->peer, segment, slot, generation);
         *ret_bus = bus;
@@ -112,8 +113,14 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
         int r;
 
         while (bus->place_free_count < count) {
-                if (bus->place_count == SB_GUARDS_MAX)
-                        return SB_E_FULL;
+                if (bus->place_count == SB_GUARDS_MAX) {
+                        if (bus->quick & 1)
+                                return SB_E_FULL;
+                        /* The quick place is the last one left: it joins the others. */
+                        bus->quick++;
+                        sb_bus_place_give(bus, 0);
+                        continue;
+                }
                 if (bus->place_count == bus->place_capacity) {
                         uint32_t capacity = bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
                         uint64_t *tickets = mi_realloc(bus->tickets, capacity * sizeof(*tickets));
@@ -136,8 +143,12 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 }
                 if (r != 0)
                         return r;
-                bus->tickets[bus->place_count] = bus->place_count;
-                sb_bus_place_give(bus, bus->place_count++);
+                bus->tickets[bus->place_count] = (uint64_t)bus->place_count << 32;
+                if (bus->place_count == 0)
+                        bus->quick++;
+                else
+                        sb_bus_place_give(bus, bus->place_count);
+                bus->place_count++;
         }
         return 0;
 }

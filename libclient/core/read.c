@@ -31,7 +31,7 @@ static __attribute__((noinline)) int get_long(struct sb_bus *bus, struct sb_byte
         r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_place_first(bus), &version);
         if (r != 0)
                 return r;
-        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, key.len, ret_guard);
+        sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
         return 0;
 }
 
@@ -40,24 +40,26 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
 {
         struct sb_found found;
         struct sb_peer *peer;
-        uint32_t place, free_count;
+        uint64_t ticket;
 
-        if (SB_UNLIKELY(bus == NULL) || SB_UNLIKELY(ret_guard == NULL) || SB_UNLIKELY(key.data == NULL) ||
-                SB_UNLIKELY(key.len - 1 >= bus->peer.segment.key_len_max) || SB_UNLIKELY(!sb_bus_usable(bus)))
+        if (SB_UNLIKELY(bus == NULL))
+                return get_long(bus, key, ret_guard);
+        sb_compiler_barrier(); /* or the compiler makes arithmetic of these questions, which takes longer */
+        if (SB_UNLIKELY(ret_guard == NULL))
+                return get_long(bus, key, ret_guard);
+        sb_compiler_barrier();
+        if (SB_UNLIKELY(key.data == NULL) || SB_UNLIKELY(!sb_find_two_words(key.len)) || SB_UNLIKELY(!sb_bus_usable(bus)))
                 return get_long(bus, key, ret_guard);
         peer = &bus->peer;
-        free_count = bus->place_free_count;
-        if (SB_UNLIKELY(!free_count))
+        ticket = bus->quick + 1;
+        if (SB_UNLIKELY(!(ticket & 1)) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len, sb_find_hash(peer, key.data, key.len), sb_find_pin(peer),
+                        &found)))
                 return get_long(bus, key, ret_guard);
-        place = bus->places_free[free_count - 1];
-        if (SB_UNLIKELY(place >= peer->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len, sb_find_hash(peer, key.data, key.len),
-                        sb_find_pin(peer), &found)))
-                return get_long(bus, key, ret_guard);
-        bus->place_free_count = free_count - 1;
-        sb_find_hold(peer, place, found.offset);
+        bus->quick = ticket;
+        sb_find_hold(peer, 0, found.offset);
         sb_find_unpin(peer);
-        sb_bus_guard_fill(bus, place, found.version, found.shape, key.len, ret_guard);
+        sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
         return 0;
 }
 
@@ -68,7 +70,7 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
         uint64_t hash[BATCH_MAX];
         struct sb_version *version;
         struct sb_found found;
-        uint32_t era, place;
+        uint32_t era;
 
         for (uint32_t i = 0; i < count; i++) {
                 hash[i] = sb_hash_key(keys[i].data, keys[i].len, peer->segment.seed);
@@ -79,15 +81,14 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
         era = sb_find_pin(peer);
         for (uint32_t i = 0; i < count; i++) {
                 if (SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
-                        place = sb_bus_place_take(bus);
-                        sb_guard_set(peer, place, found.offset);
-                        sb_bus_guard_fill(bus, place, found.version, found.shape, keys[i].len, &ret_guards[i]);
+                        sb_guard_set(peer, sb_bus_place_first(bus), found.offset);
+                        sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), found.version, keys[i].len,
+                                &ret_guards[i]);
                         continue;
                 }
                 /* What was found so far is held by guards, so another pin may take this one's place. */
-                place = sb_bus_place_first(bus);
-                if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, place, &version) == 0)
-                        sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, keys[i].len,
+                if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, sb_bus_place_first(bus), &version) == 0)
+                        sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, keys[i].len,
                                 &ret_guards[i]);
                 else
                         ret_guards[i].bus = NULL;
@@ -136,6 +137,19 @@ int sb_get_many(struct sb_bus *bus, const struct sb_bytes *keys, size_t count, s
         return 0;
 }
 
+/* Any guard but the quick one, and copies of those that were released. */
+static __attribute__((noinline)) void release_place(struct sb_bus *bus, uint64_t ticket)
+{
+        uint32_t place = (uint32_t)(ticket >> 32);
+
+        if (place >= bus->place_count || bus->tickets[place] != ticket)
+                return;
+        sb_bus_place_give(bus, place);
+        /* In a forked child the guard word is the parent's. */
+        if (sb_load_relaxed(bus->alive) != 0)
+                sb_guard_set(&bus->peer, place, 0);
+}
+
 /**
  * sb_guard_release() - let go of a version
  * @guard:      a guard, held or not, or NULL
@@ -151,22 +165,17 @@ void sb_guard_release(struct sb_guard *guard)
 {
         struct sb_bus *bus;
         uint64_t ticket;
-        uint32_t place;
 
-        if (SB_UNLIKELY(guard == NULL) || SB_UNLIKELY(guard->bus == NULL))
+        if (SB_UNLIKELY(guard == NULL) || SB_UNLIKELY((bus = guard->bus) == NULL))
                 return;
-        bus = guard->bus;
         ticket = guard->reserved[0];
-        place = (uint32_t)ticket;
         guard->bus = NULL;
-        if (SB_UNLIKELY(place >= bus->place_count) || SB_UNLIKELY(bus->tickets[place] != ticket))
+        if (SB_UNLIKELY(ticket != bus->quick)) {
+                release_place(bus, ticket);
                 return;
-        sb_bus_place_give(bus, place);
-        /* In a forked child the guard word is the parent's. */
-        if (SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0))
-                return;
-        if (SB_LIKELY(place < bus->peer.segment.geometry.guard_inline))
-                sb_find_hold(&bus->peer, place, 0);
-        else
-                sb_guard_set(&bus->peer, place, 0);
+        }
+        bus->quick = ticket + 1;
+        /* As above. */
+        if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
+                sb_find_hold(&bus->peer, 0, 0);
 }

@@ -210,7 +210,7 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
                 sb_unpin(&bus->peer);
         } while (r == AGAIN);
         if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_place_take(bus), version, version->shape, SB_SHAPE_KEY_LEN(version->shape),
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, SB_SHAPE_KEY_LEN(version->shape),
                         ret_guard);
         return r;
 }
