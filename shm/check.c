@@ -67,62 +67,124 @@ static const char *node_fault(struct look *look, struct sb_node *node, uint64_t 
         return NULL;
 }
 
+/* A walk along one level. What is behind a node that is leaving may have left, too, and be free memory: a pin protects what is reached
+ * through links that are in place, not what a node out of the index still names (its next may be younger than our pin's hi, and gone
+ * before we look). So such a node is passed only while the last link that stays still leads to it. */
+struct level_walk {
+        struct sb_cell64 *link; /* of the last node that stays, or the beginning */
+        uint64_t first, word;   /* what was in it; where the walk goes on */
+        const unsigned char *last_key;
+        uint32_t last_len;
+        uint64_t steps;
+};
+
+static void walk_from(struct look *look, struct level_walk *walk, struct sb_cell64 *link)
+{
+        walk->link = link;
+        walk->first = walk->word = sb_load_pinned(look->peer, link);
+}
+
+static void walk_begin(struct look *look, struct level_walk *walk, uint32_t level)
+{
+        *walk = (struct level_walk){0};
+        walk_from(look, walk, &look->segment->super->order[level]);
+        if (!level)
+                look->report->nodes = 0;
+}
+
+/* Past a node that is leaving and names @next. False: begin again. */
+static bool walk_past(struct look *look, struct level_walk *walk, uint64_t next)
+{
+        if (sb_load_pinned(look->peer, walk->link) == walk->first) {
+                walk->word = next;
+                return true;
+        }
+        walk_from(look, walk, walk->link);
+        return !(walk->first & SB_PREV_MARKED);
+}
+
+/* The node at @at, if it can be one. */
+static struct sb_node *checked_node(struct look *look, uint32_t level, uint64_t at)
+{
+        struct sb_segment *segment = look->segment;
+        struct sb_node *node = sb_node_at(segment, at);
+        uint64_t size;
+
+        if (!node || !sb_slab_is_block(segment, at, SB_UNIT_NODES, &size)) {
+                problem(look, "ordered index, level %u: no node at offset %llu", level, (unsigned long long)at);
+                return NULL;
+        }
+        if (!sb_node_key(segment, node) || sb_node_size(node->height, node->key_len) > size || node->height <= level ||
+                node->height > segment->height_max) {
+                problem(look, "node at offset %llu: height or key length is wrong", (unsigned long long)at);
+                return NULL;
+        }
+        return node;
+}
+
+/* One node on the way. @lowest, @next: its links at level 0 and at this one, in the order in which they were loaded. */
+static const char *step_fault(struct look *look, struct level_walk *walk, uint32_t level, struct sb_node *node, uint64_t lowest,
+        uint64_t next)
+{
+        const unsigned char *key = sb_node_key(look->segment, node);
+        const char *fault = NULL;
+
+        if (lowest & ~next & SB_PREV_MARKED)
+                return "it is marked at level 0 before the levels above"; /* a walk would come down here for ever */
+        if (next & SB_PREV_MARKED)
+                return NULL;
+        if (!key || (walk->last_key && sb_key_compare(walk->last_key, walk->last_len, key, node->key_len) >= 0 && look->quiescent))
+                return "it is out of order";
+        if (!level)
+                fault = node_fault(look, node, sb_offset_of(look->segment, node));
+        walk->last_key = key;
+        walk->last_len = node->key_len;
+        look->report->nodes += !level;
+        return fault;
+}
+
+#define BEGINNINGS_MAX 100u /* of a walk that others disturb; then it is left at that */
+
 /* *suspect: 0, or what was found retired before this walk began; set when there is such a node and none was suspected before. */
 static bool check_level(struct look *look, uint32_t level, uint64_t *suspect)
 {
-        struct sb_segment *segment = look->segment;
-        const uint64_t suspected = *suspect;
-        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, steps = 0;
-        uint64_t word = sb_load_pinned(look->peer, &segment->super->order[level]);
-        const unsigned char *last_key = NULL, *key;
-        uint32_t last_len = 0;
+        const uint64_t suspected = *suspect, most = look->segment->geometry.size / SB_BLOCK_MIN;
+        uint32_t beginnings = 0;
+        struct level_walk walk;
 
-        if (word & SB_PREV_MARKED) {
+        walk_begin(look, &walk, level);
+        if (walk.first & SB_PREV_MARKED) {
                 problem(look, "ordered index, level %u: its beginning is marked", level);
                 return false;
         }
-        if (!level)
-                look->report->nodes = 0;
-        for (; word & SB_OFFSET_MASK; steps++) {
-                uint64_t at = word & SB_OFFSET_MASK, size, lowest;
-                const char *fault = NULL;
-                struct sb_node *node;
+        while (walk.word & SB_OFFSET_MASK) {
+                uint64_t at = walk.word & SB_OFFSET_MASK, lowest, next;
+                struct sb_node *node = checked_node(look, level, at);
+                const char *fault;
 
-                if (!sb_slab_is_block(segment, at, SB_UNIT_NODES, &size) || steps > most) {
-                        problem(look, "ordered index, level %u: %s at offset %llu", level,
-                                steps > most ? "endless" : "no node", (unsigned long long)at);
+                if (!node)
                         return false;
-                }
-                node = sb_node_at(segment, at);
-                key = sb_node_key(segment, node);
-                if (!key || sb_node_size(node->height, node->key_len) > size || node->height <= level ||
-                        node->height > segment->height_max) {
-                        problem(look, "node at offset %llu: height or key length is wrong", (unsigned long long)at);
-                        return false;
-                }
+                lowest = sb_load_pinned(look->peer, &node->next[0]);
+                next = sb_load_pinned(look->peer, &node->next[level]);
+                fault = step_fault(look, &walk, level, node, lowest, next);
                 if (at == suspected)
                         fault = "it is linked and retired";
                 else if (!*suspect && is_retired(&node->block))
                         *suspect = at;
-                lowest = sb_load_pinned(look->peer, &node->next[0]);
-                word = sb_load_pinned(look->peer, &node->next[level]);
-                if (!fault && (lowest & ~word & SB_PREV_MARKED))
-                        fault = "it is marked at level 0 before the levels above"; /* a walk would come down here for ever */
-                if (!fault && !level && !(word & SB_PREV_MARKED))
-                        fault = node_fault(look, node, at);
+                if (walk.steps++ > most)
+                        fault = "the walk is endless";
                 if (fault) {
                         problem(look, "ordered index, level %u, node at offset %llu: %s", level, (unsigned long long)at, fault);
                         return false;
                 }
-                if (word & SB_PREV_MARKED)
-                        continue; /* leaving: what is behind it may come before it again */
-                if (last_key && sb_key_compare(last_key, last_len, key, node->key_len) >= 0 && look->quiescent) {
-                        problem(look, "ordered index, level %u: out of order at offset %llu", level, (unsigned long long)at);
-                        return false;
+                if (!(next & SB_PREV_MARKED)) {
+                        walk.link = &node->next[level];
+                        walk.first = walk.word = next;
+                } else if (!walk_past(look, &walk, next)) {
+                        if (++beginnings == BEGINNINGS_MAX)
+                                return true;
+                        walk_begin(look, &walk, level);
                 }
-                last_key = key;
-                last_len = node->key_len;
-                look->report->nodes += !level;
         }
         return true;
 }
@@ -389,11 +451,14 @@ static void check_bits(struct look *look, uint32_t unit, uint64_t word)
 
         for (base = 0; base / 64 < segment->geometry.bitmap_stride / 8; base += 64) {
                 uint64_t valid = base >= count ? 0 : count - base >= 64 ? UINT64_MAX : (UINT64_C(1) << (count - base)) - 1;
-                uint64_t bits;
+                uint64_t bits, now;
 
                 sb_pin(look->peer);
-                bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
-                if (sb_load_acquire(&segment->unit_words[unit]) != word) /* A:unit-owned. */
+                do {
+                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);                 /* A:unit-owned. */
+                } while (!sb_pin_covers(look->peer)); /* as a sweep does: then it keeps its kind as long as we are pinned */
+                if (now != word)
                         bits = 0; /* it changed hands: whoever has it now is at work */
                 if ((bits & ~valid) && stray_bits(look, unit, base / 64, word, valid))
                         problem(look, "unit %u: bits are set where no block is", unit);
