@@ -3,6 +3,7 @@
 #define TESTS_MODEL_WORLD_CORE_H
 
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
 #include "shm/snapshot.h"
