@@ -79,7 +79,7 @@ static const struct world_case memory[] = {
         {"two sweeps, one set", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY), OPS(SET_A)}}, 3, 1},
         {"two free one", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
         {"sweep and free, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY), OPS(SET_A)}}, 3, 2},
-        {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 2},
+        {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 6}, 2, 2},
         {"full, delete", {START_FULL, {OPS(SET_A, SET_B), OPS(DELETE_A)}, .unit_count = 8}, 2, 1},
         {"leave and set", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 2},
         {"leave and sweep", {START_VALUE, {OPS(SET_A, FINI), OPS(MEMORY)}}, 2, 2},
@@ -177,8 +177,10 @@ static const struct world_case reaps[] = {
         {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true},
                 2, 1, 1, .crash_mask = 1,
                 .reaper = true},
-        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 7},
+        {"killed when nearly full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 5},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
+                2, 0, 1, .crash_mask = 1, .reaper = true},
 };
 /* Deeper than all places could be walked. */
 static const struct world_case deep[] = {
