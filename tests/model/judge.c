@@ -75,13 +75,13 @@ static void check_revisions(enum world_key key)
 
                 if (!gap || facts[i].rev < facts[i - 1].rev)
                         model_fail("revision %lu of %s was given twice",
-                                (unsigned long)facts[i].rev, world_key_names[key]);
+                                (unsigned long)facts[i].rev, world_key(key));
                 if (alone && gap > 1 + unknown)
                         model_fail("revision %lu of %s was never given",
-                                (unsigned long)facts[i].rev - 1, world_key_names[key]);
+                                (unsigned long)facts[i].rev - 1, world_key(key));
                 if (facts[i].cut < facts[i - 1].cut)
                         model_fail(
-                                "stamps of %s do not follow its revisions", world_key_names[key]);
+                                "stamps of %s do not follow its revisions", world_key(key));
         }
 }
 
@@ -160,7 +160,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                                 continue;
                         if (expected != NO_REV && expected != outcome->seen[key])
                                 model_fail("at cut %lu %s is revision %lu, but %lu was read",
-                                        (unsigned long)outcome->cut, world_key_names[key],
+                                        (unsigned long)outcome->cut, world_key(key),
                                         (unsigned long)expected, (unsigned long)outcome->seen[key]);
                 }
                 break;
@@ -201,7 +201,7 @@ static void check_order(void)
                                                            "%s, which was finished",
                                                         (unsigned long)outcome->cut, t,
                                                         (unsigned long)facts[k].rev,
-                                                        world_key_names[key]);
+                                                        world_key(key));
                 }
         }
 }
@@ -239,14 +239,14 @@ static void check_newest(void)
         for (key = 0; key < WORLD_KEYS; key++) {
                 uint64_t expected = value_at(key, UINT64_MAX);
                 struct sb_version *version = NULL;
-                int r = sb_op_get(&world.peers[0], world_key_names[key], world_key_len(key), 0, &version);
+                int r = sb_op_get(&world.peers[0], world_key(key), world_key_len(key), 0, &version);
 
                 if (!r) {
                         world_check_version(version, key);
                         sb_guard_set(&world.peers[0], 0, 0);
                 }
                 if (expected != NO_REV && expected != (r ? 0 : version->rev))
-                        model_fail("%s ends as revision %lu, not %lu", world_key_names[key],
+                        model_fail("%s ends as revision %lu, not %lu", world_key(key),
                                 r ? 0 : (unsigned long)version->rev, (unsigned long)expected);
         }
 }

@@ -36,11 +36,11 @@ struct world_state {
         bool adopted, reaped;
 };
 extern struct world_state world;
-/* In order. A and B can go the short ways (shm/find.h), C cannot. */
-extern const char *const world_key_names[WORLD_KEYS];
+/* In order. A and B can go the short ways (shm/find.h), unless spec()->short_keys; C cannot. */
+const char *world_key(enum world_key key);
 static inline uint32_t world_key_len(enum world_key key)
 {
-        return (uint32_t)strlen(world_key_names[key]);
+        return (uint32_t)strlen(world_key(key));
 }
 
 static inline const struct world_spec *spec(void)

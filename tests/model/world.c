@@ -6,7 +6,13 @@
 
 struct world_state world;
 
-const char *const world_key_names[WORLD_KEYS] = {"A-long-key", "B-long-key", "C"};
+const char *world_key(enum world_key key)
+{
+        static const char *const names[2][WORLD_KEYS] = {
+                {"A-long-key", "B-long-key", "C"}, {"A", "B", "C"}};
+
+        return names[spec()->short_keys][key];
+}
 
 enum sb_fault world_fault;
 
@@ -28,7 +34,7 @@ int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, ui
         bool deletes = value_len == TOMBSTONE;
         unsigned char value[VALUE_MAX];
         struct sb_op_write write = {
-                .key = world_key_names[key],
+                .key = world_key(key),
                 .key_len = world_key_len(key),
                 .kind = deletes ? SB_VERSION_DELETED : SB_VERSION_VALUE,
                 .expected_rev = expected,
@@ -69,7 +75,7 @@ void world_check_version(const struct sb_version *version, enum world_key key)
 
         model_touch(version, sizeof *version + world_key_len(key));
         MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == world_key_len(key) &&
-                    !memcmp(version->bytes, world_key_names[key], world_key_len(key)));
+                    !memcmp(version->bytes, world_key(key), world_key_len(key)));
         MODEL_CHECK(version->rev > 0);
         if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                 MODEL_CHECK(len == VALUE_LEN || len == VALUE_TINY);
@@ -82,7 +88,7 @@ static void do_get(struct sb_peer *peer, const struct world_op *op, struct outco
 {
         struct sb_version *version = NULL;
 
-        outcome->r = sb_op_get(peer, world_key_names[op->key], world_key_len(op->key), 0, &version);
+        outcome->r = sb_op_get(peer, world_key(op->key), world_key_len(op->key), 0, &version);
         if (outcome->r)
                 return;
         world_check_version(version, op->key);
@@ -101,7 +107,7 @@ static enum world_key key_of(const struct sb_node *node)
         enum world_key key = (enum world_key)(bytes[0] - 'A');
 
         MODEL_CHECK(key < WORLD_KEYS && node->key_len == world_key_len(key) &&
-                    !memcmp(bytes, world_key_names[key], node->key_len));
+                    !memcmp(bytes, world_key(key), node->key_len));
         return key;
 }
 
@@ -129,7 +135,7 @@ static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KE
                 if (gone) {
                         sb_unpin(peer);
                         sb_pin(peer);
-                        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), true);
+                        node = sb_walk_seek(peer, world_key(key), world_key_len(key), true);
                 }
         }
         sb_unpin(peer);
@@ -141,7 +147,7 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), false);
+        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
         if (node && key_of(node) == key)
                 version = sb_walk_at(peer, node, cut);
         *ret_rev = 0;
@@ -163,7 +169,7 @@ static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cu
         uint64_t rev = 0, stamp;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), false);
+        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
         cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
         if (cell)
                 version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);

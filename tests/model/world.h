@@ -76,6 +76,7 @@ struct world_spec {
         uint32_t unit_count;  /* [16] */
         uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
         bool tall;            /* the keys' nodes have two levels */
+        bool short_keys;      /* too short for the short ways */
         enum world_focus focus;
         bool engine;          /* thread 0 is the engine's own peer */
 };
