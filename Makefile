@@ -41,7 +41,7 @@ test-long: build build-faults build-asan
 	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
 
 demo: build
-	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" build/docs/examples/demo $(DIR)
+	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" build/docs/examples/demo $(if $(DIR),"$(patsubst ~%,$(HOME)%,$(DIR))")
 
 bench: build
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" bench/run build

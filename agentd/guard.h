@@ -7,8 +7,8 @@
  *
  * Always true: armed only between the two calls, inside the function that called sigsetjmp().
  */
-#ifndef SB_GUARD_H
-#define SB_GUARD_H
+#ifndef SB_AGENTD_GUARD_H
+#define SB_AGENTD_GUARD_H
 
 #include <setjmp.h>
 

@@ -12,6 +12,7 @@
 #include "ring/op.h"
 #include "shm/base/result.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/slot.h"
 #include "shm/snapshot.h"
 

@@ -8,6 +8,7 @@
 #include "shm/base/result.h"
 #include "shm/epoch.h"
 #include "shm/find.h"
+#include "shm/guard.h"
 #include "shm/index.h"
 #include "shm/node.h"
 #include "shm/order.h"

@@ -14,6 +14,7 @@
 
 #include "base/hash.h"
 #include "epoch.h"
+#include "guard.h"
 #include "index.h"
 #include "order.h"
 #include "reach.h"

@@ -1,5 +1,5 @@
 /*
- * Pins, guards and grace periods: interval reclamation (models: retire, hold, claim; interval-based reclamation: Wen et al., PPoPP 2018).
+ * Pins and grace periods: interval reclamation (models: retire, hold, claim; interval-based reclamation: Wen et al., PPoPP 2018).
  *
  * A pin is one word in the owner's record, {lo, hi}: the eras in which the owner may be following offsets. It is a plain store:
  * whoever frees pays with a membarrier. Every load that is followed looks at the era again and raises hi.
@@ -65,27 +65,6 @@ static inline uint64_t sb_load_pinned(struct sb_peer *peer, const struct sb_cell
                 sb_pin_publish(peer, peer->hi, peer->hi);
         return word;
 }
-
-/* Guard word @index of a record; NULL when its chunk was never made. */
-struct sb_cell64 *sb_guard_word(const struct sb_segment *segment, struct sb_client *client, uint32_t index);
-/* Guard word @index (0 .. guard capacity-1) holds the version at @offset; call it before sb_unpin(). 0 lets go. */
-static inline void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
-{
-        struct sb_cell64 *word = SB_LIKELY(index < peer->segment.geometry.guard_inline)
-                ? &peer->guard_words[index]
-                : sb_guard_word(&peer->segment, peer->client, index);
-
-        sb_assert(word);
-        /* R:guard > A:guard. Before the unpin, so that a reclaimer that saw no pin sees the guard. */
-        sb_store_release(word, offset);
-}
-/* Make room for guard word @index. Return: 0, SB_E_FULL. */
-int sb_guard_grow(struct sb_peer *peer, uint32_t index);
-
-/* Guard word @index of any record, 0 when it holds nothing or was never made. */
-uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index);
-/* Free one more chunk of guard words, the owner's own or a dead one's. True when this call freed a block. */
-bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk);
 
 /* Retire word 0 -> DYING: on its way out; before anything that links the block goes. True: this call did it. */
 bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block);

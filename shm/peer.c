@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "epoch.h"
+#include "guard.h"
 #include "retire.h"
 #include "slab.h"
 #include "slot.h"

@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "epoch.h"
+#include "guard.h"
 #include "index.h"
 #include "node.h"
 #include "reach.h"

@@ -2,6 +2,7 @@
 #include "retire.h"
 
 #include "base/fault.h"
+#include "guard.h"
 #include "node.h"
 #include "slab.h"
 #include "snapshot.h"

@@ -3,6 +3,7 @@
 #include "demo-count.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -102,14 +103,14 @@ static void find_identifiers(const char *p, struct words *words)
         }
 }
 
-size_t index_file(const char *root, const char *path, char **ret_result, uint64_t *ret_count)
+size_t index_file(const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count)
 {
         char *text = NULL, full[PATH_MAX];
         struct words words = {0};
         size_t room = 0, len;
         FILE *file, *out;
 
-        snprintf(full, sizeof(full), "%s/%s", root, path);
+        snprintf(full, sizeof(full), "%s/%s", headers->root, headers->paths[number]);
         file = fopen(full, "r");
         /* A NUL ends the text: no header has one. */
         if (file != NULL && getdelim(&text, &room, '\0', file) >= 0)
@@ -127,20 +128,20 @@ size_t index_file(const char *root, const char *path, char **ret_result, uint64_
         return len;
 }
 
-/* What list_headers() gathers: nftw() hands nothing on. */
-static char **paths;
-static size_t path_count, bytes_total, root_len;
+/* What find_headers() gathers: nftw() hands nothing on. */
+static struct headers found;
 
 static int note_path(const char *path, const struct stat *status, int type, struct FTW *ftw)
 {
-        size_t len = strlen(path);
+        size_t len = strlen(path), root_len = strcmp(found.root, "/") == 0 ? 0 : strlen(found.root);
 
-        (void)ftw;
-        if (type == FTW_F && len > 2 && strcmp(path + len - 2, ".h") == 0 && len - root_len <= PATH_BYTES_MAX) {
-                paths = realloc(paths, (path_count + 1) * sizeof(*paths));
-                paths[path_count++] = strdup(path + root_len + 1);
-                bytes_total += (size_t)status->st_size;
-        }
+        if (ftw->level == 0 && type != FTW_D)
+                return type == FTW_DNR ? EACCES : ENOTDIR; /* the folder itself */
+        if (type != FTW_F || len < 3 || strcmp(path + len - 2, ".h") != 0 || len - root_len > PATH_BYTES_MAX)
+                return 0;
+        found.paths = realloc(found.paths, (found.count + 1) * sizeof(*found.paths));
+        found.paths[found.count++] = strdup(path + root_len + 1);
+        found.bytes += (size_t)status->st_size;
         return 0;
 }
 
@@ -149,13 +150,23 @@ static int compare_paths(const void *a, const void *b)
         return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-size_t list_headers(const char *root, char ***ret_paths, size_t *ret_bytes)
+struct headers find_headers(int argc, char **argv)
 {
-        root_len = strcmp(root, "/") == 0 ? 0 : strlen(root);
-        nftw(root, note_path, 32, FTW_PHYS);
-        if (path_count > 0)
-                qsort(paths, path_count, sizeof(*paths), compare_paths);
-        *ret_paths = paths;
-        *ret_bytes = bytes_total;
-        return path_count;
+        const char *folder = argc > 1 ? argv[1] : "/usr/include";
+        int r = -1;
+
+        found.root = realpath(folder, NULL);
+        if (found.root != NULL)
+                r = nftw(found.root, note_path, 32, FTW_PHYS);
+        if (r != 0 || argc > 2) {
+                fprintf(stderr, "demo: %s: %s\n", folder, argc > 2 ? "one folder is enough" : strerror(r < 0 ? errno : r));
+                fprintf(stderr, "usage: demo [DIR]: a folder with C headers; without one, /usr/include\n");
+                exit(2);
+        }
+        if (found.count == 0) {
+                fprintf(stderr, "demo: there are no C headers (*.h) in %s\n", folder);
+                exit(1);
+        }
+        qsort(found.paths, found.count, sizeof(*found.paths), compare_paths);
+        return found;
 }

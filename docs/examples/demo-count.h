@@ -11,6 +11,12 @@
 
 #define PATH_BYTES_MAX 1000 /* of a path below the root: longer ones are left out, so that they fit a key */
 
+struct headers {
+        char *root;   /* the folder */
+        char **paths; /* below it, sorted */
+        size_t count, bytes;
+};
+
 /* Words with counts. Zero is an empty list. */
 struct words {
         struct word {
@@ -21,10 +27,10 @@ struct words {
         size_t count, room;
 };
 
-/* The headers under @root, sorted: paths below it, each a string. Return: how many. */
-size_t list_headers(const char *root, char ***ret_paths, size_t *ret_bytes);
+/* The headers in the folder that the command line names, and below; without any, say why and end the program. */
+struct headers find_headers(int argc, char **argv);
 /* The result for one file, "IDENTIFIER COUNT" a line; to be freed. What cannot be read counts as empty. Return: its length. */
-size_t index_file(const char *root, const char *path, char **ret_result, uint64_t *ret_count);
+size_t index_file(const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count);
 /* Add a result; the list keeps a copy. */
 void words_add_result(struct words *words, const char *result, size_t len);
 /* Print the @count most frequent words. */

@@ -22,6 +22,7 @@
 #include "libclient/core/attach.h"
 #include "libclient/statebus.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/peer.h"
 
 /* Where a bus came from: unmapped and freed by sb_close(). */

@@ -21,6 +21,7 @@
 #include "shm/base/result.h"
 #include "shm/check.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "test.h"
 
 #define WORKERS 5u

@@ -17,6 +17,7 @@
 #include "ring/op.h"
 #include "shm/base/result.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/slot.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)

@@ -14,6 +14,7 @@
 #include "ring/op.h"
 #include "shm/check.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/peer.h"
 #include "shm/reap.h"
 #include "shm/snapshot.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
 #include "shm/snapshot.h"

@@ -23,6 +23,7 @@
 #include "shm/base/result.h"
 #include "shm/check.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
 #include "shm/snapshot.h"

@@ -13,6 +13,7 @@
 #include "shm/base/result.h"
 #include "shm/check.h"
 #include "shm/epoch.h"
+#include "shm/guard.h"
 #include "shm/reap.h"
 #include "shm/retire.h"
 #include "shm/slab.h"

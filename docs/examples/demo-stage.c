@@ -1,0 +1,80 @@
+/* A bus of its own, the time, and Ctrl-C; see demo-stage.h. */
+#define _GNU_SOURCE
+#include "demo-stage.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/statebus-demo-XXXXXX";
+static pid_t beginner;
+static double begin;
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+        interrupted = signal_number;
+}
+
+/* Run a command with the bus's directory in it. Return: whether it ended well. */
+static bool run_command(const char *format, size_t number)
+{
+        char command[256];
+
+        snprintf(command, sizeof(command), format, directory, number);
+        fflush(stdout);
+        return system(command) == 0;
+}
+
+const char *stage_begin(size_t size_mib)
+{
+        beginner = getpid();
+        if (mkdtemp(directory) == NULL) {
+                perror("demo: /tmp");
+                exit(1);
+        }
+        if (!run_command("agentctl -b %s start --size %zuM", size_mib)) {
+                rmdir(directory); /* stays if there is a log in it */
+                exit(1);
+        }
+        sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt, .sa_flags = SA_RESTART}, NULL);
+        begin = stage_seconds();
+        return directory;
+}
+
+void stage_stop_bus(void)
+{
+        if (getpid() == beginner)
+                run_command("agentctl -b %s stop", 0);
+}
+
+bool stage_end(bool wrong)
+{
+        printf("       agentctl check: ");
+        wrong = !run_command("agentctl -b %s check", 0) || wrong;
+        stage_stop_bus();
+        if (wrong)
+                fprintf(stderr, "demo: WRONG. agentd's log is in %s\n", directory);
+        else
+                run_command("rm -r %s", 0);
+        return !wrong;
+}
+
+double stage_seconds(void)
+{
+        struct timespec time;
+
+        clock_gettime(CLOCK_MONOTONIC, &time);
+        return (double)time.tv_sec + (double)time.tv_nsec / 1e9 - begin;
+}
+
+bool stage_wait(double seconds)
+{
+        double early = seconds - stage_seconds();
+
+        if (early > 0 && !interrupted)
+                usleep((useconds_t)(early * 1e6));
+        return !interrupted;
+}
