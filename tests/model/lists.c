@@ -29,6 +29,7 @@
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
 #define REAP     {OP_REAP, KEY_A}
+#define CHECK    {OP_CHECK, KEY_A}
 #define PAST_A   {OP_PAST, KEY_A}
 
 /* clang-format off */
@@ -194,6 +195,25 @@ static const struct world_case reaps[] = {
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
                 2, 0, 1, .crash_mask = 1, .reaper = true},
 };
+/* The validator goes on among others, and finds nothing. */
+static const struct world_case checks[] = {
+        {"check, set", {START_VALUE, {OPS(CHECK), OPS(SET_A, WORK)}}, 2, 2},
+        {"check, make", {START_EMPTY, {OPS(CHECK), OPS(SET_A)}}, 2, 2},
+        {"check, make, make", {START_EMPTY, {OPS(CHECK), OPS(SET_A), OPS(SET_A)}}, 3, 1},
+        {"check, make, delete, remove", {START_EMPTY, {OPS(CHECK), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
+        {"check, remove, make", {START_DELETED, {OPS(CHECK), OPS(WORK, SET_A, DELETE_A, WORK)}, .setup_by = 1}, 2, 2},
+        {"check, what is behind a removed node", {START_DELETED, {OPS(CHECK), OPS(SET_B, WORK, DELETE_B, MEMORY), OPS(SET_C)},
+                .setup_by = 1}, 3, 2},
+        {"check, chain", {START_CHAIN, {OPS(CHECK), OPS(WORK), OPS(SET_A, WORK)}}, 3, 1},
+        {"check, leave", {START_VALUE, {OPS(CHECK), OPS(SET_A, SET_B, FINI)}}, 2, 2},
+        {"check, memory", {START_DELETED, {OPS(CHECK), OPS(MEMORY, SET_C, FINI)}}, 2, 2},
+        {"check, full", {START_FULL, {OPS(CHECK), OPS(SET_A, SET_A)}, .unit_count = 8}, 2, 2},
+        {"check, tall", {START_PAIR_DELETED, {OPS(CHECK), OPS(WORK), OPS(SET_A)}, .setup_by = 1, .tall = true}, 3, 1},
+        {"check, killed set", {START_VALUE, {OPS(SET_A), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"check, killed make, tall", {START_EMPTY, {OPS(SET_A), OPS(CHECK)}, .tall = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"check, killed leave", {START_VALUE, {OPS(SET_A, FINI), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+};
+
 /* Deeper than all places could be walked. */
 static const struct world_case deep[] = {
         {"deep: make and remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .focus = FOCUS_INDEX}, 2, 4},
@@ -235,6 +255,7 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
+const struct world_list world_checks = LIST(checks);
 const struct world_list world_deep = LIST(deep);
 
 struct world_list world_pairs(enum world_pairs_how how)

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/check.h"
+
 struct world_state world;
 
 const char *world_key(enum world_key key)
@@ -197,6 +199,17 @@ static void do_observe(struct sb_peer *peer, const struct world_op *op)
                         (unsigned long)rev, (unsigned long)again);
 }
 
+static void do_check(struct sb_peer *peer)
+{
+        struct sb_check_report report;
+        int r = sb_check(peer, false, &report);
+
+        if (r)
+                model_fail("check: %d", r);
+        if (report.problem_count)
+                model_fail("check, among others: %s", report.problems[0]);
+}
+
 static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
         outcome->cut = world.engine_cut;
@@ -280,6 +293,9 @@ static void run_op(
         case OP_PAST:
                 do_past(peer, op, outcome);
                 break;
+        case OP_CHECK:
+                do_check(peer);
+                break;
         }
         outcome->finished = true;
 }
@@ -350,6 +366,6 @@ struct model_scenario world_scenario(const struct world_case *the_case)
                 .crashes = the_case->crashes,
                 .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,
-                .step_max = 8000,
+                .step_max = 20000,
         };
 }

@@ -40,6 +40,7 @@ enum world_op_kind {
         OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
         OP_REAP,     /* reap the dead peer of the start state */
         OP_PAST,     /* the key in the snapshot of the start state */
+        OP_CHECK,    /* the validator, while the others go on */
 };
 
 struct world_op {
