@@ -121,6 +121,8 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
         switch (op->kind) {
         case OP_SET:
         case OP_PUT:
+        case OP_LARGE:
+        case OP_ATTACH:
         case OP_DELETE:
         case OP_CREATE:
         case OP_CAS:
@@ -141,15 +143,25 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         MODEL_CHECK(op->kind == OP_DELETE &&
                                     absence_possible(op->key, outcome->done_before));
                 } else {
-                        MODEL_CHECK(outcome->r == SB_E_FULL && spec()->unit_count);
+                        MODEL_CHECK(outcome->r == SB_E_FULL && (spec()->unit_count || op->kind == OP_ATTACH));
                 }
                 break;
         case OP_GET:
         case OP_HOLD:
+        case OP_GET_FAR:
+        case OP_HOLD_FAR:
                 if (outcome->r)
                         MODEL_CHECK(absence_possible(op->key, outcome->done_before));
                 else
                         MODEL_CHECK(outcome->rev >= outcome->done_before);
+                break;
+        case OP_MANY:
+        case OP_BATCH:
+                for (key = 0; key < WORLD_KEYS; key++)
+                        if (outcome->seen[key])
+                                MODEL_CHECK(outcome->seen[key] >= outcome->done_all[key]);
+                        else
+                                MODEL_CHECK(absence_possible(key, outcome->done_all[key]));
                 break;
         case OP_SCAN:
         case OP_SNAPSHOT:
@@ -279,6 +291,12 @@ static void check_cleaned_up(void)
                 else
                         sb_reap_slot(engine, peer->slot, peer->generation);
         }
+        for (i = 0; i < MODEL_THREADS; i++)
+                if (world.here[i])
+                        sb_reap_slot(engine, world.guests[i].slot, world.guests[i].generation);
+        for (i = 0; i < MODEL_THREADS; i++)
+                world.here[i] = false;
+        world_reap_strangers();
         if (spec()->start == START_SNAPSHOT &&
                 sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);

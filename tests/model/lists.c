@@ -29,6 +29,16 @@
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
 #define REAP     {OP_REAP, KEY_A}
+#define LARGE_A  {OP_LARGE, KEY_A}
+#define LARGE_B  {OP_LARGE, KEY_B}
+#define READ     {OP_READ, KEY_A}
+#define GET_FAR  {OP_GET_FAR, KEY_A}
+#define HOLD_FAR {OP_HOLD_FAR, KEY_A}
+#define MANY     {OP_MANY, KEY_A}
+#define BATCH    {OP_BATCH, KEY_A}
+#define ATTACH_A {OP_ATTACH, KEY_A}
+#define ATTACH_B {OP_ATTACH, KEY_B}
+#define ARRIVE   {OP_ARRIVE, KEY_A}
 #define CHECK    {OP_CHECK, KEY_A}
 #define PAST_A   {OP_PAST, KEY_A}
 
@@ -195,6 +205,83 @@ static const struct world_case reaps[] = {
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
                 2, 0, 1, .crash_mask = 1, .reaper = true},
 };
+/* Large blocks: several units, claimed and freed part by part. */
+static const struct world_case larges[] = {
+        {"large over small", {START_VALUE, {OPS(LARGE_A), OPS(SET_A)}}, 2, 2},
+        {"large over large", {START_LARGE, {OPS(LARGE_A, WORK), OPS(LARGE_A)}}, 2, 2},
+        {"large, large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}}, 2, 3},
+        {"large, large, with room for one", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}, .unit_count = 10}, 2, 2},
+        {"large, and slabs", {START_VALUE, {OPS(LARGE_A), OPS(SET_B, SET_C)}, .unit_count = 10}, 2, 2},
+        {"large freed under get", {START_LARGE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
+        {"large freed under hold", {START_LARGE, {OPS(HOLD_A, READ), OPS(SET_A, WORK)}}, 2, 2},
+        {"large freed under get, taken again", {START_LARGE, {OPS(GET_A, GET_A), OPS(SET_A, WORK, LARGE_A, WORK)},
+                .unit_count = 10}, 2, 2},
+        {"large freed under a snapshot", {START_LARGE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 2},
+        {"large deleted", {START_LARGE, {OPS(DELETE_A, WORK, WORK), OPS(SET_A)}}, 2, 2},
+        {"large freed by two", {START_LARGE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
+        {"large freed, others want large", {START_LARGE, {OPS(SET_A, WORK), OPS(LARGE_B)}, .unit_count = 10}, 2, 2},
+        {"large freed, others want slabs", {START_LARGE, {OPS(SET_A, WORK), OPS(SET_B, SET_C), OPS(GET_A)}, .unit_count = 10},
+                3, 1},
+        {"large and check", {START_LARGE, {OPS(CHECK), OPS(LARGE_A, WORK)}}, 2, 2},
+        {"killed large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed large, reaped meanwhile", {START_VALUE, {OPS(LARGE_A), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed large, reaped, others want large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}, .unit_count = 10},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed free of large", {START_LARGE, {OPS(SET_A, WORK), OPS(GET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed free of large, others want large", {START_LARGE, {OPS(SET_A, WORK), OPS(LARGE_B)}, .unit_count = 10},
+                2, 1, 1, .crash_mask = 1},
+        {"killed leaver, large", {START_LARGE, {OPS(LARGE_A, FINI), OPS(LARGE_B)}}, 2, 0, 1, .crash_mask = 1, .reaper = true},
+        {"killed large, killed reaper", {START_LARGE, {OPS(LARGE_A, WORK), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+};
+/* Who is there: more guard words than fit the record, records claimed and freed, observers that come late; and many keys at once. */
+static const struct world_case places[] = {
+        {"far guard", {START_VALUE, {OPS(GET_FAR, GET_FAR), OPS(SET_A, WORK)}}, 2, 2},
+        {"far guard held", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 2, 3},
+        {"far guard, then leave", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}}, 2, 2},
+        {"far guard and sweep", {START_RETIRED, {OPS(HOLD_FAR, READ), OPS(MEMORY)}, .setup_by = 1}, 2, 2},
+        {"far guard under buffers", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}, .setup_by = 1},
+                2, 1, .delays = 1},
+        {"two make far guards", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 3, 1},
+        {"far guard and check", {START_VALUE, {OPS(CHECK), OPS(HOLD_FAR, FINI)}}, 2, 2},
+        {"killed far guard", {START_VALUE, {OPS(HOLD_FAR), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed far guard, reaped meanwhile", {START_VALUE, {OPS(HOLD_FAR), OPS(SET_A, WORK)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed leaver with a far guard", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed far guard, killed reaper", {START_VALUE, {OPS(HOLD_FAR), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"many, set, set", {START_PAIR, {OPS(MANY), OPS(SET_A, SET_B)}}, 2, 3},
+        {"many, set and free", {START_PAIR, {OPS(MANY, MANY), OPS(SET_A, WORK, SET_B, WORK)}}, 2, 2},
+        {"many, delete, remove, make", {START_PAIR, {OPS(MANY), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
+        {"many under buffers", {START_PAIR, {OPS(MANY), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
+        {"batch, set, set", {START_PAIR, {OPS(BATCH), OPS(SET_A, SET_B)}}, 2, 3},
+        {"batch, set and free", {START_PAIR, {OPS(BATCH, BATCH), OPS(SET_A, WORK, SET_B, WORK)}}, 2, 2},
+        {"batch, sets and frees by two", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK), OPS(SET_B, WORK)}}, 3, 2},
+        {"batch, delete, remove, make", {START_PAIR, {OPS(BATCH), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
+        {"batch under buffers", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
+        {"killed batch", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"attach, attach", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_A)}, .free_records = 2}, 2, 2},
+        {"attach, attach to one place", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1}, 2, 2},
+        {"attach under free", {START_RETIRED, {OPS(ATTACH_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1, .free_records = 1}, 2, 2},
+        {"attach to what is reaped", {START_DEAD, {OPS(REAP), OPS(ATTACH_A)}, .setup_by = 1, .engine = true}, 2, 2},
+        {"attach to what is left", {START_VALUE, {OPS(SET_A, FINI), OPS(ATTACH_A)}}, 2, 2},
+        {"attach and check", {START_VALUE, {OPS(CHECK), OPS(ATTACH_A)}, .free_records = 1}, 2, 2},
+        {"killed attach", {START_VALUE, {OPS(ATTACH_A), OPS(SET_A)}, .free_records = 1}, 2, 1, 1, .crash_mask = 1},
+        {"killed attach, reaped, attached", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"observer arrives, set, prune", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 3},
+        {"observer arrives, chain", {START_CHAIN, {OPS(ARRIVE), OPS(WORK, SET_A, WORK)}, .setup_by = 1}, 2, 3},
+        {"observer arrives, two set", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SET_A)}}, 3, 2},
+        {"observer arrives, safe moves", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
+        {"observer arrives, delete, remove", {START_VALUE, {OPS(ARRIVE), OPS(DELETE_A, WORK, WORK)}}, 2, 2},
+        {"observers come and go", {START_VALUE, {OPS(ARRIVE, ARRIVE), OPS(ARRIVE), OPS(SET_A, WORK)}}, 3, 1},
+        {"observer arrives under buffers", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
+        {"observer arrives, killed set", {START_VALUE, {OPS(SET_A, WORK), OPS(ARRIVE)}}, 2, 1, 1, .crash_mask = 1,
+                .reaper = true},
+};
 /* The validator goes on among others, and finds nothing. */
 static const struct world_case checks[] = {
         {"check, set", {START_VALUE, {OPS(CHECK), OPS(SET_A, WORK)}}, 2, 2},
@@ -255,6 +342,8 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
+const struct world_list world_large = LIST(larges);
+const struct world_list world_places = LIST(places);
 const struct world_list world_checks = LIST(checks);
 const struct world_list world_deep = LIST(deep);
 

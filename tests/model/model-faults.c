@@ -136,6 +136,9 @@ int main(int argc, char **argv)
         add(world_memory);
         add(world_snapshot);
         add(world_reap);
+        add(world_large);
+        add(world_places);
+        add(world_checks);
         for (fault = SB_FAULT_NONE + 1; fault < SB_FAULT_COUNT; fault++) {
                 if (argc > 1 && strcmp(argv[1], world_fault_names[fault]))
                         continue;

@@ -87,7 +87,9 @@ static void setup_segment(void)
         if (has_observer())
                 sb_store_relaxed(&segment.super->observers, 1);
         model_ghost_area(geometry.units_at, (uint64_t)geometry.unit_count * geometry.unit_size);
-        for (i = 0; i < PEERS; i++) {
+        for (i = PEERS - spec()->free_records; i < PEERS; i++)
+                world.left[i] = true;
+        for (i = 0; i < PEERS - spec()->free_records; i++) {
                 uint32_t slot, generation;
 
                 r = sb_slot_claim(&segment, i, &identity, &slot, &generation);
@@ -151,7 +153,7 @@ static void setup_made(void)
 
         if (spec()->start == START_EMPTY)
                 return;
-        setup_write(KEY_A, VALUE_LEN);
+        setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
         switch (spec()->start) {
         case START_OLD:
                 sb_safe_raise(peer);
