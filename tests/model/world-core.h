@@ -71,7 +71,8 @@ static inline bool is_write(enum world_op_kind kind)
 
 /* A value says who wrote it: thread and number of the operation, 9 for setup. @value_len: VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a
  * large block. */
-int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected, uint32_t tag, struct sb_op_result *ret);
+int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
+        uint32_t tag, struct sb_op_result *ret);
 /* A version in hand is whole: its own key, a revision, a value that somebody wrote. */
 void world_check_version(const struct sb_version *version, enum world_key key);
 /* What a new engine does with the record of the one before it. */
