@@ -6,6 +6,7 @@
 
 #include "shm/base/result.h"
 #include "shm/check.h"
+#include "shm/slab.h"
 
 #define NO_REV UINT64_MAX
 
@@ -263,6 +264,24 @@ static void check_newest(void)
         }
 }
 
+/* Whoever wants a large block gets the units of those that are gone. */
+static void check_large(struct sb_peer *engine)
+{
+        const struct sb_segment *segment = &engine->segment;
+        const struct sb_geometry *g = &segment->geometry;
+        uint64_t offset;
+        uint32_t unit;
+
+        if (!sb_slab_take(engine, SB_UNIT_VERSIONS, (uint64_t)g->unit_size * (g->unit_count - g->reserve_count), false,
+                    &offset))
+                sb_slab_give_back(engine, offset);
+        sb_slab_settle(engine);
+        for (unit = 0; unit < g->unit_count; unit++)
+                if (SB_UNIT_KIND(sb_load_relaxed(&segment->unit_words[unit])) == SB_UNIT_LARGE &&
+                        !sb_load_relaxed(sb_slab_bitmap(segment, unit)))
+                        model_fail("unit %u stays a large block's, which is gone", unit);
+}
+
 /* Everybody leaves, the dead are reaped, the engine cleans up: then only what the keys need is
  * there. */
 static void check_cleaned_up(void)
@@ -307,6 +326,7 @@ static void check_cleaned_up(void)
         }
         check_newest();
         check_sound(true, &report);
+        check_large(engine);
         if (report.blocks_waiting || report.blocks_used != report.keys * 2)
                 model_fail("%lu blocks used and %lu waiting for %lu keys",
                         (unsigned long)report.blocks_used, (unsigned long)report.blocks_waiting,

@@ -60,7 +60,8 @@ static inline struct sb_peer *peer_of(uint32_t thread)
 
 static inline bool is_write(enum world_op_kind kind)
 {
-        return kind == OP_SET || kind == OP_PUT || kind == OP_LARGE || kind == OP_ATTACH || kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
+        return kind == OP_SET || kind == OP_PUT || kind == OP_LARGE || kind == OP_ATTACH ||
+               kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
 }
 
 #define VALUE_LEN  8u /* the least of the short ways */

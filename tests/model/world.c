@@ -166,7 +166,27 @@ static void do_get_all(struct sb_peer *peer, enum world_op_kind kind, struct out
                 sb_guard_set(peer, key, 0);
 }
 
-/* The engine claims a record; a newcomer writes and leaves. */
+/* What a guest has in its record stays there. */
+static void be_there(struct sb_peer *guest, enum world_key key)
+{
+        struct sb_version *version = NULL;
+        uint32_t index;
+        uint64_t cut;
+        int r;
+
+        if (sb_guard_grow(guest, 0) || sb_snapshot_open(guest, &index, &cut))
+                model_fail("a new record has no room");
+        r = sb_op_get(guest, world_key(key), world_key_len(key), 0, &version);
+        if (!r)
+                world_check_version(version, key);
+        MODEL_CHECK(sb_load_relaxed(&sb_client_snapshots(guest->client)[index]) == cut);
+        MODEL_CHECK(r || sb_load_relaxed(&guest->guard_words[0]) ==
+                                 sb_offset_of(&guest->segment, version));
+        sb_guard_set(guest, 0, 0);
+        sb_snapshot_close(guest, index);
+}
+
+/* The engine claims a record; a newcomer reads and writes and leaves. */
 static void do_attach(uint32_t me, struct sb_peer *engine, const struct world_op *op, uint32_t tag,
         struct outcome *outcome)
 {
@@ -179,8 +199,7 @@ static void do_attach(uint32_t me, struct sb_peer *engine, const struct world_op
                 return;
         sb_peer_init(guest, &engine->segment, slot, generation);
         world.here[me] = true;
-        if (sb_guard_grow(guest, 0))
-                model_fail("no guard");
+        be_there(guest, op->key);
         do_write(guest, op, tag, outcome);
         world.here[me] = false;
         sb_peer_fini(guest);
