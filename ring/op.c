@@ -457,8 +457,7 @@ SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_l
         if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
                 SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), sb_find_pin(peer), &found)))
                 return get_long(peer, key, key_len, guard_index, ret_version);
-        sb_find_hold(peer, guard_index, found.offset);
-        sb_find_unpin(peer);
+        sb_find_hold_and_unpin(peer, guard_index, found.offset);
         *ret_version = found.version;
         return 0;
 }

@@ -68,7 +68,7 @@ static inline uint32_t sb_find_pin(struct sb_peer *peer)
         return era;
 }
 
-/* Guard word @index, which lies in the record, holds the version; then the pin goes. */
+/* Guard word @index, which lies in the record, holds the version, or nothing. */
 static inline void sb_find_hold(struct sb_peer *peer, uint32_t index, uint64_t offset)
 {
         sb_store_release(&peer->guard_words[index], offset); /* R:guard > A:guard. The guard takes over from the pin. */
@@ -76,6 +76,15 @@ static inline void sb_find_hold(struct sb_peer *peer, uint32_t index, uint64_t o
 static inline void sb_find_unpin(struct sb_peer *peer)
 {
         sb_store_release(&peer->client->pin, 0); /* R:unpin > A:pins. */
+}
+/* The end of a get: in this order. */
+static inline void sb_find_hold_and_unpin(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        if (!SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_find_hold(peer, index, offset);
+        sb_find_unpin(peer);
+        if (SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_find_hold(peer, index, offset);
 }
 
 static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
@@ -101,7 +110,7 @@ struct sb_found {
 };
 
 /* Under the pin of sb_find_pin(): a key's newest value. False says nothing about the key. */
-static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_peer *peer, const void *key, uint64_t key_len,
+static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer, const void *key, uint64_t key_len,
         uint64_t hash, uint32_t era, struct sb_found *ret)
 {
         const struct sb_segment *segment = &peer->segment;
@@ -111,15 +120,15 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         struct sb_cell64 *cell;
         uint64_t word, offset, shape, stamp;
 
-        /* The seeded faults of the read path lie on the long way. */
-        if (SB_UNLIKELY(!found) || SB_FAULT(PIN_LATE) || SB_FAULT(PIN_NO_RECHECK) || SB_FAULT(GET_NO_STAMP) ||
-                SB_FAULT(GUARD_AFTER_UNPIN))
+        if (SB_UNLIKELY(!found))
                 return false;
         cell = sb_bucket_first(bucket, found);
         /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
         word = sb_load_acquire(cell);
-        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era)) /* A:era. */
+        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era) && !SB_FAULT(PIN_NO_RECHECK)) /* A:era. */
                 return false;
+        if (SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
         offset = word & SB_OFFSET_MASK;
         if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) || SB_UNLIKELY(word & SB_CELL_FROZEN))
                 return false;
@@ -131,7 +140,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain(const struct sb_
         /* A:stamp. */
         stamp = sb_load_acquire(&version->stamp);
         /* Neither 0 nor a birth's, nor an intent's, which is negative. */
-        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH))
+        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH) && !(SB_FAULT(GET_NO_STAMP) && !stamp))
                 return false;
         if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
                 return false;

@@ -57,8 +57,7 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
                         &found)))
                 return get_long(bus, key, ret_guard);
         bus->quick = ticket;
-        sb_find_hold(peer, 0, found.offset);
-        sb_find_unpin(peer);
+        sb_find_hold_and_unpin(peer, 0, found.offset);
         sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
         return 0;
 }

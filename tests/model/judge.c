@@ -120,6 +120,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
 
         switch (op->kind) {
         case OP_SET:
+        case OP_PUT:
         case OP_DELETE:
         case OP_CREATE:
         case OP_CAS:
@@ -238,7 +239,7 @@ static void check_newest(void)
         for (key = 0; key < WORLD_KEYS; key++) {
                 uint64_t expected = value_at(key, UINT64_MAX);
                 struct sb_version *version = NULL;
-                int r = sb_op_get(&world.peers[0], world_key_names[key], 1, 0, &version);
+                int r = sb_op_get(&world.peers[0], world_key_names[key], world_key_len(key), 0, &version);
 
                 if (!r) {
                         world_check_version(version, key);

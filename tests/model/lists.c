@@ -9,6 +9,7 @@
 #define SET_A    {OP_SET, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
 #define SET_C    {OP_SET, KEY_C}
+#define PUT_A    {OP_PUT, KEY_A}
 #define CAS_A    {OP_CAS, KEY_A}
 #define CREATE_A {OP_CREATE, KEY_A}
 #define DELETE_A {OP_DELETE, KEY_A}
@@ -176,7 +177,7 @@ static const struct world_case reaps[] = {
         {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true},
                 2, 1, 1, .crash_mask = 1,
                 .reaper = true},
-        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8},
+        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 7},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
 };
 /* Deeper than all places could be walked. */
@@ -228,7 +229,7 @@ struct world_list world_pairs(enum world_pairs_how how)
                 const char *name;
                 struct world_op op;
         } ops[] = {
-                {"set", SET_A}, {"cas", CAS_A}, {"delete", DELETE_A}, {"get", GET_A}, {"scan", SCAN},
+                {"set", SET_A}, {"put", PUT_A}, {"cas", CAS_A}, {"delete", DELETE_A}, {"get", GET_A}, {"scan", SCAN},
                 {"work", WORK},
                 {"memory", MEMORY}, {"snapshot", SNAP_A}, {"safe", SAFE}, {"create", CREATE_A},
                 {"set other", SET_B},

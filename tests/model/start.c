@@ -6,21 +6,22 @@
 
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
+#include "shm/slab.h"
 
 static struct sb_peer *setup_peer(void)
 {
         return spec()->setup_by == MODEL_THREADS ? &world.peers[0] : peer_of(spec()->setup_by);
 }
 
-static void setup_write(enum world_key key, uint32_t kind)
+static void setup_write(enum world_key key, uint32_t value_len)
 {
         struct sb_op_result result;
-        int r = world_write(setup_peer(), key, kind, SB_OP_ANY_REV, 9, &result);
+        int r = world_write(setup_peer(), key, value_len, SB_OP_ANY_REV, 9, &result);
 
         if (r)
                 model_fail("a write at the start: %d", r);
         world.start_rev[key] = result.rev;
-        world.start_seen[key] = kind == SB_VERSION_VALUE ? result.rev : 0;
+        world.start_seen[key] = value_len == TOMBSTONE ? 0 : result.rev;
         world.start_cut[key] = result.cut;
         model_note(NOTE_DONE + key, result.rev);
 }
@@ -33,7 +34,7 @@ static uint64_t choose_seed(bool tall)
 
         for (seed = 1;; seed++) {
                 for (key = 0; key < WORLD_KEYS; key++) {
-                        uint64_t hash = sb_hash_key(world_key_names[key], 1, seed);
+                        uint64_t hash = sb_hash_key(world_key_names[key], world_key_len(key), seed);
                         bool is_tall = !(hash >> 16 & 3);
 
                         if (is_tall != tall)
@@ -105,11 +106,12 @@ static void setup_freed(void)
         struct sb_peer *peer = setup_peer();
         uint32_t i;
 
-        setup_write(KEY_C, SB_VERSION_VALUE);
-        setup_write(KEY_C, SB_VERSION_DELETED);
+        setup_write(KEY_C, VALUE_LEN);
+        setup_write(KEY_C, TOMBSTONE);
+        setup_write(KEY_A, VALUE_LEN);
         for (i = 0; i < 4; i++)
                 sb_op_memory_work(peer, true);
-        setup_write(KEY_A, SB_VERSION_VALUE);
+        setup_write(KEY_A, VALUE_LEN);
         for (i = 0; i < 3; i++)
                 sb_op_memory_work(peer, true);
 }
@@ -118,13 +120,13 @@ static void setup_freed(void)
 static void setup_full(void)
 {
         struct sb_op_result result;
-        char key[2] = "a";
+        char key[] = "a key of none";
         struct sb_op_write write = {.key = key,
-                .key_len = 1,
+                .key_len = world_key_len(KEY_A),
                 .kind = SB_VERSION_VALUE,
                 .expected_rev = SB_OP_ANY_REV,
-                .value = "0?",
-                .value_len = 2};
+                .value = "0?0?0?0?",
+                .value_len = VALUE_LEN};
 
         while (!sb_op_write(setup_peer(), &write, &result))
                 key[0]++;
@@ -137,7 +139,7 @@ static void setup_dead(void)
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[KEY_A], 1, false);
+        node = sb_walk_seek(peer, world_key_names[KEY_A], world_key_len(KEY_A), false);
         if (!node)
                 model_fail("A is not there at the start");
         sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
@@ -149,43 +151,43 @@ static void setup_made(void)
 
         if (spec()->start == START_EMPTY)
                 return;
-        setup_write(KEY_A, SB_VERSION_VALUE);
+        setup_write(KEY_A, VALUE_LEN);
         switch (spec()->start) {
         case START_OLD:
                 sb_safe_raise(peer);
-                setup_write(KEY_A, SB_VERSION_VALUE);
+                setup_write(KEY_A, VALUE_LEN);
                 sb_safe_raise(peer);
                 break;
         case START_RETIRED:
-                setup_write(KEY_A, SB_VERSION_VALUE);
+                setup_write(KEY_A, VALUE_LEN);
                 break;
         case START_DELETED:
         case START_DEAD:
         case START_PAIR_DELETED:
                 if (spec()->start != START_DELETED)
-                        setup_write(KEY_B, SB_VERSION_VALUE);
+                        setup_write(KEY_B, VALUE_LEN);
                 sb_safe_raise(peer);
-                setup_write(KEY_A, SB_VERSION_DELETED);
+                setup_write(KEY_A, TOMBSTONE);
                 sb_safe_raise(peer);
                 if (spec()->start == START_DEAD)
                         setup_dead();
                 break;
         case START_PAIR:
-                setup_write(KEY_B, SB_VERSION_VALUE);
+                setup_write(KEY_B, VALUE_LEN);
                 sb_safe_raise(peer);
                 break;
         case START_SNAPSHOT:
                 if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))
                         model_fail("a snapshot at the start");
                 world.past_seen = world.start_seen[KEY_A];
-                setup_write(KEY_A, SB_VERSION_DELETED);
+                setup_write(KEY_A, TOMBSTONE);
                 sb_safe_raise(peer);
                 break;
         case START_CHAIN:
                 sb_safe_raise(peer);
-                setup_write(KEY_A, SB_VERSION_VALUE);
+                setup_write(KEY_A, VALUE_LEN);
                 sb_safe_raise(peer);
-                setup_write(KEY_A, SB_VERSION_VALUE);
+                setup_write(KEY_A, VALUE_LEN);
                 break;
         case START_FREED:
                 setup_freed();
@@ -198,11 +200,34 @@ static void setup_made(void)
         }
 }
 
+/* Who will write starts with a block in reserve: without one a first write cannot go the short way. */
+static void setup_reserve(struct sb_peer *peer)
+{
+        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
+        struct sb_reserve *reserve =
+                &peer->versions[sb_slab_class(&peer->segment, size)];
+
+        if (!reserve->count && !sb_slab_take(peer, SB_UNIT_VERSIONS, size, false, &offset))
+                reserve->offset[reserve->count++] = offset;
+        sb_slab_settle(peer);
+}
+
+static void setup_reserves(void)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS)
+                                setup_reserve(peer_of(t));
+}
+
 /* The start state is made by sound code, whatever fault is looked for. */
 void world_start(void)
 {
         sb_fault_chosen = SB_FAULT_NONE;
         setup_segment();
         setup_made();
+        setup_reserves();
         sb_fault_chosen = world_fault;
 }

@@ -2,6 +2,8 @@
 #ifndef TESTS_MODEL_WORLD_CORE_H
 #define TESTS_MODEL_WORLD_CORE_H
 
+#include <string.h>
+
 #include "shm/epoch.h"
 #include "shm/guard.h"
 #include "shm/reap.h"
@@ -35,7 +37,12 @@ struct world_state {
         bool adopted, reaped;
 };
 extern struct world_state world;
+/* In order. A and B can go the short ways (shm/find.h), C cannot. */
 extern const char *const world_key_names[WORLD_KEYS];
+static inline uint32_t world_key_len(enum world_key key)
+{
+        return (uint32_t)strlen(world_key_names[key]);
+}
 
 static inline const struct world_spec *spec(void)
 {
@@ -49,11 +56,17 @@ static inline struct sb_peer *peer_of(uint32_t thread)
 
 static inline bool is_write(enum world_op_kind kind)
 {
-        return kind == OP_SET || kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
+        return kind == OP_SET || kind == OP_PUT || kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
 }
 
-/* A value says who wrote it: thread and number of the operation, 9 for setup. */
-int world_write(struct sb_peer *peer, enum world_key key, uint32_t kind, uint64_t expected, uint32_t tag, struct sb_op_result *ret);
+#define VALUE_LEN  8u /* the least of the short ways */
+#define VALUE_TINY 2u /* with any key in the class of tombstones and births */
+#define VALUE_MAX  16u
+#define TOMBSTONE  UINT32_MAX
+
+/* A value says who wrote it: thread and number of the operation, 9 for setup. @value_len: VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a
+ * large block. */
+int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected, uint32_t tag, struct sb_op_result *ret);
 /* A version in hand is whole: its own key, a revision, a value that somebody wrote. */
 void world_check_version(const struct sb_version *version, enum world_key key);
 /* What a new engine does with the record of the one before it. */

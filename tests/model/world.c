@@ -6,7 +6,7 @@
 
 struct world_state world;
 
-const char *const world_key_names[WORLD_KEYS] = {"A", "B", "C"};
+const char *const world_key_names[WORLD_KEYS] = {"A-long-key", "B-long-key", "C"};
 
 enum sb_fault world_fault;
 
@@ -16,20 +16,35 @@ const char *const world_fault_names[SB_FAULT_COUNT] = {[SB_FAULT_NONE] = "NONE",
 #undef NAME
 };
 
-int world_write(struct sb_peer *peer, enum world_key key, uint32_t kind, uint64_t expected,
+/* Byte @at of a value. */
+static unsigned char value_byte(uint32_t tag, enum world_key key, uint64_t at)
+{
+        return (unsigned char)(at % 2 ? 'a' + key : '0' + tag);
+}
+
+int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret)
 {
-        unsigned char value[2] = {(unsigned char)('0' + tag), (unsigned char)('a' + key)};
+        bool deletes = value_len == TOMBSTONE;
+        unsigned char value[VALUE_MAX];
         struct sb_op_write write = {
                 .key = world_key_names[key],
-                .key_len = 1,
-                .kind = kind,
+                .key_len = world_key_len(key),
+                .kind = deletes ? SB_VERSION_DELETED : SB_VERSION_VALUE,
                 .expected_rev = expected,
                 .value = value,
-                .value_len = kind == SB_VERSION_VALUE ? sizeof value : 0,
+                .value_len = deletes ? 0 : value_len,
         };
+        uint64_t at;
 
+        for (at = 0; at < write.value_len; at++)
+                value[at] = value_byte(tag, key, at);
         return sb_op_write(peer, &write, ret);
+}
+
+static uint32_t value_len_of(enum world_op_kind kind)
+{
+        return kind == OP_DELETE ? TOMBSTONE : kind == OP_PUT ? VALUE_TINY : VALUE_LEN;
 }
 
 static void do_write(
@@ -40,9 +55,7 @@ static void do_write(
                                                     : SB_OP_ANY_REV;
         struct sb_op_result result = {0};
 
-        outcome->r = world_write(peer, op->key,
-                op->kind == OP_DELETE ? SB_VERSION_DELETED : SB_VERSION_VALUE, expected, tag,
-                &result);
+        outcome->r = world_write(peer, op->key, value_len_of(op->kind), expected, tag, &result);
         outcome->rev = result.rev;
         outcome->cut = result.cut;
         if (!outcome->r && result.rev > model_noted(NOTE_DONE + op->key))
@@ -51,14 +64,17 @@ static void do_write(
 
 void world_check_version(const struct sb_version *version, enum world_key key)
 {
-        uint64_t shape = version->shape;
+        uint64_t shape = version->shape, len = SB_SHAPE_VALUE_LEN(shape), at;
+        const unsigned char *value = version->bytes + world_key_len(key);
 
-        model_touch(version, sizeof *version + 1);
-        MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == 1 &&
-                    version->bytes[0] == (unsigned char)*world_key_names[key]);
+        model_touch(version, sizeof *version + world_key_len(key));
+        MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == world_key_len(key) &&
+                    !memcmp(version->bytes, world_key_names[key], world_key_len(key)));
         MODEL_CHECK(version->rev > 0);
         if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                MODEL_CHECK(SB_SHAPE_VALUE_LEN(shape) == 2 && version->bytes[2] == 'a' + key);
+                MODEL_CHECK(len == VALUE_LEN || len == VALUE_TINY);
+                for (at = 0; at < len; at++)
+                        MODEL_CHECK(value[at] == value_byte(value[0] - '0', key, at));
         }
 }
 
@@ -66,7 +82,7 @@ static void do_get(struct sb_peer *peer, const struct world_op *op, struct outco
 {
         struct sb_version *version = NULL;
 
-        outcome->r = sb_op_get(peer, world_key_names[op->key], 1, 0, &version);
+        outcome->r = sb_op_get(peer, world_key_names[op->key], world_key_len(op->key), 0, &version);
         if (outcome->r)
                 return;
         world_check_version(version, op->key);
@@ -78,25 +94,34 @@ static void do_get(struct sb_peer *peer, const struct world_op *op, struct outco
                 sb_guard_set(peer, 0, 0);
 }
 
+/* Which of the keys a node is. */
+static enum world_key key_of(const struct sb_node *node)
+{
+        const char *bytes = (const char *)node + sizeof *node + 8 * node->height;
+        enum world_key key = (enum world_key)(bytes[0] - 'A');
+
+        MODEL_CHECK(key < WORLD_KEYS && node->key_len == world_key_len(key) &&
+                    !memcmp(bytes, world_key_names[key], node->key_len));
+        return key;
+}
+
 static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KEYS])
 {
         struct sb_node *node;
-        uint32_t count = 0, key;
+        uint32_t count = 0;
 
         memset(seen, 0, WORLD_KEYS * sizeof *seen);
         sb_pin(peer);
         node = sb_walk_seek(peer, "A", 1, false);
         while (node) {
                 struct sb_version *version = sb_walk_at(peer, node, cut);
+                enum world_key key = key_of(node);
                 bool gone = false;
-                char at[1];
 
                 MODEL_CHECK(++count < 100);
-                memcpy(at, (const char *)node + sizeof *node + 8 * node->height, 1);
                 if (version &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                        key = version->bytes[0] - 'A';
-                        MODEL_CHECK(key < WORLD_KEYS && !seen[key]);
+                        MODEL_CHECK(!seen[key]);
                         world_check_version(version, key);
                         seen[key] = version->rev;
                 }
@@ -104,7 +129,7 @@ static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KE
                 if (gone) {
                         sb_unpin(peer);
                         sb_pin(peer);
-                        node = sb_walk_seek(peer, at, 1, true);
+                        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), true);
                 }
         }
         sb_unpin(peer);
@@ -116,9 +141,8 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[key], 1, false);
-        if (node &&
-                *((const char *)node + sizeof *node + 8 * node->height) == *world_key_names[key])
+        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), false);
+        if (node && key_of(node) == key)
                 version = sb_walk_at(peer, node, cut);
         *ret_rev = 0;
         if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
@@ -139,7 +163,7 @@ static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cu
         uint64_t rev = 0, stamp;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[key], 1, false);
+        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), false);
         cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
         if (cell)
                 version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
@@ -208,6 +232,7 @@ static void run_op(
         case OP_NONE:
                 break;
         case OP_SET:
+        case OP_PUT:
         case OP_CAS:
         case OP_CREATE:
         case OP_DELETE:

@@ -23,6 +23,7 @@ enum world_key { KEY_A, KEY_B, KEY_C };
 enum world_op_kind {
         OP_NONE,
         OP_SET,
+        OP_PUT,      /* set a value that is too small for the short way of a write */
         OP_CAS,      /* expects the start state's revision */
         OP_CREATE,
         OP_DELETE,
