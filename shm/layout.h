@@ -27,10 +27,14 @@
 #define SB_BUCKET_CELLS   7u
 #define SB_CLASS_MAX      60u
 #define SB_BLOCK_MIN      64u
-#define SB_GUARD_CHUNKS   48u   /* chunk 0 lies in the client's record; each further one doubles, up to the largest class */
 #define SB_GUARDS_MAX     65536u
 #define SB_STOCK_MAX      352u  /* blocks that one client has in hand */
 #define SB_STOCK_BLOCK    256u  /* of this size at least, where there are any */
+/* Chunk 0 of a client's guard words lies in its record; each further one doubles, up to the largest class. So many are SB_GUARDS_MAX words
+ * where units are smallest, in segments of up to 16 MiB. */
+#ifndef SB_GUARD_CHUNKS
+#define SB_GUARD_CHUNKS   264u
+#endif
 
 /* Everything derived from the wish {size, clients, ...}: a run-time choice. Written once, by sb_segment_format(). */
 struct sb_geometry {
@@ -141,7 +145,7 @@ struct sb_client {
         struct sb_cell64 words[];
 };
 static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
-static_assert(offsetof(struct sb_client, words) == 8 * SB_LINE, "line");
+static_assert(offsetof(struct sb_client, words) % SB_LINE == 0, "line");
 
 /* What a feed ring carries: which key changed, never which version. */
 struct sb_feed_entry {
@@ -245,7 +249,7 @@ static_assert(sizeof(struct sb_node) == 48, "node");
 /* A block of a SB_UNIT_GUARDS slab: more guard words for one client. */
 struct sb_guard_chunk {
         struct sb_block block;
-        uint64_t owner; /* {generation : 32, slot : 24, number of the chunk : 8} */
+        uint64_t owner; /* {generation : 32, slot : 16, number of the chunk : 16} */
         struct sb_cell64 guard[];
 };
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define SMALLEST_KEY      128u /* a node and a version of the least class */
-#define STOCK_RECORD      4096u
 #define UNITS_MIN         4u
 #define VALUE_LEN_FIELD   ((UINT64_C(1) << 36) - 1)
 
@@ -80,12 +79,12 @@ static bool lay_out(struct sb_geometry *g)
         return g->unit_count >= UNITS_MIN;
 }
 
-/* Blocks that each client may hoard: all clients together a sixteenth of the segment; as many as ends the record's page. */
-static uint32_t stock_for(const struct sb_geometry *g, uint64_t size, uint64_t record)
+/* Blocks that each client may hoard: all clients together a sixteenth of the segment. */
+static uint32_t stock_for(uint64_t size, uint32_t client_count)
 {
-        uint64_t share = size / 16 / g->client_count / SB_STOCK_BLOCK, rest = (STOCK_RECORD - record % STOCK_RECORD) % STOCK_RECORD / 8;
+        uint64_t share = size / 16 / client_count / SB_STOCK_BLOCK;
 
-        return (uint32_t)(share < rest ? share : rest < SB_STOCK_MAX ? rest : SB_STOCK_MAX);
+        return (uint32_t)(share < SB_STOCK_MAX ? share : SB_STOCK_MAX);
 }
 
 static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geometry *ret)
@@ -99,7 +98,7 @@ static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geo
         g.feed_count = wish->feed_count;
         record = sizeof(struct sb_client) + 8 * ((uint64_t)g.guard_inline + g.snapshot_count) +
                 sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
-        g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0 : wish->stock_count ? wish->stock_count : stock_for(&g, size, record);
+        g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0 : wish->stock_count ? wish->stock_count : stock_for(size, g.client_count);
         record = round_up(record + 8 * (uint64_t)g.stock_count, wish->client_stride ? wish->client_stride : 4096);
         g.client_stride = (uint32_t)record;
         g.unit_size = wish->unit_size ? wish->unit_size : unit_size_for(size);

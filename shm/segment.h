@@ -21,7 +21,7 @@ struct sb_geometry_wish {
         uint32_t guard_inline;   /* guard words in the record [64] */
         uint32_t snapshot_count; /* [32] */
         uint32_t feed_count;     /* [0] */
-        uint32_t stock_count;    /* [what the record's pages hold, by the segment's size]; SB_STOCK_NONE: 0 */
+        uint32_t stock_count;    /* [by the segment's size and clients]; SB_STOCK_NONE: 0 */
 };
 
 #define SB_STOCK_NONE UINT32_MAX
