@@ -68,6 +68,7 @@ static inline uint64_t sb_slab_owner(const struct sb_peer *peer)
 }
 
 #ifdef SB_MODEL
+/* 1: allocated, 0: freed, 2: allocated, perhaps as it was before. */
 void sb_model_block(uint64_t offset, uint64_t size, int allocated);
 void sb_model_unchecked_begin(void);
 void sb_model_unchecked_end(void);

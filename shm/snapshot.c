@@ -199,9 +199,12 @@ enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
 /* Whether @version may be taken out: DYING by now. In somebody's hand (shm/stock.h) it is left to him. */
 static bool begin_unlink(struct sb_peer *peer, struct sb_version *version)
 {
-        return sb_retire_begin(peer, &version->block) ||
-                sb_load_acquire(&version->block.retire) < SB_RETIRE_FREEING || /* A:retire. */
-                SB_FAULT(PRUNE_TAKES_STOCK);
+        uint32_t retire = 0;
+
+        /* 0 again: he has let go of it just now. Then it must be DYING before it is unlinked, as ever. */
+        while (!retire && !sb_retire_begin(peer, &version->block))
+                retire = sb_load_acquire(&version->block.retire); /* A:retire. */
+        return retire < SB_RETIRE_FREEING || SB_FAULT(PRUNE_TAKES_STOCK);
 }
 
 /* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */

@@ -42,13 +42,15 @@ void sb_stock_empty(struct sb_peer *peer)
 static void reap_one(struct sb_peer *peer, uint64_t offset, uint32_t slot)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
-        bool set = block && sb_slab_is_block(&peer->segment, offset, SB_UNIT_VERSIONS, NULL), linked;
+        uint64_t size = 0;
+        bool set = block && sb_slab_is_block(&peer->segment, offset, SB_UNIT_VERSIONS, &size), linked;
         uint32_t era;
 
         /* The bit before the word: a block that was taken again has its word reset before its bit is set. A:retire. */
         if (!set || sb_load_acquire(&block->retire) != (SB_RETIRE_FREEING | slot))
                 return;
-        sb_model_unchecked_begin(); /* perhaps half built */
+        sb_model_block(offset, size, 2); /* it may have been ready */
+        sb_model_unchecked_begin();      /* and half built */
         linked = sb_reach_version(peer, (struct sb_version *)block);
         era = sb_load_acquire(&peer->segment.super->era); /* A:era. After it was out of reach. */
         /* R:retire > A:retire. Nobody else touches what is in hand, and nobody can link it. */

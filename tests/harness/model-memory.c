@@ -156,7 +156,7 @@ void sb_model_block(uint64_t offset, uint64_t size, int allocated)
                 model_trace_line(allocated ? "(allocated)" : "(freed)", (uint32_t)offset, 0, size, " bytes");
         ghost_changed = true;
         for (grain = offset / GRAIN; grain < (offset + size) / GRAIN; grain++) {
-                if (ghost[grain] != wanted && ghost[grain] != GHOST_NONE)
+                if (allocated != 2 && ghost[grain] != wanted && ghost[grain] != GHOST_NONE)
                         model_fail(allocated ? "a block is allocated twice: %lx" : "double free: %lx",
                                 (unsigned long)offset);
                 ghost[grain] = allocated ? GHOST_ALLOCATED : GHOST_FREE;

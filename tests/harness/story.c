@@ -168,6 +168,7 @@ static void set_the_scene(void *context)
         if (scenario->wish.bucket_count)
                 wish.bucket_count = scenario->wish.bucket_count;
         wish.guard_inline = scenario->wish.guard_inline ? scenario->wish.guard_inline : 12;
+        wish.stock_count = scenario->wish.stock_count ? scenario->wish.stock_count : 3;
         wish.snapshot_count = 2;
         wish.clients = 4;
         wish.client_stride = SB_LINE;

@@ -110,6 +110,41 @@ static const struct world_case memory[] = {
         {"engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 2},
 };
 
+static const struct world_case stocks[] = {
+        {"stock, get under sets and work", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
+        {"stock, get under sets and work, one place", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 1}, 2, 2},
+        {"stock, get under sets and work, the long way", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2,
+                .short_keys = true}, 2, 2},
+        {"stock, hold under sets and work", {START_STOCK, {OPS(HOLD_A, READ), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
+        {"stock, get under buffers", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 2, .delays = 1},
+        {"stock, set and set", {START_STOCK, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .stock = 2}, 2, 3},
+        {"stock, set and set, long and short", {START_STOCK, {OPS(PUT_A, SET_A), OPS(SET_A, PUT_A)}, .stock = 2}, 2, 2},
+        {"stock, three sets", {START_STOCK, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}, .stock = 2}, 3, 2},
+        {"stock, set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 3},
+        {"stock, set, set and sweep", {START_STOCK, {OPS(SET_A), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
+        {"stock, sets and memory work", {START_STOCK, {OPS(SET_A, SET_A), OPS(MEMORY)}, .stock = 2}, 2, 2},
+        {"stock, set and delete", {START_STOCK, {OPS(SET_A, WORK), OPS(DELETE_A, WORK)}, .stock = 2}, 2, 2},
+        {"stock, set, delete, get", {START_STOCK, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A)}, .stock = 2}, 3, 2},
+        {"stock, cas and set", {START_STOCK, {OPS(CAS_A), OPS(SET_A)}, .stock = 2}, 2, 3},
+        {"stock, snapshot and set", {START_STOCK, {OPS(SNAP_A), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 3},
+        {"stock, set over an old snapshot", {START_SNAPSHOT, {OPS(PAST_A), OPS(SET_A, SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
+        {"stock, observer and set", {START_STOCK, {OPS(OBSERVE), OPS(SET_A), OPS(SAFE)}, .stock = 2}, 3, 2},
+        {"stock, a late observer and sets", {START_STOCK, {OPS(ARRIVE), OPS(SET_A, SET_A)}, .stock = 2}, 2, 2},
+        {"stock, leave and set", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A, SET_A)}, .stock = 2}, 2, 2},
+        {"stock, leave and sweep", {START_STOCK, {OPS(SET_A, FINI), OPS(MEMORY)}, .stock = 2}, 2, 2},
+        {"stock, many under sets", {START_STOCK, {OPS(MANY), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
+        {"stock, check and sets", {START_STOCK, {OPS(CHECK), OPS(SET_A, SET_A)}, .stock = 2}, 2, 1},
+        {"stock, killed set, then reaped", {START_STOCK, {OPS(SET_A)}, .stock = 2}, 1, 1, .crashes = 1},
+        {"stock, killed sets and set", {START_STOCK, {OPS(SET_A, WORK, SET_A), OPS(SET_A, WORK)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"stock, killed set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"stock, killed set reaped under get and set", {START_STOCK, {OPS(SET_A), OPS(GET_A, SET_A)}, .stock = 2}, 2, 1, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"stock, killed set reaped under memory work", {START_STOCK, {OPS(SET_A), OPS(MEMORY)}, .stock = 2}, 2, 1, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"stock, killed memory work", {START_STOCK, {OPS(SET_A, MEMORY), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"stock, killed leaving", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+};
+
 static const struct world_case snapshots[] = {
         {"snapshot and set", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}}, 2, 3},
         {"snapshot and set, the long way", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}, .short_keys = true}, 2, 3},
@@ -342,6 +377,7 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
+const struct world_list world_stock = LIST(stocks);
 const struct world_list world_large = LIST(larges);
 const struct world_list world_places = LIST(places);
 const struct world_list world_checks = LIST(checks);

@@ -53,6 +53,11 @@ static const struct {
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
         {SB_FAULT_FREE_TWO_WINNERS, "make twice, remove, late make"},
         {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall"},
+        {SB_FAULT_REAP_FORGETS_STOCK, "stock, killed set, then reaped"},
+        {SB_FAULT_STOCK_NOTE_LATE, "stock, killed set, then reaped"},
+        {SB_FAULT_STOCK_NO_GRACE, "stock, get under sets and work"},
+        {SB_FAULT_STOCK_LIVE_EARLY, "stock, killed set, then reaped"},
+        {SB_FAULT_PRUNE_TAKES_STOCK, "stock, set and sweep"},
         {SB_FAULT_UNLINK_BEFORE_DYING, "killed set, then reaped"},
 };
 
@@ -136,6 +141,7 @@ int main(int argc, char **argv)
         add(world_memory);
         add(world_snapshot);
         add(world_reap);
+        add(world_stock);
         add(world_large);
         add(world_places);
         add(world_checks);

@@ -13,10 +13,10 @@ static struct sb_peer *setup_peer(void)
         return spec()->setup_by == MODEL_THREADS ? &world.peers[0] : peer_of(spec()->setup_by);
 }
 
-static void setup_write(enum world_key key, uint32_t value_len)
+static void setup_write_by(struct sb_peer *peer, enum world_key key, uint32_t value_len)
 {
         struct sb_op_result result;
-        int r = world_write(setup_peer(), key, value_len, SB_OP_ANY_REV, 9, &result);
+        int r = world_write(peer, key, value_len, SB_OP_ANY_REV, 9, &result);
 
         if (r)
                 model_fail("a write at the start: %d", r);
@@ -24,6 +24,11 @@ static void setup_write(enum world_key key, uint32_t value_len)
         world.start_seen[key] = value_len == TOMBSTONE ? 0 : result.rev;
         world.start_cut[key] = result.cut;
         model_note(NOTE_DONE + key, result.rev);
+}
+
+static void setup_write(enum world_key key, uint32_t value_len)
+{
+        setup_write_by(setup_peer(), key, value_len);
 }
 
 /* A seed with which the keys' nodes have the height that is asked for. */
@@ -67,6 +72,7 @@ static void setup_segment(void)
                 .bucket_count = 1,
                 .guard_inline = 2,
                 .snapshot_count = 2,
+                .stock_count = spec()->stock ? spec()->stock : SB_STOCK_NONE,
         };
         struct sb_slot_identity identity = {.pid = 1};
         struct sb_geometry geometry;
@@ -150,6 +156,7 @@ static void setup_dead(void)
 static void setup_made(void)
 {
         struct sb_peer *peer = setup_peer();
+        uint32_t i;
 
         if (spec()->start == START_EMPTY)
                 return;
@@ -159,6 +166,15 @@ static void setup_made(void)
                 sb_safe_raise(peer);
                 setup_write(KEY_A, VALUE_LEN);
                 sb_safe_raise(peer);
+                break;
+        case START_STOCK:
+                /* What it has in stock lies in another one's slab, so that nobody finds it there when the peer is killed. */
+                setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
+                setup_write(KEY_A, VALUE_LEN);
+                sb_op_memory_work(peer, false);
+                /* That moved the clock; who knows nothing newer takes nothing in hand. */
+                for (i = 0; i < PEERS - spec()->free_records; i++)
+                        sb_view_renew(&world.peers[i]);
                 break;
         case START_RETIRED:
                 setup_write(KEY_A, VALUE_LEN);

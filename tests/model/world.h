@@ -69,6 +69,7 @@ enum world_start {
         START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
         START_DEAD,     /* as PAIR_DELETED, and a peer was killed right before it wrote A */
         START_LARGE,    /* A has a value of several units */
+        START_STOCK,    /* A has a value; the set-up's peer has a block of one before in stock, ready */
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
@@ -87,6 +88,7 @@ struct world_spec {
         uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
         bool tall;            /* the keys' nodes have two levels */
         bool short_keys;      /* too short for the short ways */
+        uint32_t stock;       /* places in each record's stock [none] */
         uint32_t free_records;/* the last ones, which nobody has at the start */
         enum world_focus focus;
         bool engine;          /* thread 0 is the engine's own peer */
