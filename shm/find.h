@@ -127,8 +127,6 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
         word = sb_load_acquire(cell);
         if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era) && !SB_FAULT(PIN_NO_RECHECK)) /* A:era. */
                 return false;
-        if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, era, era);
         offset = word & SB_OFFSET_MASK;
         if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) || SB_UNLIKELY(word & SB_CELL_FROZEN))
                 return false;
@@ -146,6 +144,8 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
+        if (SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
         *ret = (struct sb_found){
                 .cell = cell, .word = word, .version = version, .offset = offset, .stamp = stamp, .shape = shape};
         return true;

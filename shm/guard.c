@@ -62,9 +62,15 @@ struct sb_cell64 *sb_guard_word(const struct sb_segment *segment, struct sb_clie
 uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
 {
         struct sb_cell64 *word = sb_guard_word(segment, client, index);
+        uint64_t held;
 
+        /* A chunk is freed at once when its owner is gone: then this is no guard any more, and whatever lies there keeps one block for
+         * one round more. What a living one holds lies in a chunk of his. */
+        sb_model_unchecked_begin();
         /* A:guard. Ordered behind the reclaimer's reading of the pins. */
-        return word ? sb_load_acquire(word) : 0;
+        held = word ? sb_load_acquire(word) : 0;
+        sb_model_unchecked_end();
+        return held;
 }
 
 int sb_guard_grow(struct sb_peer *peer, uint32_t index)

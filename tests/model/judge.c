@@ -6,6 +6,7 @@
 
 #include "shm/base/result.h"
 #include "shm/check.h"
+#include "shm/slab.h"
 
 #define NO_REV UINT64_MAX
 
@@ -75,13 +76,13 @@ static void check_revisions(enum world_key key)
 
                 if (!gap || facts[i].rev < facts[i - 1].rev)
                         model_fail("revision %lu of %s was given twice",
-                                (unsigned long)facts[i].rev, world_key_names[key]);
+                                (unsigned long)facts[i].rev, world_key(key));
                 if (alone && gap > 1 + unknown)
                         model_fail("revision %lu of %s was never given",
-                                (unsigned long)facts[i].rev - 1, world_key_names[key]);
+                                (unsigned long)facts[i].rev - 1, world_key(key));
                 if (facts[i].cut < facts[i - 1].cut)
                         model_fail(
-                                "stamps of %s do not follow its revisions", world_key_names[key]);
+                                "stamps of %s do not follow its revisions", world_key(key));
         }
 }
 
@@ -121,6 +122,8 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
         switch (op->kind) {
         case OP_SET:
         case OP_PUT:
+        case OP_LARGE:
+        case OP_ATTACH:
         case OP_DELETE:
         case OP_CREATE:
         case OP_CAS:
@@ -141,15 +144,25 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         MODEL_CHECK(op->kind == OP_DELETE &&
                                     absence_possible(op->key, outcome->done_before));
                 } else {
-                        MODEL_CHECK(outcome->r == SB_E_FULL && spec()->unit_count);
+                        MODEL_CHECK(outcome->r == SB_E_FULL && (spec()->unit_count || op->kind == OP_ATTACH));
                 }
                 break;
         case OP_GET:
         case OP_HOLD:
+        case OP_GET_FAR:
+        case OP_HOLD_FAR:
                 if (outcome->r)
                         MODEL_CHECK(absence_possible(op->key, outcome->done_before));
                 else
                         MODEL_CHECK(outcome->rev >= outcome->done_before);
+                break;
+        case OP_MANY:
+        case OP_BATCH:
+                for (key = 0; key < WORLD_KEYS; key++)
+                        if (outcome->seen[key])
+                                MODEL_CHECK(outcome->seen[key] >= outcome->done_all[key]);
+                        else
+                                MODEL_CHECK(absence_possible(key, outcome->done_all[key]));
                 break;
         case OP_SCAN:
         case OP_SNAPSHOT:
@@ -160,7 +173,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                                 continue;
                         if (expected != NO_REV && expected != outcome->seen[key])
                                 model_fail("at cut %lu %s is revision %lu, but %lu was read",
-                                        (unsigned long)outcome->cut, world_key_names[key],
+                                        (unsigned long)outcome->cut, world_key(key),
                                         (unsigned long)expected, (unsigned long)outcome->seen[key]);
                 }
                 break;
@@ -201,7 +214,7 @@ static void check_order(void)
                                                            "%s, which was finished",
                                                         (unsigned long)outcome->cut, t,
                                                         (unsigned long)facts[k].rev,
-                                                        world_key_names[key]);
+                                                        world_key(key));
                 }
         }
 }
@@ -239,16 +252,34 @@ static void check_newest(void)
         for (key = 0; key < WORLD_KEYS; key++) {
                 uint64_t expected = value_at(key, UINT64_MAX);
                 struct sb_version *version = NULL;
-                int r = sb_op_get(&world.peers[0], world_key_names[key], world_key_len(key), 0, &version);
+                int r = sb_op_get(&world.peers[0], world_key(key), world_key_len(key), 0, &version);
 
                 if (!r) {
                         world_check_version(version, key);
                         sb_guard_set(&world.peers[0], 0, 0);
                 }
                 if (expected != NO_REV && expected != (r ? 0 : version->rev))
-                        model_fail("%s ends as revision %lu, not %lu", world_key_names[key],
+                        model_fail("%s ends as revision %lu, not %lu", world_key(key),
                                 r ? 0 : (unsigned long)version->rev, (unsigned long)expected);
         }
+}
+
+/* Whoever wants a large block gets the units of those that are gone. */
+static void check_large(struct sb_peer *engine)
+{
+        const struct sb_segment *segment = &engine->segment;
+        const struct sb_geometry *g = &segment->geometry;
+        uint64_t offset;
+        uint32_t unit;
+
+        if (!sb_slab_take(engine, SB_UNIT_VERSIONS, (uint64_t)g->unit_size * (g->unit_count - g->reserve_count), false,
+                    &offset))
+                sb_slab_give_back(engine, offset);
+        sb_slab_settle(engine);
+        for (unit = 0; unit < g->unit_count; unit++)
+                if (SB_UNIT_KIND(sb_load_relaxed(&segment->unit_words[unit])) == SB_UNIT_LARGE &&
+                        !sb_load_relaxed(sb_slab_bitmap(segment, unit)))
+                        model_fail("unit %u stays a large block's, which is gone", unit);
 }
 
 /* Everybody leaves, the dead are reaped, the engine cleans up: then only what the keys need is
@@ -279,6 +310,12 @@ static void check_cleaned_up(void)
                 else
                         sb_reap_slot(engine, peer->slot, peer->generation);
         }
+        for (i = 0; i < MODEL_THREADS; i++)
+                if (world.here[i])
+                        sb_reap_slot(engine, world.guests[i].slot, world.guests[i].generation);
+        for (i = 0; i < MODEL_THREADS; i++)
+                world.here[i] = false;
+        world_reap_strangers();
         if (spec()->start == START_SNAPSHOT &&
                 sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);
@@ -289,6 +326,7 @@ static void check_cleaned_up(void)
         }
         check_newest();
         check_sound(true, &report);
+        check_large(engine);
         if (report.blocks_waiting || report.blocks_used != report.keys * 2)
                 model_fail("%lu blocks used and %lu waiting for %lu keys",
                         (unsigned long)report.blocks_used, (unsigned long)report.blocks_waiting,

@@ -29,6 +29,17 @@
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
 #define REAP     {OP_REAP, KEY_A}
+#define LARGE_A  {OP_LARGE, KEY_A}
+#define LARGE_B  {OP_LARGE, KEY_B}
+#define READ     {OP_READ, KEY_A}
+#define GET_FAR  {OP_GET_FAR, KEY_A}
+#define HOLD_FAR {OP_HOLD_FAR, KEY_A}
+#define MANY     {OP_MANY, KEY_A}
+#define BATCH    {OP_BATCH, KEY_A}
+#define ATTACH_A {OP_ATTACH, KEY_A}
+#define ATTACH_B {OP_ATTACH, KEY_B}
+#define ARRIVE   {OP_ARRIVE, KEY_A}
+#define CHECK    {OP_CHECK, KEY_A}
 #define PAST_A   {OP_PAST, KEY_A}
 
 /* clang-format off */
@@ -37,6 +48,9 @@ static const struct world_case keys[] = {
         {"three cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A), OPS(CAS_A)}}, 3, 3},
         {"set, delete, cas", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(CAS_A)}}, 3, 2},
         {"set, delete, get", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A, GET_A)}}, 3, 2},
+        {"three sets, the long way", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}, .short_keys = true}, 3, 2},
+        {"set, delete, get, the long way", {START_VALUE, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A, GET_A)},
+                .short_keys = true}, 3, 2},
         {"three make", {START_EMPTY, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"three create", {START_EMPTY, {OPS(CREATE_A), OPS(CREATE_A), OPS(GET_A)}}, 3, 2},
         {"make and make", {START_EMPTY, {OPS(SET_A), OPS(CREATE_A)}}, 2, 3},
@@ -64,6 +78,10 @@ static const struct world_case memory[] = {
         {"get under two sets and frees", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)},
                 .setup_by = 1}, 2, 3},
         {"hold under set and free", {START_VALUE, {OPS(HOLD_A), OPS(SET_A, WORK)}}, 2, 3},
+        {"get under set and free, the long way", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .short_keys = true}, 2, 3},
+        {"get under two sets and frees, the long way", {START_RETIRED, {OPS(GET_A), OPS(WORK, SET_A, SET_A, WORK)},
+                .setup_by = 1, .short_keys = true}, 2, 3},
+        {"hold under set and free, the long way", {START_VALUE, {OPS(HOLD_A), OPS(SET_A, WORK)}, .short_keys = true}, 2, 3},
         {"get, then others set and free", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, WORK), OPS(SET_A,
                 WORK)}}, 3, 2},
         {"get under buffers", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .setup_by = 1},
@@ -79,7 +97,7 @@ static const struct world_case memory[] = {
         {"two sweeps, one set", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY), OPS(SET_A)}}, 3, 1},
         {"two free one", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
         {"sweep and free, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY), OPS(SET_A)}}, 3, 2},
-        {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 8}, 2, 2},
+        {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 6}, 2, 2},
         {"full, delete", {START_FULL, {OPS(SET_A, SET_B), OPS(DELETE_A)}, .unit_count = 8}, 2, 1},
         {"leave and set", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 2},
         {"leave and sweep", {START_VALUE, {OPS(SET_A, FINI), OPS(MEMORY)}}, 2, 2},
@@ -94,6 +112,7 @@ static const struct world_case memory[] = {
 
 static const struct world_case snapshots[] = {
         {"snapshot and set", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}}, 2, 3},
+        {"snapshot and set, the long way", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}, .short_keys = true}, 2, 3},
         {"snapshot, set, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 3},
         {"snapshot, set, prune, safe moves", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
         {"snapshot, two sets, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, SAFE, SET_A, WORK)}}, 2, 3},
@@ -101,6 +120,8 @@ static const struct world_case snapshots[] = {
         {"two snapshots, set, prune", {START_OLD, {OPS(SNAP_A), OPS(SNAP_A), OPS(SET_A, WORK)}}, 3, 2},
         {"snapshot under buffers", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 2, .delays = 1},
         {"set, set over it, cut", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)}}, 3, 3},
+        {"set, set over it, cut, the long way", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)},
+                .short_keys = true}, 3, 3},
         {"cause and effect", {START_PAIR, {OPS(SET_A), OPS(GET_A, SET_B), OPS(SCAN)}}, 3, 2},
         {"scan, two sets", {START_PAIR, {OPS(SCAN), OPS(SET_A, SET_B)}}, 2, 3},
         {"scan, make and delete", {START_PAIR, {OPS(SCAN), OPS(SET_C, DELETE_A)}}, 2, 2},
@@ -121,6 +142,8 @@ static const struct world_case snapshots[] = {
         {"prune a chain under set", {START_CHAIN, {OPS(WORK), OPS(SET_A, WORK)}}, 2, 2},
         {"observer, set, safe", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 3},
         {"observer, set, get, safe", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)}}, 3, 3},
+        {"observer, set, get, safe, the long way", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)},
+                .short_keys = true}, 3, 3},
         {"observer, set, safe, get, buffers", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}},
                 2, 2, .delays = 1},
 };
@@ -177,9 +200,107 @@ static const struct world_case reaps[] = {
         {"killed make of a neighbour, tall", {START_VALUE, {OPS(SET_B), OPS(SET_C)}, .tall = true},
                 2, 1, 1, .crash_mask = 1,
                 .reaper = true},
-        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 7},
+        {"killed when nearly full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 5},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
+                2, 0, 1, .crash_mask = 1, .reaper = true},
 };
+/* Large blocks: several units, claimed and freed part by part. */
+static const struct world_case larges[] = {
+        {"large over small", {START_VALUE, {OPS(LARGE_A), OPS(SET_A)}}, 2, 2},
+        {"large over large", {START_LARGE, {OPS(LARGE_A, WORK), OPS(LARGE_A)}}, 2, 3},
+        {"large, large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}}, 2, 3},
+        {"large, large, with room for one", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}, .unit_count = 10}, 2, 2},
+        {"large, and slabs", {START_VALUE, {OPS(LARGE_A), OPS(SET_B, SET_C)}, .unit_count = 10}, 2, 2},
+        {"large freed under get", {START_LARGE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
+        {"large freed under hold", {START_LARGE, {OPS(HOLD_A, READ), OPS(SET_A, WORK)}}, 2, 2},
+        {"large freed under get, taken again", {START_LARGE, {OPS(GET_A, GET_A), OPS(SET_A, WORK, LARGE_A, WORK)},
+                .unit_count = 10}, 2, 2},
+        {"large freed under a snapshot", {START_LARGE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 2},
+        {"large deleted", {START_LARGE, {OPS(DELETE_A, WORK, WORK), OPS(SET_A)}}, 2, 2},
+        {"large freed by two", {START_LARGE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
+        {"large freed, others want large", {START_LARGE, {OPS(SET_A, WORK), OPS(LARGE_B)}, .unit_count = 10}, 2, 2},
+        {"large freed, others want slabs", {START_LARGE, {OPS(SET_A, WORK), OPS(SET_B, SET_C), OPS(GET_A)}, .unit_count = 10},
+                3, 1},
+        {"large and check", {START_LARGE, {OPS(CHECK), OPS(LARGE_A, WORK)}}, 2, 2},
+        {"killed large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed large, reaped meanwhile", {START_VALUE, {OPS(LARGE_A), OPS(SET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed large, reaped, others want large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}, .unit_count = 10},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed free of large", {START_LARGE, {OPS(SET_A, WORK), OPS(GET_A)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed free of large, others want large", {START_LARGE, {OPS(SET_A, WORK), OPS(LARGE_B)}, .unit_count = 10},
+                2, 1, 1, .crash_mask = 1},
+        {"killed leaver, large", {START_LARGE, {OPS(LARGE_A, FINI), OPS(LARGE_B)}}, 2, 0, 1, .crash_mask = 1, .reaper = true},
+        {"killed large, killed reaper", {START_LARGE, {OPS(LARGE_A, WORK), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+};
+/* Who is there: more guard words than fit the record, records claimed and freed, observers that come late; and many keys at once. */
+static const struct world_case places[] = {
+        {"far guard", {START_VALUE, {OPS(GET_FAR, GET_FAR), OPS(SET_A, WORK)}}, 2, 2},
+        {"far guard held", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 2, 3},
+        {"far guard, then leave", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}}, 2, 2},
+        {"far guard and sweep", {START_RETIRED, {OPS(HOLD_FAR, READ), OPS(MEMORY)}, .setup_by = 1}, 2, 2},
+        {"far guard under buffers", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}, .setup_by = 1},
+                2, 1, .delays = 1},
+        {"two make far guards", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 3, 1},
+        {"far guard and check", {START_VALUE, {OPS(CHECK), OPS(HOLD_FAR, FINI)}}, 2, 2},
+        {"killed far guard", {START_VALUE, {OPS(HOLD_FAR), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1},
+        {"killed far guard, reaped meanwhile", {START_VALUE, {OPS(HOLD_FAR), OPS(SET_A, WORK)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed leaver with a far guard", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"killed far guard, killed reaper", {START_VALUE, {OPS(HOLD_FAR), OPS(GET_A)}},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"many, set, set", {START_PAIR, {OPS(MANY), OPS(SET_A, SET_B)}}, 2, 3},
+        {"many, set and free", {START_PAIR, {OPS(MANY, MANY), OPS(SET_A, WORK, SET_B, WORK)}}, 2, 2},
+        {"many, delete, remove, make", {START_PAIR, {OPS(MANY), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
+        {"many under buffers", {START_PAIR, {OPS(MANY), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
+        {"batch, set, set", {START_PAIR, {OPS(BATCH), OPS(SET_A, SET_B)}}, 2, 3},
+        {"batch, set and free", {START_PAIR, {OPS(BATCH, BATCH), OPS(SET_A, WORK, SET_B, WORK)}}, 2, 2},
+        {"batch, sets and frees by two", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK), OPS(SET_B, WORK)}}, 3, 2},
+        {"batch, delete, remove, make", {START_PAIR, {OPS(BATCH), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
+        {"batch under buffers", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
+        {"killed batch", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"attach, attach", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_A)}, .free_records = 2}, 2, 2},
+        {"attach, attach to one place", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1}, 2, 3},
+        {"attach under free", {START_RETIRED, {OPS(ATTACH_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1, .free_records = 1}, 2, 2},
+        {"attach to what is reaped", {START_DEAD, {OPS(REAP), OPS(ATTACH_A)}, .setup_by = 1, .engine = true}, 2, 3},
+        {"attach to what is left", {START_VALUE, {OPS(SET_A, FINI), OPS(ATTACH_A)}}, 2, 3},
+        {"attach and check", {START_VALUE, {OPS(CHECK), OPS(ATTACH_A)}, .free_records = 1}, 2, 2},
+        {"killed attach", {START_VALUE, {OPS(ATTACH_A), OPS(SET_A)}, .free_records = 1}, 2, 1, 1, .crash_mask = 1},
+        {"killed attach, reaped, attached", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"observer arrives, set, prune", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 3},
+        {"observer arrives, chain", {START_CHAIN, {OPS(ARRIVE), OPS(WORK, SET_A, WORK)}, .setup_by = 1}, 2, 3},
+        {"observer arrives, two set", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SET_A)}}, 3, 3},
+        {"observer arrives, safe moves", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
+        {"observer arrives, delete, remove", {START_VALUE, {OPS(ARRIVE), OPS(DELETE_A, WORK, WORK)}}, 2, 2},
+        {"observers come and go", {START_VALUE, {OPS(ARRIVE, ARRIVE), OPS(ARRIVE), OPS(SET_A, WORK)}}, 3, 1},
+        {"observer arrives under buffers", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
+        {"observer arrives, killed set", {START_VALUE, {OPS(SET_A, WORK), OPS(ARRIVE)}}, 2, 1, 1, .crash_mask = 1,
+                .reaper = true},
+};
+/* The validator goes on among others, and finds nothing. */
+static const struct world_case checks[] = {
+        {"check, set", {START_VALUE, {OPS(CHECK), OPS(SET_A, WORK)}}, 2, 2},
+        {"check, make", {START_EMPTY, {OPS(CHECK), OPS(SET_A)}}, 2, 2},
+        {"check, make, make", {START_EMPTY, {OPS(CHECK), OPS(SET_A), OPS(SET_A)}}, 3, 1},
+        {"check, make, delete, remove", {START_EMPTY, {OPS(CHECK), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
+        {"check, remove, make", {START_DELETED, {OPS(CHECK), OPS(WORK, SET_A, DELETE_A, WORK)}, .setup_by = 1}, 2, 2},
+        {"check, what is behind a removed node", {START_DELETED, {OPS(CHECK), OPS(SET_B, WORK, DELETE_B, MEMORY), OPS(SET_C)},
+                .setup_by = 1}, 3, 2},
+        {"check, chain", {START_CHAIN, {OPS(CHECK), OPS(WORK), OPS(SET_A, WORK)}}, 3, 1},
+        {"check, leave", {START_VALUE, {OPS(CHECK), OPS(SET_A, SET_B, FINI)}}, 2, 2},
+        {"check, memory", {START_DELETED, {OPS(CHECK), OPS(MEMORY, SET_C, FINI)}}, 2, 2},
+        {"check, full", {START_FULL, {OPS(CHECK), OPS(SET_A, SET_A)}, .unit_count = 8}, 2, 2},
+        {"check, tall", {START_PAIR_DELETED, {OPS(CHECK), OPS(WORK), OPS(SET_A)}, .setup_by = 1, .tall = true}, 3, 1},
+        {"check, killed set", {START_VALUE, {OPS(SET_A), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"check, killed make, tall", {START_EMPTY, {OPS(SET_A), OPS(CHECK)}, .tall = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"check, killed leave", {START_VALUE, {OPS(SET_A, FINI), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
+};
+
 /* Deeper than all places could be walked. */
 static const struct world_case deep[] = {
         {"deep: make and remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .focus = FOCUS_INDEX}, 2, 4},
@@ -221,6 +342,9 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
+const struct world_list world_large = LIST(larges);
+const struct world_list world_places = LIST(places);
+const struct world_list world_checks = LIST(checks);
 const struct world_list world_deep = LIST(deep);
 
 struct world_list world_pairs(enum world_pairs_how how)

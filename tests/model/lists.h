@@ -24,6 +24,9 @@ extern const struct world_list world_keys;     /* install, make, remove */
 extern const struct world_list world_memory;   /* retire, guard, free, take again; also with store buffers */
 extern const struct world_list world_snapshot; /* cuts, safe, prune, scan */
 extern const struct world_list world_reap;     /* kills */
+extern const struct world_list world_large;    /* blocks of several units */
+extern const struct world_list world_places;   /* guard chunks, many keys at once, records, observers */
+extern const struct world_list world_checks;   /* the validator among others */
 extern const struct world_list world_deep;     /* more preemptions, but not everywhere */
 
 /* Walk a list. Return: exit status. */

@@ -34,7 +34,7 @@ static uint64_t choose_seed(bool tall)
 
         for (seed = 1;; seed++) {
                 for (key = 0; key < WORLD_KEYS; key++) {
-                        uint64_t hash = sb_hash_key(world_key_names[key], world_key_len(key), seed);
+                        uint64_t hash = sb_hash_key(world_key(key), world_key_len(key), seed);
                         bool is_tall = !(hash >> 16 & 3);
 
                         if (is_tall != tall)
@@ -87,7 +87,9 @@ static void setup_segment(void)
         if (has_observer())
                 sb_store_relaxed(&segment.super->observers, 1);
         model_ghost_area(geometry.units_at, (uint64_t)geometry.unit_count * geometry.unit_size);
-        for (i = 0; i < PEERS; i++) {
+        for (i = PEERS - spec()->free_records; i < PEERS; i++)
+                world.left[i] = true;
+        for (i = 0; i < PEERS - spec()->free_records; i++) {
                 uint32_t slot, generation;
 
                 r = sb_slot_claim(&segment, i, &identity, &slot, &generation);
@@ -139,7 +141,7 @@ static void setup_dead(void)
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[KEY_A], world_key_len(KEY_A), false);
+        node = sb_walk_seek(peer, world_key(KEY_A), world_key_len(KEY_A), false);
         if (!node)
                 model_fail("A is not there at the start");
         sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
@@ -151,7 +153,7 @@ static void setup_made(void)
 
         if (spec()->start == START_EMPTY)
                 return;
-        setup_write(KEY_A, VALUE_LEN);
+        setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
         switch (spec()->start) {
         case START_OLD:
                 sb_safe_raise(peer);
@@ -216,7 +218,7 @@ static void setup_reserves(void)
 {
         uint32_t t, i;
 
-        for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL; t++)
+        for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL && !spec()->short_keys; t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS)
                                 setup_reserve(peer_of(t));

@@ -4,9 +4,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/base/hash.h"
+#include "shm/check.h"
+#include "shm/find.h"
+
 struct world_state world;
 
-const char *const world_key_names[WORLD_KEYS] = {"A-long-key", "B-long-key", "C"};
+const char *world_key(enum world_key key)
+{
+        static const char *const names[2][WORLD_KEYS] = {
+                {"A-long-key", "B-long-key", "C"}, {"A", "B", "C"}};
+
+        return names[spec()->short_keys][key];
+}
 
 enum sb_fault world_fault;
 
@@ -28,7 +38,7 @@ int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, ui
         bool deletes = value_len == TOMBSTONE;
         unsigned char value[VALUE_MAX];
         struct sb_op_write write = {
-                .key = world_key_names[key],
+                .key = world_key(key),
                 .key_len = world_key_len(key),
                 .kind = deletes ? SB_VERSION_DELETED : SB_VERSION_VALUE,
                 .expected_rev = expected,
@@ -44,7 +54,10 @@ int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, ui
 
 static uint32_t value_len_of(enum world_op_kind kind)
 {
-        return kind == OP_DELETE ? TOMBSTONE : kind == OP_PUT ? VALUE_TINY : VALUE_LEN;
+        return kind == OP_DELETE ? TOMBSTONE
+               : kind == OP_PUT  ? VALUE_TINY
+               : kind == OP_LARGE ? VALUE_LARGE
+                                 : VALUE_LEN;
 }
 
 static void do_write(
@@ -69,20 +82,25 @@ void world_check_version(const struct sb_version *version, enum world_key key)
 
         model_touch(version, sizeof *version + world_key_len(key));
         MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == world_key_len(key) &&
-                    !memcmp(version->bytes, world_key_names[key], world_key_len(key)));
+                    !memcmp(version->bytes, world_key(key), world_key_len(key)));
         MODEL_CHECK(version->rev > 0);
         if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                MODEL_CHECK(len == VALUE_LEN || len == VALUE_TINY);
+                MODEL_CHECK(len == VALUE_LEN || len == VALUE_TINY || len == VALUE_LARGE);
                 for (at = 0; at < len; at++)
                         MODEL_CHECK(value[at] == value_byte(value[0] - '0', key, at));
         }
 }
 
-static void do_get(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+static void do_get(uint32_t me, struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
+        bool far = op->kind == OP_GET_FAR || op->kind == OP_HOLD_FAR;
+        uint32_t index = far ? peer->segment.geometry.guard_inline : 0;
         struct sb_version *version = NULL;
 
-        outcome->r = sb_op_get(peer, world_key_names[op->key], world_key_len(op->key), 0, &version);
+        outcome->r = sb_guard_grow(peer, index);
+        if (outcome->r)
+                model_fail("guard: %d", outcome->r);
+        outcome->r = sb_op_get(peer, world_key(op->key), world_key_len(op->key), index, &version);
         if (outcome->r)
                 return;
         world_check_version(version, op->key);
@@ -90,8 +108,101 @@ static void do_get(struct sb_peer *peer, const struct world_op *op, struct outco
         outcome->cut = sb_load_acquire(&version->stamp);
         MODEL_CHECK(outcome->cut != 0);
         world_check_version(version, op->key);
-        if (op->kind == OP_GET)
-                sb_guard_set(peer, 0, 0);
+        if (op->kind == OP_GET || op->kind == OP_GET_FAR) {
+                sb_guard_set(peer, index, 0);
+        } else {
+                world.held[me] = version;
+                world.held_key[me] = op->key;
+        }
+}
+
+/* As get_batch() in libclient/core/read.c does it. */
+static void get_batch(struct sb_peer *peer, const struct sb_op_write *keys, const uint32_t *guards,
+        struct sb_version **ret)
+{
+        uint32_t key, era = sb_find_pin(peer);
+        struct sb_found found;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                if (sb_find_plain(peer, keys[key].key, keys[key].key_len,
+                            sb_hash_key(keys[key].key, keys[key].key_len, peer->segment.seed), era,
+                            &found)) {
+                        sb_guard_set(peer, guards[key], found.offset);
+                        ret[key] = found.version;
+                        continue;
+                }
+                if (sb_op_get(peer, keys[key].key, keys[key].key_len, guards[key], &ret[key]))
+                        ret[key] = NULL;
+                era = sb_find_pin(peer);
+        }
+        sb_find_unpin(peer);
+}
+
+static void do_get_all(struct sb_peer *peer, enum world_op_kind kind, struct outcome *outcome)
+{
+        struct sb_op_write keys[WORLD_KEYS] = {0};
+        struct sb_version *versions[WORLD_KEYS] = {0};
+        uint32_t guards[WORLD_KEYS], key;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                outcome->done_all[key] = model_noted(NOTE_DONE + key);
+                keys[key].key = world_key(key);
+                keys[key].key_len = world_key_len(key);
+                guards[key] = key;
+                if (sb_guard_grow(peer, key))
+                        model_fail("no guard");
+        }
+        if (kind == OP_MANY)
+                sb_op_get_many(peer, keys, WORLD_KEYS, guards, versions);
+        else
+                get_batch(peer, keys, guards, versions);
+        for (key = 0; key < WORLD_KEYS; key++) {
+                if (!versions[key])
+                        continue;
+                world_check_version(versions[key], key);
+                outcome->seen[key] = versions[key]->rev;
+        }
+        for (key = 0; key < WORLD_KEYS; key++)
+                sb_guard_set(peer, key, 0);
+}
+
+/* What a guest has in its record stays there. */
+static void be_there(struct sb_peer *guest, enum world_key key)
+{
+        struct sb_version *version = NULL;
+        uint32_t index;
+        uint64_t cut;
+        int r;
+
+        if (sb_guard_grow(guest, 0) || sb_snapshot_open(guest, &index, &cut))
+                model_fail("a new record has no room");
+        r = sb_op_get(guest, world_key(key), world_key_len(key), 0, &version);
+        if (!r)
+                world_check_version(version, key);
+        MODEL_CHECK(sb_load_relaxed(&sb_client_snapshots(guest->client)[index]) == cut);
+        MODEL_CHECK(r || sb_load_relaxed(&guest->guard_words[0]) ==
+                                 sb_offset_of(&guest->segment, version));
+        sb_guard_set(guest, 0, 0);
+        sb_snapshot_close(guest, index);
+}
+
+/* The engine claims a record; a newcomer reads and writes and leaves. */
+static void do_attach(uint32_t me, struct sb_peer *engine, const struct world_op *op, uint32_t tag,
+        struct outcome *outcome)
+{
+        struct sb_slot_identity identity = {.pid = 3};
+        struct sb_peer *guest = &world.guests[me];
+        uint32_t slot, generation;
+
+        outcome->r = sb_slot_claim(&engine->segment, 1, &identity, &slot, &generation);
+        if (outcome->r)
+                return;
+        sb_peer_init(guest, &engine->segment, slot, generation);
+        world.here[me] = true;
+        be_there(guest, op->key);
+        do_write(guest, op, tag, outcome);
+        world.here[me] = false;
+        sb_peer_fini(guest);
 }
 
 /* Which of the keys a node is. */
@@ -101,7 +212,7 @@ static enum world_key key_of(const struct sb_node *node)
         enum world_key key = (enum world_key)(bytes[0] - 'A');
 
         MODEL_CHECK(key < WORLD_KEYS && node->key_len == world_key_len(key) &&
-                    !memcmp(bytes, world_key_names[key], node->key_len));
+                    !memcmp(bytes, world_key(key), node->key_len));
         return key;
 }
 
@@ -129,7 +240,7 @@ static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KE
                 if (gone) {
                         sb_unpin(peer);
                         sb_pin(peer);
-                        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), true);
+                        node = sb_walk_seek(peer, world_key(key), world_key_len(key), true);
                 }
         }
         sb_unpin(peer);
@@ -141,7 +252,7 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), false);
+        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
         if (node && key_of(node) == key)
                 version = sb_walk_at(peer, node, cut);
         *ret_rev = 0;
@@ -163,7 +274,7 @@ static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cu
         uint64_t rev = 0, stamp;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key_names[key], world_key_len(key), false);
+        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
         cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
         if (cell)
                 version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
@@ -189,6 +300,30 @@ static void do_observe(struct sb_peer *peer, const struct world_op *op)
         if (rev != again && sb_load_acquire(&peer->segment.super->safe) == cut)
                 model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut,
                         (unsigned long)rev, (unsigned long)again);
+}
+
+static void do_check(struct sb_peer *peer)
+{
+        struct sb_check_report report;
+        int r = sb_check(peer, false, &report);
+
+        if (r)
+                model_fail("check: %d", r);
+        if (report.problem_count)
+                model_fail("check, among others: %s", report.problems[0]);
+}
+
+/* From now on pruners keep what is seen at safe. What they looked at before says nothing of cuts below the clock of that time, hence
+ * the first cut of one's own. */
+static void do_arrive(struct sb_peer *peer, const struct world_op *op)
+{
+        struct sb_superblock *super = peer->segment.super;
+
+        sb_add_full(&super->observers, 1);
+        sb_safe_raise(peer);
+        do_observe(peer, op);
+        do_observe(peer, op);
+        sb_add_full(&super->observers, UINT64_MAX);
 }
 
 static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
@@ -222,7 +357,7 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
 }
 
 static void run_op(
-        struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
+        uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
 {
         uint32_t cursor = 0;
 
@@ -233,6 +368,7 @@ static void run_op(
                 break;
         case OP_SET:
         case OP_PUT:
+        case OP_LARGE:
         case OP_CAS:
         case OP_CREATE:
         case OP_DELETE:
@@ -240,7 +376,23 @@ static void run_op(
                 break;
         case OP_GET:
         case OP_HOLD:
-                do_get(peer, op, outcome);
+        case OP_GET_FAR:
+        case OP_HOLD_FAR:
+                do_get(me, peer, op, outcome);
+                break;
+        case OP_READ:
+                if (world.held[me])
+                        world_check_version(world.held[me], world.held_key[me]);
+                break;
+        case OP_MANY:
+        case OP_BATCH:
+                do_get_all(peer, op->kind, outcome);
+                break;
+        case OP_ATTACH:
+                do_attach(me, peer, op, tag, outcome);
+                break;
+        case OP_ARRIVE:
+                do_arrive(peer, op);
                 break;
         case OP_SCAN:
         case OP_SNAPSHOT:
@@ -274,6 +426,9 @@ static void run_op(
         case OP_PAST:
                 do_past(peer, op, outcome);
                 break;
+        case OP_CHECK:
+                do_check(peer);
+                break;
         }
         outcome->finished = true;
 }
@@ -284,8 +439,29 @@ static void run_thread(uint32_t me)
 
         for (i = 0; i < WORLD_OPS; i++)
                 if (spec()->ops[me][i].kind)
-                        run_op(peer_of(me), &spec()->ops[me][i], me * WORLD_OPS + i,
+                        run_op(me, peer_of(me), &spec()->ops[me][i], me * WORLD_OPS + i,
                                 &world.outcomes[me][i]);
+}
+
+void world_reap_strangers(void)
+{
+        struct sb_peer *engine = &world.peers[0];
+        uint32_t slot, generation, i;
+
+        for (slot = 1; slot < PEERS; slot++) {
+                bool known = false;
+
+                if (sb_slot_state(&engine->segment, slot, &generation) == SB_CLIENT_FREE)
+                        continue;
+                for (i = 1; i < PEERS; i++)
+                        known = known || (!world.left[i] && world.peers[i].slot == slot &&
+                                                 world.peers[i].generation == generation);
+                for (i = 0; i < MODEL_THREADS; i++)
+                        known = known || (world.here[i] && world.guests[i].slot == slot &&
+                                                 world.guests[i].generation == generation);
+                if (!known)
+                        sb_reap_slot(engine, slot, generation);
+        }
 }
 
 void world_adopt(void)
@@ -311,6 +487,8 @@ static void run_reaper(uint32_t dead)
 
         if (peer == &world.peers[0])
                 world_adopt();
+        else if (world.here[dead])
+                sb_reap_slot(&world.peers[0], world.guests[dead].slot, world.guests[dead].generation);
         else
                 sb_reap_slot(&world.peers[0], peer->slot, peer->generation);
         world.reaped = true;
@@ -344,6 +522,6 @@ struct model_scenario world_scenario(const struct world_case *the_case)
                 .crashes = the_case->crashes,
                 .delays = the_case->delays,
                 .crash_mask = the_case->crash_mask ? the_case->crash_mask : 15,
-                .step_max = 8000,
+                .step_max = 20000,
         };
 }

@@ -40,6 +40,15 @@ enum world_op_kind {
         OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
         OP_REAP,     /* reap the dead peer of the start state */
         OP_PAST,     /* the key in the snapshot of the start state */
+        OP_CHECK,    /* the validator, while the others go on */
+        OP_LARGE,    /* set a value of several units */
+        OP_READ,     /* once more what OP_HOLD or OP_HOLD_FAR holds */
+        OP_GET_FAR,  /* as OP_GET and OP_HOLD, by a guard word in a chunk, which is made if need be */
+        OP_HOLD_FAR,
+        OP_MANY,     /* all keys by sb_op_get_many(), let go at once */
+        OP_BATCH,    /* all keys in the steps of sb_get_many() */
+        OP_ATTACH,   /* claim a record, set the key as a new peer, leave */
+        OP_ARRIVE,   /* become an observer, look at the key at safe, twice; leave */
 };
 
 struct world_op {
@@ -59,6 +68,7 @@ enum world_start {
         START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
         START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
         START_DEAD,     /* as PAIR_DELETED, and a peer was killed right before it wrote A */
+        START_LARGE,    /* A has a value of several units */
         START_FULL,     /* A has a value, and what is free is hardly enough for one more */
 };
 
@@ -76,6 +86,8 @@ struct world_spec {
         uint32_t unit_count;  /* [16] */
         uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
         bool tall;            /* the keys' nodes have two levels */
+        bool short_keys;      /* too short for the short ways */
+        uint32_t free_records;/* the last ones, which nobody has at the start */
         enum world_focus focus;
         bool engine;          /* thread 0 is the engine's own peer */
 };

@@ -1,0 +1,7 @@
+/* Blocks of several units. */
+#include "lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_large);
+}
