@@ -215,7 +215,7 @@ const struct step_scenario step_scenarios[] = {
                 .setup = {DO(OTHER, SET, K(1), V(11, 10)), DO(OTHER, SET, K(0), V(12, 30)), DO(OTHER, FILL, K(2))},
                 .operation = {DO(SUBJECT, DELETE, K(0)), DO(SUBJECT, DELETE, K(1)), DO(SUBJECT, SET, K(0), V(30, 10))},
                 .others = {DO(OTHER, DELETE, K(0)), DO(OTHER, DELETE, K(1)), DO(OTHER, DELETE, K(2)), DO(OTHER, DELETE, K(3)),
-                        DO(OTHER, DELETE, K(4)), DO(OTHER, DELETE, K(5)), DO(OTHER, SET, K(0), V(20, 10))}},
+                        DO(OTHER, DELETE, K(4)), DO(OTHER, DELETE, K(5)), DO(OTHER, SET, K(0), V(20, 10)), DO(OTHER, SCAN)}},
         {.name = "set when full of what can go", .wish = {.size = 25u << 10}, .key_count = 10, .flags = TRIAL_FULL | TRIAL_NEW_LIVES,
                 .setup = {DO(OTHER, SET, K(1), V(11, 10)), DO(OTHER, FILL, K(2)), DO(OTHER, SNAPSHOT), DO(OTHER, DELETE, K(2)),
                         DO(OTHER, DELETE, K(3)), DO(OTHER, SNAPSHOT_END)},

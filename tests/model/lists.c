@@ -122,6 +122,7 @@ static const struct world_case snapshots[] = {
         {"set, set over it, cut", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)}}, 3, 3},
         {"set, set over it, cut, the long way", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)},
                 .short_keys = true}, 3, 3},
+        {"delete, delete again, cut", {START_VALUE, {OPS(DELETE_A), OPS(DELETE_A, SNAP_A)}}, 2, 3},
         {"delete, get, cut", {START_VALUE, {OPS(DELETE_A), OPS(GET_A, SNAP_A)}}, 2, 3},
         {"delete, create, cut", {START_VALUE, {OPS(DELETE_A), OPS(CREATE_A, SNAP_A)}}, 2, 3},
         {"cause and effect", {START_PAIR, {OPS(SET_A), OPS(GET_A, SET_B), OPS(SCAN)}}, 3, 2},
