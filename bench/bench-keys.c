@@ -69,6 +69,7 @@ struct settings {
         const char *only;
         const char *agentd;
         enum bench_pages pages;
+        bool pages_required;
         uint32_t process_counts[PROCESSES_MAX];
         uint32_t process_count_count;
 };
@@ -438,26 +439,52 @@ static int profile_run(const struct settings *settings, void *const *stores, uin
         return r;
 }
 
-/* Everything with one size of value. */
+static int stores_create(const struct settings *settings, uint32_t value_len, enum bench_pages pages, void **stores)
+{
+        struct bench_shape shape = {.key_count = settings->key_count, .value_len = value_len, .pages = pages,
+                .agentd = settings->agentd};
+        int r = 0;
+
+        for (uint32_t i = 0; i < PEER_COUNT && !r; i++)
+                if (has_peer(settings, i, NULL)) {
+                        r = peers[i]->create(&shape, &stores[i]);
+                        if (r)
+                                fprintf(stderr, "bench-keys: %s cannot make its store in %s pages: %s\n", peers[i]->name,
+                                        pages == BENCH_PAGES_HUGE ? "huge" : "4 KiB",
+                                        r < 0 ? strerror(-r) : "an answer that should not be");
+                }
+        return r;
+}
+
+static void stores_destroy(void **stores)
+{
+        for (uint32_t i = 0; i < PEER_COUNT; i++)
+                if (stores[i]) {
+                        peers[i]->destroy(stores[i]);
+                        stores[i] = NULL;
+                }
+}
+
+/* Everything with one size of value. All contenders have the same pages: when there are too few huge ones for the last of them, because
+ * somebody else took some, all begin again without. */
 static int phase_run(const struct settings *settings, uint32_t value_len)
 {
-        struct bench_shape shape = {.key_count = settings->key_count, .value_len = value_len, .pages = settings->pages,
-                .agentd = settings->agentd};
         void *stores[PEER_COUNT] = {NULL};
         struct crew crew = {0};
         uint32_t wanted = 0;
-        int r = 0;
+        int r;
 
         for (uint32_t i = 0; i < CASE_COUNT; i++)
                 wanted += cases[i].value_len == value_len && has_case(settings, &cases[i]);
         if (!wanted)
                 return 0;
-        for (uint32_t i = 0; i < PEER_COUNT && !r; i++)
-                if (has_peer(settings, i, NULL)) {
-                        r = peers[i]->create(&shape, &stores[i]);
-                        if (r)
-                                fprintf(stderr, "bench-keys: %s cannot make its store: %d\n", peers[i]->name, r);
-                }
+        r = stores_create(settings, value_len, settings->pages, stores);
+        if (r && settings->pages == BENCH_PAGES_HUGE && !settings->pages_required) {
+                stores_destroy(stores);
+                r = stores_create(settings, value_len, BENCH_PAGES_PLAIN, stores);
+                if (!r)
+                        printf("# pages_%u 4 KiB\n", value_len);
+        }
         if (!r && settings->profile_ops) {
                 r = profile_run(settings, stores, value_len);
         } else if (!r) {
@@ -467,9 +494,7 @@ static int phase_run(const struct settings *settings, uint32_t value_len)
                                 r = case_run(&crew, settings, stores, i);
                 crew_stop(&crew, r != 0);
         }
-        for (uint32_t i = 0; i < PEER_COUNT; i++)
-                if (stores[i])
-                        peers[i]->destroy(stores[i]);
+        stores_destroy(stores);
         return r;
 }
 
@@ -629,7 +654,8 @@ int main(int argc, char **argv)
         sigaction(SIGTERM, &action, NULL);
         if (strcmp(pages, "off") != 0 && bench_pages_reserve(bytes_needed(&settings)))
                 settings.pages = BENCH_PAGES_HUGE;
-        if (strcmp(pages, "require") == 0 && settings.pages != BENCH_PAGES_HUGE) {
+        settings.pages_required = strcmp(pages, "require") == 0;
+        if (settings.pages_required && settings.pages != BENCH_PAGES_HUGE) {
                 fprintf(stderr, "bench-keys: no %llu MiB in huge pages\n",
                         (unsigned long long)(bytes_needed(&settings) >> 20));
                 return 1;

@@ -63,6 +63,7 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
 
         if (!store)
                 return -ENOMEM;
+        *ret_store = store; /* whatever comes: direct_destroy() takes it from there */
         store->size = wish.size;
         store->engine = calloc(1, sizeof(*store->engine));
         store->base = bench_memory_map(store->size, shape->pages);
@@ -83,7 +84,6 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
                 r = claim(&store->segment, 1, &store->slots[i], &store->generations[i]);
         if (!r)
                 r = fill(store, shape);
-        *ret_store = store;
         return r;
 }
 
@@ -98,7 +98,8 @@ static void direct_destroy(void *opaque)
 {
         struct store *store = opaque;
 
-        bench_memory_unmap(store->base, store->size);
+        if (store->base)
+                bench_memory_unmap(store->base, store->size);
         free(store->engine);
         free(store);
 }

@@ -16,13 +16,16 @@
 #include "shm/retire.h"
 #include "shm/slab.h"
 #include "shm/snapshot.h"
+#include "shm/stock.h"
 #include "shm/walk.h"
+#include "overwrite.h"
 
 /* One write on its way. */
 struct attempt {
         const struct sb_op_write *write;
         uint64_t hash;
         uint64_t version; /* block for the new version; 0 once installed */
+        uint32_t stock_place; /* of that block in the stock, or 0 */
         struct sb_node_supplies supplies;
         struct sb_spot place;
         bool look_again;  /* something is left in the chain that goes once `safe` has moved */
@@ -30,9 +33,35 @@ struct attempt {
 
 #define AGAIN (-1) /* somebody's CAS came first; otherwise 0 or SB_E_* */
 
+/* A block for the new version, if one is at hand. Tombstones never come out of the stock: so a key's removal meets none in hand. */
+static bool take_ready(struct sb_peer *peer, struct attempt *attempt, uint64_t size)
+{
+        uint32_t class_ = sb_slab_class(&peer->segment, size);
+
+        attempt->stock_place = 0;
+        if (class_ < peer->stock_class_end && attempt->write->kind == SB_VERSION_VALUE)
+                attempt->stock_place = sb_stock_first(peer, class_);
+        if (!attempt->stock_place)
+                return sb_slab_take_ready(peer, size, &attempt->version);
+        attempt->version = sb_stock_offset(peer, attempt->stock_place);
+        sb_stock_take(peer, class_, attempt->stock_place);
+        sb_model_block(attempt->version, peer->segment.class_size[class_], 1);
+        return true;
+}
+
+static void put_back(struct sb_peer *peer, struct attempt *attempt)
+{
+        uint32_t class_ = sb_slab_kind_of(&peer->segment, attempt->version) & 63;
+
+        sb_stock_put(peer, class_, attempt->stock_place);
+        sb_model_block(attempt->version, peer->segment.class_size[class_], 0);
+}
+
 static __attribute__((noinline)) void give_back(struct sb_peer *peer, struct attempt *attempt)
 {
-        if (attempt->version)
+        if (attempt->version && attempt->stock_place)
+                put_back(peer, attempt);
+        else if (attempt->version)
                 sb_slab_give_back(peer, attempt->version);
         if (attempt->supplies.node)
                 sb_slab_give_back(peer, attempt->supplies.node);
@@ -127,6 +156,18 @@ static inline __attribute__((always_inline)) bool find(struct sb_peer *peer, str
         return sb_index_find(peer, write->key, write->key_len, attempt->hash, &attempt->place);
 }
 
+/* Behind the install: the replaced version goes, when by the peer's own view no cut can tell it from the new one. False: it stays for
+ * later. @place: the new one's in the stock, or 0; it is used or empty afterwards. */
+static bool supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old, uint64_t cut, uint32_t place)
+{
+        if (has_value(old) && sb_overwrite_ends(peer, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
+                sb_stock_hold(peer, version, old, sb_offset_of(&peer->segment, old), place))
+                return true;
+        if (place)
+                sb_stock_vacate(peer, place);
+        return sb_prune_behind(peer, version, old);
+}
+
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
@@ -161,12 +202,14 @@ static inline __attribute__((always_inline)) int install(struct sb_peer *peer, s
         }
         if (SB_FAULT(SLOT_AFTER_INSTALL))
                 sb_store_release(&peer->client->operation, old->node); /* R:operation. */
-        attempt->version = 0;
+        if (attempt->stock_place)
+                sb_stock_publish(peer, &version->block);
         if (early)
                 sb_cas64_full(&version->stamp, 0, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        attempt->look_again = !sb_prune_behind(peer, version, old) || write->kind == SB_VERSION_DELETED;
+        attempt->look_again = !supersede(peer, version, old, ret->cut, attempt->stock_place) || write->kind == SB_VERSION_DELETED;
+        attempt->version = 0;
         return 0;
 }
 
@@ -191,6 +234,14 @@ static inline __attribute__((always_inline)) int run(struct sb_peer *peer, struc
         return r;
 }
 
+void sb_op_work(struct sb_peer *peer)
+{
+        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4)
+                sb_retire_pending(peer);
+        if (peer->limbo_count >= peer->limbo_wake)
+                sb_retire_free(peer);
+}
+
 /* Behind the operation, unpinned: remember what can be pruned later, give back what was not used, work when there is enough of it. */
 static inline __attribute__((always_inline)) void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
 {
@@ -201,10 +252,7 @@ static inline __attribute__((always_inline)) void settle(struct sb_peer *peer, s
         if (SB_UNLIKELY(attempt->version | attempt->supplies.node | attempt->supplies.birth))
                 give_back(peer, attempt);
         sb_slab_settle(peer);
-        if (peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4)
-                sb_retire_pending(peer);
-        if (peer->limbo_count >= SB_LIMBO_MAX / 2)
-                sb_retire_free(peer);
+        sb_op_work(peer);
 }
 
 void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
@@ -218,6 +266,7 @@ void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
                 sb_sweep_begin(peer);
                 sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
                 sb_sweep_end(peer);
+                sb_stock_empty(peer); /* of use to other classes, perhaps */
         }
         /* Twice: a removed node has a second grace period. */
         sb_retire_pending(peer);
@@ -257,140 +306,6 @@ static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_
         return SB_E_CONFLICT;
 }
 
-/* ---- the short way ---- */
-
-#define SHORT_VALUE_MIN 8u   /* copied as words that overlap */
-#define SHORT_VALUE_MAX 512u /* beyond that the copy is what a write costs */
-
-/* Without a call and without a string instruction: those would end the overlapping of this write's misses with the next one's. */
-static inline __attribute__((always_inline)) void copy_pair(unsigned char *to, const unsigned char *from)
-{
-        uint64_t words[2];
-
-        memcpy(words, from, 16);
-        memcpy(to, words, 16);
-}
-
-/* SHORT_VALUE_MIN bytes or more. */
-static inline __attribute__((always_inline)) void copy_value(unsigned char *to, const unsigned char *from, uint64_t len)
-{
-        const unsigned char *end = from + len;
-        uint64_t word;
-
-        if (SB_UNLIKELY(len < 16)) {
-                memcpy(&word, from, 8);
-                memcpy(to, &word, 8);
-                memcpy(&word, end - 8, 8);
-                memcpy(to + len - 8, &word, 8);
-                return;
-        }
-        for (; end - from > 32; from += 32, to += 32) {
-                copy_pair(to, from);
-                copy_pair(to + 16, from + 16);
-        }
-        if (end - from > 16)
-                copy_pair(to, from);
-        copy_pair(to + (end - from) - 16, end - 16);
-}
-
-/* Keys of the short way: two words that overlap. */
-static inline __attribute__((always_inline)) void copy_key(unsigned char *to, const unsigned char *from, uint64_t len)
-{
-        uint64_t first, last;
-
-        memcpy(&first, from, 8);
-        memcpy(&last, from + len - 8, 8);
-        memcpy(to, &first, 8);
-        memcpy(to + len - 8, &last, 8);
-}
-
-/* Where a short write takes its block from, or NULL: another kind of write, or memory work is due. */
-static inline __attribute__((always_inline)) struct sb_reserve *short_reserve(struct sb_peer *peer,
-        const struct sb_op_write *write)
-{
-        struct sb_reserve *reserve;
-
-        if (SB_UNLIKELY(!sb_find_two_words(write->key_len)) || SB_UNLIKELY(write->kind != SB_VERSION_VALUE) ||
-                SB_UNLIKELY(write->value_len - SHORT_VALUE_MIN > SHORT_VALUE_MAX - SHORT_VALUE_MIN) ||
-                SB_FAULT(SUPERSEDE_UNSTAMPED) || SB_FAULT(STAMP_EARLY) || SB_FAULT(SLOT_AFTER_INSTALL))
-                return NULL;
-        /* A table of classes that is long enough for all that is short. */
-        static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SHORT_VALUE_MAX + 15) / 16 < SB_CLASS_TABLE, "short");
-        reserve = &peer->versions[peer->segment.class_of[(sizeof(struct sb_version) + write->key_len + write->value_len + 15) /
-                16]];
-        if (SB_UNLIKELY(!reserve->count) || SB_UNLIKELY(peer->pending_tail - peer->pending_head >= SB_PENDING_MAX / 4) ||
-                SB_UNLIKELY(peer->limbo_count >= SB_LIMBO_MAX / 2))
-                return NULL;
-        return reserve;
-}
-
-/* Behind the install: the replaced version goes at once when no cut can tell it from the new one, else once `safe` has moved. */
-static __attribute__((noinline)) void prune_same_stamp(struct sb_peer *peer, struct sb_version *version,
-        struct sb_version *old, uint32_t era, uint64_t cell_number)
-{
-        peer->hi = era; /* the pin is still there */
-        if (!sb_prune_behind(peer, version, old))
-                /* Relaxed: stamped by now. */
-                sb_retire_later(peer, cell_number, sb_load_relaxed(&version->stamp));
-        peer->hi = 0;
-}
-
-/* The value of a key that has one, replaced at the first try: the same steps in the same order as run(), install() and settle().
- * False: nothing happened, the block is in the reserve still. */
-static inline __attribute__((always_inline)) bool write_short(struct sb_peer *peer, const struct sb_op_write *write,
-        struct sb_op_result *ret)
-{
-        struct sb_segment *segment = &peer->segment;
-        struct sb_reserve *reserve = short_reserve(peer, write);
-        uint64_t at, stamp, cell_number, key_len = write->key_len;
-        struct sb_version *version;
-        struct sb_found found;
-        uint32_t era;
-
-        if (SB_UNLIKELY(!reserve))
-                return false;
-        era = sb_find_pin(peer);
-        if (SB_UNLIKELY(!sb_find_plain(peer, write->key, key_len, sb_find_hash(peer, write->key, key_len), era, &found)) ||
-                SB_UNLIKELY(write->expected_rev != SB_OP_ANY_REV && write->expected_rev != found.version->rev)) {
-                sb_find_unpin(peer);
-                return false;
-        }
-        at = reserve->offset[reserve->count - 1];
-        version = (struct sb_version *)(segment->base + at);
-        sb_store_relaxed(&version->block.birth, era); /* Relaxed, these three: private until the CAS publishes them. */
-        sb_store_relaxed(&version->stamp, 0);
-        sb_store_relaxed(&version->prev, found.offset);
-        version->rev = found.version->rev + 1;
-        version->node = found.version->node;
-        version->shape = SB_SHAPE(write->value_len, key_len, SB_VERSION_VALUE, peer->slot);
-        copy_key(version->bytes, write->key, key_len);
-        copy_value(version->bytes + key_len, write->value, write->value_len);
-        sb_store_release(&peer->client->operation, version->node); /* R:operation > A:operation. As in install(). */
-        /* R:publish > A:publish. The other offset, the same tag and flags. */
-        if (SB_UNLIKELY(!sb_cas64_full(found.cell, found.word, found.word ^ found.offset ^ at))) {
-                sb_store_release(&peer->client->operation, 0); /* R:operation. */
-                sb_find_unpin(peer);
-                return false;
-        }
-        reserve->count--;
-        /* A:clock. As in sb_stamp(). */
-        stamp = sb_load_acquire(&segment->super->clock);
-        if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
-                stamp = sb_load_acquire(&version->stamp); /* A:stamp. Somebody else was first. */
-        ret->cut = stamp;
-        ret->rev = version->rev;
-        cell_number = sb_cell_number(segment, found.cell);
-        if (SB_UNLIKELY(stamp == found.stamp))
-                prune_same_stamp(peer, version, found.version, era, cell_number);
-        else /* There is room: it was looked for. */
-                peer->pending[peer->pending_tail++ % SB_PENDING_MAX] =
-                        (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
-        /* R:operation > A:operation, R:unpin > A:pins. As in run(). */
-        sb_store_release(&peer->client->operation, 0);
-        sb_find_unpin(peer);
-        return true;
-}
-
 static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *peer, const struct sb_op_write *write,
         struct sb_op_result *ret)
 {
@@ -403,7 +318,7 @@ static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *pee
         attempt.supplies.node = attempt.supplies.birth = 0;
         attempt.look_again = false;
         for (effort = 0;; effort++) {
-                if (SB_UNLIKELY(!sb_slab_take_ready(peer, size, &attempt.version))) {
+                if (SB_UNLIKELY(!take_ready(peer, &attempt, size))) {
                         r = find_room(peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
                         if (r) {
                                 sb_slab_settle(peer);
@@ -420,7 +335,10 @@ static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *pee
 
 SB_FIND_FLAT int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
 {
-        return SB_LIKELY(write_short(peer, write, ret)) ? 0 : write_long(peer, write, ret);
+        if (SB_LIKELY(write->kind == SB_VERSION_VALUE) && SB_LIKELY(sb_overwrite(peer, write->key, write->key_len, write->value,
+                                                                  write->value_len, write->expected_rev, ret)))
+                return 0;
+        return write_long(peer, write, ret);
 }
 
 /* ---- reading ---- */

@@ -38,6 +38,8 @@ int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t 
 void sb_op_get_many(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count, const uint32_t *guard_indexes,
         struct sb_version **ret_versions);
 
+/* The work on memory that is due by now; not under a pin. */
+void sb_op_work(struct sb_peer *peer);
 /* A bus's work on memory, all that can be done without waiting; called when room is short, and by close. */
 void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep);
 

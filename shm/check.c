@@ -20,6 +20,7 @@
 #include "reach.h"
 #include "slab.h"
 #include "slot.h"
+#include "stock.h"
 
 struct look {
         struct sb_peer *peer;
@@ -46,7 +47,10 @@ __attribute__((format(printf, 2, 3))) static void problem(struct look *look, con
  * answer does not meet it again, since nothing is dated before it is out of reach. */
 static bool is_retired(struct sb_block *block)
 {
-        return sb_load_acquire(&block->retire) >= SB_ERA_MIN; /* A:retire. */
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+        /* In somebody's hand is another matter: check_block() asks whether he has noted it. */
+        return retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING;
 }
 
 /* A node in the index, unmarked: the cell that it names is its key's. */
@@ -272,6 +276,7 @@ static const char *head_fault(struct look *look, uint64_t word, uint64_t number,
         uint64_t hash, own, stamp, next;
         const unsigned char *key;
         struct sb_node *node;
+        uint32_t retire;
 
         if (!sb_slab_is_block(segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL))
                 return "leads to no version";
@@ -298,7 +303,8 @@ static const char *head_fault(struct look *look, uint64_t word, uint64_t number,
                 return "its node is leaving the ordered index";
         if (look->quiescent && !sb_reach_node(look->peer, node))
                 return "its node is not in the ordered index";
-        if (sb_load_acquire(&head->block.retire)) /* A:retire. */
+        retire = sb_load_acquire(&head->block.retire); /* A:retire. */
+        if (retire && retire < SB_RETIRE_FREEING)
                 return "its newest version is retired";
         return NULL;
 }
@@ -406,6 +412,21 @@ static bool lost(struct look *look, uint32_t unit, uint64_t at, enum sb_unit_kin
         return true;
 }
 
+/* In the hand of a client who has not noted it, three times over. */
+static bool unnoted(struct look *look, struct sb_block *block, uint64_t at, enum sb_unit_kind kind)
+{
+        uint32_t tries;
+
+        for (tries = 0; tries < 3; tries++) {
+                uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+                if (retire < SB_RETIRE_FREEING || sb_stock_noted(look->segment, retire - SB_RETIRE_FREEING, at) ||
+                        !sb_slab_is_block(look->segment, at, kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL))
+                        return false;
+        }
+        return true;
+}
+
 static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_t at, uint64_t size)
 {
         struct sb_check_report *report = look->report;
@@ -417,7 +438,10 @@ static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_
         report->bytes_used += size;
         if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING && era_ahead(look, retire))
                 problem(look, "unit %u: the block at offset %llu is dated in an era to come", unit, (unsigned long long)at);
-        if (sb_reach_published(look->peer, at, kind)) {
+        if (retire >= SB_RETIRE_FREEING && unnoted(look, block, at, kind)) {
+                report->blocks_lost++;
+                problem(look, "unit %u: the block at offset %llu is in the hands of nobody who says so", unit, (unsigned long long)at);
+        } else if (sb_reach_published(look->peer, at, kind)) {
                 /* A:retire. */
                 report->blocks_waiting += kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
         } else if (lost(look, unit, at, kind)) {

@@ -4,26 +4,42 @@
 #include "base/result.h"
 #include "slab.h"
 
+static uint64_t chunk_owner(uint32_t slot, uint32_t generation, uint32_t chunk)
+{
+        return (uint64_t)generation << 32 | (uint64_t)slot << 16 | chunk;
+}
+
+/* What the largest class holds. */
+static uint32_t chunk_words_most(const struct sb_segment *segment)
+{
+        return (uint32_t)((segment->class_size[segment->class_count - 1] - sizeof(struct sb_guard_chunk)) / 8);
+}
+
 /* Words in chunk @chunk > 0: as many as all before it together, as long as a slab has a class for them. */
 static uint32_t chunk_words(const struct sb_segment *segment, uint32_t chunk)
 {
-        uint64_t most = (segment->class_size[segment->class_count - 1] - sizeof(struct sb_guard_chunk)) / 8;
         uint64_t words = (uint64_t)segment->geometry.guard_inline << (chunk - 1 < 16 ? chunk - 1 : 16);
+        uint32_t most = chunk_words_most(segment);
 
-        return (uint32_t)(words < most ? words : most);
+        return words < most ? (uint32_t)words : most;
 }
 
 /* Which chunk holds guard word *index, which becomes the place in it; SB_GUARD_CHUNKS: none can. */
 static uint32_t chunk_of(const struct sb_segment *segment, uint32_t *index)
 {
-        uint32_t chunk = 0, words = segment->geometry.guard_inline;
+        uint32_t chunk = 0, words = segment->geometry.guard_inline, most = chunk_words_most(segment);
 
-        while (*index >= words && chunk < SB_GUARD_CHUNKS) {
+        while (*index >= words) {
                 *index -= words;
                 chunk++;
                 words = chunk_words(segment, chunk);
+                if (words == most) {
+                        /* And so are all that follow. */
+                        chunk += *index / most;
+                        *index %= most;
+                }
         }
-        return chunk;
+        return chunk < SB_GUARD_CHUNKS ? chunk : SB_GUARD_CHUNKS;
 }
 
 struct sb_cell64 *sb_guard_word(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
@@ -73,7 +89,7 @@ int sb_guard_grow(struct sb_peer *peer, uint32_t index)
                 if (r)
                         return r;
                 block = sb_block_at(&peer->segment, offset);
-                block->owner = (uint64_t)peer->generation << 32 | (uint64_t)peer->slot << 8 | chunk;
+                block->owner = chunk_owner(peer->slot, peer->generation, chunk);
                 for (uint32_t i = 0; i < words; i++)
                         /* Relaxed: published by the release below. */
                         sb_store_relaxed(&block->guard[i], 0);
@@ -96,7 +112,7 @@ bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generatio
         bool freed = false;
 
         if (offset && block && sb_slab_is_block(&peer->segment, offset, SB_UNIT_GUARDS, NULL) &&
-                block->owner == ((uint64_t)generation << 32 | (uint64_t)slot << 8 | chunk)) {
+                block->owner == chunk_owner(slot, generation, chunk)) {
                 sb_store_relaxed(&peer->client->freeing, offset); /* Relaxed: the CAS below orders it. */
                 if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | peer->slot)) {
                         sb_slab_clear(peer, offset);

@@ -27,8 +27,14 @@
 #define SB_BUCKET_CELLS   7u
 #define SB_CLASS_MAX      60u
 #define SB_BLOCK_MIN      64u
-#define SB_GUARD_CHUNKS   48u   /* chunk 0 lies in the client's record; each further one doubles, up to the largest class */
 #define SB_GUARDS_MAX     65536u
+#define SB_STOCK_MAX      352u  /* blocks that one client has in hand */
+#define SB_STOCK_BLOCK    256u  /* of this size at least, where there are any */
+/* Chunk 0 of a client's guard words lies in its record; each further one doubles, up to the largest class. So many are SB_GUARDS_MAX words
+ * where units are smallest, in segments of up to 16 MiB. */
+#ifndef SB_GUARD_CHUNKS
+#define SB_GUARD_CHUNKS   264u
+#endif
 
 /* Everything derived from the wish {size, clients, ...}: a run-time choice. Written once, by sb_segment_format(). */
 struct sb_geometry {
@@ -49,7 +55,7 @@ struct sb_geometry {
         uint32_t guard_inline; /* guard words in a client record */
         uint32_t snapshot_count; /* announcement words in a client record */
         uint32_t feed_count;   /* entries of a client's feed ring; 0 on a volatile bus */
-        uint32_t zero;
+        uint32_t stock_count;  /* words of a client's stock */
 };
 
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
@@ -134,11 +140,12 @@ struct sb_client {
         uint64_t pad1[1];
         /* guard_chunk[i], i > 0: offset of the block with more guard words; the owner, cleared by the reaper. */
         struct sb_cell64 guard_chunk[SB_GUARD_CHUNKS];
-        /* struct sb_cell64 snapshot[snapshot_count]; struct sb_cell64 guard[guard_inline]; feed entries */
+        /* struct sb_cell64 snapshot[snapshot_count]; struct sb_cell64 guard[guard_inline]; struct sb_cell64 stock[stock_count]: 0, or the
+         * offset of a block that the owner has in hand (shm/stock.h); feed entries */
         struct sb_cell64 words[];
 };
 static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
-static_assert(offsetof(struct sb_client, words) == 8 * SB_LINE, "line");
+static_assert(offsetof(struct sb_client, words) % SB_LINE == 0, "line");
 
 /* What a feed ring carries: which key changed, never which version. */
 struct sb_feed_entry {
@@ -187,7 +194,7 @@ enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, S
 /* The first word of every block. birth: the allocator's hi when it filled the block; raised by a sweep when it is very old, so that eras
  * can wrap.
  * retire: 0 live (or not published yet); SB_RETIRE_HELD (later: an intent); SB_RETIRE_DYING: on its way out of what links it; an era:
- * unlinked in that era; SB_RETIRE_FREEING | slot: client slot is clearing its bit. */
+ * unlinked in that era; SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its bit or to use it again, and has noted it. */
 struct sb_block {
         struct sb_cell32 birth;
         struct sb_cell32 retire;
@@ -242,7 +249,7 @@ static_assert(sizeof(struct sb_node) == 48, "node");
 /* A block of a SB_UNIT_GUARDS slab: more guard words for one client. */
 struct sb_guard_chunk {
         struct sb_block block;
-        uint64_t owner; /* {generation : 32, slot : 24, number of the chunk : 8} */
+        uint64_t owner; /* {generation : 32, slot : 16, number of the chunk : 16} */
         struct sb_cell64 guard[];
 };
 

@@ -45,6 +45,7 @@ struct sb_limbo {
         uint32_t era;
         uint32_t birth;
         uint32_t unit_kind; /* kind and class of its unit then */
+        uint32_t place;     /* in the own stock; 0: it is everybody's to free */
 };
 /* Blocks of one class taken from one owned slab, not used yet. */
 struct sb_reserve {
@@ -73,7 +74,14 @@ struct sb_peer {
         struct sb_view view;
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
         struct sb_limbo limbo[SB_LIMBO_MAX];
-        uint32_t limbo_count;
+        uint32_t limbo_count, limbo_wake; /* so many are worth a batch */
+        /* Places are 1 .. stock_count; lists end with 0. */
+        struct sb_cell64 *stock;             /* of the record; [0] is not the stock's */
+        uint16_t stock_ready[SB_CLASS_MAX];  /* blocks that can be built in, by class */
+        uint16_t stock_free;                 /* places without a block */
+        uint16_t stock_next[SB_STOCK_MAX + 1];
+        uint32_t stock_class_end;            /* larger classes are not for the stock */
+        bool stock_short;                    /* a place was missing */
         uint32_t sweep_left;     /* units of the sweep that sb_reap_tick() is in the middle of */
         uint32_t sweep_rest, sweep_rest_left; /* ticks */
         uint32_t sweep_floor;    /* births below are raised to it by the sweep that is going on */

@@ -56,7 +56,7 @@ bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node)
 
 static bool chunk_in_use(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)
 {
-        uint32_t slot = (uint32_t)(chunk->owner >> 8) & 0xffffffu, number = chunk->owner & 255;
+        uint32_t slot = (uint32_t)(chunk->owner >> 16) & 0xffffu, number = chunk->owner & 0xffffu;
 
         if (slot >= segment->geometry.client_count || number >= SB_GUARD_CHUNKS)
                 return false;

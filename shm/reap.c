@@ -16,6 +16,7 @@
 #include "slab.h"
 #include "slot.h"
 #include "snapshot.h"
+#include "stock.h"
 
 #define SWEEP_SLICE    64u /* units a tick */
 #define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
@@ -127,6 +128,7 @@ void sb_reap_slot(struct sb_peer *peer, uint32_t slot, uint32_t generation)
                 sb_pin(peer);
         finish_operation(peer, dead);
         finish_freeing(peer, dead, slot);
+        sb_stock_reap(peer, dead, slot);
         sb_unpin(peer);
         for (chunk = 1; chunk < SB_GUARD_CHUNKS; chunk++)
                 sb_guard_chunk_free(peer, slot, generation, chunk);

@@ -6,6 +6,7 @@
 #include "node.h"
 #include "slab.h"
 #include "snapshot.h"
+#include "stock.h"
 
 #define FIRST_GRACE UINT64_C(1) /* low bit of sb_limbo.offset: a node whose first grace period this is */
 
@@ -25,13 +26,6 @@ void sb_retire_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp)
                 (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
 }
 
-/* Kind and class of the unit that a block lies in. */
-static uint32_t unit_kind(const struct sb_segment *segment, uint64_t offset)
-{
-        /* A:unit-owned. */
-        return (uint32_t)(sb_load_acquire(&segment->unit_words[(offset - segment->geometry.units_at) >> segment->unit_shift]) >> 54);
-}
-
 void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
@@ -44,7 +38,7 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
                 .offset = offset | (first_grace ? FIRST_GRACE : 0),
                 .era = era,
                 .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the block for longer. */
-                .unit_kind = unit_kind(&peer->segment, offset),
+                .unit_kind = sb_slab_kind_of(&peer->segment, offset),
         };
 }
 
@@ -122,8 +116,8 @@ static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, stru
 {
         uint64_t offset = limbo->offset & ~FIRST_GRACE;
 
-        return unit_kind(&peer->segment, offset) == limbo->unit_kind && retire_words_wait(limbo, block_) &&
-                unit_kind(&peer->segment, offset) == limbo->unit_kind;
+        return sb_slab_kind_of(&peer->segment, offset) == limbo->unit_kind && retire_words_wait(limbo, block_) &&
+                sb_slab_kind_of(&peer->segment, offset) == limbo->unit_kind;
 }
 
 #define FETCH_AHEAD 8u
@@ -141,7 +135,15 @@ static void fetch(const struct sb_segment *segment, const struct sb_limbo *limbo
                         (within >> segment->unit_shift) * segment->geometry.bitmap_stride + index / 8, 1);
 }
 
-/* Forget what somebody else has brought further meanwhile. Read under our pin: what is dated before the pin's era cannot be dated
+static void keep(struct sb_peer *peer, struct batch *batch, uint32_t i, const struct sb_limbo *limbo)
+{
+        uint32_t bit = filter_bit(limbo->offset & ~FIRST_GRACE);
+
+        peer->limbo[i] = *limbo;
+        batch->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
+}
+
+/* Forget what somebody else has brought further meanwhile (what is in hand, nobody has). Read under our pin: what is dated before the pin's era cannot be dated
  * the same in a later life; what is dated in it cannot be freed by others. */
 static void drop_stale(struct sb_peer *peer, struct batch *batch)
 {
@@ -153,15 +155,18 @@ static void drop_stale(struct sb_peer *peer, struct batch *batch)
                 struct sb_block *block_ = sb_block_at(&peer->segment, offset);
                 bool same;
 
-                if (i + FETCH_AHEAD < peer->limbo_count)
+                if (limbo->place) {
+                        keep(peer, batch, kept++, limbo);
+                        continue;
+                }
+                if (i + FETCH_AHEAD < peer->limbo_count && !peer->limbo[i + FETCH_AHEAD].place)
                         fetch(&peer->segment, &peer->limbo[i + FETCH_AHEAD]);
                 do {
                         same = still_waits(peer, limbo, block_);
                 } while (!sb_pin_covers(peer));
                 if (!same)
                         continue;
-                peer->limbo[kept++] = *limbo;
-                batch->filter[filter_bit(offset) / 64] |= UINT64_C(1) << (filter_bit(offset) % 64);
+                keep(peer, batch, kept++, limbo);
         }
         peer->limbo_count = kept;
         batch->count = kept;
@@ -224,19 +229,41 @@ static bool free_one(struct sb_peer *peer, const struct sb_limbo *limbo)
         return true;
 }
 
-static void compact(struct sb_peer *peer)
+static void release_waiting(struct sb_peer *peer)
 {
-        uint32_t i, kept = 0;
+        uint32_t i;
 
         for (i = 0; i < peer->limbo_count; i++)
-                if (peer->limbo[i].offset)
+                if (peer->limbo[i].place)
+                        sb_stock_release(peer, &peer->limbo[i]);
+}
+
+void sb_retire_release(struct sb_peer *peer)
+{
+        release_waiting(peer);
+        sb_stock_empty(peer);
+}
+
+static void compact(struct sb_peer *peer)
+{
+        uint32_t i, kept = 0, held = 0;
+
+        for (i = 0; i < peer->limbo_count; i++)
+                if (peer->limbo[i].offset) {
+                        held += peer->limbo[i].place != 0;
                         peer->limbo[kept++] = peer->limbo[i];
+                }
         peer->limbo_count = kept;
-        /* What somebody's pin or guard keeps is dated: the next sweep finds it, and here is room for more. */
+        /* What somebody's pin or guard keeps is not for the stock. */
+        if (held > peer->segment.geometry.stock_count / 2)
+                release_waiting(peer);
+        /* It is dated: the next sweep finds it, and here is room for more. */
         if (kept > SB_LIMBO_MAX / 2) {
+                release_waiting(peer);
                 peer->limbo_count = SB_LIMBO_MAX / 4;
                 sb_retire_leave(peer);
         }
+        peer->limbo_wake = sb_stock_batch(peer) ? peer->limbo_count + sb_stock_batch(peer) : SB_LIMBO_MAX / 2;
 }
 
 uint64_t sb_retire_free(struct sb_peer *peer)
@@ -245,6 +272,8 @@ uint64_t sb_retire_free(struct sb_peer *peer)
         uint64_t freed = 0;
         uint32_t i;
 
+        if (peer->stock_short)
+                sb_stock_empty(peer); /* blocks of classes that are not asked for any more */
         if (!peer->limbo_count)
                 return 0;
         sb_era_advance(peer);
@@ -260,10 +289,12 @@ uint64_t sb_retire_free(struct sb_peer *peer)
         for (i = 0; i < batch.count; i++) {
                 struct sb_limbo limbo = peer->limbo[i];
 
-                if (batch.blocked[i / 64] >> (i % 64) & 1)
+                if ((batch.blocked[i / 64] >> (i % 64) & 1) && !(limbo.place && SB_FAULT(STOCK_NO_GRACE)))
                         continue;
                 peer->limbo[i].offset = 0;
-                if (limbo.offset & FIRST_GRACE)
+                if (limbo.place)
+                        sb_stock_ready(peer, &limbo);
+                else if (limbo.offset & FIRST_GRACE)
                         sb_node_second_look(peer, sb_node_at(&peer->segment, limbo.offset & ~FIRST_GRACE));
                 else
                         freed += free_one(peer, &limbo);

@@ -18,6 +18,8 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
 void sb_retire_pending(struct sb_peer *peer);
 /* Free what nobody can be reading; not under a pin. Return: blocks freed. */
 uint64_t sb_retire_free(struct sb_peer *peer);
+/* Let go of what is in hand: all that is ready, and what waits becomes everybody's. */
+void sb_retire_release(struct sb_peer *peer);
 /* Something stays behind that only a sweep will find. */
 void sb_retire_leave(struct sb_peer *peer);
 

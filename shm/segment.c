@@ -79,6 +79,14 @@ static bool lay_out(struct sb_geometry *g)
         return g->unit_count >= UNITS_MIN;
 }
 
+/* Blocks that each client may hoard: all clients together a sixteenth of the segment. */
+static uint32_t stock_for(uint64_t size, uint32_t client_count)
+{
+        uint64_t share = size / 16 / client_count / SB_STOCK_BLOCK;
+
+        return (uint32_t)(share < SB_STOCK_MAX ? share : SB_STOCK_MAX);
+}
+
 static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geometry *ret)
 {
         struct sb_geometry g = {.size = size};
@@ -90,7 +98,8 @@ static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geo
         g.feed_count = wish->feed_count;
         record = sizeof(struct sb_client) + 8 * ((uint64_t)g.guard_inline + g.snapshot_count) +
                 sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
-        record = round_up(record, wish->client_stride ? wish->client_stride : 4096);
+        g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0 : wish->stock_count ? wish->stock_count : stock_for(size, g.client_count);
+        record = round_up(record + 8 * (uint64_t)g.stock_count, wish->client_stride ? wish->client_stride : 4096);
         g.client_stride = (uint32_t)record;
         g.unit_size = wish->unit_size ? wish->unit_size : unit_size_for(size);
         g.bucket_count = wish->bucket_count ? wish->bucket_count : bucket_count_for(size);
@@ -114,7 +123,8 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 return -EINVAL;
         if (wish->client_stride && (!power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
                 return -EINVAL;
-        if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 || wish->feed_count > 1u << 20)
+        if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 || wish->feed_count > 1u << 20 ||
+                (wish->stock_count > SB_STOCK_MAX && wish->stock_count != SB_STOCK_NONE))
                 return -EINVAL;
         r = fit(wish, size, &g);
         if (!r) {
@@ -184,7 +194,8 @@ static bool geometry_sound(const struct sb_geometry *g, uint64_t size)
                 !g->snapshot_count || g->bitmap_stride != bitmap_stride_for(g->unit_size) ||
                 g->spill_count != (g->bucket_count / 4 ? g->bucket_count / 4 : 1))
                 return false;
-        if (sizeof(struct sb_client) + 8 * ((uint64_t)g->guard_inline + g->snapshot_count) +
+        if (g->stock_count > SB_STOCK_MAX ||
+                sizeof(struct sb_client) + 8 * ((uint64_t)g->guard_inline + g->snapshot_count + g->stock_count) +
                         sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count > g->client_stride)
                 return false;
         /* clients_at depends on the wished alignment, which is not kept: any place behind the superblock will do. */

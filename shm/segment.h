@@ -21,7 +21,10 @@ struct sb_geometry_wish {
         uint32_t guard_inline;   /* guard words in the record [64] */
         uint32_t snapshot_count; /* [32] */
         uint32_t feed_count;     /* [0] */
+        uint32_t stock_count;    /* [by the segment's size and clients]; SB_STOCK_NONE: 0 */
 };
+
+#define SB_STOCK_NONE UINT32_MAX
 
 #define SB_CLASS_TABLE 129 /* sizes up to 2 KiB; larger ones are searched for */
 
@@ -71,6 +74,11 @@ static inline struct sb_cell64 *sb_client_snapshots(struct sb_client *client)
 static inline struct sb_cell64 *sb_client_guards(const struct sb_segment *segment, struct sb_client *client)
 {
         return client->words + segment->geometry.snapshot_count;
+}
+
+static inline struct sb_cell64 *sb_client_stock(const struct sb_segment *segment, struct sb_client *client)
+{
+        return sb_client_guards(segment, client) + segment->geometry.guard_inline;
 }
 
 /* Whether somebody keeps the segment: false when it was replaced, and when keeper and engine are both dead; the latter may be

@@ -247,7 +247,9 @@ struct search {
         uint32_t looked_at;          /* slabs of this class without an owner, with less than a quarter free */
         uint32_t best, best_count;   /* the emptiest of them */
         uint32_t next;               /* where the next search goes on */
+        bool roomy;                  /* only what is three quarters free will do */
 };
+#define LOOK_BELOW 16u
 #define LOOK_AT 64u /* of those, before the emptiest is taken: a search of the whole segment would cost more than it finds */
 
 /* Whether the unit, whose word is @word, serves; if so it is ours now. */
@@ -260,7 +262,7 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         if (word == unowned) {
                 uint32_t free_count = count_free(segment, unit, search->block_count);
 
-                if (!free_count)
+                if (!free_count || (search->roomy && free_count * 4 < search->block_count * 3))
                         return false;
                 if (search->effort == EASY && free_count * 4 < search->block_count) {
                         search->looked_at++;
@@ -292,14 +294,43 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         return true;
 }
 
+/* Before the never used unit @fresh is broken: a slab further down that is nearly empty. On a bus with few keys slabs so stay at the low
+ * end, and do not wander up with the search until some block of them lies in every run that a large value needs. Where to look
+ * depends on @fresh: elsewhere each time. */
+static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32_t fresh)
+{
+        uint32_t i, unit, from = (uint32_t)((uint64_t)(fresh * UINT32_C(2654435769)) * fresh >> 32);
+
+        search->roomy = true;
+        for (i = 0; i < LOOK_BELOW && i < fresh; i++) {
+                unit = (from + i) % fresh;
+                if (unit_word(&peer->segment, unit) && try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
+                        break;
+        }
+        search->roomy = false;
+        if (i == LOOK_BELOW || i == fresh)
+                return NO_UNIT;
+        search->next = unit;
+        return unit;
+}
+
 static uint32_t search_units(struct sb_peer *peer, struct search *search)
 {
         uint32_t i, unit, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
 
         for (i = 0; i < search->count && search->looked_at < LOOK_AT; i++) {
+                uint64_t word;
+
                 unit = search->first + (start + i) % search->count;
+                word = unit_word(&peer->segment, unit);
+                if (!word && !search->first && search->effort == EASY) {
+                        uint32_t below = search_below(peer, search, unit);
+
+                        if (below != NO_UNIT)
+                                return below;
+                }
                 search->next = unit;
-                if (try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
+                if (try_unit(peer, search, unit, word))
                         return unit;
         }
         search->looked_at = 0;
@@ -470,20 +501,26 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t count = (size + segment->geometry.unit_size - 1) >> segment->unit_shift;
-        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, unit, run, round;
+        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, end, unit, run, round;
 
         if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
                 return SB_E_FULL;
         sb_era_advance(peer); /* as for a slab */
         for (round = 0; round < 2; round++) {
-                for (unit = 0; unit + count <= limit; unit += run + 1) {
-                        for (run = 0; run < count && !unit_word(segment, unit + run); run++)
+                /* From the top: slabs are taken from below, so that runs stay. */
+                for (end = limit; end >= count;) {
+                        for (run = 0; run < count && !unit_word(segment, end - 1 - run); run++)
                                 ;
-                        if (run < count)
+                        if (run < count) {
+                                end -= run + 1;
                                 continue;
+                        }
+                        unit = end - (uint32_t)count;
                         run = claim_run(peer, unit, (uint32_t)count);
-                        if (run < count)
+                        if (run < count) {
+                                end = unit + run;
                                 continue;
+                        }
                         *ret_offset = sb_unit_offset(segment, unit);
                         reset_block(peer, *ret_offset, SB_UNIT_VERSIONS);
                         /* R:block-taken. As for small ones. */

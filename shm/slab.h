@@ -55,6 +55,13 @@ struct sb_cell64 *sb_slab_bitmap(const struct sb_segment *segment, uint32_t unit
 /* Units of the large block that begins at @unit. */
 uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit);
 
+/* {kind : 4, class : 6} of the unit that a block lies in. */
+static inline uint32_t sb_slab_kind_of(const struct sb_segment *segment, uint64_t offset)
+{
+        /* A:unit-owned. */
+        return (uint32_t)(sb_load_acquire(&segment->unit_words[(offset - segment->geometry.units_at) >> segment->unit_shift]) >> 54);
+}
+
 static inline uint64_t sb_slab_owner(const struct sb_peer *peer)
 {
         return (uint64_t)(peer->slot + 1) << 32 | peer->generation;

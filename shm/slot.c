@@ -60,6 +60,8 @@ void sb_slot_clear(const struct sb_segment *segment, uint32_t slot)
                 sb_store_release(&sb_client_snapshots(client)[i], 0); /* R:announce. */
         for (i = 0; i < segment->geometry.guard_inline && i < high; i++)
                 sb_store_release(&sb_client_guards(segment, client)[i], 0); /* R:guard. */
+        for (i = 0; i < segment->geometry.stock_count; i++)
+                sb_store_release(&sb_client_stock(segment, client)[i], 0); /* R:stock. */
         sb_store_release(&client->guard_high, 0); /* R:guard. */
         sb_store_release(&client->operation, 0);  /* R:operation. */
         sb_store_release(&client->freeing, 0);    /* R:freeing. */

@@ -177,8 +177,7 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
                         read_announcement(peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
 }
 
-/* Whether some cut, open or to come, reads a version that was current from @stamp until @successor. */
-static bool needed(const struct sb_view *view, uint64_t stamp, uint64_t successor)
+bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successor)
 {
         uint32_t i;
 
@@ -195,13 +194,23 @@ static bool needed(const struct sb_view *view, uint64_t stamp, uint64_t successo
         return false;
 }
 
-/* Take @version out from behind @successor, whose link to it was @link. False: the chain changed, look again. */
-static bool unlink_version(struct sb_peer *peer, struct sb_version *successor, struct sb_version *version)
+enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
+
+/* Whether @version may be taken out: DYING by now. In somebody's hand (shm/stock.h) it is left to him. */
+static bool begin_unlink(struct sb_peer *peer, struct sb_version *version)
+{
+        return sb_retire_begin(peer, &version->block) ||
+                sb_load_acquire(&version->block.retire) < SB_RETIRE_FREEING || /* A:retire. */
+                SB_FAULT(PRUNE_TAKES_STOCK);
+}
+
+/* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */
+static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *successor, struct sb_version *version)
 {
         uint64_t at = sb_offset_of(&peer->segment, version), own;
 
-        if (!SB_FAULT(UNLINK_BEFORE_DYING))
-                sb_retire_begin(peer, &version->block);
+        if (!SB_FAULT(UNLINK_BEFORE_DYING) && !begin_unlink(peer, version))
+                return IN_HAND;
         for (;;) {
                 own = sb_load_pinned(peer, &version->prev);
                 /* The last of its chain needs no mark: nothing can be taken out behind it, so its link stays 0. */
@@ -210,11 +219,11 @@ static bool unlink_version(struct sb_peer *peer, struct sb_version *successor, s
                         break;
         }
         if (!sb_cas64_full(&successor->prev, at, own & SB_OFFSET_MASK))
-                return false;
+                return CHANGED;
         if (SB_FAULT(UNLINK_BEFORE_DYING))
                 sb_retire_begin(peer, &version->block);
         sb_retire_finish(peer, &version->block);
-        return true;
+        return UNLINKED;
 }
 
 /* One walk down. -1: the chain changed under us; else whether something superseded was kept. */
@@ -230,6 +239,7 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
         successor_stamp = sb_stamp(peer, head);
         for (;;) {
                 struct sb_version *version;
+                enum unlinked r = IN_HAND;
 
                 link = sb_load_pinned(peer, &successor->prev);
                 if ((link & SB_PREV_MARKED) || steps++ > peer->segment.geometry.size / SB_BLOCK_MIN)
@@ -240,12 +250,15 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 stamp = sb_load_acquire(&version->stamp); /* A:stamp. Set before its successor was installed. */
                 /* One that is marked goes, whatever our view, perhaps an older one, says: its unlinker may have stopped. */
                 going = sb_load_pinned(peer, &version->prev) & SB_PREV_MARKED;
-                if (!going && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH && needed(view, stamp, successor_stamp)) {
+                if (going || SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
+                        !sb_view_needs(view, stamp, successor_stamp))
+                        r = unlink_version(peer, successor, version);
+                if (r == CHANGED)
+                        return -1;
+                if (r == IN_HAND) {
                         kept = 1;
                         successor = version;
                         successor_stamp = stamp;
-                } else if (!unlink_version(peer, successor, version)) {
-                        return -1;
                 }
         }
 }
@@ -279,9 +292,9 @@ bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb
 
         /* A:stamp, both. */
         if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH &&
-                needed(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
+                sb_view_needs(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
                 return false;
-        return unlink_version(peer, version, old);
+        return unlink_version(peer, version, old) == UNLINKED;
 }
 
 void sb_view_renew(struct sb_peer *peer)

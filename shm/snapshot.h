@@ -19,6 +19,8 @@ void sb_snapshot_close(struct sb_peer *peer, uint32_t index);
 void sb_view_take(struct sb_peer *peer, struct sb_view *ret);
 /* Bring the peer's own view up to date if a cut was taken since. */
 void sb_view_renew(struct sb_peer *peer);
+/* By @view: whether some cut, open or to come, reads a version that was current from @stamp until @successor. */
+bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successor);
 /* Under a pin: take out of a chain what @view says nobody needs. Return: whether something that is superseded was kept. */
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view);
 

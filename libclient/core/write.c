@@ -8,6 +8,7 @@
 
 #include "libclient/core/bus.h"
 #include "ring/op.h"
+#include "ring/overwrite.h"
 
 #define ROOM_WAIT_NS   1000000000u /* when the caller names no deadline */
 #define PAUSE_FIRST_NS 20000u
@@ -82,26 +83,15 @@ static int wait_for_room(struct sb_bus *bus, const struct sb_op_write *write, ui
         }
 }
 
-/* Without wishes, on a bus that serves, with room: what nearly every write is. False: the long way, nothing happened. */
+/* Without wishes, on a bus that serves, over a value: what nearly every write is. False: the long way, nothing happened. */
 static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus, uint64_t expected_rev, struct sb_bytes key,
-        struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev, int *ret)
+        struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_result result;
-        struct sb_op_write write;
 
         if (SB_UNLIKELY(how != NULL) || SB_UNLIKELY(!sb_bus_usable(bus)) || SB_UNLIKELY(bus->access != SB_PEER) ||
                 SB_UNLIKELY(key.data == NULL) || SB_UNLIKELY(value.data == NULL) ||
-                SB_UNLIKELY(key.len - 1 >= bus->peer.segment.key_len_max) ||
-                SB_UNLIKELY(value.len > bus->peer.segment.value_len_max))
-                return false;
-        write.key = key.data;
-        write.value = value.data;
-        write.key_len = (uint32_t)key.len;
-        write.kind = SB_VERSION_VALUE;
-        write.value_len = value.len;
-        write.expected_rev = expected_rev;
-        *ret = sb_op_write(&bus->peer, &write, &result);
-        if (SB_UNLIKELY(*ret == SB_E_FULL))
+                SB_UNLIKELY(!sb_overwrite(&bus->peer, key.data, key.len, value.data, value.len, expected_rev, &result)))
                 return false;
         if (ret_rev != NULL)
                 *ret_rev = result.rev;
@@ -158,15 +148,14 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
  * Progress: lock-free, and no wait but that for room; a process stopped or killed at any instruction delays nobody.
  * Cost:     one copy of the value, two cold misses, one compare and swap; no system call.
  */
-int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
+SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_write write;
-        int r;
 
         if (bus == NULL)
                 return -EINVAL;
-        if (SB_LIKELY(write_quick(bus, SB_OP_ANY_REV, key, value, how, ret_rev, &r)))
-                return r;
+        if (SB_LIKELY(write_quick(bus, SB_OP_ANY_REV, key, value, how, ret_rev)))
+                return 0;
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
         return write_apply(bus, &write, key, value, how, ret_rev);
 }
@@ -181,16 +170,15 @@ int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value, const
  * Progress: lock-free: SB_E_CONFLICT means that somebody else's write succeeded.
  * Cost:     as sb_set().
  */
-int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, struct sb_bytes value,
+SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_write write;
-        int r;
 
         if (bus == NULL || expected_rev == SB_ANY_REV)
                 return -EINVAL;
-        if (SB_LIKELY(write_quick(bus, expected_rev, key, value, how, ret_rev, &r)))
-                return r;
+        if (SB_LIKELY(write_quick(bus, expected_rev, key, value, how, ret_rev)))
+                return 0;
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = expected_rev};
         return write_apply(bus, &write, key, value, how, ret_rev);
 }

@@ -40,6 +40,11 @@
         X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes the slot")                          \
         X(REAP_FORGETS_FREEING, "the reaper does not finish a dead freer's work")                           \
         X(REAP_FORGETS_BLOCKS, "the reaper does not recover unpublished blocks")                            \
+        X(REAP_FORGETS_STOCK, "the reaper does not look at what a dead client had in hand")                 \
+        X(STOCK_NOTE_LATE, "a block is taken in hand before it is noted")                                   \
+        X(STOCK_NO_GRACE, "a block in hand is built in before its grace period is over")                    \
+        X(STOCK_LIVE_EARLY, "a block in hand is said to be live before it is installed")                    \
+        X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that somebody has in hand")                        \
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,

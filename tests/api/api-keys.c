@@ -341,7 +341,7 @@ static void test_overwrites_for_ever_need_no_more_memory(void)
         END();
 }
 
-static void test_65536_guards_can_be_held_and_not_one_more(void)
+static void hold_65536_guards(uint64_t segment_size)
 {
         enum { COUNT = 65536 };
         struct sb_guard *guards = calloc(COUNT + 1, sizeof(*guards)), again = {0};
@@ -349,7 +349,7 @@ static void test_65536_guards_can_be_held_and_not_one_more(void)
         struct sb_guard two[2] = {0};
 
         CHECK(guards != NULL);
-        BEGIN_OF(256 * MIB); /* the units of a small segment hold fewer guard words */
+        BEGIN_OF(segment_size);
         CHECK_EQ(sb_set(bus, b("a"), b("v"), NULL, NULL), 0);
         CHECK_EQ(sb_set(bus, b("b"), b("v"), NULL, NULL), 0);
         for (unsigned i = 0; i < COUNT; i++)
@@ -368,6 +368,16 @@ static void test_65536_guards_can_be_held_and_not_one_more(void)
         sb_guard_release(&two[1]);
         END();
         free(guards);
+}
+
+static void test_65536_guards_can_be_held_and_not_one_more(void)
+{
+        hold_65536_guards(256 * MIB);
+}
+
+static void test_65536_guards_can_be_held_in_a_small_segment(void)
+{
+        hold_65536_guards(16 * MIB);
 }
 
 static void test_a_closed_bus_frees_its_place(void)
@@ -407,6 +417,7 @@ int main(int argc, char **argv)
         RUN(test_value_of_a_quarter_of_the_segment_fits_an_empty_bus);
         RUN(test_overwrites_for_ever_need_no_more_memory);
         RUN(test_65536_guards_can_be_held_and_not_one_more);
+        RUN(test_65536_guards_can_be_held_in_a_small_segment);
         RUN(test_a_closed_bus_frees_its_place);
         return test_end();
 }

@@ -142,10 +142,76 @@ static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_valu
         unmake_bus();
 }
 
+/* Ever new keys, few at a time; one in a hundred stays for a while, and 20 for ever. */
+static void test_long_churn_leaves_room_for_a_very_large_value(void)
+{
+        static char very_large[4 << 20];
+        enum { KEPT = 400, FOREVER = 20 };
+        uint32_t kept[KEPT] = {0}, i, victim;
+        uint64_t seed = 1;
+        char key[32];
+
+        CHECK(make_bus(16 << 20));
+        for (i = 1; i < 200000; i++) {
+                struct sb_peer *peer = i % 3 ? &writer : &reader;
+
+                snprintf(key, sizeof(key), "%u", i);
+                CHECK_EQ(put(peer, key, large, i % 7 * 100), 0);
+                seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+                victim = i;
+                if (i % 100 == 0) {
+                        victim = kept[(seed >> 33) % KEPT];
+                        kept[(seed >> 33) % KEPT] = i;
+                }
+                snprintf(key, sizeof(key), "%u", victim);
+                CHECK(!victim || delete(peer, key) == 0);
+        }
+        for (i = FOREVER; i < KEPT; i++) {
+                snprintf(key, sizeof(key), "%u", kept[i]);
+                CHECK(!kept[i] || delete(&writer, key) == 0);
+        }
+        sb_retire_pending(&reader);
+        sb_retire_free(&reader);
+        sb_slab_release_all(&reader);
+        CHECK_EQ(put(&writer, "very large", very_large, sizeof(very_large) - 4096), 0);
+        CHECK_EQ(put(&writer, "very large too", very_large, sizeof(very_large) - 4096), 0);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
+static void test_guard_words_fit_the_smallest_segments_and_their_room_comes_back(void)
+{
+        static const uint64_t sizes[] = {1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20};
+        uint32_t i, room, again;
+        int r = 0;
+
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                CHECK(make_bus(sizes[i]));
+                room = fill(&writer, "k", 100, &r);
+                CHECK_EQ(delete_all(&writer, "k", room), 0);
+                for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
+                        CHECK_EQ(sb_guard_grow(&reader, index), 0);
+                CHECK_EQ(sb_guard_grow(&reader, SB_GUARDS_MAX), SB_E_FULL);
+                for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
+                        sb_guard_set(&reader, index, 16 * (uint64_t)index);
+                for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
+                        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, index), 16 * (uint64_t)index);
+                for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
+                        sb_guard_set(&reader, index, 0);
+                sb_peer_fini(&reader);
+                again = fill(&writer, "k", 100, &r);
+                CHECK(again * 10 > room * 9);
+                CHECK_EQ(problems(), 0);
+                unmake_bus();
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_room_comes_back_for_values_of_every_size);
+        RUN(test_long_churn_leaves_room_for_a_very_large_value);
+        RUN(test_guard_words_fit_the_smallest_segments_and_their_room_comes_back);
         RUN(test_reader_stopped_on_an_empty_bus_holds_nothing_that_came_later);
         RUN(test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more);
         RUN(test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted);
