@@ -203,6 +203,7 @@ bool story_prepare(const struct step_scenario *scenario, const struct scene *fro
         else if (!trial_play(set_the_scene, NULL, "the setup"))
                 return false;
         trial_restore(&scene_start);
+        look(trial.begin);
         return tell_stories();
 }
 

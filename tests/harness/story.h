@@ -31,6 +31,8 @@ extern struct trial {
         struct story story[STORIES_MAX];
         uint32_t story_count;
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
+        uint32_t operation_done; /* acts of the operation that were answered */
+        struct fact begin[SCENE_KEYS];
         uint32_t least_story;   /* what was seen once is never taken back */
         uint32_t play_story;
         void (*play)(void *context);

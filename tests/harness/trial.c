@@ -7,6 +7,7 @@
 
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
+#include "orders.h"
 #include "stepper.h"
 #include "story.h"
 #include "usage.h"
@@ -26,7 +27,10 @@ static void do_others(void *context)
 static void do_operation(void *context)
 {
         (void)context;
-        trial_acts(trial.scenario->operation, trial.operation_count, trial.operation);
+        for (uint32_t i = 0; i < trial.operation_count; i++) {
+                trial_acts(trial.scenario->operation + i, 1, trial.operation + i);
+                trial.operation_done = i + 1;
+        }
 }
 
 /* Whom a dead engine was attaching or reaping is dead with it. */
@@ -84,6 +88,29 @@ static void play_kill(void *context)
 
 /* ---- stall ---- */
 
+/* Memory may all be the stopped one's, and still what is there can be read and deleted. */
+static void play_stall_full(void *context)
+{
+        struct sb_check_report report;
+        struct fact facts[SCENE_KEYS];
+
+        do_others(context);
+        scene_facts(&scene, trial_witness(), facts);
+        if (!orders_fit(false, facts))
+                orders_fail(false, facts, "beside the stopped one");
+        usage_check(trial_witness(), false, "beside the stopped one", &report);
+        if (!trial_failed())
+                usage_delete_all(trial_witness());
+        usage_check(trial_witness(), false, "after deletes beside the stopped one", &report);
+        if (trial_failed())
+                return;
+        reap_the_subject();
+        usage_check(ENGINE, true, "after the stopped one was reaped", &report);
+        if (!trial_failed())
+                usage_everything(trial_witness());
+        usage_drain(trial_witness());
+}
+
 static void play_stall(void *context)
 {
         struct sb_check_report report;
@@ -102,8 +129,7 @@ static void play_stall(void *context)
                 story_fail_facts(facts, offsetof(struct story, stopped), "beside the stopped one");
         }
         usage_check(trial_witness(), false, "beside the stopped one", &report);
-        if (!(trial.scenario->flags & TRIAL_FULL))
-                usage_write_much(trial_witness());
+        usage_write_much(trial_witness());
         if (!trial_failed())
                 usage_everything(trial_witness());
         if (!trial_failed())
@@ -172,6 +198,7 @@ static bool step_through(void (*play)(void *))
         enum step_end end;
 
         trial.play = play;
+        trial.operation_done = 0;
         end = step_run(&run);
         if (trial_failed())
                 return false;
@@ -197,7 +224,8 @@ bool trial_kill(const struct step_scenario *scenario, struct trial_report *repor
 bool trial_stall(const struct step_scenario *scenario, struct trial_report *report)
 {
         trial.kept_limit = 0;
-        return story_prepare(scenario, NULL, report) && step_through(play_stall);
+        return story_prepare(scenario, NULL, report) &&
+                step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall);
 }
 
 /* ---- stop and resume ---- */
@@ -271,7 +299,10 @@ static void play_resumed(void *context)
         scene_facts(&scene, trial_witness(), facts);
         while (number < trial.story_count && !story_fits(&trial.story[number], facts))
                 number++;
-        if (number == trial.story_count) {
+        if (trial.scenario->flags & TRIAL_FULL) {
+                if (!orders_fit(true, facts))
+                        orders_fail(true, facts, "resumed");
+        } else if (number == trial.story_count) {
                 story_fail_results(trial.scenario->operation, trial.operation_count, trial.operation,
                         offsetof(struct story, operation));
                 story_fail_results(trial.scenario->others, trial.others_count, trial.others, offsetof(struct story, others));

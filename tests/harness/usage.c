@@ -77,7 +77,7 @@ static void write_all_ways(enum scene_who who, uint32_t key, const struct fact *
                 trial_fail("key %u can be created twice", key);
 }
 
-static void delete_all(enum scene_who who)
+void usage_delete_all(enum scene_who who)
 {
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++) {
                 struct result get = usage_act(who, GET, key, 0, 0, ANY), got = usage_act(who, DELETE, key, 0, 0, ANY);
@@ -93,7 +93,7 @@ void usage_everything(enum scene_who who)
         struct result scan;
 
         if (trial.scenario->flags & TRIAL_FULL) {
-                delete_all(who);
+                usage_delete_all(who);
                 usage_act(who, WORK, 0, 0, 1, ANY);
                 usage_act(who, WORK, 0, 0, 1, ANY);
         }
@@ -112,7 +112,7 @@ void usage_drain(enum scene_who who)
         struct sb_check_report report;
 
         if (!trial_failed())
-                delete_all(who);
+                usage_delete_all(who);
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
                 if (scene.attached[i])
                         usage_act((enum scene_who)i, DETACH, 0, 0, 0, ANY);

@@ -2,7 +2,8 @@
  * The harness must bite: each seeded fault that the stepper can find is found, and the test says by what.
  *
  * Each fault is tried in a child of its own, by the one trial and scenario known to find it. What needs several processes to be in the
- * middle of something at once, or a store buffer, is the model checker's (tests/model).
+ * middle of something at once, or a store buffer, is the model checker's (tests/model): FREE_GUARDS_FIRST, NO_MEMBARRIER,
+ * NO_SECOND_LOOK, ORDER_STOPS_AT_KEY, REAP_PIN_FIRST.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -47,6 +48,8 @@ static const struct known {
         {"REAP_FORGETS_FREEING", "delete a large value", KILL},
         {"REAP_FORGETS_BLOCKS", "set a new key", KILL},
         {"SLOT_AFTER_INSTALL", "overwrite", KILL},
+        {"UNLINK_UNMARKED", "set a new key", RESUME},
+        {"WALK_STEPS_DOWN", "memory work after deletes", KILL},
 };
 
 static bool try(const struct known *what, struct trial_report *report)

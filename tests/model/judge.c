@@ -219,6 +219,38 @@ static void check_order(void)
         }
 }
 
+/* Who was told that a key is not there sees nothing older of it in a cut that is taken then. */
+static void check_absence_in_cuts(void)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t t, i, k, f, count;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        for (k = i + 1; k < WORLD_OPS; k++) {
+                                const struct outcome *told = &world.outcomes[t][i],
+                                                     *cut = &world.outcomes[t][k];
+                                enum world_key key = spec()->ops[t][i].key;
+                                enum world_op_kind kind = spec()->ops[t][k].kind;
+                                uint64_t seen = cut->seen[key];
+
+                                if (!told->finished || told->r != SB_E_NOT_FOUND || !cut->finished ||
+                                        (kind != OP_SCAN && kind != OP_SNAPSHOT) || !seen ||
+                                        unknown_writes(key))
+                                        continue;
+                                count = facts_of(key, facts);
+                                for (f = 0; f < count; f++)
+                                        if (!facts[f].value && facts[f].rev >= told->done_before &&
+                                                facts[f].rev < seen)
+                                                break;
+                                if (f == count)
+                                        model_fail("T%u was told that %s is not there, and then sees "
+                                                   "revision %lu in cut %lu",
+                                                t, world_key(key), (unsigned long)seen,
+                                                (unsigned long)cut->cut);
+                        }
+}
+
 static void check_cas_winners(void)
 {
         uint32_t t, i, winners[2] = {0};
@@ -352,6 +384,7 @@ void world_judge(void)
         }
         check_cas_winners();
         check_order();
+        check_absence_in_cuts();
         if (!model_first_time(hash * UINT64_C(0x9e3779b97f4a7c15)))
                 return;
         check_sound(true, &report);
