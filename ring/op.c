@@ -27,6 +27,7 @@ struct attempt {
         uint64_t version; /* block for the new version; 0 once installed */
         uint32_t stock_place; /* of that block in the stock, or 0 */
         struct sb_node_supplies supplies;
+        uint32_t also;        /* what may serve when memory is short: SB_SLAB_* */
         struct sb_spot place;
         bool look_again;  /* something is left in the chain that goes once `safe` has moved */
 };
@@ -77,10 +78,10 @@ static int fetch_supplies(struct sb_peer *peer, struct attempt *attempt)
         int r = 0;
 
         if (!attempt->supplies.node)
-                r = sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, attempt->hash), key_len), false,
+                r = sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, attempt->hash), key_len), attempt->also,
                         &attempt->supplies.node);
         if (!r && !attempt->supplies.birth)
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, false, &attempt->supplies.birth);
+                r = sb_slab_take(peer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, attempt->also, &attempt->supplies.birth);
         return r;
 }
 
@@ -175,11 +176,12 @@ static inline __attribute__((always_inline)) int install(struct sb_peer *peer, s
         struct sb_version *old = attempt->place.head, *version = (struct sb_version *)(peer->segment.base + attempt->version);
         uint64_t early = 0;
 
-        if (SB_UNLIKELY(!has_value(old)) && write->kind == SB_VERSION_DELETED)
-                return SB_E_NOT_FOUND;
-        /* A predecessor is stamped before it is replaced: else an effect could be in a cut without its cause. */
+        /* A predecessor is stamped before it is replaced: else an effect could be in a cut without its cause; before it is seen at all,
+         * else a later cut could be without what was seen. */
         if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED))
                 sb_stamp(peer, old);
+        if (SB_UNLIKELY(!has_value(old)) && write->kind == SB_VERSION_DELETED)
+                return SB_E_NOT_FOUND;
         if (write->expected_rev != SB_OP_ANY_REV && write->expected_rev != (has_value(old) ? old->rev : 0)) {
                 ret->rev = has_value(old) ? old->rev : 0;
                 return SB_E_CONFLICT;
@@ -277,12 +279,13 @@ void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
 /* Room for the version: after the own lists' work, after everybody's. */
 static __attribute__((noinline)) int find_room(struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
 {
-        int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, false, ret_offset), effort;
+        int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, ret_offset), effort;
 
         for (effort = 0; r && effort < 3; effort++) {
                 sb_slab_settle(peer);
                 sb_op_memory_work(peer, effort > 0);
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, tombstone && effort, ret_offset);
+                r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, !effort ? 0 : SB_SLAB_LARGER | (tombstone ? SB_SLAB_RESERVE : 0),
+                        ret_offset);
         }
         return r;
 }
@@ -318,6 +321,7 @@ static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *pee
         attempt.supplies.node = attempt.supplies.birth = 0;
         attempt.look_again = false;
         for (effort = 0;; effort++) {
+                attempt.also = effort > 1 ? SB_SLAB_LARGER : 0;
                 if (SB_UNLIKELY(!take_ready(peer, &attempt, size))) {
                         r = find_room(peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
                         if (r) {

@@ -116,7 +116,6 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
         bool held;
 
         if (SB_UNLIKELY(!sb_find_two_words(key_len)) || SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > SB_OVERWRITE_MAX - SB_OVERWRITE_MIN) ||
-                SB_FAULT(SUPERSEDE_UNSTAMPED) || SB_FAULT(STAMP_EARLY) || SB_FAULT(SLOT_AFTER_INSTALL) ||
                 SB_UNLIKELY(!sb_overwrite_block(peer, sizeof(*version) + key_len + value_len, &block)))
                 return false;
         era = sb_find_pin(peer);
@@ -136,16 +135,21 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
         sb_overwrite_copy(version->bytes + key_len, value, value_len);
         if (SB_FAULT(STOCK_LIVE_EARLY) && block.place)
                 sb_stock_publish(peer, &version->block);
-        sb_store_release(&peer->client->operation, version->node); /* R:operation > A:operation. As in install(). */
+        stamp = SB_FAULT(STAMP_EARLY) ? sb_load_acquire(&segment->super->clock) : 0; /* A:clock. */
+        if (!SB_FAULT(SLOT_AFTER_INSTALL))
+                sb_store_release(&peer->client->operation, version->node); /* R:operation > A:operation. As in install(). */
         /* R:publish > A:publish. The other offset, the same tag and flags. */
         if (SB_UNLIKELY(!sb_cas64_full(found.cell, found.word, found.word ^ found.offset ^ block.offset))) {
                 sb_store_release(&peer->client->operation, 0); /* R:operation. */
                 sb_overwrite_leave(peer, &block);
                 return false;
         }
+        if (SB_FAULT(SLOT_AFTER_INSTALL))
+                sb_store_release(&peer->client->operation, version->node); /* R:operation, too late: that is the fault. */
         sb_overwrite_take(peer, &block, version);
         /* A:clock. As in sb_stamp(). */
-        stamp = sb_load_acquire(&segment->super->clock);
+        if (!SB_FAULT(STAMP_EARLY))
+                stamp = sb_load_acquire(&segment->super->clock);
         if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
                 stamp = sb_load_acquire(&version->stamp); /* A:stamp. Somebody else was first. */
         ret->cut = stamp;

@@ -138,7 +138,8 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
         /* A:stamp. */
         stamp = sb_load_acquire(&version->stamp);
         /* Neither 0 nor a birth's, nor an intent's, which is negative. */
-        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH) && !(SB_FAULT(GET_NO_STAMP) && !stamp))
+        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH) &&
+                !((SB_FAULT(GET_NO_STAMP) || SB_FAULT(SUPERSEDE_UNSTAMPED)) && !stamp))
                 return false;
         if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
                 return false;

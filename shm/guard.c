@@ -85,7 +85,7 @@ int sb_guard_grow(struct sb_peer *peer, uint32_t index)
                 return SB_E_FULL;
         if (chunk && !sb_guard_word(&peer->segment, client, index)) {
                 words = chunk_words(&peer->segment, chunk);
-                r = sb_slab_take(peer, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, false, &offset);
+                r = sb_slab_take(peer, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, 0, &offset);
                 if (r)
                         return r;
                 block = sb_block_at(&peer->segment, offset);

@@ -456,7 +456,7 @@ static bool refill(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_uni
 
 static struct sb_reserve *reserve_of(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_)
 {
-        return kind == SB_UNIT_NODES ? &peer->nodes[class_] : &peer->versions[class_];
+        return kind == SB_UNIT_GUARDS ? &peer->guards : kind == SB_UNIT_NODES ? &peer->nodes[class_] : &peer->versions[class_];
 }
 
 /* Claim @count units in a row: the head says whose they are, each part where its head is. */
@@ -534,14 +534,32 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
         return SB_E_FULL;
 }
 
-int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bool tombstone, uint64_t *ret_offset)
+/* The reserve that serves @class_, filled; NULL: none can. */
+static struct sb_reserve *serving(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, uint32_t also)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint32_t end = (also & SB_SLAB_LARGER) ? segment->class_count : class_ + 1, larger;
+        struct sb_reserve *reserve;
+
+        for (larger = class_; larger < end; larger++) {
+                reserve = reserve_of(peer, kind, larger);
+                if (reserve->count || refill(peer, reserve, kind, larger))
+                        return reserve;
+        }
+        if (!(also & SB_SLAB_RESERVE) || class_ > segment->reserve_class)
+                return NULL;
+        reserve = &peer->tombstones;
+        return reserve->count || refill(peer, reserve, kind, segment->reserve_class) ? reserve : NULL;
+}
+
+int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also, uint64_t *ret_offset)
 {
         uint32_t class_ = sb_slab_class(&peer->segment, size);
         struct sb_reserve *reserve;
 
         if (class_ == peer->segment.class_count)
                 return take_large(peer, size, ret_offset);
-        reserve = kind == SB_UNIT_GUARDS ? &peer->guards : reserve_of(peer, kind, class_);
+        reserve = reserve_of(peer, kind, class_);
         if (kind == SB_UNIT_GUARDS && peer->exhausted_count < EXHAUSTED_MAX && reserve->unit != NO_UNIT) {
                 /* Chunks differ in class and are rare: one slab each, given up with the operation. */
                 exhaust(peer, reserve->unit);
@@ -549,11 +567,9 @@ int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bo
                 while (reserve->count)
                         sb_slab_clear(peer, reserve->offset[--reserve->count]);
         }
-        if (SB_UNLIKELY(!reserve->count) && !refill(peer, reserve, kind, class_)) {
-                if (!tombstone || size > peer->segment.class_size[peer->segment.reserve_class])
-                        return SB_E_FULL;
-                reserve = &peer->tombstones;
-                if (!reserve->count && !refill(peer, reserve, kind, peer->segment.reserve_class))
+        if (SB_UNLIKELY(!reserve->count)) {
+                reserve = serving(peer, kind, class_, also);
+                if (!reserve)
                         return SB_E_FULL;
         }
         *ret_offset = reserve->offset[--reserve->count];

@@ -11,10 +11,12 @@
 
 #include "peer.h"
 
-/* Take a block of @size bytes for @kind (SB_UNIT_VERSIONS, _NODES, _GUARDS). @tombstone: the units in reserve may serve.
+enum { SB_SLAB_LARGER = 1, SB_SLAB_RESERVE = 2 };
+/* Take a block of @size bytes for @kind (SB_UNIT_VERSIONS, _NODES, _GUARDS). @also: where there is none of the size's class, blocks of
+ * larger classes may serve (so that what a delete freed serves what is smaller), and the units kept back for tombstones.
  * Its retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL. Cost: a few instructions; every 16th
  * a locked one. */
-int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, bool tombstone, uint64_t *ret_offset);
+int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also, uint64_t *ret_offset);
 /* The same for a version, if one is in the peer's reserve; false: go the long way. */
 static inline bool sb_slab_take_ready(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 {

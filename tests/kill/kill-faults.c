@@ -3,7 +3,7 @@
  *
  * Each fault is tried in a child of its own, by the one trial and scenario known to find it. What needs several processes to be in the
  * middle of something at once, or a store buffer, is the model checker's (tests/model): FREE_GUARDS_FIRST, NO_MEMBARRIER,
- * NO_SECOND_LOOK, ORDER_STOPS_AT_KEY, REAP_PIN_FIRST.
+ * NO_SECOND_LOOK, ORDER_STOPS_AT_KEY, REAP_PIN_FIRST, and what leaves a block in a living one's slab: STOCK_LIVE_EARLY.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,7 +29,6 @@ static const struct known {
         {"UNLINK_BEFORE_DYING", "overwrite what another one wrote, no stock", KILL},
         {"REAP_FORGETS_STOCK", "overwrite out of the stock", KILL},
         {"STOCK_NOTE_LATE", "overwrite out of the stock", KILL},
-        {"STOCK_LIVE_EARLY", "overwrite in a block that another one took first", KILL},
         {"SUPERSEDE_UNSTAMPED", "set in new classes", STALL},
         {"GET_NO_STAMP", "set, seen before it is stamped", STALL},
         {"STAMP_EARLY", "set beside a snapshot", RESUME},

@@ -304,7 +304,7 @@ static void check_large(struct sb_peer *engine)
         uint64_t offset;
         uint32_t unit;
 
-        if (!sb_slab_take(engine, SB_UNIT_VERSIONS, (uint64_t)g->unit_size * (g->unit_count - g->reserve_count), false,
+        if (!sb_slab_take(engine, SB_UNIT_VERSIONS, (uint64_t)g->unit_size * (g->unit_count - g->reserve_count), 0,
                     &offset))
                 sb_slab_give_back(engine, offset);
         sb_slab_settle(engine);

@@ -225,7 +225,7 @@ static void setup_reserve(struct sb_peer *peer)
         struct sb_reserve *reserve =
                 &peer->versions[sb_slab_class(&peer->segment, size)];
 
-        if (!reserve->count && !sb_slab_take(peer, SB_UNIT_VERSIONS, size, false, &offset))
+        if (!reserve->count && !sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
                 reserve->offset[reserve->count++] = offset;
         sb_slab_settle(peer);
 }
