@@ -38,7 +38,8 @@ static int raise_limit(uint32_t clients)
 }
 
 /* Signals that end the bus come as something to read; those that would end it by accident do not
- * come: a broken pipe and a file that may not be so large (ulimit -f) are errors with a sentence. */
+ * come: a broken pipe and a file that may not be so large (ulimit -f) are errors with a sentence.
+ */
 static int take_signals(void)
 {
         sigset_t set;

@@ -1,19 +1,20 @@
 /*
- * Keys: get, get of many, set, mixes and compare-and-set on one hot key, by statebus, by the ideal access and by a
- * hand-made table, side by side.
+ * Keys: get, get of many, set, mixes and compare-and-set on one hot key, by statebus, by the ideal
+ * access and by a hand-made table, side by side.
  *
- * Worker processes are made once for each size of value, pinned to one core each, and attach to every contender. Then come
- * rounds. In one round of a case each contender runs a slice with each number of processes, in an order that moves on by
- * one every round; so what drifts (clock rate, the host's other guests) meets all alike, and ratios are taken within a round.
- * A slice is: all workers meet, warm up, then time each batch of work. A batch during which the kernel gave the core to somebody else
- * does not count, for no contender; a contender that waits by itself (for a lock) waits on its own time.
+ * Worker processes are made once for each size of value, pinned to one core each, and attach to
+ * every contender. Then come rounds. In one round of a case each contender runs a slice with each
+ * number of processes, in an order that moves on by one every round; so what drifts (clock rate,
+ * the host's other guests) meets all alike, and ratios are taken within a round. A slice is: all
+ * workers meet, warm up, then time each batch of work. A batch during which the kernel gave the
+ * core to somebody else does not count, for no contender; a contender that waits by itself (for a
+ * lock) waits on its own time.
  *
  * Standard output is for bench/report: "# name value" lines about the run, then
  *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <getopt.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,11 +29,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "options.h"
 #include "shm/base/atomic.h"
-
-#define PEER_COUNT   4u
-#define PROCESSES_MAX 8u /* different numbers of processes in one run */
 
 struct bench_case {
         const char *name;
@@ -58,29 +56,14 @@ static const struct bench_case cases[] = {
 };
 #define CASE_COUNT (sizeof(cases) / sizeof(cases[0]))
 
-static const struct bench_peer *const peers[PEER_COUNT] = {&bench_ideal, &bench_table, &bench_statebus, &bench_direct};
-
-struct settings {
-        uint32_t key_count;
-        uint32_t rounds;
-        uint64_t warm_ns, slice_ns;
-        uint64_t profile_ops; /* 0, or: no clock, no processes, this many operations for an instruction counter */
-        uint32_t peer_mask;
-        const char *only;
-        const char *agentd;
-        enum bench_pages pages;
-        bool pages_required;
-        uint32_t process_counts[PROCESSES_MAX];
-        uint32_t process_count_count;
-};
-
 struct answer {
         uint64_t operations, ns, preempted;
         int error;
         uint32_t pad[9];
 };
 
-/* Shared by the parent and its workers. What is plain is written before @turn (parent) or @finished (workers) moves on. */
+/* Shared by the parent and its workers. What is plain is written before @turn (parent) or @finished
+ * (workers) moves on. */
 struct control {
         struct sb_cell32 turn;     /* the parent; workers sleep on it */
         struct sb_cell32 arrived;  /* workers, at the start of a slice; the parent resets it */
@@ -94,7 +77,7 @@ struct control {
 struct worker {
         uint32_t index;
         struct control *control;
-        void *handles[PEER_COUNT];
+        void *handles[BENCH_PEERS];
         uint32_t *orders[BENCH_SPREAD_COUNT];
         uint32_t position[BENCH_SPREAD_COUNT];
         struct bench_key keys[BENCH_BATCH];
@@ -113,7 +96,8 @@ static void on_signal(int number)
 
 static int futex_wait(struct sb_cell32 *cell, uint32_t value, uint64_t ns)
 {
-        struct timespec timeout = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+        struct timespec timeout = {
+                .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 
         return (int)syscall(SYS_futex, cell, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
@@ -123,19 +107,22 @@ static void futex_wake(struct sb_cell32 *cell)
         syscall(SYS_futex, cell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-static bool has_peer(const struct settings *settings, uint32_t peer, const struct bench_case *case_)
+static bool has_peer(
+        const struct bench_settings *settings, uint32_t peer, const struct bench_case *case_)
 {
-        return settings->peer_mask >> peer & 1 && (!case_ || peers[peer]->ops >> case_->op & 1);
+        return settings->peer_mask >> peer & 1 &&
+               (!case_ || bench_peers[peer]->ops >> case_->op & 1);
 }
 
-static bool has_case(const struct settings *settings, const struct bench_case *case_)
+static bool has_case(const struct bench_settings *settings, const struct bench_case *case_)
 {
         return !settings->only || strstr(case_->name, settings->only);
 }
 
 /* ---- a worker ---- */
 
-static void batch_fill(struct worker *worker, const struct bench_case *case_, struct bench_batch *ret)
+static void batch_fill(
+        struct worker *worker, const struct bench_case *case_, struct bench_batch *ret)
 {
         const uint32_t *order = worker->orders[case_->spread];
         uint32_t at = worker->position[case_->spread];
@@ -151,15 +138,20 @@ static void batch_fill(struct worker *worker, const struct bench_case *case_, st
         worker->position[case_->spread] = (at + BENCH_BATCH) & (BENCH_ORDER_LEN - 1);
         worker->value_number++;
         memcpy(worker->value, &worker->value_number, sizeof(worker->value_number));
-        *ret = (struct bench_batch){.op = case_->op, .count = BENCH_BATCH, .value_len = case_->value_len,
-                .value = worker->value, .is_write = worker->is_write, .keys = worker->keys};
+        *ret = (struct bench_batch){.op = case_->op,
+                .count = BENCH_BATCH,
+                .value_len = case_->value_len,
+                .value = worker->value,
+                .is_write = worker->is_write,
+                .keys = worker->keys};
 }
 
 static void slice_run(struct worker *worker, const struct control *control, struct answer *ret)
 {
         const struct bench_case *case_ = &cases[control->case_];
-        const struct bench_peer *peer = peers[control->peer];
-        uint64_t now = bench_now_ns(), measure_ns = now + control->warm_ns, end_ns = measure_ns + control->slice_ns;
+        const struct bench_peer *peer = bench_peers[control->peer];
+        uint64_t now = bench_now_ns(), measure_ns = now + control->warm_ns,
+                 end_ns = measure_ns + control->slice_ns;
         struct answer answer = {0};
         struct rusage usage;
         struct bench_batch batch;
@@ -191,20 +183,22 @@ static void slice_run(struct worker *worker, const struct control *control, stru
 }
 
 /* Attach to all contenders, make the orders, look at every key once. */
-static int worker_prepare(struct worker *worker, const struct settings *settings, void *const *stores, uint32_t value_len)
+static int worker_prepare(struct worker *worker, const struct bench_settings *settings,
+        void *const *stores, uint32_t value_len)
 {
         for (uint32_t i = 0; i < BENCH_SPREAD_COUNT; i++) {
                 worker->orders[i] = bench_order_new(i, settings->key_count, worker->index);
                 if (!worker->orders[i])
                         return -ENOMEM;
         }
-        for (uint32_t i = 0; i < PEER_COUNT; i++) {
-                struct bench_batch batch = {.op = BENCH_GET, .value_len = value_len, .keys = worker->keys};
+        for (uint32_t i = 0; i < BENCH_PEERS; i++) {
+                struct bench_batch batch = {
+                        .op = BENCH_GET, .value_len = value_len, .keys = worker->keys};
                 int r;
 
                 if (!has_peer(settings, i, NULL))
                         continue;
-                r = peers[i]->attach(stores[i], worker->index, &worker->handles[i]);
+                r = bench_peers[i]->attach(stores[i], worker->index, &worker->handles[i]);
                 if (r)
                         return r;
                 for (uint32_t number = 0; number < settings->key_count; number += batch.count) {
@@ -213,18 +207,18 @@ static int worker_prepare(struct worker *worker, const struct settings *settings
                         batch.count = left < BENCH_BATCH ? left : BENCH_BATCH;
                         for (uint32_t k = 0; k < batch.count; k++)
                                 bench_key_write(number + k, &worker->keys[k]);
-                        if (peers[i]->run(worker->handles[i], &batch) != batch.count)
+                        if (bench_peers[i]->run(worker->handles[i], &batch) != batch.count)
                                 return -EIO;
                 }
         }
         return 0;
 }
 
-static void worker_end(struct worker *worker, const struct settings *settings)
+static void worker_end(struct worker *worker, const struct bench_settings *settings)
 {
-        for (uint32_t i = 0; i < PEER_COUNT; i++)
+        for (uint32_t i = 0; i < BENCH_PEERS; i++)
                 if (has_peer(settings, i, NULL) && worker->handles[i])
-                        peers[i]->detach(worker->handles[i]);
+                        bench_peers[i]->detach(worker->handles[i]);
         for (uint32_t i = 0; i < BENCH_SPREAD_COUNT; i++)
                 free(worker->orders[i]);
         free(worker);
@@ -236,8 +230,8 @@ static void finish(struct control *control)
         futex_wake(&control->finished);
 }
 
-static void worker_main(struct control *control, uint32_t index, const struct settings *settings, void *const *stores,
-        uint32_t value_len)
+static void worker_main(struct control *control, uint32_t index,
+        const struct bench_settings *settings, void *const *stores, uint32_t value_len)
 {
         struct worker *worker = calloc(1, sizeof(*worker));
         uint32_t turn = 0;
@@ -249,7 +243,8 @@ static void worker_main(struct control *control, uint32_t index, const struct se
         control->answers[index].error = worker_prepare(worker, settings, stores, value_len);
         finish(control);
         for (;;) {
-                /* R:turn > the plain words of the order. Written by the parent before it moved the turn on. */
+                /* R:turn > the plain words of the order. Written by the parent before it moved the
+                 * turn on. */
                 while (sb_load_acquire(&control->turn) == turn)
                         futex_wait(&control->turn, turn, BENCH_TICK_NS * 100);
                 turn++;
@@ -293,7 +288,8 @@ static int pin(uint32_t index)
 }
 
 /* Until @wanted workers have finished. A worker that died ends the run. */
-static int crew_wait(struct crew *crew, uint32_t wanted, const struct settings *settings, void *const *stores)
+static int crew_wait(struct crew *crew, uint32_t wanted, const struct bench_settings *settings,
+        void *const *stores)
 {
         uint32_t seen;
 
@@ -304,12 +300,13 @@ static int crew_wait(struct crew *crew, uint32_t wanted, const struct settings *
                 if (futex_wait(&crew->control->finished, seen, BENCH_TICK_NS) < 0 && interrupted)
                         return -EINTR;
                 if (waitpid(-1, &status, WNOHANG) > 0) {
-                        fprintf(stderr, "bench-keys: a worker or a daemon ended with status 0x%x\n", status);
+                        fprintf(stderr, "bench-keys: a worker or a daemon ended with status 0x%x\n",
+                                status);
                         return -ECHILD;
                 }
-                for (uint32_t i = 0; i < PEER_COUNT; i++)
-                        if (has_peer(settings, i, NULL) && peers[i]->tick)
-                                peers[i]->tick(stores[i]);
+                for (uint32_t i = 0; i < BENCH_PEERS; i++)
+                        if (has_peer(settings, i, NULL) && bench_peers[i]->tick)
+                                bench_peers[i]->tick(stores[i]);
         }
         sb_store_relaxed(&crew->control->finished, 0); /* ordered by the next turn */
         for (uint32_t i = 0; i < wanted; i++)
@@ -325,12 +322,14 @@ static void crew_order(struct crew *crew)
         futex_wake(&crew->control->turn);
 }
 
-static int crew_start(struct crew *crew, const struct settings *settings, void *const *stores, uint32_t value_len)
+static int crew_start(struct crew *crew, const struct bench_settings *settings, void *const *stores,
+        uint32_t value_len)
 {
         pid_t parent = getpid();
 
         memset(crew, 0, sizeof(*crew));
-        crew->control = mmap(NULL, sizeof(*crew->control), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        crew->control = mmap(NULL, sizeof(*crew->control), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (crew->control == MAP_FAILED)
                 return -ENOMEM;
         for (uint32_t i = 0; i < settings->process_count_count; i++)
@@ -343,7 +342,8 @@ static int crew_start(struct crew *crew, const struct settings *settings, void *
                 if (crew->pids[i] == 0) {
                         prctl(PR_SET_PDEATHSIG, SIGKILL);
                         signal(SIGINT, SIG_IGN);
-                        setpriority(PRIO_PROCESS, 0, -20); /* without the right to, at the usual priority */
+                        /* without the right to, at the usual priority */
+                        setpriority(PRIO_PROCESS, 0, -20);
                         if (getppid() != parent || pin(i) < 0)
                                 _exit(1);
                         worker_main(crew->control, i, settings, stores, value_len);
@@ -366,8 +366,8 @@ static void crew_stop(struct crew *crew, bool at_once)
         munmap(crew->control, sizeof(*crew->control));
 }
 
-static int slice_order(struct crew *crew, const struct settings *settings, void *const *stores, uint32_t case_,
-        uint32_t peer, uint32_t processes, uint32_t round)
+static int slice_order(struct crew *crew, const struct bench_settings *settings,
+        void *const *stores, uint32_t case_, uint32_t peer, uint32_t processes, uint32_t round)
 {
         struct control *control = crew->control;
         uint64_t preempted = 0;
@@ -384,27 +384,30 @@ static int slice_order(struct crew *crew, const struct settings *settings, void 
         if (r)
                 return r;
         for (uint32_t i = 0; i < processes; i++) {
-                rate += (double)control->answers[i].operations * 1e9 / (double)control->answers[i].ns;
+                rate += (double)control->answers[i].operations * 1e9 /
+                        (double)control->answers[i].ns;
                 preempted += control->answers[i].preempted;
         }
-        printf("slice %s %u %u %s %.0f %llu\n", cases[case_].name, processes, round, peers[peer]->name, rate,
-                (unsigned long long)preempted);
+        printf("slice %s %u %u %s %.0f %llu\n", cases[case_].name, processes, round,
+                bench_peers[peer]->name, rate, (unsigned long long)preempted);
         return 0;
 }
 
-static int case_run(struct crew *crew, const struct settings *settings, void *const *stores, uint32_t case_)
+static int case_run(struct crew *crew, const struct bench_settings *settings, void *const *stores,
+        uint32_t case_)
 {
         int r = 0;
 
         fprintf(stderr, "bench-keys: %s\n", cases[case_].name);
         for (uint32_t round = 0; round < settings->rounds; round++) {
-                for (uint32_t p = 0; p < PEER_COUNT; p++) {
-                        uint32_t peer = (p + round) % PEER_COUNT;
+                for (uint32_t p = 0; p < BENCH_PEERS; p++) {
+                        uint32_t peer = (p + round) % BENCH_PEERS;
 
                         if (!has_peer(settings, peer, &cases[case_]))
                                 continue;
                         for (uint32_t i = 0; i < settings->process_count_count && !r; i++)
-                                r = slice_order(crew, settings, stores, case_, peer, settings->process_counts[i], round);
+                                r = slice_order(crew, settings, stores, case_, peer,
+                                        settings->process_counts[i], round);
                         if (r)
                                 return r;
                 }
@@ -414,7 +417,8 @@ static int case_run(struct crew *crew, const struct settings *settings, void *co
 }
 
 /* No clock, one process: for a tool that counts instructions. */
-static int profile_run(const struct settings *settings, void *const *stores, uint32_t value_len)
+static int profile_run(
+        const struct bench_settings *settings, void *const *stores, uint32_t value_len)
 {
         struct worker *worker = calloc(1, sizeof(*worker));
         struct bench_batch batch;
@@ -426,12 +430,12 @@ static int profile_run(const struct settings *settings, void *const *stores, uin
         for (uint32_t i = 0; i < CASE_COUNT && !r; i++) {
                 if (cases[i].value_len != value_len || !has_case(settings, &cases[i]))
                         continue;
-                for (uint32_t peer = 0; peer < PEER_COUNT; peer++) {
+                for (uint32_t peer = 0; peer < BENCH_PEERS; peer++) {
                         if (!has_peer(settings, peer, &cases[i]))
                                 continue;
                         for (uint64_t done = 0; done < settings->profile_ops; done += BENCH_BATCH) {
                                 batch_fill(worker, &cases[i], &batch);
-                                peers[peer]->run(worker->handles[peer], &batch);
+                                bench_peers[peer]->run(worker->handles[peer], &batch);
                         }
                 }
         }
@@ -439,17 +443,22 @@ static int profile_run(const struct settings *settings, void *const *stores, uin
         return r;
 }
 
-static int stores_create(const struct settings *settings, uint32_t value_len, enum bench_pages pages, void **stores)
+static int stores_create(const struct bench_settings *settings, uint32_t value_len,
+        enum bench_pages pages, void **stores)
 {
-        struct bench_shape shape = {.key_count = settings->key_count, .value_len = value_len, .pages = pages,
+        struct bench_shape shape = {.key_count = settings->key_count,
+                .value_len = value_len,
+                .pages = pages,
                 .agentd = settings->agentd};
         int r = 0;
 
-        for (uint32_t i = 0; i < PEER_COUNT && !r; i++)
+        for (uint32_t i = 0; i < BENCH_PEERS && !r; i++)
                 if (has_peer(settings, i, NULL)) {
-                        r = peers[i]->create(&shape, &stores[i]);
+                        r = bench_peers[i]->create(&shape, &stores[i]);
                         if (r)
-                                fprintf(stderr, "bench-keys: %s cannot make its store in %s pages: %s\n", peers[i]->name,
+                                fprintf(stderr,
+                                        "bench-keys: %s cannot make its store in %s pages: %s\n",
+                                        bench_peers[i]->name,
                                         pages == BENCH_PAGES_HUGE ? "huge" : "4 KiB",
                                         r < 0 ? strerror(-r) : "an answer that should not be");
                 }
@@ -458,18 +467,18 @@ static int stores_create(const struct settings *settings, uint32_t value_len, en
 
 static void stores_destroy(void **stores)
 {
-        for (uint32_t i = 0; i < PEER_COUNT; i++)
+        for (uint32_t i = 0; i < BENCH_PEERS; i++)
                 if (stores[i]) {
-                        peers[i]->destroy(stores[i]);
+                        bench_peers[i]->destroy(stores[i]);
                         stores[i] = NULL;
                 }
 }
 
-/* Everything with one size of value. All contenders have the same pages: when there are too few huge ones for the last of them, because
- * somebody else took some, all begin again without. */
-static int phase_run(const struct settings *settings, uint32_t value_len)
+/* Everything with one size of value. All contenders have the same pages: when there are too few
+ * huge ones for the last of them, because somebody else took some, all begin again without. */
+static int phase_run(const struct bench_settings *settings, uint32_t value_len)
 {
-        void *stores[PEER_COUNT] = {NULL};
+        void *stores[BENCH_PEERS] = {NULL};
         struct crew crew = {0};
         uint32_t wanted = 0;
         int r;
@@ -498,103 +507,7 @@ static int phase_run(const struct settings *settings, uint32_t value_len)
         return r;
 }
 
-/* ---- options ---- */
-
-static const char usage[] =
-        "usage: bench-keys [--keys N] [--rounds N] [--seconds S] [--only CASE] [--peers NAME,...] [--processes N,...]\n"
-        "                  [--hugepages auto|require|off] [--agentd PATH] [--quick] [--profile OPERATIONS]\n"
-        "  --seconds S   what one slice measures; a run has cases x rounds x contenders x numbers of processes slices\n"
-        "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, direct (without the library)\n"
-        "  --profile N   no clock and no processes: N operations of each case by each contender, for callgrind\n";
-
-static int peers_parse(const char *text, uint32_t *ret_mask)
-{
-        uint32_t mask = 0;
-
-        while (*text) {
-                size_t len = strcspn(text, ",");
-                uint32_t found = 0;
-
-                for (uint32_t i = 0; i < PEER_COUNT; i++)
-                        if (strlen(peers[i]->name) == len && memcmp(peers[i]->name, text, len) == 0)
-                                found = 1u << i;
-                if (!found)
-                        return -EINVAL;
-                mask |= found;
-                text += len + (text[len] == ',');
-        }
-        *ret_mask = mask;
-        return mask ? 0 : -EINVAL;
-}
-
-static void processes_add(struct settings *settings, uint32_t count)
-{
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-        if (count < 1 || (long)count > cores || count > BENCH_WORKERS_MAX ||
-                settings->process_count_count == PROCESSES_MAX)
-                return;
-        for (uint32_t i = 0; i < settings->process_count_count; i++)
-                if (settings->process_counts[i] == count)
-                        return;
-        settings->process_counts[settings->process_count_count++] = count;
-}
-
-static int options_parse(int argc, char **argv, struct settings *settings, const char **ret_pages)
-{
-        static const struct option options[] = {{"keys", 1, NULL, 'k'}, {"rounds", 1, NULL, 'r'},
-                {"seconds", 1, NULL, 's'}, {"only", 1, NULL, 'o'}, {"peers", 1, NULL, 'p'}, {"processes", 1, NULL, 'n'},
-                {"hugepages", 1, NULL, 'g'}, {"agentd", 1, NULL, 'a'}, {"quick", 0, NULL, 'q'}, {"profile", 1, NULL, 'f'},
-                {"help", 0, NULL, 'h'}, {NULL, 0, NULL, 0}};
-        int option;
-
-        while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-                switch (option) {
-                case 'k':
-                        settings->key_count = (uint32_t)strtoul(optarg, NULL, 10);
-                        break;
-                case 'r':
-                        settings->rounds = (uint32_t)strtoul(optarg, NULL, 10);
-                        break;
-                case 's':
-                        settings->slice_ns = (uint64_t)(strtod(optarg, NULL) * 1e9);
-                        settings->warm_ns = settings->slice_ns / 3;
-                        break;
-                case 'o':
-                        settings->only = optarg;
-                        break;
-                case 'p':
-                        if (peers_parse(optarg, &settings->peer_mask) < 0)
-                                return -EINVAL;
-                        break;
-                case 'n':
-                        for (char *at = optarg; *at; at += *at == ',')
-                                processes_add(settings, (uint32_t)strtoul(at, &at, 10));
-                        break;
-                case 'g':
-                        *ret_pages = optarg;
-                        break;
-                case 'a':
-                        settings->agentd = optarg;
-                        break;
-                case 'q':
-                        settings->key_count = 100000;
-                        settings->rounds = 3;
-                        settings->slice_ns = 20000000;
-                        settings->warm_ns = 5000000;
-                        break;
-                case 'f':
-                        settings->profile_ops = strtoull(optarg, NULL, 10);
-                        break;
-                default:
-                        return -EINVAL;
-                }
-        }
-        return optind == argc && settings->key_count >= BENCH_BATCH && settings->key_count < BENCH_KEYS_MAX &&
-                        settings->rounds && settings->slice_ns ? 0 : -EINVAL;
-}
-
-static void print_about(const struct settings *settings)
+static void print_about(const struct bench_settings *settings)
 {
         struct utsname name;
         char line[256];
@@ -610,12 +523,12 @@ static void print_about(const struct settings *settings)
         uname(&name);
         printf("# cores %ld\n# kernel %s\n# pages %s\n# keys %u\n# rounds %u\n# slice_ms %.0f\n",
                 sysconf(_SC_NPROCESSORS_ONLN), name.release,
-                settings->pages == BENCH_PAGES_HUGE ? "2 MiB" : "4 KiB", settings->key_count, settings->rounds,
-                (double)settings->slice_ns / 1e6);
+                settings->pages == BENCH_PAGES_HUGE ? "2 MiB" : "4 KiB", settings->key_count,
+                settings->rounds, (double)settings->slice_ns / 1e6);
 }
 
 /* What the largest phase needs, over all contenders, with room to spare. */
-static uint64_t bytes_needed(const struct settings *settings)
+static uint64_t bytes_needed(const struct bench_settings *settings)
 {
         uint64_t most = 0;
 
@@ -624,9 +537,10 @@ static uint64_t bytes_needed(const struct settings *settings)
 
                 if (!has_case(settings, &cases[i]))
                         continue;
-                for (uint32_t peer = 0; peer < PEER_COUNT; peer++)
+                for (uint32_t peer = 0; peer < BENCH_PEERS; peer++)
                         if (has_peer(settings, peer, NULL))
-                                bytes += bench_segment_size(settings->key_count, cases[i].value_len);
+                                bytes +=
+                                        bench_segment_size(settings->key_count, cases[i].value_len);
                 if (bytes > most)
                         most = bytes;
         }
@@ -635,20 +549,19 @@ static uint64_t bytes_needed(const struct settings *settings)
 
 int main(int argc, char **argv)
 {
-        struct settings settings = {.key_count = 1000000, .rounds = 9, .slice_ns = 100000000, .warm_ns = 40000000,
-                .peer_mask = 7, .agentd = "agentd/agentd"};
+        struct bench_settings settings = {.key_count = 1000000,
+                .rounds = 9,
+                .slice_ns = 100000000,
+                .warm_ns = 40000000,
+                .peer_mask = 7,
+                .agentd = "agentd/agentd"};
         struct sigaction action = {.sa_handler = on_signal};
         const char *pages = "auto";
         int r;
 
-        if (options_parse(argc, argv, &settings, &pages) < 0) {
-                fputs(usage, stderr);
+        if (bench_options_parse(argc, argv, &settings, &pages) < 0) {
+                bench_options_usage();
                 return 2;
-        }
-        if (!settings.process_count_count) {
-                processes_add(&settings, 1);
-                processes_add(&settings, 2);
-                processes_add(&settings, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
         }
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
@@ -666,6 +579,7 @@ int main(int argc, char **argv)
                 r = phase_run(&settings, 1024);
         bench_pages_restore();
         if (r)
-                fprintf(stderr, "bench-keys: ended early: %s\n", r < 0 ? strerror(-r) : "an answer that should not be");
+                fprintf(stderr, "bench-keys: ended early: %s\n",
+                        r < 0 ? strerror(-r) : "an answer that should not be");
         return r ? 1 : 0;
 }

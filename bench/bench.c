@@ -1,6 +1,6 @@
 /*
- * Memory and work for the benchmarks: pages of one kind for all contenders, and orders of access that are
- * computed before any clock starts.
+ * Memory and work for the benchmarks: pages of one kind for all contenders, and orders of access
+ * that are computed before any clock starts.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -85,7 +85,8 @@ bool bench_pages_reserve(uint64_t bytes)
 {
         static const char path[] = "/proc/sys/vm/nr_hugepages";
         long wanted = (long)((bytes + HUGE_SIZE - 1) / HUGE_SIZE);
-        long all = number_read(path, "%ld"), unused = number_read("/proc/meminfo", "HugePages_Free: %ld");
+        long all = number_read(path, "%ld"),
+             unused = number_read("/proc/meminfo", "HugePages_Free: %ld");
 
         if (all < 0 || unused < 0)
                 return false;
@@ -181,8 +182,8 @@ uint32_t *bench_order_new(enum bench_spread spread, uint32_t key_count, uint64_t
                 goto done;
         }
         for (uint32_t i = 0; i < BENCH_ORDER_LEN; i++) {
-                uint32_t key = spread == BENCH_ZIPF ? ranks[zipf_choose(sums, key_count, &state)] :
-                                                      random_below(&state, key_count);
+                uint32_t key = spread == BENCH_ZIPF ? ranks[zipf_choose(sums, key_count, &state)]
+                                                    : random_below(&state, key_count);
 
                 order[i] = key | (uint32_t)(random_next(&state) >> 56) << 24;
         }

@@ -1,12 +1,13 @@
 /*
  * The frame of the benchmarks: what a contender is, what a case is, and how both meet.
  *
- * A contender (peer-<name>.c) makes a store of @key_count keys in shared memory, and lets worker processes attach to it. It gets
- * its work in batches of keys that were written out before the clock starts, so that what is timed is the access alone:
- * no random numbers, no formatting, no call for each operation. Each contender has its own loops; the frame calls it once a batch.
+ * A contender (peer-<name>.c) makes a store of @key_count keys in shared memory, and lets worker
+ * processes attach to it. It gets its work in batches of keys that were written out before the
+ * clock starts, so that what is timed is the access alone: no random numbers, no formatting, no
+ * call for each operation. Each contender has its own loops; the frame calls it once a batch.
  *
- * Always true: all contenders of a run use the same keys, the same hash, the same order of accesses and the same kind of pages;
- * values are read (every cache line of them), not only found.
+ * Always true: all contenders of a run use the same keys, the same hash, the same order of accesses
+ * and the same kind of pages; values are read (every cache line of them), not only found.
  */
 #ifndef SB_BENCH_H
 #define SB_BENCH_H
@@ -16,14 +17,14 @@
 #include <stdint.h>
 #include <string.h>
 
-#define BENCH_KEY_LEN   16u
-#define BENCH_BATCH     256u /* keys; a multiple of BENCH_MANY */
-#define BENCH_MANY      16u  /* keys of one get_many */
-#define BENCH_KEYS_MAX  (1u << 24)
-#define BENCH_ORDER_LEN (1u << 21) /* accesses before the order repeats; a power of two */
+#define BENCH_KEY_LEN     16u
+#define BENCH_BATCH       256u /* keys; a multiple of BENCH_MANY */
+#define BENCH_MANY        16u  /* keys of one get_many */
+#define BENCH_KEYS_MAX    (1u << 24)
+#define BENCH_ORDER_LEN   (1u << 21) /* accesses before the order repeats; a power of two */
 #define BENCH_WORKERS_MAX 64u
-#define BENCH_TICK_NS   UINT64_C(10000000)
-#define BENCH_SEED      UINT64_C(0x5eed0f57a7eb0500)
+#define BENCH_TICK_NS     UINT64_C(10000000)
+#define BENCH_SEED        UINT64_C(0x5eed0f57a7eb0500)
 
 enum bench_op { BENCH_GET, BENCH_GET_MANY, BENCH_MIX, BENCH_CAS, BENCH_OP_COUNT };
 enum bench_spread { BENCH_UNIFORM, BENCH_ZIPF, BENCH_SPREAD_COUNT };
@@ -37,9 +38,10 @@ struct bench_batch {
         enum bench_op op;
         uint32_t count;
         uint32_t value_len;
-        const unsigned char *value;      /* what writes write; its first word changes with every batch */
-        const unsigned char *is_write;   /* BENCH_MIX: one byte for each key */
-        const struct bench_key *keys;    /* BENCH_CAS: keys[0] alone, @count times */
+        /* what writes write; its first word changes with every batch */
+        const unsigned char *value;
+        const unsigned char *is_write; /* BENCH_MIX: one byte for each key */
+        const struct bench_key *keys;  /* BENCH_CAS: keys[0] alone, @count times */
 };
 
 struct bench_shape {
@@ -52,11 +54,13 @@ struct bench_shape {
 struct bench_peer {
         const char *name;
         uint32_t ops; /* bit 1 << enum bench_op: what it can do */
-        /* Parent, before the workers are made: the memory, filled with every key. Return: 0, -errno. */
+        /* Parent, before the workers are made: the memory, filled with every key. Return: 0,
+         * -errno. */
         int (*create)(const struct bench_shape *shape, void **ret_store);
         /* Worker @index, 0 .. BENCH_WORKERS_MAX-1. Return: 0, -errno. */
         int (*attach)(void *store, uint32_t index, void **ret_handle);
-        /* Worker: all of @batch. Returns how many operations did what they should; for BENCH_CAS, those that succeeded. */
+        /* Worker: all of @batch. Returns how many operations did what they should; for BENCH_CAS,
+         * those that succeeded. */
         uint32_t (*run)(void *handle, const struct bench_batch *batch);
         void (*detach)(void *handle);
         void (*destroy)(void *store);
@@ -68,12 +72,14 @@ extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_d
 
 /* bench.c: memory and work */
 
-/* Bytes of a bus with so many keys, each of which may be rewritten at any rate: a worker that loses its core under a pin holds
- * the versions of all keys for as long, while the others write them again. */
+/* Bytes of a bus with so many keys, each of which may be rewritten at any rate: a worker that loses
+ * its core under a pin holds the versions of all keys for as long, while the others write them
+ * again. */
 static inline uint64_t bench_segment_size(uint32_t key_count, uint32_t value_len)
 {
-        return (key_count * (UINT64_C(272) + 2 * (value_len + value_len / 4)) + (UINT64_C(64) << 20)) &
-                ~((UINT64_C(2) << 20) - 1);
+        return (key_count * (UINT64_C(272) + 2 * (value_len + value_len / 4)) +
+                       (UINT64_C(64) << 20)) &
+               ~((UINT64_C(2) << 20) - 1);
 }
 
 /* Bytes that workers forked later see too. Return: address, or NULL. */
@@ -81,10 +87,12 @@ void *bench_memory_map(uint64_t size, enum bench_pages pages);
 void bench_memory_unmap(void *address, uint64_t size);
 /* Touch every page, so that no worker faults while it is timed. */
 void bench_memory_touch(void *address, uint64_t size);
-/* Have @bytes in free huge pages. Return: whether they are there. bench_pages_restore() gives back what this reserved. */
+/* Have @bytes in free huge pages. Return: whether they are there. bench_pages_restore() gives back
+ * what this reserved. */
 bool bench_pages_reserve(uint64_t bytes);
 void bench_pages_restore(void);
-/* Keys in order of access, BENCH_ORDER_LEN words {choice : 8, key number : 24}. Return: NULL without memory. */
+/* Keys in order of access, BENCH_ORDER_LEN words {choice : 8, key number : 24}. Return: NULL
+ * without memory. */
 uint32_t *bench_order_new(enum bench_spread spread, uint32_t key_count, uint64_t seed);
 uint64_t bench_now_ns(void);
 

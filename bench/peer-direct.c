@@ -1,6 +1,7 @@
 /*
- * statebus without its library and its daemon: ring/op.h on a segment that the benchmark made. Not one of the reported contenders: the
- * difference to "statebus" is what the public interface costs, and a profile of this one shows the protocol alone.
+ * statebus without its library and its daemon: ring/op.h on a segment that the benchmark made. Not
+ * one of the reported contenders: the difference to "statebus" is what the public interface costs,
+ * and a profile of this one shows the protocol alone.
  *
  * The parent does the engine's part: it raises `safe` every tick.
  */
@@ -24,9 +25,11 @@ struct store {
         uint32_t slots[BENCH_WORKERS_MAX], generations[BENCH_WORKERS_MAX];
 };
 
-static int claim(struct sb_segment *segment, uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
+static int claim(
+        struct sb_segment *segment, uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
 {
-        struct sb_slot_identity identity = {.pid = 1, .access = SB_PEER, .pid_start = 1, .attached_ns = 1};
+        struct sb_slot_identity identity = {
+                .pid = 1, .access = SB_PEER, .pid_start = 1, .attached_ns = 1};
 
         return sb_slot_claim(segment, first, &identity, ret_slot, ret_generation);
 }
@@ -38,8 +41,11 @@ static int fill(struct store *store, const struct bench_shape *shape)
         int r = 0;
 
         for (uint32_t i = 0; i < shape->key_count && !r; i++) {
-                struct sb_op_write write = {.key = key.bytes, .key_len = BENCH_KEY_LEN, .value = value,
-                        .value_len = shape->value_len, .expected_rev = SB_OP_ANY_REV};
+                struct sb_op_write write = {.key = key.bytes,
+                        .key_len = BENCH_KEY_LEN,
+                        .value = value,
+                        .value_len = shape->value_len,
+                        .expected_rev = SB_OP_ANY_REV};
                 struct sb_op_result result;
 
                 bench_key_write(i, &key);
@@ -53,7 +59,8 @@ static int fill(struct store *store, const struct bench_shape *shape)
 
 static int direct_create(const struct bench_shape *shape, void **ret_store)
 {
-        struct sb_geometry_wish wish = {.size = bench_segment_size(shape->key_count, shape->value_len),
+        struct sb_geometry_wish wish = {
+                .size = bench_segment_size(shape->key_count, shape->value_len),
                 .clients = BENCH_WORKERS_MAX};
         uint64_t id[2] = {1, 2};
         struct store *store = calloc(1, sizeof(*store));
@@ -126,7 +133,8 @@ static void direct_detach(void *handle)
         free(peer);
 }
 
-static uint32_t get_one(struct sb_peer *peer, const struct bench_key *key, uint32_t value_len, uint64_t *sum)
+static uint32_t get_one(
+        struct sb_peer *peer, const struct bench_key *key, uint32_t value_len, uint64_t *sum)
 {
         struct sb_version *version;
 
@@ -162,10 +170,14 @@ static uint32_t get_many(struct sb_peer *peer, const struct bench_batch *batch, 
         return done;
 }
 
-static uint32_t write_one(struct sb_peer *peer, const struct bench_batch *batch, uint32_t i, uint64_t *expected_rev)
+static uint32_t write_one(
+        struct sb_peer *peer, const struct bench_batch *batch, uint32_t i, uint64_t *expected_rev)
 {
-        struct sb_op_write write = {.key = batch->keys[i].bytes, .key_len = BENCH_KEY_LEN, .value = batch->value,
-                .value_len = batch->value_len, .expected_rev = *expected_rev};
+        struct sb_op_write write = {.key = batch->keys[i].bytes,
+                .key_len = BENCH_KEY_LEN,
+                .value = batch->value,
+                .value_len = batch->value_len,
+                .expected_rev = *expected_rev};
         struct sb_op_result result;
         int r = sb_op_write(peer, &write, &result);
 
@@ -191,8 +203,9 @@ static uint32_t direct_run(void *handle, const struct bench_batch *batch)
         case BENCH_MIX:
                 for (uint32_t i = 0; i < batch->count; i++) {
                         rev = SB_OP_ANY_REV;
-                        done += batch->is_write[i] ? write_one(peer, batch, i, &rev) :
-                                                     get_one(peer, &batch->keys[i], batch->value_len, &sum);
+                        done += batch->is_write[i]
+                                        ? write_one(peer, batch, i, &rev)
+                                        : get_one(peer, &batch->keys[i], batch->value_len, &sum);
                 }
                 break;
         case BENCH_CAS:

@@ -1,10 +1,13 @@
 /*
- * The ideal access: hash, bucket, record, nothing else. What the memory allows, and no more than that: no concurrent writers, no
- * reclamation, no order, one size of value. Nobody could use it; everybody is measured against it.
+ * The ideal access: hash, bucket, record, nothing else. What the memory allows, and no more than
+ * that: no concurrent writers, no reclamation, no order, one size of value. Nobody could use it;
+ * everybody is measured against it.
  *
- *      buckets of seven cells {tag : 16, record's offset : 48} and a word "goes on in the next bucket" | records {key, value}
+ *      buckets of seven cells {tag : 16, record's offset : 48} and a word "goes on in the next
+ * bucket" | records {key, value}
  *
- * GET of many prefetches in three steps: all buckets, all records, all values. CAS is one compare-and-swap on one word.
+ * GET of many prefetches in three steps: all buckets, all records, all values. CAS is one
+ * compare-and-swap on one word.
  */
 #include <emmintrin.h>
 #include <errno.h>
@@ -37,7 +40,8 @@ static int insert(struct store *store, const struct bench_key *key, uint64_t off
         uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
         uint64_t index = hash & store->bucket_mask;
 
-        for (uint64_t i = 0; i <= store->bucket_mask; i++, index = (index + 1) & store->bucket_mask) {
+        for (uint64_t i = 0; i <= store->bucket_mask;
+                i++, index = (index + 1) & store->bucket_mask) {
                 struct bucket *bucket = &store->buckets[index];
 
                 for (uint32_t place = 0; place < CELLS; place++)
@@ -116,17 +120,21 @@ static inline __m128i match_two(const uint64_t *cells, __m128i tag)
         return _mm_cmpeq_epi32(_mm_srli_epi64(_mm_load_si128((const __m128i *)cells), 48), tag);
 }
 
-/* Two bits apart, one bit for each cell with the hash's tag: no branch depends on which cell it is. */
+/* Two bits apart, one bit for each cell with the hash's tag: no branch depends on which cell it is.
+ */
 static inline uint32_t match(const struct bucket *bucket, uint64_t hash)
 {
         __m128i tag = _mm_set1_epi64x((long long)(hash >> 48));
-        __m128i low = _mm_packs_epi32(match_two(bucket->cell, tag), match_two(bucket->cell + 2, tag));
-        __m128i high = _mm_packs_epi32(match_two(bucket->cell + 4, tag), match_two(bucket->cell + 6, tag));
+        __m128i low =
+                _mm_packs_epi32(match_two(bucket->cell, tag), match_two(bucket->cell + 2, tag));
+        __m128i high =
+                _mm_packs_epi32(match_two(bucket->cell + 4, tag), match_two(bucket->cell + 6, tag));
 
         return (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high)) & 0x1555u;
 }
 
-static inline const unsigned char *find(const struct store *store, const struct bench_key *key, uint64_t hash)
+static inline const unsigned char *find(
+        const struct store *store, const struct bench_key *key, uint64_t hash)
 {
         const struct bucket *bucket = &store->buckets[hash & store->bucket_mask];
 
@@ -140,7 +148,8 @@ static inline const unsigned char *find(const struct store *store, const struct 
                 }
                 if (!bucket->spilled)
                         return NULL;
-                bucket = bucket == &store->buckets[store->bucket_mask] ? store->buckets : bucket + 1;
+                bucket =
+                        bucket == &store->buckets[store->bucket_mask] ? store->buckets : bucket + 1;
         }
 }
 
@@ -151,7 +160,8 @@ static uint32_t get_each(const struct store *store, const struct bench_batch *ba
 
         for (uint32_t i = 0; i < batch->count; i++) {
                 const struct bench_key *key = &batch->keys[i];
-                const unsigned char *value = find(store, key, sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED));
+                const unsigned char *value =
+                        find(store, key, sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED));
 
                 if (value) {
                         sum += bench_consume(value, store->value_len);
@@ -176,15 +186,20 @@ static uint32_t get_many(const struct store *store, const struct bench_batch *ba
                         __builtin_prefetch(&store->buckets[hashes[i] & store->bucket_mask]);
                 }
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
-                        const struct bucket *bucket = &store->buckets[hashes[i] & store->bucket_mask];
+                        const struct bucket *bucket =
+                                &store->buckets[hashes[i] & store->bucket_mask];
                         uint32_t found = match(bucket, hashes[i]);
 
-                        records[i] = found ? store->base + (bucket->cell[__builtin_ctz(found) / 2] & OFFSET_MASK) : NULL;
+                        records[i] = found ? store->base + (bucket->cell[__builtin_ctz(found) / 2] &
+                                                                   OFFSET_MASK)
+                                           : NULL;
                         bench_prefetch(records[i], store->record_size);
                 }
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
-                        const unsigned char *value = records[i] && bench_key_equal(records[i], &keys[i]) ?
-                                records[i] + BENCH_KEY_LEN : find(store, &keys[i], hashes[i]);
+                        const unsigned char *value =
+                                records[i] && bench_key_equal(records[i], &keys[i])
+                                        ? records[i] + BENCH_KEY_LEN
+                                        : find(store, &keys[i], hashes[i]);
 
                         if (value) {
                                 sum += bench_consume(value, store->value_len);

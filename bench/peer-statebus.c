@@ -34,9 +34,9 @@ static int daemon_start(struct store *store, const struct bench_shape *shape)
                 dup2(ends[1], STDERR_FILENO);
                 close(ends[0]);
                 close(ends[1]);
-                execl(shape->agentd, shape->agentd, "-b", store->directory, "--size", size, "--hugepages",
-                        shape->pages == BENCH_PAGES_HUGE ? "require" : "off", "--durability", "volatile", "--clients",
-                        "72", (char *)NULL);
+                execl(shape->agentd, shape->agentd, "-b", store->directory, "--size", size,
+                        "--hugepages", shape->pages == BENCH_PAGES_HUGE ? "require" : "off",
+                        "--durability", "volatile", "--clients", "72", (char *)NULL);
                 fprintf(stderr, "bench-keys: cannot run %s\n", shape->agentd);
                 _exit(127);
         }
@@ -54,7 +54,8 @@ static int daemon_start(struct store *store, const struct bench_shape *shape)
 
 static int store_open(const struct store *store, struct sb_bus **ret_bus)
 {
-        struct sb_options options = {.size = sizeof(options), .bus = store->directory, .access = SB_PEER};
+        struct sb_options options = {
+                .size = sizeof(options), .bus = store->directory, .access = SB_PEER};
 
         return sb_open(&options, ret_bus);
 }
@@ -86,7 +87,8 @@ static int statebus_create(const struct bench_shape *shape, void **ret_store)
         for (uint32_t i = 0; i < shape->key_count && !r; i++) {
                 bench_key_write(i, &key);
                 memset(value, (int)i & 0xff, shape->value_len);
-                r = sb_set(bus, key_bytes(&key), (struct sb_bytes){value, shape->value_len}, NULL, NULL);
+                r = sb_set(bus, key_bytes(&key), (struct sb_bytes){value, shape->value_len}, NULL,
+                        NULL);
         }
         sb_close(bus);
         return r;
@@ -125,7 +127,8 @@ static void statebus_detach(void *handle)
 }
 
 /* @guard: not held, before and after. */
-static inline uint32_t get_one(struct sb_bus *bus, const struct bench_key *key, struct sb_guard *guard, uint64_t *sum)
+static inline uint32_t get_one(
+        struct sb_bus *bus, const struct bench_key *key, struct sb_guard *guard, uint64_t *sum)
 {
         if (sb_get(bus, key_bytes(key), guard))
                 return 0;
@@ -158,7 +161,8 @@ static uint32_t get_many(struct sb_bus *bus, const struct bench_batch *batch, ui
 
 static uint32_t set_one(struct sb_bus *bus, const struct bench_batch *batch, uint32_t i)
 {
-        return sb_set(bus, key_bytes(&batch->keys[i]), (struct sb_bytes){batch->value, batch->value_len}, NULL, NULL) == 0;
+        return sb_set(bus, key_bytes(&batch->keys[i]),
+                       (struct sb_bytes){batch->value, batch->value_len}, NULL, NULL) == 0;
 }
 
 static uint32_t statebus_run(void *handle, const struct bench_batch *batch)
@@ -179,11 +183,13 @@ static uint32_t statebus_run(void *handle, const struct bench_batch *batch)
                 break;
         case BENCH_MIX:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += batch->is_write[i] ? set_one(bus, batch, i) : get_one(bus, &batch->keys[i], &guard, &sum);
+                        done += batch->is_write[i] ? set_one(bus, batch, i)
+                                                   : get_one(bus, &batch->keys[i], &guard, &sum);
                 break;
         case BENCH_CAS:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += sb_cas(bus, key_bytes(&batch->keys[0]), rev, value, NULL, &rev) == 0;
+                        done += sb_cas(bus, key_bytes(&batch->keys[0]), rev, value, NULL, &rev) ==
+                                0;
                 break;
         default:
                 break;

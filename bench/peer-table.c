@@ -1,9 +1,11 @@
 /*
- * What a careful programmer would write in an afternoon: a table of fixed records in shared memory, under 64 robust
- * pthread locks, each on a line of its own. Readers read in place while they hold the lock (a copy would cost more); writers copy in
- * and count the record's revision. A lock whose owner died is taken over.
+ * What a careful programmer would write in an afternoon: a table of fixed records in shared memory,
+ * under 64 robust pthread locks, each on a line of its own. Readers read in place while they hold
+ * the lock (a copy would cost more); writers copy in and count the record's revision. A lock whose
+ * owner died is taken over.
  *
- *      locks | buckets of seven cells {tag : 16, record's offset : 48} | records {revision, key, value}
+ *      locks | buckets of seven cells {tag : 16, record's offset : 48} | records {revision, key,
+ * value}
  */
 #include <errno.h>
 #include <pthread.h>
@@ -69,7 +71,8 @@ static int insert(struct store *store, const struct bench_key *key, uint64_t off
         uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
         uint64_t index = hash & store->bucket_mask;
 
-        for (uint64_t i = 0; i <= store->bucket_mask; i++, index = (index + 1) & store->bucket_mask) {
+        for (uint64_t i = 0; i <= store->bucket_mask;
+                i++, index = (index + 1) & store->bucket_mask) {
                 struct bucket *bucket = &store->buckets[index];
 
                 for (uint32_t place = 0; place < CELLS; place++)
@@ -85,7 +88,8 @@ static int insert(struct store *store, const struct bench_key *key, uint64_t off
 static int table_create(const struct bench_shape *shape, void **ret_store)
 {
         struct store *store = calloc(1, sizeof(*store));
-        uint64_t bucket_count = 64, record_size = sizeof(struct record) + shape->value_len, records_at;
+        uint64_t bucket_count = 64, record_size = sizeof(struct record) + shape->value_len,
+                 records_at;
         int r;
 
         if (!store)
@@ -145,21 +149,24 @@ static void table_destroy(void *opaque)
 }
 
 /* Under the key's lock. */
-static inline struct record *find(const struct store *store, const struct bench_key *key, uint64_t hash)
+static inline struct record *find(
+        const struct store *store, const struct bench_key *key, uint64_t hash)
 {
         const struct bucket *bucket = &store->buckets[hash & store->bucket_mask];
 
         for (;;) {
                 for (uint32_t place = 0; place < CELLS; place++) {
                         uint64_t cell = bucket->cell[place];
-                        struct record *record = (struct record *)(store->base + (cell & OFFSET_MASK));
+                        struct record *record =
+                                (struct record *)(store->base + (cell & OFFSET_MASK));
 
                         if (cell >> 48 == hash >> 48 && cell && bench_key_equal(&record->key, key))
                                 return record;
                 }
                 if (!bucket->spilled)
                         return NULL;
-                bucket = bucket == &store->buckets[store->bucket_mask] ? store->buckets : bucket + 1;
+                bucket =
+                        bucket == &store->buckets[store->bucket_mask] ? store->buckets : bucket + 1;
         }
 }
 
@@ -175,7 +182,8 @@ static uint32_t get_one(struct store *store, const struct bench_key *key, uint64
         return record != NULL;
 }
 
-static uint32_t set_one(struct store *store, const struct bench_key *key, const unsigned char *value)
+static uint32_t set_one(
+        struct store *store, const struct bench_key *key, const unsigned char *value)
 {
         uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
         struct lock *lock = lock_of(store, hash);
@@ -190,8 +198,8 @@ static uint32_t set_one(struct store *store, const struct bench_key *key, const 
 }
 
 /* On a lost race *expected_rev is the current revision. */
-static uint32_t cas_one(struct store *store, const struct bench_key *key, const unsigned char *value,
-        uint64_t *expected_rev)
+static uint32_t cas_one(struct store *store, const struct bench_key *key,
+        const unsigned char *value, uint64_t *expected_rev)
 {
         uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
         struct lock *lock = lock_of(store, hash);
@@ -222,8 +230,8 @@ static uint32_t table_run(void *handle, const struct bench_batch *batch)
                 break;
         case BENCH_MIX:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += batch->is_write[i] ? set_one(store, &batch->keys[i], batch->value) :
-                                                     get_one(store, &batch->keys[i], &sum);
+                        done += batch->is_write[i] ? set_one(store, &batch->keys[i], batch->value)
+                                                   : get_one(store, &batch->keys[i], &sum);
                 break;
         case BENCH_CAS:
                 for (uint32_t i = 0; i < batch->count; i++)

@@ -1,4 +1,5 @@
-/* What several commands need: opening the bus, reading arguments, saying what went wrong and what to do about it. */
+/* What several commands need: opening the bus, reading arguments, saying what went wrong and what
+ * to do about it. */
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -12,7 +13,7 @@
 #include "cli.h"
 #include "libclient/core/admin.h"
 
-#define SAY_AFTER_S     1  /* an engine that has not answered by then: say what is being waited for */
+#define SAY_AFTER_S     1  /* no answer of the engine by then: say what is being waited for */
 #define GIVE_UP_AFTER_S 30 /* and by then: fail */
 
 static volatile sig_atomic_t alarmed;
@@ -48,7 +49,9 @@ int cli_usage(const char *format, ...)
         va_start(arguments, format);
         say_escaped(format, arguments);
         va_end(arguments);
-        fputs("agentctl: `agentctl help` lists the commands, `agentctl help COMMAND` explains one\n", stderr);
+        fputs("agentctl: `agentctl help` lists the commands, `agentctl help COMMAND` explains "
+              "one\n",
+                stderr);
         return CLI_USAGE;
 }
 
@@ -67,7 +70,9 @@ static const char *directory_of(const struct cli *cli)
 {
         static char directory[PATH_MAX];
 
-        return sb_admin_directory(cli->bus, directory, sizeof(directory)) == 0 ? directory : "a bus without a place";
+        return sb_admin_directory(cli->bus, directory, sizeof(directory)) == 0
+                       ? directory
+                       : "a bus without a place";
 }
 
 int cli_fail(const struct cli *cli, const char *what, int result)
@@ -76,7 +81,8 @@ int cli_fail(const struct cli *cli, const char *what, int result)
 
         switch (result) {
         case -ECONNREFUSED:
-                cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`", directory_of(cli), words);
+                cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
+                        directory_of(cli), words);
                 return CLI_NO_AGENTD;
         case SB_E_NOT_FOUND:
                 cli_say("%s: the key has no value", what);
@@ -91,32 +97,42 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_DENIED:
         case -EACCES:
         case -EPERM:
-                cli_say("%s: not permitted: the bus takes its owner and root as clients, nobody else, and no process that agentd "
+                cli_say("%s: not permitted: the bus takes its owner and root as clients, nobody "
+                        "else, and no process that agentd "
                         "cannot see (in another pid namespace)",
                         what);
                 return CLI_NOT_PERMITTED;
         case SB_E_FULL:
-                cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start it with a larger --size", what,
-                        words);
+                cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start "
+                        "it with a larger --size",
+                        what, words);
                 return CLI_FAILED;
         case SB_E_DETACHED:
-                cli_say("%s: agentd replaced the segment meanwhile: try again (its log says why: %s/agentd.log)", what,
-                        directory_of(cli));
+                cli_say("%s: agentd replaced the segment meanwhile: try again (its log says why: "
+                        "%s/agentd.log)",
+                        what, directory_of(cli));
                 return CLI_FAILED;
         case SB_E_NOT_DURABLE:
-                cli_say("%s: this bus is volatile, nothing was written: leave out --durability strict", what);
+                cli_say("%s: this bus is volatile, nothing was written: leave out --durability "
+                        "strict",
+                        what);
                 return CLI_FAILED;
         case -EPROTONOSUPPORT:
-                cli_say("%s: agentd and agentctl are of different versions: restart agentd, or use its own agentctl", what);
+                cli_say("%s: agentd and agentctl are of different versions: restart agentd, or use "
+                        "its own agentctl",
+                        what);
                 return CLI_FAILED;
         case -ENAMETOOLONG:
                 cli_say("%s: the key is too long: 1024 bytes are the most", what);
                 return CLI_USAGE;
         case -EMSGSIZE:
-                cli_say("%s: the value is too large for this segment: `agentctl %sstat` says how large it may be", what, words);
+                cli_say("%s: the value is too large for this segment: `agentctl %sstat` says how "
+                        "large it may be",
+                        what, words);
                 return CLI_FAILED;
         case -ENOTSUP:
-                cli_say("%s: this comes with a later version of statebus; nothing was written", what);
+                cli_say("%s: this comes with a later version of statebus; nothing was written",
+                        what);
                 return CLI_FAILED;
         default:
                 cli_say("%s: %s", what, sb_strerror(result));
@@ -130,7 +146,8 @@ static void note_alarm(int signal_number)
         alarmed = 1;
 }
 
-/* From now on, and then every second, lest an alarm that comes just before a wait be missed; 0: no more. */
+/* From now on, and then every second, lest an alarm that comes just before a wait be missed; 0: no
+ * more. */
 static void set_alarm(time_t seconds)
 {
         struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = seconds != 0};
@@ -144,15 +161,19 @@ static void say_waiting(const struct cli *cli)
         pid_t keeper;
 
         if (sb_admin_keeper(cli->bus, &keeper) == 0)
-                cli_say("waiting for agentd's engine, which does not answer. Is it stopped? `ps -o pid,stat --ppid %d` shows it, with "
+                cli_say("waiting for agentd's engine, which does not answer. Is it stopped? `ps -o "
+                        "pid,stat --ppid %d` shows it, with "
                         "state T; `kill -CONT` or `kill -KILL` with its pid helps",
                         (int)keeper);
         else
-                cli_say("waiting for an agentd that is just starting in %s, or does not answer", directory_of(cli));
+                cli_say("waiting for an agentd that is just starting in %s, or does not answer",
+                        directory_of(cli));
 }
 
-/* sb_open() waits for the engine as long as it takes, or until a signal comes: an alarm is what bounds it here. */
-static int open_in_time(const struct cli *cli, const struct sb_options *options, struct sb_bus **ret_bus)
+/* sb_open() waits for the engine as long as it takes, or until a signal comes: an alarm is what
+ * bounds it here. */
+static int open_in_time(
+        const struct cli *cli, const struct sb_options *options, struct sb_bus **ret_bus)
 {
         char what[PATH_MAX + 16];
         bool waiting = false;
@@ -173,11 +194,13 @@ static int open_in_time(const struct cli *cli, const struct sb_options *options,
         if (r == 0)
                 return 0;
         if (r == -EINTR) {
-                cli_say("agentd's engine has not answered in %d seconds: gave up, nothing was done", GIVE_UP_AFTER_S);
+                cli_say("agentd's engine has not answered in %d seconds: gave up, nothing was done",
+                        GIVE_UP_AFTER_S);
                 return CLI_TIMED_OUT;
         }
         if (r == SB_E_FULL) {
-                cli_say("all places for clients of the bus in %s are taken: end a client, or stop agentd and start it with more --clients",
+                cli_say("all places for clients of the bus in %s are taken: end a client, or stop "
+                        "agentd and start it with more --clients",
                         directory_of(cli));
                 return CLI_FAILED;
         }
@@ -193,7 +216,8 @@ int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
 
         r = sb_admin_directory(cli->bus, directory, sizeof(directory));
         if (r != 0)
-                return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
+                return cli_usage("the bus '%s' names no place: give a name, or a directory with a "
+                                 "/ in it (%s)",
                         cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
         return open_in_time(cli, &options, ret_bus);
 }
@@ -246,7 +270,8 @@ int cli_duration(const char *text, const char *name, uint64_t *ret_ns)
         uint64_t value;
 
         for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-                if (digits == 0 || digits >= sizeof(number) || strcmp(text + digits, units[i].unit) != 0)
+                if (digits == 0 || digits >= sizeof(number) ||
+                        strcmp(text + digits, units[i].unit) != 0)
                         continue;
                 memcpy(number, text, digits);
                 number[digits] = '\0';

@@ -1,8 +1,8 @@
 /*
  * agentctl's own conventions: options, exit codes, what goes to which stream.
  *
- * Always true: data goes to standard output, messages to standard error; whatever came from the bus or the command line is escaped
- * on its way to either, except the value that `get` prints as text.
+ * Always true: data goes to standard output, messages to standard error; whatever came from the bus
+ * or the command line is escaped on its way to either, except the value that `get` prints as text.
  */
 #ifndef SB_CLI_H
 #define SB_CLI_H
@@ -26,24 +26,24 @@ enum cli_exit {
 };
 
 struct cli {
-        const char *bus;          /* NULL: not given */
+        const char *bus; /* NULL: not given */
         bool json, base64, help;
         /* of single commands; text options are NULL when not given */
         bool if_absent, rev, values;
         const char *if_rev, *ttl, *durability, *limit, *at;
-        const char *later;        /* an option that a later version brings */
+        const char *later; /* an option that a later version brings */
         int operand_count;
         char **operands;
 };
 
 struct cli_command {
         const char *name;
-        const char *usage;        /* behind the name */
+        const char *usage; /* behind the name */
         const char *summary;
-        const char *options;      /* names of the options that it takes, each followed by a space */
+        const char *options; /* names of the options that it takes, each followed by a space */
         int operands_min, operands_max;
         int (*run)(struct cli *cli); /* returns an exit code; NULL: comes with a later version */
-        const char *text;         /* more help, or NULL */
+        const char *text;            /* more help, or NULL */
 };
 extern const struct cli_command cli_commands[];
 
@@ -62,19 +62,22 @@ int cli_help(struct cli *cli);
 
 /* ---- cli.c: what several commands need ---- */
 
-/* Open the bus; an engine that does not answer is waited for half a minute, not in silence. Return: 0, or an exit code after a message. */
+/* Open the bus; an engine that does not answer is waited for half a minute, not in silence. Return:
+ * 0, or an exit code after a message. */
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
 /* The bus as a person would name it in a command: `-b NAME `, or nothing. Static text, escaped. */
 const char *cli_bus_words(const struct cli *cli);
 /* Say that @what failed with @result, and what to do next. Return: the exit code for it. */
 int cli_fail(const struct cli *cli, const char *what, int result);
-/* A key or prefix from the command line, decoded when --base64 says so. @key's memory lasts until the end. Return: 0, or an exit code. */
+/* A key or prefix from the command line, decoded when --base64 says so. @key's memory lasts until
+ * the end. Return: 0, or an exit code. */
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
 /* A number in decimal. Return: 0, or CLI_USAGE after a message. */
 int cli_number(const char *text, const char *name, uint64_t *ret);
 /* A time such as 5s, 200ms, 2m, 1h. Return: 0, or CLI_USAGE after a message. */
 int cli_duration(const char *text, const char *name, uint64_t *ret_ns);
-/* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control bytes come out as escapes. */
+/* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control
+ * bytes come out as escapes. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same, for wrong usage: tells where help is. Return: CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

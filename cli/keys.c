@@ -9,7 +9,7 @@
 #include "cli.h"
 
 #define KEY_WORD_MAX 60 /* characters of a key in a message */
-#define NUMBER_MAX 20   /* characters of the longest decimal of 64 bits */
+#define NUMBER_MAX   20 /* characters of the longest decimal of 64 bits */
 
 static const char *kind_name(uint32_t kind)
 {
@@ -40,7 +40,8 @@ static void print_guard(const struct cli *cli, const struct sb_guard *guard, boo
 }
 
 /* What a write prints: the new revision, or an object. */
-static void print_written(const struct cli *cli, struct sb_bytes key, const char *kind, uint64_t rev, uint64_t cut)
+static void print_written(
+        const struct cli *cli, struct sb_bytes key, const char *kind, uint64_t rev, uint64_t cut)
 {
         if (!cli->json) {
                 printf("%llu\n", (unsigned long long)rev);
@@ -142,7 +143,8 @@ static int read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_e
                         if (strcmp(cli->durability, names[i]) == 0)
                                 how->durability = i;
                 if (how->durability == UINT32_MAX)
-                        return cli_usage("--durability wants volatile, batched or strict, not '%s'", cli->durability);
+                        return cli_usage("--durability wants volatile, batched or strict, not '%s'",
+                                cli->durability);
         }
         *ret_expected = expected;
         return 0;
@@ -155,12 +157,13 @@ static int fail_write(const struct cli *cli, int result, uint64_t current_rev)
                 if (current_rev == 0)
                         cli_say("%s: the key has no value, nothing was written", key_word(cli));
                 else
-                        cli_say("%s: the key is at revision %llu, nothing was written", key_word(cli),
-                                (unsigned long long)current_rev);
+                        cli_say("%s: the key is at revision %llu, nothing was written",
+                                key_word(cli), (unsigned long long)current_rev);
                 return CLI_CONFLICT;
         }
         if (result == -ENOTSUP && cli->ttl != NULL) {
-                cli_say("%s: --ttl comes with a later version of statebus, nothing was written", key_word(cli));
+                cli_say("%s: --ttl comes with a later version of statebus, nothing was written",
+                        key_word(cli));
                 return CLI_FAILED;
         }
         return cli_fail(cli, key_word(cli), result);
@@ -186,7 +189,8 @@ int cli_set(struct cli *cli)
                 if (r != 0)
                         return cli_fail(cli, "standard input", r);
         }
-        r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev) : sb_cas(bus, key, expected, value, &how, &rev);
+        r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev)
+                                   : sb_cas(bus, key, expected, value, &how, &rev);
         if (r != 0)
                 return fail_write(cli, r, rev);
         print_written(cli, key, "value", rev, cut);
@@ -278,16 +282,18 @@ static bool parse_integer(struct sb_bytes text, int64_t *ret)
                 if (p[i] < '0' || p[i] > '9')
                         return false;
                 if (__builtin_mul_overflow(number, 10, &number) ||
-                        __builtin_add_overflow(number, (uint64_t)(p[i] - '0'), &number) || number > most)
+                        __builtin_add_overflow(number, (uint64_t)(p[i] - '0'), &number) ||
+                        number > most)
                         return false;
         }
         *ret = negative ? (int64_t)(0 - number) : (int64_t)number;
         return true;
 }
 
-/* One attempt: read, add, compare and set. Return: 0, SB_E_CONFLICT (again), else a result; or an exit code in *ret_code. */
-static int incr_once(const struct cli *cli, struct sb_bus *bus, struct sb_bytes key, int64_t by, char *ret_text,
-        uint64_t *ret_rev, struct sb_write *how, int *ret_code)
+/* One attempt: read, add, compare and set. Return: 0, SB_E_CONFLICT (again), else a result; or an
+ * exit code in *ret_code. */
+static int incr_once(const struct cli *cli, struct sb_bus *bus, struct sb_bytes key, int64_t by,
+        char *ret_text, uint64_t *ret_rev, struct sb_write *how, int *ret_code)
 {
         struct sb_guard guard = {0};
         int64_t number = 0;
@@ -306,7 +312,8 @@ static int incr_once(const struct cli *cli, struct sb_bus *bus, struct sb_bytes 
         r = 0;
         if (*ret_code == CLI_DONE) {
                 snprintf(ret_text, NUMBER_MAX + 2, "%lld", (long long)number);
-                r = sb_cas(bus, key, guard.rev, (struct sb_bytes){ret_text, strlen(ret_text)}, how, ret_rev);
+                r = sb_cas(bus, key, guard.rev, (struct sb_bytes){ret_text, strlen(ret_text)}, how,
+                        ret_rev);
         }
         sb_guard_release(&guard);
         return r;

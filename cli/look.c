@@ -61,18 +61,24 @@ static void print_stat_text(const struct sb_admin_stat *stat)
 {
         char a[32], b[32], c[32];
 
-        printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n", bytes_words(stat->segment_bytes, a), stat->id[0],
-                stat->id[1], age_words(stat->age_ns, b));
-        printf("memory       %s, %s of whole units free (a unit: %s)\n", bytes_words(stat->data_bytes, a),
-                bytes_words(stat->data_free_bytes, b), bytes_words(stat->unit_size, c));
+        printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
+                bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
+                age_words(stat->age_ns, b));
+        printf("memory       %s, %s of whole units free (a unit: %s)\n",
+                bytes_words(stat->data_bytes, a), bytes_words(stat->data_free_bytes, b),
+                bytes_words(stat->unit_size, c));
         printf("reserve      %s, for deletes alone\n", bytes_words(stat->reserve_bytes, a));
-        printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n", stat->keys, stat->keys_deleted);
-        printf("buckets      %" PRIu64 ", and %" PRIu64 " to spill into\n", stat->buckets, stat->spill_buckets);
-        printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max, bytes_words(stat->value_len_max, a));
+        printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
+                stat->keys, stat->keys_deleted);
+        printf("buckets      %" PRIu64 ", and %" PRIu64 " to spill into\n", stat->buckets,
+                stat->spill_buckets);
+        printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
+                bytes_words(stat->value_len_max, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
-        printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe, stat->era);
-        printf("agentd       keeper %u, engine %u (number %" PRIu64 ")\n", stat->keeper_pid, stat->engine_pid,
-                stat->engine_generation);
+        printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe,
+                stat->era);
+        printf("agentd       keeper %u, engine %u (number %" PRIu64 ")\n", stat->keeper_pid,
+                stat->engine_pid, stat->engine_generation);
 }
 
 int cli_stat(struct cli *cli)
@@ -97,7 +103,9 @@ int cli_stat(struct cli *cli)
 static void print_client(const struct cli *cli, const struct sb_admin_client *client)
 {
         static const char *const names[] = {"observer", "mediated", "peer"};
-        const char *access = client->number == 0 ? "engine" : client->access <= SB_PEER ? names[client->access] : "unknown";
+        const char *access = client->number == 0         ? "engine"
+                             : client->access <= SB_PEER ? names[client->access]
+                                                         : "unknown";
         char age[32], pinned[32];
 
         if (cli->json) {
@@ -114,8 +122,9 @@ static void print_client(const struct cli *cli, const struct sb_admin_client *cl
                 json_end();
                 return;
         }
-        printf("%6u %8u %6u %-8s %12s %7u %12s %6u\n", client->number, client->pid, client->uid, access,
-                age_words(client->age_ns, age), client->guards, bytes_words(client->pinned_bytes, pinned), client->snapshots);
+        printf("%6u %8u %6u %-8s %12s %7u %12s %6u\n", client->number, client->pid, client->uid,
+                access, age_words(client->age_ns, age), client->guards,
+                bytes_words(client->pinned_bytes, pinned), client->snapshots);
 }
 
 int cli_clients(struct cli *cli)
@@ -129,7 +138,8 @@ int cli_clients(struct cli *cli)
         if (r != 0)
                 return r;
         if (!cli->json)
-                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED  SCANS\n");
+                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED  "
+                       "SCANS\n");
         while ((r = sb_admin_client_next(bus, &number, &client)) == 0)
                 print_client(cli, &client);
         return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "clients", r);
@@ -141,7 +151,9 @@ static void print_check_json(const struct sb_check_report *report)
         json_flag("sound", report->problem_count == 0);
         json_number("problem_count", report->problem_count);
         json_list_begin("problems");
-        for (uint32_t i = 0; i < report->problem_count && i < sizeof(report->problems) / sizeof(report->problems[0]); i++)
+        for (uint32_t i = 0; i < report->problem_count &&
+                             i < sizeof(report->problems) / sizeof(report->problems[0]);
+                i++)
                 json_list_text(report->problems[i]);
         json_list_end();
         json_number("keys", report->keys);
@@ -178,19 +190,25 @@ int cli_check(struct cli *cli)
         if (cli->json) {
                 print_check_json(&report);
         } else {
-                printf("%s: %" PRIu64 " keys, %" PRIu64 " deleted; %" PRIu64 " versions, %" PRIu64 " nodes in %" PRIu64
-                       " blocks; %" PRIu64 " blocks wait to be reused, %" PRIu64 " lost; %s used, %s free\n",
-                        report.problem_count == 0 ? "sound" : "NOT SOUND", report.keys, report.keys_deleted, report.versions,
-                        report.nodes, report.blocks_used, report.blocks_waiting, report.blocks_lost,
+                printf("%s: %" PRIu64 " keys, %" PRIu64 " deleted; %" PRIu64 " versions, %" PRIu64
+                       " nodes in %" PRIu64 " blocks; %" PRIu64
+                       " blocks wait to be reused, %" PRIu64 " lost; %s used, %s free\n",
+                        report.problem_count == 0 ? "sound" : "NOT SOUND", report.keys,
+                        report.keys_deleted, report.versions, report.nodes, report.blocks_used,
+                        report.blocks_waiting, report.blocks_lost,
                         bytes_words(report.bytes_used, used), bytes_words(report.bytes_free, room));
-                for (uint32_t i = 0; i < report.problem_count && i < sizeof(report.problems) / sizeof(report.problems[0]); i++) {
-                        print_escaped((struct sb_bytes){report.problems[i], __builtin_strlen(report.problems[i])});
+                for (uint32_t i = 0; i < report.problem_count &&
+                                     i < sizeof(report.problems) / sizeof(report.problems[0]);
+                        i++) {
+                        print_escaped((struct sb_bytes){
+                                report.problems[i], __builtin_strlen(report.problems[i])});
                         putchar('\n');
                 }
         }
         if (report.problem_count == 0)
                 return CLI_DONE;
-        cli_say("the segment has %u problems: please report them with agentd's log; `agentctl %sstop` and start make a new one",
+        cli_say("the segment has %u problems: please report them with agentd's log; `agentctl "
+                "%sstop` and start make a new one",
                 report.problem_count, cli_bus_words(cli));
         return CLI_FAILED;
 }

@@ -1,7 +1,8 @@
 /*
  * agentctl: a bus's command line, a client like any other.
  *
- * The table below is the whole of it: names, options, operands, help. Options may stand before or behind the command;
+ * The table below is the whole of it: names, options, operands, help. Options may stand before or
+ * behind the command;
  * `--` ends them. All but start's own, which are agentd's and are handed on as they are.
  */
 #include <ctype.h>
@@ -15,28 +16,41 @@
 #define MANY 1000000
 
 const struct cli_command cli_commands[] = {
-        {"start", "[agentd's options]", "start agentd in the background; returns when it is ready", "", 0, MANY, cli_start,
-                "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, --hugepages, --clients ...\n"
+        {"start", "[agentd's options]", "start agentd in the background; returns when it is ready",
+                "", 0, MANY, cli_start,
+                "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, "
+                "--hugepages, --clients ...\n"
                 "A bus that is served already: exit code 1."},
         {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
                 "A volatile bus forgets all its keys. Nothing to end: exit code 69."},
         {"get", "KEY [--rev]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
-                "--rev prints the revision on a line before the value. A KEY without a value: exit code 3."},
-        {"set", "KEY VALUE|- [--if-absent] [--if-rev N]", "give a key a value; print the new revision",
-                "if-absent if-rev ttl durability ", 2, 2, cli_set,
-                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if the key has no\n"
-                "value, or is still at revision N (else exit code 4). --ttl and durability come with a later version."},
-        {"del", "KEY [--if-rev N]", "take a key's value away; print the delete's revision", "if-rev durability ", 1, 1, cli_del,
-                "A KEY without a value: exit code 3. With --if-rev N only if it is still at revision N (else exit code 4)."},
-        {"scan", "[PREFIX] [--values] [--limit N]", "list keys in byte order, all at one moment", "values limit ", 0, 1,
-                cli_scan, "One key a line, escaped; with --values a tab and the value behind it, escaped too. No key at all is no\n"
+                "--rev prints the revision on a line before the value. A KEY without a value: exit "
+                "code 3."},
+        {"set", "KEY VALUE|- [--if-absent] [--if-rev N]",
+                "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
+                2, cli_set,
+                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if "
+                "the key has no\n"
+                "value, or is still at revision N (else exit code 4). --ttl and durability come "
+                "with a later version."},
+        {"del", "KEY [--if-rev N]", "take a key's value away; print the delete's revision",
+                "if-rev durability ", 1, 1, cli_del,
+                "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
+                "revision N (else exit code 4)."},
+        {"scan", "[PREFIX] [--values] [--limit N]", "list keys in byte order, all at one moment",
+                "values limit ", 0, 1, cli_scan,
+                "One key a line, escaped; with --values a tab and the value behind it, escaped "
+                "too. No key at all is no\n"
                 "failure: exit code 0."},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
-                "A KEY without a value counts as 0; N may be negative. Exact however many do it at once. A value that is\n"
+                "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
+                "once. A value that is\n"
                 "no decimal integer of 64 bits: exit code 1."},
-        {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat, NULL},
+        {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat,
+                NULL},
         {"clients", "", "who is attached, and how much memory they hold", "", 0, 0, cli_clients,
-                "GUARDS are versions held in place; PINNED is the memory that they keep from being reused."},
+                "GUARDS are versions held in place; PINNED is the memory that they keep from being "
+                "reused."},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
@@ -61,27 +75,32 @@ static void print_usage(FILE *to)
         fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
         for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
                 if (command->run != NULL)
-                        fprintf(to, "  %-8s %-40s %s\n", command->name, command->usage, command->summary);
-        fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then `default`.\n"
+                        fprintf(to, "  %-8s %-40s %s\n", command->name, command->usage,
+                                command->summary);
+        fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
+              "`default`.\n"
               "-o json prints one object a line; --base64 takes and gives keys in base64.\n"
-              "Options may stand before or behind the command; -- ends them, for words that begin with -.\n"
-              "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline passed, 6 not permitted,\n"
+              "Options may stand before or behind the command; -- ends them, for words that begin "
+              "with -.\n"
+              "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline "
+              "passed, 6 not permitted,\n"
               "69 no agentd serves the bus.\n",
                 to);
 }
 
 static void print_command(const struct cli_command *command)
 {
-        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n", command->name,
-                command->usage[0] != '\0' ? " " : "", command->usage, toupper((unsigned char)command->summary[0]),
-                command->summary + 1);
+        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n",
+                command->name, command->usage[0] != '\0' ? " " : "", command->usage,
+                toupper((unsigned char)command->summary[0]), command->summary + 1);
         if (command->text != NULL)
                 puts(command->text);
 }
 
 static int say_later(const char *what)
 {
-        return cli_usage("%s comes with a later version of statebus; this one does not have it", what);
+        return cli_usage(
+                "%s comes with a later version of statebus; this one does not have it", what);
 }
 
 int cli_help(struct cli *cli)
@@ -131,24 +150,37 @@ static bool takes(const struct cli_command *command, const char *name)
 }
 
 /* One option at argv[*index], and its value behind it or after a =. */
-static int read_option(struct cli *cli, const struct cli_command *command, int argc, char **argv, int *index)
+static int read_option(
+        struct cli *cli, const struct cli_command *command, int argc, char **argv, int *index)
 {
         const char *output = NULL;
         const struct option options[] = {
-                {"b", NULL, &cli->bus}, {"bus", NULL, &cli->bus}, {"o", NULL, &output}, {"output", NULL, &output},
-                {"base64", &cli->base64, NULL}, {"h", &cli->help, NULL}, {"help", &cli->help, NULL},
-                {"if-absent", &cli->if_absent, NULL}, {"if-rev", NULL, &cli->if_rev}, {"ttl", NULL, &cli->ttl},
-                {"durability", NULL, &cli->durability}, {"rev", &cli->rev, NULL}, {"at", NULL, &cli->at},
-                {"values", &cli->values, NULL}, {"limit", NULL, &cli->limit},
+                {"b", NULL, &cli->bus},
+                {"bus", NULL, &cli->bus},
+                {"o", NULL, &output},
+                {"output", NULL, &output},
+                {"base64", &cli->base64, NULL},
+                {"h", &cli->help, NULL},
+                {"help", &cli->help, NULL},
+                {"if-absent", &cli->if_absent, NULL},
+                {"if-rev", NULL, &cli->if_rev},
+                {"ttl", NULL, &cli->ttl},
+                {"durability", NULL, &cli->durability},
+                {"rev", &cli->rev, NULL},
+                {"at", NULL, &cli->at},
+                {"values", &cli->values, NULL},
+                {"limit", NULL, &cli->limit},
         };
         const size_t global_count = 7;
-        const char *word = argv[*index], *name = word + (word[1] == '-' ? 2 : 1), *equals = strchr(name, '=');
+        const char *word = argv[*index], *name = word + (word[1] == '-' ? 2 : 1),
+                   *equals = strchr(name, '=');
         size_t len = equals != NULL ? (size_t)(equals - name) : strlen(name);
 
         for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
                 const struct option *option = &options[i];
 
-                if (strlen(option->name) != len || strncmp(option->name, name, len) != 0 || (len == 1) != (word[1] != '-'))
+                if (strlen(option->name) != len || strncmp(option->name, name, len) != 0 ||
+                        (len == 1) != (word[1] != '-'))
                         continue;
                 if (i >= global_count && (command == NULL || !takes(command, option->name)))
                         break;
@@ -164,9 +196,12 @@ static int read_option(struct cli *cli, const struct cli_command *command, int a
                 if (output == NULL)
                         return 0;
                 cli->json = strcmp(output, "json") == 0;
-                return cli->json || strcmp(output, "text") == 0 ? 0 : cli_usage("-o wants text or json, not '%s'", output);
+                return cli->json || strcmp(output, "text") == 0
+                               ? 0
+                               : cli_usage("-o wants text or json, not '%s'", output);
         }
-        return cli_usage("%s%sthere is no option '%s'%s", command != NULL ? command->name : "", command != NULL ? ": " : "", word,
+        return cli_usage("%s%sthere is no option '%s'%s", command != NULL ? command->name : "",
+                command != NULL ? ": " : "", word,
                 command != NULL ? " (put -- before a word that begins with -)" : "");
 }
 
@@ -176,7 +211,8 @@ static bool is_option(const char *word)
         return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
 }
 
-static int read_arguments(struct cli *cli, int argc, char **argv, const struct cli_command **ret_command)
+static int read_arguments(
+        struct cli *cli, int argc, char **argv, const struct cli_command **ret_command)
 {
         const struct cli_command *command = NULL;
         bool options_end = false;
@@ -198,7 +234,8 @@ static int read_arguments(struct cli *cli, int argc, char **argv, const struct c
                         command = find_command(argv[i]);
                         if (command == NULL)
                                 return cli_usage("there is no command '%s'", argv[i]);
-                        if (command->run == cli_start && !(i + 1 < argc && strcmp(argv[i + 1], "--help") == 0)) {
+                        if (command->run == cli_start &&
+                                !(i + 1 < argc && strcmp(argv[i + 1], "--help") == 0)) {
                                 cli->operands = argv + i + 1;
                                 cli->operand_count = argc - i - 1;
                                 break;

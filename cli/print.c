@@ -1,8 +1,9 @@
 /*
- * Text and JSON on standard output, by hand: what little of JSON is needed here is shorter than asking a library for it.
+ * Text and JSON on standard output, by hand: what little of JSON is needed here is shorter than
+ * asking a library for it.
  *
- * Always true: what leaves here is printable ASCII and line ends, whatever the bytes were, so that no byte sequence from the bus
- * reaches a terminal raw.
+ * Always true: what leaves here is printable ASCII and line ends, whatever the bytes were, so that
+ * no byte sequence from the bus reaches a terminal raw.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -32,7 +33,8 @@ void print_escaped(struct sb_bytes bytes)
         }
 }
 
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64_digits[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void print_base64(struct sb_bytes bytes)
 {
@@ -60,7 +62,8 @@ int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
         while (padding < 2 && padding < text_len && text[text_len - 1 - padding] == '=')
                 padding++;
         for (size_t i = 0; i < text_len; i++) {
-                const char *digit = i < text_len - padding ? strchr(base64_digits, text[i]) : base64_digits;
+                const char *digit =
+                        i < text_len - padding ? strchr(base64_digits, text[i]) : base64_digits;
 
                 if (digit == NULL || *digit == '\0')
                         return -EINVAL;
@@ -76,11 +79,17 @@ int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
         return 0;
 }
 
-/* One character of UTF-8. Return: its length, 0 when it is none (overlong forms, surrogates and what is above U+10FFFF included). */
+/* One character of UTF-8. Return: its length, 0 when it is none (overlong forms, surrogates and
+ * what is above U+10FFFF included). */
 static size_t utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-        size_t need = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+        size_t need = p[0] < 0x80   ? 1
+                      : p[0] < 0xc2 ? 0
+                      : p[0] < 0xe0 ? 2
+                      : p[0] < 0xf0 ? 3
+                      : p[0] < 0xf5 ? 4
+                                    : 0;
         uint32_t point;
 
         if (need == 0 || need > len)

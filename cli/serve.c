@@ -1,7 +1,8 @@
 /*
  * start and stop: agentd in the background, and its end.
  *
- * agentd is looked for in $STATEBUS_AGENTD, next to agentctl, where the build tree has it, and on the PATH.
+ * agentd is looked for in $STATEBUS_AGENTD, next to agentctl, where the build tree has it, and on
+ * the PATH.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,10 +47,12 @@ static void find_agentd(void)
         }
 }
 
-/* Let agentd itself judge its options, on this terminal, before it goes into the background. Return: 0, or an exit code. */
+/* Let agentd itself judge its options, on this terminal, before it goes into the background.
+ * Return: 0, or an exit code. */
 static int check_options(const struct cli *cli)
 {
-        const char *agentd = getenv("STATEBUS_AGENTD") != NULL ? getenv("STATEBUS_AGENTD") : "agentd";
+        const char *agentd =
+                getenv("STATEBUS_AGENTD") != NULL ? getenv("STATEBUS_AGENTD") : "agentd";
         char **argv = mi_calloc((size_t)cli->operand_count + 5, sizeof(*argv));
         posix_spawn_file_actions_t actions;
         int r, count = 0, status;
@@ -71,7 +74,8 @@ static int check_options(const struct cli *cli)
         posix_spawn_file_actions_destroy(&actions);
         mi_free(argv);
         if (r != 0) {
-                cli_say("cannot run agentd ('%s': %s): install it, or name it in $STATEBUS_AGENTD", agentd, strerror(r));
+                cli_say("cannot run agentd ('%s': %s): install it, or name it in $STATEBUS_AGENTD",
+                        agentd, strerror(r));
                 return CLI_FAILED;
         }
         while (waitpid(pid, &status, 0) < 0)
@@ -94,13 +98,16 @@ int cli_start(struct cli *cli)
         for (int i = 0; i < cli->operand_count; i++) {
                 if (strcmp(cli->operands[i], "-b") == 0 || strcmp(cli->operands[i], "--bus") == 0)
                         return cli_usage("-b BUS stands before start");
-                if (strcmp(cli->operands[i], "--check-config") == 0 || strcmp(cli->operands[i], "--version") == 0)
-                        return cli_usage("%s serves no bus: ask agentd itself, `agentd %s`", cli->operands[i], cli->operands[i]);
+                if (strcmp(cli->operands[i], "--check-config") == 0 ||
+                        strcmp(cli->operands[i], "--version") == 0)
+                        return cli_usage("%s serves no bus: ask agentd itself, `agentd %s`",
+                                cli->operands[i], cli->operands[i]);
                 options[i] = cli->operands[i];
         }
         r = sb_admin_directory(cli->bus, directory, sizeof(directory));
         if (r != 0)
-                return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
+                return cli_usage("the bus '%s' names no place: give a name, or a directory with a "
+                                 "/ in it (%s)",
                         cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
         if (sb_admin_keeper(cli->bus, &keeper) == 0) {
                 cli_say("agentd serves the bus in %s already (pid %d)", directory, (int)keeper);
@@ -130,7 +137,8 @@ static int end_process(const struct cli *cli, pid_t pid)
 
         if (fd < 0)
                 return errno == ESRCH ? 0 : -errno;
-        /* The pid may have been another's by the time it was opened, but not if it is the keeper's still. */
+        /* The pid may have been another's by the time it was opened, but not if it is the keeper's
+         * still. */
         if (sb_admin_keeper(cli->bus, &again) == 0 && again == pid) {
                 if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
                         r = -errno;
@@ -165,7 +173,8 @@ int cli_stop(struct cli *cli)
                 if (r == 0)
                         r = end_process(cli, pid);
                 if (r == -ETIMEDOUT) {
-                        cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped? `kill -CONT %d`, or `kill -KILL %d`",
+                        cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped? `kill "
+                                "-CONT %d`, or `kill -KILL %d`",
                                 (int)pid, (int)pid, (int)pid);
                         return CLI_TIMED_OUT;
                 }

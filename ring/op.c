@@ -24,17 +24,18 @@
 struct attempt {
         const struct sb_op_write *write;
         uint64_t hash;
-        uint64_t version; /* block for the new version; 0 once installed */
+        uint64_t version;     /* block for the new version; 0 once installed */
         uint32_t stock_place; /* of that block in the stock, or 0 */
         struct sb_node_supplies supplies;
-        uint32_t also;        /* what may serve when memory is short: SB_SLAB_* */
+        uint32_t also; /* what may serve when memory is short: SB_SLAB_* */
         struct sb_spot place;
-        bool look_again;  /* something is left in the chain that goes once `safe` has moved */
+        bool look_again; /* something is left in the chain that goes once `safe` has moved */
 };
 
 #define AGAIN (-1) /* somebody's CAS came first; otherwise 0 or SB_E_* */
 
-/* A block for the new version, if one is at hand. Tombstones never come out of the stock: so a key's removal meets none in hand. */
+/* A block for the new version, if one is at hand. Tombstones never come out of the stock: so a
+ * key's removal meets none in hand. */
 static bool take_ready(struct sb_peer *peer, struct attempt *attempt, uint64_t size)
 {
         uint32_t class_ = sb_slab_class(&peer->segment, size);
@@ -78,15 +79,18 @@ static int fetch_supplies(struct sb_peer *peer, struct attempt *attempt)
         int r = 0;
 
         if (!attempt->supplies.node)
-                r = sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, attempt->hash), key_len), attempt->also,
-                        &attempt->supplies.node);
+                r = sb_slab_take(peer, SB_UNIT_NODES,
+                        sb_node_size(sb_height_of(&peer->segment, attempt->hash), key_len),
+                        attempt->also, &attempt->supplies.node);
         if (!r && !attempt->supplies.birth)
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, attempt->also, &attempt->supplies.birth);
+                r = sb_slab_take(peer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len,
+                        attempt->also, &attempt->supplies.birth);
         return r;
 }
 
 /* The key has no cell. 0: made, or being made; look again. */
-static __attribute__((noinline)) int make_key(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+static __attribute__((noinline)) int make_key(
+        struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
         int r;
@@ -99,7 +103,8 @@ static __attribute__((noinline)) int make_key(struct sb_peer *peer, struct attem
         }
         r = fetch_supplies(peer, attempt);
         if (!r)
-                r = sb_node_make(peer, write->key, write->key_len, attempt->hash, &attempt->supplies);
+                r = sb_node_make(
+                        peer, write->key, write->key_len, attempt->hash, &attempt->supplies);
         return r;
 }
 
@@ -110,8 +115,10 @@ static bool has_value(const struct sb_version *version)
 
 #define COPY_SHORT 512u /* beyond that the copy is what a write costs */
 
-/* Without a call or a string instruction: those would end the overlapping of this write's misses with the next one's. */
-static inline __attribute__((always_inline)) void copy(unsigned char *to, const void *data, uint64_t len)
+/* Without a call or a string instruction: those would end the overlapping of this write's misses
+ * with the next one's. */
+static inline __attribute__((always_inline)) void copy(
+        unsigned char *to, const void *data, uint64_t len)
 {
         const unsigned char *from = data;
         uint64_t at = 0, words[2];
@@ -132,36 +139,45 @@ static inline __attribute__((always_inline)) void copy(unsigned char *to, const 
                 to[at] = from[at];
 }
 
-static inline __attribute__((always_inline)) void fill(struct sb_peer *peer, struct attempt *attempt)
+static inline __attribute__((always_inline)) void fill(
+        struct sb_peer *peer, struct attempt *attempt)
 {
         const struct sb_op_write *write = attempt->write;
         struct sb_version *version = (struct sb_version *)(peer->segment.base + attempt->version);
 
-        sb_store_relaxed(&version->block.birth, peer->hi); /* Relaxed: private until it is installed. */
+        /* Relaxed: private until it is installed. */
+        sb_store_relaxed(&version->block.birth, peer->hi);
         version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, peer->slot);
         copy(version->bytes, write->key, write->key_len);
         copy(version->bytes + write->key_len, write->value, write->value_len);
 }
 
 /* The key's cell: the short way, then the one that asks births and finishes removals. */
-static inline __attribute__((always_inline)) bool find(struct sb_peer *peer, struct attempt *attempt)
+static inline __attribute__((always_inline)) bool find(
+        struct sb_peer *peer, struct attempt *attempt)
 {
         const struct sb_op_write *write = attempt->write;
         struct sb_found found;
 
-        if (SB_LIKELY(sb_find_plain(peer, write->key, write->key_len, attempt->hash, peer->hi, &found))) {
-                attempt->place = (struct sb_spot){.cell = found.cell, .word = found.word, .head = found.version,
+        if (SB_LIKELY(sb_find_plain(
+                    peer, write->key, write->key_len, attempt->hash, peer->hi, &found))) {
+                attempt->place = (struct sb_spot){.cell = found.cell,
+                        .word = found.word,
+                        .head = found.version,
                         .cell_number = sb_cell_number(&peer->segment, found.cell)};
                 return true;
         }
         return sb_index_find(peer, write->key, write->key_len, attempt->hash, &attempt->place);
 }
 
-/* Behind the install: the replaced version goes, when by the peer's own view no cut can tell it from the new one. False: it stays for
- * later. @place: the new one's in the stock, or 0; it is used or empty afterwards. */
-static bool supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old, uint64_t cut, uint32_t place)
+/* Behind the install: the replaced version goes, when by the peer's own view no cut can tell it
+ * from the new one. False: it stays for later. @place: the new one's in the stock, or 0; it is used
+ * or empty afterwards. */
+static bool supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old,
+        uint64_t cut, uint32_t place)
 {
-        if (has_value(old) && sb_overwrite_ends(peer, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
+        if (has_value(old) &&
+                sb_overwrite_ends(peer, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
                 sb_stock_hold(peer, version, old, sb_offset_of(&peer->segment, old), place))
                 return true;
         if (place)
@@ -170,19 +186,22 @@ static bool supersede(struct sb_peer *peer, struct sb_version *version, struct s
 }
 
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
-static inline __attribute__((always_inline)) int install(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+static inline __attribute__((always_inline)) int install(
+        struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
-        struct sb_version *old = attempt->place.head, *version = (struct sb_version *)(peer->segment.base + attempt->version);
+        struct sb_version *old = attempt->place.head,
+                          *version = (struct sb_version *)(peer->segment.base + attempt->version);
         uint64_t early = 0;
 
-        /* A predecessor is stamped before it is replaced: else an effect could be in a cut without its cause; before it is seen at all,
-         * else a later cut could be without what was seen. */
+        /* A predecessor is stamped before it is replaced: else an effect could be in a cut without
+         * its cause; before it is seen at all, else a later cut could be without what was seen. */
         if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED))
                 sb_stamp(peer, old);
         if (SB_UNLIKELY(!has_value(old)) && write->kind == SB_VERSION_DELETED)
                 return SB_E_NOT_FOUND;
-        if (write->expected_rev != SB_OP_ANY_REV && write->expected_rev != (has_value(old) ? old->rev : 0)) {
+        if (write->expected_rev != SB_OP_ANY_REV &&
+                write->expected_rev != (has_value(old) ? old->rev : 0)) {
                 ret->rev = has_value(old) ? old->rev : 0;
                 return SB_E_CONFLICT;
         }
@@ -193,7 +212,8 @@ static inline __attribute__((always_inline)) int install(struct sb_peer *peer, s
         sb_store_relaxed(&version->prev, sb_offset_of(&peer->segment, old));
         if (SB_FAULT(STAMP_EARLY))
                 early = sb_load_acquire(&peer->segment.super->clock); /* A:clock. */
-        /* R:operation > A:operation. Before the install: whoever raises `safe` stamps what it finds there. */
+        /* R:operation > A:operation. Before the install: whoever raises `safe` stamps what it finds
+         * there. */
         if (!SB_FAULT(SLOT_AFTER_INSTALL))
                 sb_store_release(&peer->client->operation, old->node);
         /* R:publish > A:publish. This is the write; the flags ride along. */
@@ -210,12 +230,14 @@ static inline __attribute__((always_inline)) int install(struct sb_peer *peer, s
                 sb_cas64_full(&version->stamp, 0, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        attempt->look_again = !supersede(peer, version, old, ret->cut, attempt->stock_place) || write->kind == SB_VERSION_DELETED;
+        attempt->look_again = !supersede(peer, version, old, ret->cut, attempt->stock_place) ||
+                              write->kind == SB_VERSION_DELETED;
         attempt->version = 0;
         return 0;
 }
 
-static inline __attribute__((always_inline)) int run(struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+static inline __attribute__((always_inline)) int run(
+        struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         int r;
 
@@ -230,7 +252,8 @@ static inline __attribute__((always_inline)) int run(struct sb_peer *peer, struc
                         continue;
                 break;
         }
-        /* R:operation > A:operation, R:unpin > A:pins. Last, in this order: nothing is left to finish. */
+        /* R:operation > A:operation, R:unpin > A:pins. Last, in this order: nothing is left to
+         * finish. */
         sb_store_release(&peer->client->operation, 0);
         sb_unpin(peer);
         return r;
@@ -244,8 +267,10 @@ void sb_op_work(struct sb_peer *peer)
                 sb_retire_free(peer);
 }
 
-/* Behind the operation, unpinned: remember what can be pruned later, give back what was not used, work when there is enough of it. */
-static inline __attribute__((always_inline)) void settle(struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
+/* Behind the operation, unpinned: remember what can be pruned later, give back what was not used,
+ * work when there is enough of it. */
+static inline __attribute__((always_inline)) void settle(
+        struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
 {
         if (!r && attempt->look_again)
                 sb_retire_later(peer, attempt->place.cell_number, cut);
@@ -277,21 +302,24 @@ void sb_op_memory_work(struct sb_peer *peer, bool whole_sweep)
 }
 
 /* Room for the version: after the own lists' work, after everybody's. */
-static __attribute__((noinline)) int find_room(struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
+static __attribute__((noinline)) int find_room(
+        struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
 {
         int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, ret_offset), effort;
 
         for (effort = 0; r && effort < 3; effort++) {
                 sb_slab_settle(peer);
                 sb_op_memory_work(peer, effort > 0);
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, !effort ? 0 : SB_SLAB_LARGER | (tombstone ? SB_SLAB_RESERVE : 0),
+                r = sb_slab_take(peer, SB_UNIT_VERSIONS, size,
+                        !effort ? 0 : SB_SLAB_LARGER | (tombstone ? SB_SLAB_RESERVE : 0),
                         ret_offset);
         }
         return r;
 }
 
 /* No room at all: is that the answer, or would it have been another one with room? */
-static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_op_write *write, uint64_t hash, struct sb_op_result *ret)
+static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_op_write *write,
+        uint64_t hash, struct sb_op_result *ret)
 {
         struct sb_version *version;
         uint64_t rev = 0;
@@ -309,8 +337,8 @@ static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_
         return SB_E_CONFLICT;
 }
 
-static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *peer, const struct sb_op_write *write,
-        struct sb_op_result *ret)
+static __attribute__((noinline)) SB_FIND_FLAT int write_long(
+        struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
 {
         struct attempt attempt;
         uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;
@@ -323,7 +351,8 @@ static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *pee
         for (effort = 0;; effort++) {
                 attempt.also = effort > 1 ? SB_SLAB_LARGER : 0;
                 if (SB_UNLIKELY(!take_ready(peer, &attempt, size))) {
-                        r = find_room(peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
+                        r = find_room(
+                                peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
                         if (r) {
                                 sb_slab_settle(peer);
                                 return full(peer, write, attempt.hash, ret);
@@ -337,17 +366,20 @@ static __attribute__((noinline)) SB_FIND_FLAT int write_long(struct sb_peer *pee
         }
 }
 
-SB_FIND_FLAT int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+SB_FIND_FLAT int sb_op_write(
+        struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
 {
-        if (SB_LIKELY(write->kind == SB_VERSION_VALUE) && SB_LIKELY(sb_overwrite(peer, write->key, write->key_len, write->value,
-                                                                  write->value_len, write->expected_rev, ret)))
+        if (SB_LIKELY(write->kind == SB_VERSION_VALUE) &&
+                SB_LIKELY(sb_overwrite(peer, write->key, write->key_len, write->value,
+                        write->value_len, write->expected_rev, ret)))
                 return 0;
         return write_long(peer, write, ret);
 }
 
 /* ---- reading ---- */
 
-static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index, struct sb_version **ret_version)
+static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index,
+        struct sb_version **ret_version)
 {
         if (!version || !has_value(version))
                 return false;
@@ -358,8 +390,8 @@ static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guar
         return true;
 }
 
-static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
-        struct sb_version **ret_version)
+static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *key,
+        uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
 {
         uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
         bool held;
@@ -372,22 +404,26 @@ static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
-SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
+SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len,
+        uint32_t guard_index, struct sb_version **ret_version)
 {
         struct sb_found found;
 
         if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), sb_find_pin(peer), &found)))
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
+                        sb_find_pin(peer), &found)))
                 return get_long(peer, key, key_len, guard_index, ret_version);
         sb_find_hold_and_unpin(peer, guard_index, found.offset);
         *ret_version = found.version;
         return 0;
 }
 
-#define TOGETHER 32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and some */
+#define TOGETHER                                                                                   \
+        32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and \
+               some */
 
-static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count, const uint32_t *guard_indexes,
-        struct sb_version **ret_versions)
+static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count,
+        const uint32_t *guard_indexes, struct sb_version **ret_versions)
 {
         uint64_t hash[TOGETHER];
         uint32_t i;
@@ -401,17 +437,18 @@ static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, u
         sb_pin(peer);
         for (i = 0; i < count; i++) {
                 ret_versions[i] = NULL;
-                hold(peer, sb_find_newest(peer, keys[i].key, keys[i].key_len, hash[i]), guard_indexes[i], &ret_versions[i]);
+                hold(peer, sb_find_newest(peer, keys[i].key, keys[i].key_len, hash[i]),
+                        guard_indexes[i], &ret_versions[i]);
         }
         sb_unpin(peer);
 }
 
-void sb_op_get_many(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count, const uint32_t *guard_indexes,
-        struct sb_version **ret_versions)
+void sb_op_get_many(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count,
+        const uint32_t *guard_indexes, struct sb_version **ret_versions)
 {
         uint32_t done;
 
         for (done = 0; done < count; done += TOGETHER)
-                get_together(peer, keys + done, count - done < TOGETHER ? count - done : TOGETHER, guard_indexes + done,
-                        ret_versions + done);
+                get_together(peer, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
+                        guard_indexes + done, ret_versions + done);
 }

@@ -1,9 +1,11 @@
 /*
- * The short way of a write: the value of a key that has one is replaced at the first try, in a block that the client has in stock or in
- * reserve. What nearly every write is, inline and without a call; whatever is otherwise is left to the long way (op.c), whose
- * steps these are, in the same order.
+ * The short way of a write: the value of a key that has one is replaced at the first try, in a
+ * block that the client has in stock or in reserve. What nearly every write is, inline and without
+ * a call; whatever is otherwise is left to the long way (op.c), whose steps these are, in the same
+ * order.
  *
- * A write ends in locked instructions, behind which the next write's misses begin: what counts is the number of instructions between.
+ * A write ends in locked instructions, behind which the next write's misses begin: what counts is
+ * the number of instructions between.
  */
 #ifndef SB_OVERWRITE_H
 #define SB_OVERWRITE_H
@@ -18,17 +20,21 @@
 #define SB_OVERWRITE_MIN 8u   /* a value's bytes: copied as words that overlap */
 #define SB_OVERWRITE_MAX 512u /* beyond that the copy is what a write costs */
 
-/* By the peer's own view: whether no cut, open or to come, reads what was current from @old_stamp until @stamp. The view says so for
- * good, however old it is, if that was before its bound. */
-static inline __attribute__((always_inline)) bool sb_overwrite_ends(const struct sb_peer *peer, uint64_t stamp, uint64_t old_stamp)
+/* By the peer's own view: whether no cut, open or to come, reads what was current from @old_stamp
+ * until @stamp. The view says so for good, however old it is, if that was before its bound. */
+static inline __attribute__((always_inline)) bool sb_overwrite_ends(
+        const struct sb_peer *peer, uint64_t stamp, uint64_t old_stamp)
 {
         if (stamp == old_stamp)
                 return true;
-        return stamp <= peer->view.bound && (!peer->view.cut_count || !sb_view_needs(&peer->view, old_stamp, stamp));
+        return stamp <= peer->view.bound &&
+               (!peer->view.cut_count || !sb_view_needs(&peer->view, old_stamp, stamp));
 }
 
-/* Without a call and without a string instruction: those would end the overlapping of this write's misses with the next one's. */
-static inline __attribute__((always_inline)) void sb_overwrite_copy_pair(unsigned char *to, const unsigned char *from)
+/* Without a call and without a string instruction: those would end the overlapping of this write's
+ * misses with the next one's. */
+static inline __attribute__((always_inline)) void sb_overwrite_copy_pair(
+        unsigned char *to, const unsigned char *from)
 {
         uint64_t words[2];
 
@@ -37,7 +43,8 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy_pair(unsigne
 }
 
 /* Of 8 bytes or more. */
-static inline __attribute__((always_inline)) void sb_overwrite_copy(unsigned char *to, const unsigned char *from, uint64_t len)
+static inline __attribute__((always_inline)) void sb_overwrite_copy(
+        unsigned char *to, const unsigned char *from, uint64_t len)
 {
         const unsigned char *end = from + len;
         uint64_t first, last;
@@ -65,12 +72,15 @@ struct sb_overwrite_block {
 };
 
 /* False: there is none at hand, or memory work is due before the reserve serves. */
-static inline __attribute__((always_inline)) bool sb_overwrite_block(struct sb_peer *peer, uint64_t size, struct sb_overwrite_block *ret)
+static inline __attribute__((always_inline)) bool sb_overwrite_block(
+        struct sb_peer *peer, uint64_t size, struct sb_overwrite_block *ret)
 {
         const struct sb_reserve *reserve;
 
         /* A table of classes that is long enough for all that is short. */
-        static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SB_OVERWRITE_MAX + 15) / 16 < SB_CLASS_TABLE, "short");
+        static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SB_OVERWRITE_MAX + 15) / 16 <
+                              SB_CLASS_TABLE,
+                "short");
         ret->class_ = peer->segment.class_of[(size + 15) / 16];
         ret->place = sb_stock_first(peer, ret->class_);
         if (SB_LIKELY(ret->place)) {
@@ -85,8 +95,8 @@ static inline __attribute__((always_inline)) bool sb_overwrite_block(struct sb_p
         return true;
 }
 
-static inline __attribute__((always_inline)) void sb_overwrite_take(struct sb_peer *peer, const struct sb_overwrite_block *block,
-        struct sb_version *version)
+static inline __attribute__((always_inline)) void sb_overwrite_take(
+        struct sb_peer *peer, const struct sb_overwrite_block *block, struct sb_version *version)
 {
         if (SB_LIKELY(block->place)) {
                 sb_stock_take(peer, block->class_, block->place);
@@ -103,9 +113,11 @@ static inline void sb_overwrite_leave(struct sb_peer *peer, const struct sb_over
                 sb_model_block(block->offset, peer->segment.class_size[block->class_], 0);
 }
 
-/* Lengths may be any, up to what the segment takes. On true ret->rev and ret->cut are set. False: nothing happened, go the long way. */
-static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *peer, const void *key, uint64_t key_len,
-        const void *value, uint64_t value_len, uint64_t expected_rev, struct sb_op_result *ret)
+/* Lengths may be any, up to what the segment takes. On true ret->rev and ret->cut are set. False:
+ * nothing happened, go the long way. */
+static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *peer,
+        const void *key, uint64_t key_len, const void *value, uint64_t value_len,
+        uint64_t expected_rev, struct sb_op_result *ret)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_overwrite_block block;
@@ -115,17 +127,21 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
         uint32_t era;
         bool held;
 
-        if (SB_UNLIKELY(!sb_find_two_words(key_len)) || SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > SB_OVERWRITE_MAX - SB_OVERWRITE_MIN) ||
-                SB_UNLIKELY(!sb_overwrite_block(peer, sizeof(*version) + key_len + value_len, &block)))
+        if (SB_UNLIKELY(!sb_find_two_words(key_len)) ||
+                SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > SB_OVERWRITE_MAX - SB_OVERWRITE_MIN) ||
+                SB_UNLIKELY(
+                        !sb_overwrite_block(peer, sizeof(*version) + key_len + value_len, &block)))
                 return false;
         era = sb_find_pin(peer);
-        if (SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len), era, &found)) ||
+        if (SB_UNLIKELY(!sb_find_plain(
+                    peer, key, key_len, sb_find_hash(peer, key, key_len), era, &found)) ||
                 SB_UNLIKELY(expected_rev != SB_OP_ANY_REV && expected_rev != found.version->rev)) {
                 sb_overwrite_leave(peer, &block);
                 return false;
         }
         version = (struct sb_version *)(segment->base + block.offset);
-        sb_store_relaxed(&version->block.birth, era); /* Relaxed, these three: private until the CAS publishes them. */
+        /* Relaxed, these three: private until the CAS publishes them. */
+        sb_store_relaxed(&version->block.birth, era);
         sb_store_relaxed(&version->stamp, 0);
         sb_store_relaxed(&version->prev, found.offset);
         version->rev = ret->rev = found.version->rev + 1;
@@ -137,15 +153,18 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
                 sb_stock_publish(peer, &version->block);
         stamp = SB_FAULT(STAMP_EARLY) ? sb_load_acquire(&segment->super->clock) : 0; /* A:clock. */
         if (!SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, version->node); /* R:operation > A:operation. As in install(). */
+                sb_store_release(&peer->client->operation,
+                        version->node); /* R:operation > A:operation. As in install(). */
         /* R:publish > A:publish. The other offset, the same tag and flags. */
-        if (SB_UNLIKELY(!sb_cas64_full(found.cell, found.word, found.word ^ found.offset ^ block.offset))) {
+        if (SB_UNLIKELY(!sb_cas64_full(
+                    found.cell, found.word, found.word ^ found.offset ^ block.offset))) {
                 sb_store_release(&peer->client->operation, 0); /* R:operation. */
                 sb_overwrite_leave(peer, &block);
                 return false;
         }
         if (SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, version->node); /* R:operation, too late: that is the fault. */
+                /* R:operation, too late: that is the fault. */
+                sb_store_release(&peer->client->operation, version->node);
         sb_overwrite_take(peer, &block, version);
         /* A:clock. As in sb_stamp(). */
         if (!SB_FAULT(STAMP_EARLY))
@@ -154,7 +173,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
                 stamp = sb_load_acquire(&version->stamp); /* A:stamp. Somebody else was first. */
         ret->cut = stamp;
         held = SB_LIKELY(sb_overwrite_ends(peer, stamp, found.stamp)) &&
-                SB_LIKELY(sb_stock_hold(peer, version, found.version, found.offset, block.place));
+               SB_LIKELY(sb_stock_hold(peer, version, found.version, found.offset, block.place));
         if (SB_UNLIKELY(!held)) {
                 if (block.place)
                         sb_stock_vacate(peer, block.place);

@@ -1,9 +1,10 @@
 /*
  * The validator; see check.h.
  *
- * Four passes: the ordered index level by level, the buckets with their chains, the units with their blocks, the client records. Each
- * finding is looked at again when the word that it hangs on has changed meanwhile: then it was somebody at work. Passes that
- * follow links without a bound of their own run only when the passes before them found nothing.
+ * Four passes: the ordered index level by level, the buckets with their chains, the units with
+ * their blocks, the client records. Each finding is looked at again when the word that it hangs on
+ * has changed meanwhile: then it was somebody at work. Passes that follow links without a bound of
+ * their own run only when the passes before them found nothing.
  */
 #include "check.h"
 
@@ -29,7 +30,8 @@ struct look {
         bool quiescent;
 };
 
-__attribute__((format(printf, 2, 3))) static void problem(struct look *look, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void problem(
+        struct look *look, const char *format, ...)
 {
         uint32_t i = look->report->problem_count++;
         va_list arguments;
@@ -43,8 +45,9 @@ __attribute__((format(printf, 2, 3))) static void problem(struct look *look, con
 
 /* ---- the ordered index ---- */
 
-/* Retired while something links it. What was found by a link that had gone meanwhile may be so: then a walk that begins after this
- * answer does not meet it again, since nothing is dated before it is out of reach. */
+/* Retired while something links it. What was found by a link that had gone meanwhile may be so:
+ * then a walk that begins after this answer does not meet it again, since nothing is dated before
+ * it is out of reach. */
 static bool is_retired(struct sb_block *block)
 {
         uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
@@ -72,9 +75,10 @@ static const char *node_fault(struct look *look, struct sb_node *node, uint64_t 
         return NULL;
 }
 
-/* A walk along one level. What is behind a node that is leaving may have left, too, and be free memory: a pin protects what is reached
- * through links that are in place, not what a node out of the index still names (its next may be younger than our pin's hi, and gone
- * before we look). So such a node is passed only while the last link that stays still leads to it. */
+/* A walk along one level. What is behind a node that is leaving may have left, too, and be free
+ * memory: a pin protects what is reached through links that are in place, not what a node out of
+ * the index still names (its next may be younger than our pin's hi, and gone before we look). So
+ * such a node is passed only while the last link that stays still leads to it. */
 struct level_walk {
         struct sb_cell64 *link; /* of the last node that stays, or the beginning */
         uint64_t first, word;   /* what was in it; where the walk goes on */
@@ -116,29 +120,36 @@ static struct sb_node *checked_node(struct look *look, uint32_t level, uint64_t 
         uint64_t size;
 
         if (!node || !sb_slab_is_block(segment, at, SB_UNIT_NODES, &size)) {
-                problem(look, "ordered index, level %u: no node at offset %llu", level, (unsigned long long)at);
+                problem(look, "ordered index, level %u: no node at offset %llu", level,
+                        (unsigned long long)at);
                 return NULL;
         }
-        if (!sb_node_key(segment, node) || sb_node_size(node->height, node->key_len) > size || node->height <= level ||
-                node->height > segment->height_max) {
-                problem(look, "node at offset %llu: height or key length is wrong", (unsigned long long)at);
+        if (!sb_node_key(segment, node) || sb_node_size(node->height, node->key_len) > size ||
+                node->height <= level || node->height > segment->height_max) {
+                problem(look, "node at offset %llu: height or key length is wrong",
+                        (unsigned long long)at);
                 return NULL;
         }
         return node;
 }
 
-/* One node on the way. @lowest, @next: its links at level 0 and at this one, in the order in which they were loaded. */
-static const char *step_fault(struct look *look, struct level_walk *walk, uint32_t level, struct sb_node *node, uint64_t lowest,
-        uint64_t next)
+/* One node on the way. @lowest, @next: its links at level 0 and at this one, in the order in which
+ * they were loaded. */
+static const char *step_fault(struct look *look, struct level_walk *walk, uint32_t level,
+        struct sb_node *node, uint64_t lowest, uint64_t next)
 {
         const unsigned char *key = sb_node_key(look->segment, node);
         const char *fault = NULL;
 
         if (lowest & ~next & SB_PREV_MARKED)
-                return "it is marked at level 0 before the levels above"; /* a walk would come down here for ever */
+                return "it is marked at level 0 before the levels above"; /* a walk would come down
+                                                                             here for ever */
         if (next & SB_PREV_MARKED)
                 return NULL;
-        if (!key || (walk->last_key && sb_key_compare(walk->last_key, walk->last_len, key, node->key_len) >= 0 && look->quiescent))
+        if (!key ||
+                (walk->last_key &&
+                        sb_key_compare(walk->last_key, walk->last_len, key, node->key_len) >= 0 &&
+                        look->quiescent))
                 return "it is out of order";
         if (!level)
                 fault = node_fault(look, node, sb_offset_of(look->segment, node));
@@ -150,7 +161,8 @@ static const char *step_fault(struct look *look, struct level_walk *walk, uint32
 
 #define BEGINNINGS_MAX 100u /* of a walk that others disturb; then it is left at that */
 
-/* *suspect: 0, or what was found retired before this walk began; set when there is such a node and none was suspected before. */
+/* *suspect: 0, or what was found retired before this walk began; set when there is such a node and
+ * none was suspected before. */
 static bool check_level(struct look *look, uint32_t level, uint64_t *suspect)
 {
         const uint64_t suspected = *suspect, most = look->segment->geometry.size / SB_BLOCK_MIN;
@@ -179,7 +191,8 @@ static bool check_level(struct look *look, uint32_t level, uint64_t *suspect)
                 if (walk.steps++ > most)
                         fault = "the walk is endless";
                 if (fault) {
-                        problem(look, "ordered index, level %u, node at offset %llu: %s", level, (unsigned long long)at, fault);
+                        problem(look, "ordered index, level %u, node at offset %llu: %s", level,
+                                (unsigned long long)at, fault);
                         return false;
                 }
                 if (!(next & SB_PREV_MARKED)) {
@@ -215,11 +228,13 @@ static void check_order(struct look *look)
 /* ---- buckets and chains ---- */
 
 /* *suspect: as for check_level(). */
-static const char *chain_fault(struct look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
+static const char *chain_fault(
+        struct look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
 {
         struct sb_segment *segment = look->segment;
         const uint64_t suspected = *suspect;
-        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = 0, stamp = 0, link, size, steps;
+        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = 0, stamp = 0, link, size,
+                 steps;
         struct sb_version *version = head;
 
         for (steps = 0; version; steps++) {
@@ -231,7 +246,8 @@ static const char *chain_fault(struct look *look, struct sb_version *head, uint6
                         return "the chain leads to what is no version";
                 shape = version->shape;
                 if (!SB_SHAPE_KEY_LEN(shape) || SB_SHAPE_KEY_LEN(shape) > segment->key_len_max ||
-                        sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) > size)
+                        sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) >
+                                size)
                         return "key and value do not fit their block";
                 if (version->node != head->node)
                         return "a version of another key is in the chain";
@@ -253,7 +269,8 @@ static const char *chain_fault(struct look *look, struct sb_version *head, uint6
                         return "the newest version is on its way out";
                 if ((link & SB_OFFSET_MASK) && !sb_version_at(segment, link & SB_OFFSET_MASK))
                         return "the chain leads out of the segment";
-                version = link & SB_OFFSET_MASK ? sb_version_at(segment, link & SB_OFFSET_MASK) : NULL;
+                version = link & SB_OFFSET_MASK ? sb_version_at(segment, link & SB_OFFSET_MASK)
+                                                : NULL;
         }
         *ret_versions = steps;
         return NULL;
@@ -270,7 +287,8 @@ static bool in_path(struct look *look, uint64_t hash, uint32_t bucket)
         return false;
 }
 
-static const char *head_fault(struct look *look, uint64_t word, uint64_t number, struct sb_version *head)
+static const char *head_fault(
+        struct look *look, uint64_t word, uint64_t number, struct sb_version *head)
 {
         struct sb_segment *segment = look->segment;
         uint64_t hash, own, stamp, next;
@@ -289,11 +307,13 @@ static const char *head_fault(struct look *look, uint64_t word, uint64_t number,
         if (!key || sb_key_compare(key, node->key_len, head->bytes, SB_SHAPE_KEY_LEN(head->shape)))
                 return "version and node have different keys";
         hash = sb_hash_key(key, node->key_len, segment->seed);
-        if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) || !in_path(look, hash, (uint32_t)(number / 8 - 1)))
+        if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) ||
+                !in_path(look, hash, (uint32_t)(number / 8 - 1)))
                 return "the key does not belong into this bucket";
         /* A:stamp. Before the node's cell: a birth is stamped after its node has named the cell. */
         stamp = sb_load_acquire(&head->stamp);
-        next = sb_load_pinned(look->peer, &node->next[0]); /* likewise: it is marked after the node was gone */
+        /* likewise: it is marked after the node was gone */
+        next = sb_load_pinned(look->peer, &node->next[0]);
         own = sb_load_pinned(look->peer, &node->cell);
         if ((word & SB_CELL_FROZEN) || (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !stamp))
                 return NULL; /* on its way out, or not confirmed yet */
@@ -377,7 +397,8 @@ static bool owned(uint64_t word)
         return SB_UNIT_KIND(word) < SB_UNIT_PART && SB_UNIT_OWNER(word);
 }
 
-/* Whether an era that was loaded before is still to come: nothing that names an era is ahead of it. */
+/* Whether an era that was loaded before is still to come: nothing that names an era is ahead of it.
+ */
 static bool era_ahead(struct look *look, uint32_t era)
 {
         return sb_era_before(sb_load_acquire(&look->segment->super->era), era); /* A:era. */
@@ -390,22 +411,26 @@ static bool orphaned(struct look *look, uint32_t unit, uint64_t word)
 
         for (tries = 0; tries < 3; tries++)
                 /* A:unit-owned, both. The head comes before its parts and goes after them. */
-                if (SB_UNIT_KIND(sb_load_acquire(&look->segment->unit_words[head])) == SB_UNIT_LARGE ||
+                if (SB_UNIT_KIND(sb_load_acquire(&look->segment->unit_words[head])) ==
+                                SB_UNIT_LARGE ||
                         sb_load_acquire(&look->segment->unit_words[unit]) != word)
                         return false;
         return true;
 }
 
-/* Neither linked nor private, three times over: the first look may have seen a block on its way from one to the other. */
+/* Neither linked nor private, three times over: the first look may have seen a block on its way
+ * from one to the other. */
 static bool lost(struct look *look, uint32_t unit, uint64_t at, enum sb_unit_kind kind)
 {
         uint32_t tries;
 
         for (tries = 0; tries < 3; tries++) {
-                uint64_t word = sb_load_acquire(&look->segment->unit_words[unit]); /* A:unit-owned. */
+                /* A:unit-owned. */
+                uint64_t word = sb_load_acquire(&look->segment->unit_words[unit]);
 
                 if ((owned(word) && owner_alive(look, word)) ||
-                        !sb_slab_is_block(look->segment, at, kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) ||
+                        !sb_slab_is_block(look->segment, at,
+                                kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) ||
                         sb_reach_published(look->peer, at, kind))
                         return false;
         }
@@ -420,8 +445,10 @@ static bool unnoted(struct look *look, struct sb_block *block, uint64_t at, enum
         for (tries = 0; tries < 3; tries++) {
                 uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
 
-                if (retire < SB_RETIRE_FREEING || sb_stock_noted(look->segment, retire - SB_RETIRE_FREEING, at) ||
-                        !sb_slab_is_block(look->segment, at, kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL))
+                if (retire < SB_RETIRE_FREEING ||
+                        sb_stock_noted(look->segment, retire - SB_RETIRE_FREEING, at) ||
+                        !sb_slab_is_block(look->segment, at,
+                                kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL))
                         return false;
         }
         return true;
@@ -437,23 +464,30 @@ static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_
         report->blocks_used++;
         report->bytes_used += size;
         if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING && era_ahead(look, retire))
-                problem(look, "unit %u: the block at offset %llu is dated in an era to come", unit, (unsigned long long)at);
+                problem(look, "unit %u: the block at offset %llu is dated in an era to come", unit,
+                        (unsigned long long)at);
         if (retire >= SB_RETIRE_FREEING && unnoted(look, block, at, kind)) {
                 report->blocks_lost++;
-                problem(look, "unit %u: the block at offset %llu is in the hands of nobody who says so", unit, (unsigned long long)at);
+                problem(look,
+                        "unit %u: the block at offset %llu is in the hands of nobody who says so",
+                        unit, (unsigned long long)at);
         } else if (sb_reach_published(look->peer, at, kind)) {
                 /* A:retire. */
-                report->blocks_waiting += kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
+                report->blocks_waiting +=
+                        kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
         } else if (lost(look, unit, at, kind)) {
                 report->blocks_lost++;
-                problem(look, "unit %u: the block at offset %llu is lost", unit, (unsigned long long)at);
+                problem(look, "unit %u: the block at offset %llu is lost", unit,
+                        (unsigned long long)at);
         } else {
                 report->blocks_private++;
         }
 }
 
-/* Bits where no block can be, and not because somebody took the unit and gave it back in between. */
-static bool stray_bits(struct look *look, uint32_t unit, uint32_t index, uint64_t word, uint64_t valid)
+/* Bits where no block can be, and not because somebody took the unit and gave it back in between.
+ */
+static bool stray_bits(
+        struct look *look, uint32_t unit, uint32_t index, uint64_t word, uint64_t valid)
 {
         uint32_t tries;
 
@@ -471,25 +505,34 @@ static void check_bits(struct look *look, uint32_t unit, uint64_t word)
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         bool vacant = kind == SB_UNIT_FREE || kind >= SB_UNIT_PART;
         uint32_t count = vacant ? 0 : sb_slab_block_count(segment, word), base;
-        uint64_t size = kind == SB_UNIT_LARGE ? (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift
-                : vacant ? segment->geometry.unit_size : segment->class_size[SB_UNIT_CLASS(word)];
+        uint64_t size = kind == SB_UNIT_LARGE ? (uint64_t)sb_slab_large_units(segment, unit)
+                                                        << segment->unit_shift
+                        : vacant ? segment->geometry.unit_size
+                                 : segment->class_size[SB_UNIT_CLASS(word)];
 
         for (base = 0; base / 64 < segment->geometry.bitmap_stride / 8; base += 64) {
-                uint64_t valid = base >= count ? 0 : count - base >= 64 ? UINT64_MAX : (UINT64_C(1) << (count - base)) - 1;
+                uint64_t valid = base >= count        ? 0
+                                 : count - base >= 64 ? UINT64_MAX
+                                                      : (UINT64_C(1) << (count - base)) - 1;
                 uint64_t bits, now;
 
                 sb_pin(look->peer);
                 do {
-                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
-                        now = sb_load_acquire(&segment->unit_words[unit]);                 /* A:unit-owned. */
-                } while (!sb_pin_covers(look->peer)); /* as a sweep does: then it keeps its kind as long as we are pinned */
+                        /* A:block-taken. */
+                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]);
+                        /* A:unit-owned. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);
+                        /* as a sweep does: then it keeps its kind as long as we are pinned */
+                } while (!sb_pin_covers(look->peer));
                 if (now != word)
                         bits = 0; /* it changed hands: whoever has it now is at work */
                 if ((bits & ~valid) && stray_bits(look, unit, base / 64, word, valid))
                         problem(look, "unit %u: bits are set where no block is", unit);
                 for (bits &= valid; bits; bits &= bits - 1)
                         check_block(look, unit, word,
-                                sb_unit_offset(segment, unit) + (base + (uint32_t)__builtin_ctzll(bits)) * size, size);
+                                sb_unit_offset(segment, unit) +
+                                        (base + (uint32_t)__builtin_ctzll(bits)) * size,
+                                size);
                 sb_unpin(look->peer);
         }
 }
@@ -505,14 +548,19 @@ static void check_units(struct look *look)
                 enum sb_unit_kind kind = SB_UNIT_KIND(word);
                 uint64_t used = report->bytes_used;
 
-                if (kind > SB_UNIT_EMPTY || (kind && kind < SB_UNIT_LARGE && SB_UNIT_CLASS(word) >= segment->class_count) ||
-                        (kind == SB_UNIT_PART && ((uint32_t)word >= unit || orphaned(look, unit, word))) ||
+                if (kind > SB_UNIT_EMPTY ||
+                        (kind && kind < SB_UNIT_LARGE &&
+                                SB_UNIT_CLASS(word) >= segment->class_count) ||
+                        (kind == SB_UNIT_PART &&
+                                ((uint32_t)word >= unit || orphaned(look, unit, word))) ||
                         (kind == SB_UNIT_EMPTY && era_ahead(look, SB_UNIT_ERA(word)))) {
-                        problem(look, "unit %u: its word %llx makes no sense", unit, (unsigned long long)word);
+                        problem(look, "unit %u: its word %llx makes no sense", unit,
+                                (unsigned long long)word);
                         continue;
                 }
+                /* A:unit-owned. */
                 if (owned(word) && !owner_alive(look, word) &&
-                        sb_load_acquire(&segment->unit_words[unit]) == word && look->quiescent) /* A:unit-owned. */
+                        sb_load_acquire(&segment->unit_words[unit]) == word && look->quiescent)
                         problem(look, "unit %u belongs to a client that is gone", unit);
                 check_bits(look, unit, word);
                 if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
@@ -520,7 +568,8 @@ static void check_units(struct look *look)
                 else
                         report->units_used++;
                 if (kind != SB_UNIT_PART && kind != SB_UNIT_LARGE)
-                        report->bytes_free += segment->geometry.unit_size - (report->bytes_used - used);
+                        report->bytes_free +=
+                                segment->geometry.unit_size - (report->bytes_used - used);
         }
 }
 
@@ -545,16 +594,19 @@ static void check_client(struct look *look, uint32_t slot)
         look->report->clients += state == SB_CLIENT_ATTACHED;
         look->report->pinned += sb_load_acquire(&client->pin) != 0; /* A:pins. */
         for (i = 0; i < segment->geometry.snapshot_count; i++)
-                look->report->snapshots += sb_load_acquire(&sb_client_snapshots(client)[i]) != 0; /* A:announce. */
+                look->report->snapshots +=
+                        sb_load_acquire(&sb_client_snapshots(client)[i]) != 0; /* A:announce. */
         for (i = 0; i < high; i++) {
                 at = sb_guard_read(segment, client, i);
                 look->report->guards += at != 0;
-                if (at && look->quiescent && !sb_slab_is_block(segment, at, SB_UNIT_VERSIONS, NULL) &&
+                if (at && look->quiescent &&
+                        !sb_slab_is_block(segment, at, SB_UNIT_VERSIONS, NULL) &&
                         !sb_slab_is_block(segment, at, SB_UNIT_NODES, NULL))
                         problem(look, "client %u: guard %u holds what is no block", slot, i);
         }
+        /* A:pins, A:operation. */
         if (state == SB_CLIENT_FREE && look->quiescent &&
-                (sb_load_acquire(&client->pin) || sb_load_acquire(&client->operation))) /* A:pins, A:operation. */
+                (sb_load_acquire(&client->pin) || sb_load_acquire(&client->operation)))
                 problem(look, "client %u is free but pinned, or in an operation", slot);
 }
 
@@ -562,15 +614,18 @@ int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
 {
         struct sb_segment *segment = &peer->segment, again;
         struct sb_superblock *super = segment->super;
-        struct look look = {.peer = peer, .segment = segment, .report = ret, .quiescent = quiescent};
-        uint64_t safe = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock); /* A:safe, A:clock. */
+        struct look look = {
+                .peer = peer, .segment = segment, .report = ret, .quiescent = quiescent};
+        /* A:safe, A:clock. */
+        uint64_t safe = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock);
         uint32_t slot, era = sb_load_acquire(&super->era); /* A:era. */
 
         memset(ret, 0, sizeof(*ret));
         if (sb_segment_open(segment->base, segment->geometry.size, segment->os, &again))
                 return -EBADMSG;
         if (safe >= clock || clock & SB_STAMP_INTENT)
-                problem(&look, "clock %llu and safe %llu make no sense", (unsigned long long)clock, (unsigned long long)safe);
+                problem(&look, "clock %llu and safe %llu make no sense", (unsigned long long)clock,
+                        (unsigned long long)safe);
         if (era < SB_ERA_MIN || era > SB_ERA_MAX)
                 problem(&look, "era %u makes no sense", era);
         check_order(&look);

@@ -6,7 +6,8 @@
 
 void sb_pin_resume(struct sb_peer *peer)
 {
-        uint64_t pin = sb_load_relaxed(&peer->client->pin); /* Relaxed: its writer is dead, and we were told by the kernel. */
+        /* Relaxed: its writer is dead, and we were told by the kernel. */
+        uint64_t pin = sb_load_relaxed(&peer->client->pin);
         uint32_t era = sb_load_acquire(&peer->segment.super->era); /* A:era. */
 
         peer->hi = era;
@@ -29,14 +30,16 @@ bool sb_retire_begin(struct sb_peer *peer, struct sb_block *block)
 void sb_era_advance(struct sb_peer *peer)
 {
         struct sb_superblock *super = peer->segment.super;
-        uint32_t era = sb_load_acquire(&super->era);                 /* A:era. */
-        uint32_t age = era - sb_load_acquire(&super->birth_floor);   /* A:sweep. */
+        uint32_t era = sb_load_acquire(&super->era);               /* A:era. */
+        uint32_t age = era - sb_load_acquire(&super->birth_floor); /* A:sweep. */
 
         if (SB_UNLIKELY(age > SB_ERA_ASK) && era % 4096 == 0)
                 sb_add_full(&super->sweep_wanted, 1);
         if (SB_UNLIKELY(age > SB_ERA_STOP && age < UINT32_MAX - SB_ERA_STOP))
-                return; /* somebody has been pinned for that long: what is retired waits for whoever is pinned just then */
-        /* R:era > A:era. A failed CAS means that somebody else advanced it, which serves as well. */
+                return; /* somebody has been pinned for that long: what is retired waits for whoever
+                           is pinned just then */
+        /* R:era > A:era. A failed CAS means that somebody else advanced it, which serves as well.
+         */
         sb_cas32_full(&super->era, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
 }
 
@@ -72,7 +75,8 @@ bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth)
         if (!sb_era_before(era, peer->looked_era) || peer->looked_count > SB_LOOKED_MAX)
                 return false;
         for (i = 0; i < peer->looked_count; i++)
-                if (!sb_era_before(era, (uint32_t)(peer->looked[i] >> 32)) && !sb_era_before((uint32_t)peer->looked[i], birth))
+                if (!sb_era_before(era, (uint32_t)(peer->looked[i] >> 32)) &&
+                        !sb_era_before((uint32_t)peer->looked[i], birth))
                         return false;
         return true;
 }

@@ -1,9 +1,10 @@
 /*
  * The short way to a key's newest value: what nearly every get meets, and nothing else.
  *
- * A core overlaps the cache misses of as many gets as fit into its window of some three hundred instructions, so their number is what a
- * get costs. No call, no second chance in here: whatever is not as it nearly always is (a birth, a frozen cell, an
- * unstamped version, a trailer, a tag that two keys share, an era that moved on) is left to sb_find_newest().
+ * A core overlaps the cache misses of as many gets as fit into its window of some three hundred
+ * instructions, so their number is what a get costs. No call, no second chance in here: whatever is
+ * not as it nearly always is (a birth, a frozen cell, an unstamped version, a trailer, a tag that
+ * two keys share, an era that moved on) is left to sb_find_newest().
  *
  * Always true: what the short way returns, sb_find_newest() could have returned under the same pin.
  */
@@ -18,10 +19,12 @@
 #include "index.h"
 #include "walk.h"
 
-#define SB_FIND_KEY_MIN 9u  /* keys of these lengths are hashed and compared in line, as two words that overlap */
+#define SB_FIND_KEY_MIN                                                                            \
+        9u /* keys of these lengths are hashed and compared in line, as two words that overlap */
 #define SB_FIND_KEY_MAX 16u
 
-/* Everything in a function with a short way is inlined, the hash above all: a call would cost it its registers. */
+/* Everything in a function with a short way is inlined, the hash above all: a call would cost it
+ * its registers. */
 #define SB_FIND_FLAT __attribute__((flatten))
 
 static inline bool sb_find_two_words(uint64_t key_len)
@@ -37,8 +40,8 @@ static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key,
         return sb_hash_key(key, key_len, peer->segment.seed);
 }
 
-/* Two steps in which the memory of many keys comes at once: first all buckets, then all versions. No pin is needed: nothing is
- * followed. */
+/* Two steps in which the memory of many keys comes at once: first all buckets, then all versions.
+ * No pin is needed: nothing is followed. */
 static inline void sb_find_fetch_bucket(const struct sb_peer *peer, uint64_t hash)
 {
         __builtin_prefetch(&peer->segment.buckets[hash & peer->segment.bucket_mask]);
@@ -52,7 +55,8 @@ static inline void sb_find_fetch_version(const struct sb_peer *peer, uint64_t ha
         if (SB_UNLIKELY(!found))
                 return;
         /* Relaxed: only a hint of what to fetch. */
-        at = peer->segment.base + (sb_load_relaxed(sb_bucket_first(bucket, found)) & SB_OFFSET_MASK);
+        at = peer->segment.base +
+             (sb_load_relaxed(sb_bucket_first(bucket, found)) & SB_OFFSET_MASK);
         __builtin_prefetch(at);
         __builtin_prefetch(at + SB_LINE);
 }
@@ -71,7 +75,8 @@ static inline uint32_t sb_find_pin(struct sb_peer *peer)
 /* Guard word @index, which lies in the record, holds the version, or nothing. */
 static inline void sb_find_hold(struct sb_peer *peer, uint32_t index, uint64_t offset)
 {
-        sb_store_release(&peer->guard_words[index], offset); /* R:guard > A:guard. The guard takes over from the pin. */
+        /* R:guard > A:guard. The guard takes over from the pin. */
+        sb_store_release(&peer->guard_words[index], offset);
 }
 static inline void sb_find_unpin(struct sb_peer *peer)
 {
@@ -102,7 +107,7 @@ static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, 
 
 struct sb_found {
         struct sb_cell64 *cell;
-        uint64_t word;          /* what was in the cell */
+        uint64_t word; /* what was in the cell */
         struct sb_version *version;
         uint64_t offset;
         uint64_t stamp;
@@ -110,8 +115,8 @@ struct sb_found {
 };
 
 /* Under the pin of sb_find_pin(): a key's newest value. False says nothing about the key. */
-static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer, const void *key, uint64_t key_len,
-        uint64_t hash, uint32_t era, struct sb_found *ret)
+static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer,
+        const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
 {
         const struct sb_segment *segment = &peer->segment;
         struct sb_bucket *bucket = &segment->buckets[hash & segment->bucket_mask];
@@ -123,12 +128,15 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
         if (SB_UNLIKELY(!found))
                 return false;
         cell = sb_bucket_first(bucket, found);
-        /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin covers it. */
+        /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin
+         * covers it. */
         word = sb_load_acquire(cell);
-        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era) && !SB_FAULT(PIN_NO_RECHECK)) /* A:era. */
+        /* A:era. */
+        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era) && !SB_FAULT(PIN_NO_RECHECK))
                 return false;
         offset = word & SB_OFFSET_MASK;
-        if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) || SB_UNLIKELY(word & SB_CELL_FROZEN))
+        if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) ||
+                SB_UNLIKELY(word & SB_CELL_FROZEN))
                 return false;
         version = (struct sb_version *)(segment->base + offset);
         /* A plain value of a key of this length: no birth, no tombstone, no trailer. */
@@ -147,8 +155,12 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
                 return false;
         if (SB_FAULT(PIN_LATE))
                 sb_pin_publish(peer, era, era);
-        *ret = (struct sb_found){
-                .cell = cell, .word = word, .version = version, .offset = offset, .stamp = stamp, .shape = shape};
+        *ret = (struct sb_found){.cell = cell,
+                .word = word,
+                .version = version,
+                .offset = offset,
+                .stamp = stamp,
+                .shape = shape};
         return true;
 }
 

@@ -11,9 +11,11 @@ bool sb_path_next(const struct sb_segment *segment, uint64_t hash, struct sb_pat
         const struct sb_geometry *g = &segment->geometry;
 
         /* A:spill. Who sees a key's cell empty here, and no flag, was here before the key was. */
-        if (!(sb_load_acquire(&segment->buckets[path->bucket].floor) & SB_BUCKET_SPILLED) || path->spilled == g->spill_count)
+        if (!(sb_load_acquire(&segment->buckets[path->bucket].floor) & SB_BUCKET_SPILLED) ||
+                path->spilled == g->spill_count)
                 return false;
-        path->bucket = g->bucket_count +
+        path->bucket =
+                g->bucket_count +
                 (((uint32_t)hash & (g->bucket_count - 1)) / 8 + path->spilled) % g->spill_count;
         path->spilled++;
         return true;
@@ -38,7 +40,8 @@ bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
                 sb_cas64_full(&birth->stamp, 0, SB_STAMP_BIRTH);
                 return true;
         }
-        /* Another cell is the node's, or it is gone: for good. So this birth goes, by whoever meets it. */
+        /* Another cell is the node's, or it is gone: for good. So this birth goes, by whoever meets
+         * it. */
         sb_retire_begin(peer, &birth->block);
         sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
         sb_retire_finish(peer, &birth->block);
@@ -53,20 +56,24 @@ uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node
 
         do {
                 for (place = 0; place < SB_BUCKET_CELLS; place++) {
-                        uint64_t word = sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]);
+                        uint64_t word =
+                                sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]);
                         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                         if (!word || !version || version->node != node || (word & SB_CELL_FROZEN) ||
                                 SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH)
                                 continue;
-                        confirmed += sb_index_confirm(peer, SB_CELL_NUMBER(path.bucket, place), word);
+                        confirmed +=
+                                sb_index_confirm(peer, SB_CELL_NUMBER(path.bucket, place), word);
                 }
         } while (sb_path_next(segment, hash, &path));
         return confirmed;
 }
 
-/* One cell with the key's tag. 1: it is the key's; 0: it is not; -1: something was finished on the way, look again. */
-static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, uint32_t key_len, struct sb_spot *ret)
+/* One cell with the key's tag. 1: it is the key's; 0: it is not; -1: something was finished on the
+ * way, look again. */
+static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, uint32_t key_len,
+        struct sb_spot *ret)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_cell64 *cell = sb_cell_at(segment, cell_number);
@@ -80,13 +87,16 @@ static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, 
                         sb_node_unhook(peer, cell_number, word);
                 return -1;
         }
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_index_confirm(peer, cell_number, word))
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
+                !sb_index_confirm(peer, cell_number, word))
                 return 0;
-        *ret = (struct sb_spot){.cell_number = cell_number, .cell = cell, .word = word, .head = head};
+        *ret = (struct sb_spot){
+                .cell_number = cell_number, .cell = cell, .word = word, .head = head};
         return 1;
 }
 
-static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
+static int find_once(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
 {
         struct sb_path path = sb_path_first(&peer->segment, hash);
 
@@ -94,7 +104,8 @@ static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, ui
                 uint32_t mask = sb_bucket_match(&peer->segment.buckets[path.bucket], hash);
 
                 for (; mask; mask &= mask - 1) {
-                        int r = look_at(peer, SB_CELL_NUMBER(path.bucket, sb_bucket_place(mask)), key, key_len, ret);
+                        int r = look_at(peer, SB_CELL_NUMBER(path.bucket, sb_bucket_place(mask)),
+                                key, key_len, ret);
 
                         if (r)
                                 return r;
@@ -103,7 +114,8 @@ static int find_once(struct sb_peer *peer, const void *key, uint32_t key_len, ui
         return 0;
 }
 
-bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
+bool sb_index_find(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
 {
         int r;
 
@@ -144,20 +156,23 @@ uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash)
 {
         uint32_t bucket = (uint32_t)hash & (segment->geometry.bucket_count - 1);
 
-        /* A:floor. Read after the node is linked: then no removal of an older life can still raise it unseen. */
+        /* A:floor. Read after the node is linked: then no removal of an older life can still raise
+         * it unseen. */
         return sb_load_acquire(&segment->buckets[bucket].floor) >> 1;
 }
 
 void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev)
 {
-        struct sb_cell64 *cell = &segment->buckets[(uint32_t)hash & (segment->geometry.bucket_count - 1)].floor;
+        struct sb_cell64 *cell =
+                &segment->buckets[(uint32_t)hash & (segment->geometry.bucket_count - 1)].floor;
 
         for (;;) {
                 /* A:floor. */
                 uint64_t word = sb_load_acquire(cell);
 
                 /* R:floor > A:floor: before the node is gone. */
-                if (word >> 1 >= rev || sb_cas64_full(cell, word, rev << 1 | (word & SB_BUCKET_SPILLED)))
+                if (word >> 1 >= rev ||
+                        sb_cas64_full(cell, word, rev << 1 | (word & SB_BUCKET_SPILLED)))
                         return;
         }
 }

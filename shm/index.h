@@ -1,5 +1,6 @@
 /*
- * The hash index: buckets of cells, a cell being the head of a key's chain (models: keys). All under the caller's pin.
+ * The hash index: buckets of cells, a cell being the head of a key's chain (models: keys). All
+ * under the caller's pin.
  */
 #ifndef SB_INDEX_H
 #define SB_INDEX_H
@@ -22,8 +23,8 @@ struct sb_spot {
 
 /* The buckets in which a key's cell may be, in turn. */
 struct sb_path {
-        uint32_t bucket; /* number of the current one */
-        uint32_t spilled;/* spill buckets passed */
+        uint32_t bucket;  /* number of the current one */
+        uint32_t spilled; /* spill buckets passed */
 };
 
 static inline struct sb_path sb_path_first(const struct sb_segment *segment, uint64_t hash)
@@ -46,11 +47,13 @@ static inline uint32_t sb_height_of(const struct sb_segment *segment, uint64_t h
 }
 
 /* The key of a version lies behind its header; false when its lengths do not fit the segment. */
-static inline bool sb_version_fits(const struct sb_segment *segment, const struct sb_version *version)
+static inline bool sb_version_fits(
+        const struct sb_segment *segment, const struct sb_version *version)
 {
         uint64_t shape = version->shape, at = sb_offset_of(segment, version);
 
-        return at + sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) <= segment->geometry.size;
+        return at + sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) <=
+               segment->geometry.size;
 }
 /* Keys are short and mostly equal here, their tags being so: eight bytes at a time beat a call. */
 static inline bool sb_key_same(const unsigned char *a, const void *key, uint32_t len)
@@ -69,16 +72,16 @@ static inline bool sb_key_same(const unsigned char *a, const void *key, uint32_t
                         return false;
         return true;
 }
-static inline bool sb_version_is(const struct sb_segment *segment, const struct sb_version *version, const void *key,
-        uint32_t key_len)
+static inline bool sb_version_is(const struct sb_segment *segment, const struct sb_version *version,
+        const void *key, uint32_t key_len)
 {
         return SB_SHAPE_KEY_LEN(version->shape) == key_len && sb_version_fits(segment, version) &&
-                sb_key_same(version->bytes, key, key_len);
+               sb_key_same(version->bytes, key, key_len);
 }
 
-/* Which cells of a bucket have this tag: bit 4 * place + 3. Without branches: where a key lies in its bucket cannot be
- * predicted, and a wrong guess here would hold up the misses of the operations behind it. Only a hint of where to look; what is
- * followed is loaded again, as a cell. */
+/* Which cells of a bucket have this tag: bit 4 * place + 3. Without branches: where a key lies in
+ * its bucket cannot be predicted, and a wrong guess here would hold up the misses of the operations
+ * behind it. Only a hint of where to look; what is followed is loaded again, as a cell. */
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
 static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
 {
@@ -88,7 +91,8 @@ static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t 
         tag = _mm_unpacklo_epi64(tag, tag);
         low = _mm_packs_epi16(_mm_cmpeq_epi16(pairs[0], tag), _mm_cmpeq_epi16(pairs[1], tag));
         high = _mm_packs_epi16(_mm_cmpeq_epi16(pairs[2], tag), _mm_cmpeq_epi16(pairs[3], tag));
-        return ((uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16) & 0x08888888u;
+        return ((uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16) &
+               0x08888888u;
 }
 #else
 static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
@@ -98,7 +102,8 @@ static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t 
 #pragma GCC unroll 7
         for (place = 0; place < SB_BUCKET_CELLS; place++)
                 /* Relaxed: a hint. */
-                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0) << (4 * place + 3);
+                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0)
+                        << (4 * place + 3);
         return mask;
 }
 #endif
@@ -111,16 +116,21 @@ static inline uint32_t sb_bucket_place(uint32_t mask)
 static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
 {
         /* Bit 4 * place + 3 is byte 8 * place. */
-        return (struct sb_cell64 *)((unsigned char *)bucket->cell + 2 * (uint64_t)__builtin_ctzll(mask) - 6);
+        return (struct sb_cell64 *)((unsigned char *)bucket->cell +
+                                    2 * (uint64_t)__builtin_ctzll(mask) - 6);
 }
 
-/* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is met. Return: whether there is one. */
-bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret);
+/* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is
+ * met. Return: whether there is one. */
+bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_spot *ret);
 /* Put a birth into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
 int sb_index_place(struct sb_peer *peer, uint64_t hash, uint64_t birth, uint64_t *ret_cell_number);
-/* Ask the node of the birth in @cell whether this is its cell. True: yes, and stamped; false: taken out. */
+/* Ask the node of the birth in @cell whether this is its cell. True: yes, and stamped; false: taken
+ * out. */
 bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word);
-/* All births in the buckets of @hash that name @node: ask for each. Return: how many were confirmed. */
+/* All births in the buckets of @hash that name @node: ask for each. Return: how many were
+ * confirmed. */
 uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node);
 /* The highest revision of what was ever removed from the key's bucket. */
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);

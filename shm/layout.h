@@ -1,13 +1,16 @@
 /*
  * What lies where in a segment, and who writes which word. docs/format.md draws it.
  *
- *      superblock | client records | buckets, spill buckets | unit words, unit births | unit bitmaps | units ...
+ *      superblock | client records | buckets, spill buckets | unit words, unit births | unit
+ * bitmaps | units ...
  *
- * Always true: fixed widths only, offsets instead of pointers, every shared word a cell; what is plain is written
- * before its object is published and never afterwards. The layout version changes when anything here does.
+ * Always true: fixed widths only, offsets instead of pointers, every shared word a cell; what is
+ * plain is written before its object is published and never afterwards. The layout version changes
+ * when anything here does.
  *
- * Offsets count bytes from the segment's start; 0 is "none" (the superblock lies there). Blocks are aligned to 16
- * bytes and offsets fit 48 bits, so a cell has 4 low bits for flags and 16 high bits for a tag.
+ * Offsets count bytes from the segment's start; 0 is "none" (the superblock lies there). Blocks are
+ * aligned to 16 bytes and offsets fit 48 bits, so a cell has 4 low bits for flags and 16 high bits
+ * for a tag.
  */
 #ifndef SB_LAYOUT_H
 #define SB_LAYOUT_H
@@ -22,25 +25,26 @@
 #define SB_LAYOUT_VERSION 1u
 #define SB_LINE           64u
 
-#define SB_KEY_LEN_MAX    1024u
-#define SB_HEIGHT_MAX     16u   /* of a node in the ordered index; one in four nodes is one higher */
-#define SB_BUCKET_CELLS   7u
-#define SB_CLASS_MAX      60u
-#define SB_BLOCK_MIN      64u
-#define SB_GUARDS_MAX     65536u
-#define SB_STOCK_MAX      352u  /* blocks that one client has in hand */
-#define SB_STOCK_BLOCK    256u  /* of this size at least, where there are any */
-/* Chunk 0 of a client's guard words lies in its record; each further one doubles, up to the largest class. So many are SB_GUARDS_MAX words
- * where units are smallest, in segments of up to 16 MiB. */
+#define SB_KEY_LEN_MAX  1024u
+#define SB_HEIGHT_MAX   16u /* of a node in the ordered index; one in four nodes is one higher */
+#define SB_BUCKET_CELLS 7u
+#define SB_CLASS_MAX    60u
+#define SB_BLOCK_MIN    64u
+#define SB_GUARDS_MAX   65536u
+#define SB_STOCK_MAX    352u /* blocks that one client has in hand */
+#define SB_STOCK_BLOCK  256u /* of this size at least, where there are any */
+/* Chunk 0 of a client's guard words lies in its record; each further one doubles, up to the largest
+ * class. So many are SB_GUARDS_MAX words where units are smallest, in segments of up to 16 MiB. */
 #ifndef SB_GUARD_CHUNKS
-#define SB_GUARD_CHUNKS   264u
+#define SB_GUARD_CHUNKS 264u
 #endif
 
-/* Everything derived from the wish {size, clients, ...}: a run-time choice. Written once, by sb_segment_format(). */
+/* Everything derived from the wish {size, clients, ...}: a run-time choice. Written once, by
+ * sb_segment_format(). */
 struct sb_geometry {
-        uint64_t size;         /* of the whole segment */
-        uint64_t clients_at;   /* offset of client record 0, the engine's */
-        uint64_t buckets_at;   /* bucket_count buckets, then spill_count more */
+        uint64_t size;       /* of the whole segment */
+        uint64_t clients_at; /* offset of client record 0, the engine's */
+        uint64_t buckets_at; /* bucket_count buckets, then spill_count more */
         uint64_t unit_words_at;
         uint64_t bitmaps_at;
         uint64_t units_at;     /* multiple of unit_size */
@@ -48,14 +52,14 @@ struct sb_geometry {
         uint32_t client_stride;
         uint32_t bucket_count; /* power of two */
         uint32_t spill_count;
-        uint32_t unit_size;    /* power of two: a slab, or part of one large block */
+        uint32_t unit_size; /* power of two: a slab, or part of one large block */
         uint32_t unit_count;
-        uint32_t reserve_count;/* the last units: for tombstones alone */
-        uint32_t bitmap_stride;/* bytes */
-        uint32_t guard_inline; /* guard words in a client record */
+        uint32_t reserve_count;  /* the last units: for tombstones alone */
+        uint32_t bitmap_stride;  /* bytes */
+        uint32_t guard_inline;   /* guard words in a client record */
         uint32_t snapshot_count; /* announcement words in a client record */
-        uint32_t feed_count;   /* entries of a client's feed ring; 0 on a volatile bus */
-        uint32_t stock_count;  /* words of a client's stock */
+        uint32_t feed_count;     /* entries of a client's feed ring; 0 on a volatile bus */
+        uint32_t stock_count;    /* words of a client's stock */
 };
 
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
@@ -72,12 +76,15 @@ struct sb_superblock {
         uint64_t zero[2];
         struct sb_geometry geometry;
         uint64_t pad0[4];
-        /* line: era and state. era: whoever reclaims, by CAS (never 0..15, never above SB_ERA_MAX). state: keeper, engine. */
+        /* line: era and state. era: whoever reclaims, by CAS (never 0..15, never above SB_ERA_MAX).
+         * state: keeper, engine. */
         struct sb_cell32 era;
         struct sb_cell32 state;
-        /* keeper_life, engine_life: robust futex words: a thread id while that process lives; SB_LIFE_DIED from the kernel when it dies. */
+        /* keeper_life, engine_life: robust futex words: a thread id while that process lives;
+         * SB_LIFE_DIED from the kernel when it dies. */
         struct sb_cell32 keeper_life;
-        struct sb_cell32 birth_floor; /* no block that is in use was born before this era; by CAS, after a whole sweep */
+        struct sb_cell32 birth_floor; /* no block that is in use was born before this era; by CAS,
+                                         after a whole sweep */
         struct sb_cell32 engine_life;
         uint32_t zero2;
         uint64_t pad1[5];
@@ -87,18 +94,21 @@ struct sb_superblock {
         /* line: the cut that observers read at. Raised by CAS. Starts at 1. */
         struct sb_cell64 safe;
         uint64_t pad3[7];
-        /* line: roster. client_high: records 0 .. client_high-1 were ever in use; raised by CAS, by the engine.
-         * engine_generation: counts engines; the engine. sweep_wanted: anybody who leaves memory work behind adds one.
-         * swept: what sweep_wanted was before the last whole sweep; the sweeper. */
+        /* line: roster. client_high: records 0 .. client_high-1 were ever in use; raised by CAS, by
+         * the engine. engine_generation: counts engines; the engine. sweep_wanted: anybody who
+         * leaves memory work behind adds one. swept: what sweep_wanted was before the last whole
+         * sweep; the sweeper. */
         struct sb_cell64 client_high;
         struct sb_cell64 engine_generation;
         struct sb_cell64 sweep_wanted;
         struct sb_cell64 swept;
-        struct sb_cell64 keeper;   /* pid of the keeper; the keeper */
-        struct sb_cell64 engine;   /* pid of the engine; the engine */
-        struct sb_cell64 observers; /* how many read at `safe`; while there are any, it bounds pruning. The engine (later) */
+        struct sb_cell64 keeper;    /* pid of the keeper; the keeper */
+        struct sb_cell64 engine;    /* pid of the engine; the engine */
+        struct sb_cell64 observers; /* how many read at `safe`; while there are any, it bounds
+                                       pruning. The engine (later) */
         uint64_t pad4[1];
-        /* The head of the ordered index: next links as in a node, of greatest height, for the key below all. */
+        /* The head of the ordered index: next links as in a node, of greatest height, for the key
+         * below all. */
         struct sb_cell64 order[SB_HEIGHT_MAX];
 };
 static_assert(sizeof(struct sb_geometry) == 96, "geometry");
@@ -109,28 +119,37 @@ static_assert(offsetof(struct sb_superblock, order) % SB_LINE == 0, "line");
 
 /* ---- client records: each on pages of its own (client_stride) ---- */
 
-/* The record's tag: {generation : 32, state : 32}. FREE -> CLAIMED -> ATTACHED by the engine; ATTACHED -> FREE by the owner
- * (sb_close) ; CLAIMED, ATTACHED -> DEAD -> FREE by the reaper. The generation grows on the way to FREE. */
-enum sb_client_state { SB_CLIENT_FREE = 0, SB_CLIENT_CLAIMED = 1, SB_CLIENT_ATTACHED = 2, SB_CLIENT_DEAD = 3 };
-#define SB_CLIENT_TAG(generation, state) ((uint64_t)(uint32_t)(generation) << 32 | (uint32_t)(state))
+/* The record's tag: {generation : 32, state : 32}. FREE -> CLAIMED -> ATTACHED by the engine;
+ * ATTACHED -> FREE by the owner (sb_close) ; CLAIMED, ATTACHED -> DEAD -> FREE by the reaper. The
+ * generation grows on the way to FREE. */
+enum sb_client_state {
+        SB_CLIENT_FREE = 0,
+        SB_CLIENT_CLAIMED = 1,
+        SB_CLIENT_ATTACHED = 2,
+        SB_CLIENT_DEAD = 3
+};
+#define SB_CLIENT_TAG(generation, state)                                                           \
+        ((uint64_t)(uint32_t)(generation) << 32 | (uint32_t)(state))
 
-/* An announcement: 0 none; SB_SNAPSHOT_PENDING | count of opens: being opened, whoever meets it gives it a cut by CAS; else the cut. */
+/* An announcement: 0 none; SB_SNAPSHOT_PENDING | count of opens: being opened, whoever meets it
+ * gives it a cut by CAS; else the cut. */
 #define SB_SNAPSHOT_PENDING (UINT64_C(1) << 63)
 
 struct sb_client {
         /* line: identity. The engine writes it in state CLAIMED. */
         struct sb_cell64 tag;
-        uint64_t pid_start;      /* /proc/PID/stat field 22, in clock ticks: tells a pid's lives apart */
-        uint32_t pid, uid;       /* as the engine's namespace sees them */
-        uint64_t attached_ns;    /* CLOCK_MONOTONIC */
+        uint64_t pid_start; /* /proc/PID/stat field 22, in clock ticks: tells a pid's lives apart */
+        uint32_t pid, uid;  /* as the engine's namespace sees them */
+        uint64_t attached_ns; /* CLOCK_MONOTONIC */
         uint32_t access, zero;
-        uint64_t ticket;         /* names the attempt to attach (ring/hello.h) */
+        uint64_t ticket; /* names the attempt to attach (ring/hello.h) */
         uint64_t pad0[2];
         /* line: the owner's own words, read by reclaimers and by the reaper.
          * pin: 0, or {lo : 32, hi : 32}, the eras that this client may be reading in.
-         * operation: 0, or the offset of the node (low bits 0) whose key is being written; later: of a descriptor | 1.
-         * freeing: 0, or the offset of the block that is being freed.
-         * guard_high: guard words 0 .. guard_high-1 were ever used. opens: counts snapshots opened. */
+         * operation: 0, or the offset of the node (low bits 0) whose key is being written; later:
+         * of a descriptor | 1. freeing: 0, or the offset of the block that is being freed.
+         * guard_high: guard words 0 .. guard_high-1 were ever used. opens: counts snapshots opened.
+         */
         struct sb_cell64 pin;
         struct sb_cell64 operation;
         struct sb_cell64 freeing;
@@ -138,10 +157,12 @@ struct sb_client {
         struct sb_cell64 opens;
         struct sb_cell64 feed_head, feed_tail; /* of the feed ring: the engine's and the owner's */
         uint64_t pad1[1];
-        /* guard_chunk[i], i > 0: offset of the block with more guard words; the owner, cleared by the reaper. */
+        /* guard_chunk[i], i > 0: offset of the block with more guard words; the owner, cleared by
+         * the reaper. */
         struct sb_cell64 guard_chunk[SB_GUARD_CHUNKS];
-        /* struct sb_cell64 snapshot[snapshot_count]; struct sb_cell64 guard[guard_inline]; struct sb_cell64 stock[stock_count]: 0, or the
-         * offset of a block that the owner has in hand (shm/stock.h); feed entries */
+        /* struct sb_cell64 snapshot[snapshot_count]; struct sb_cell64 guard[guard_inline]; struct
+         * sb_cell64 stock[stock_count]: 0, or the offset of a block that the owner has in hand
+         * (shm/stock.h); feed entries */
         struct sb_cell64 words[];
 };
 static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
@@ -155,46 +176,63 @@ struct sb_feed_entry {
 
 /* ---- buckets ---- */
 
-/* A cell: 0, or {tag : 16, offset of the key's newest version : 44, flags : 4}. Every change is a CAS. */
-#define SB_CELL_FROZEN  UINT64_C(1) /* the key is being removed; nobody installs; anybody finishes */
+/* A cell: 0, or {tag : 16, offset of the key's newest version : 44, flags : 4}. Every change is a
+ * CAS. */
+#define SB_CELL_FROZEN UINT64_C(1)  /* the key is being removed; nobody installs; anybody finishes \
+                                     */
 #define SB_CELL_KEPT    UINT64_C(2) /* a history rule applies (later) */
-#define SB_CELL_WATCHED UINT64_C(12)/* two bits, used in turn (later) */
+#define SB_CELL_WATCHED UINT64_C(12) /* two bits, used in turn (later) */
 #define SB_CELL_FLAGS   UINT64_C(15)
 #define SB_OFFSET_MASK  UINT64_C(0x0000fffffffffff0)
 #define SB_TAG_MASK     UINT64_C(0xffff000000000000)
 
-/* A key's cells are in its bucket (hash modulo bucket_count) or, where that says SPILLED, in the spill buckets from
- * number (bucket >> 3) modulo spill_count on, in turn, as long as each says SPILLED too. The flag never goes away. */
+/* A key's cells are in its bucket (hash modulo bucket_count) or, where that says SPILLED, in the
+ * spill buckets from number (bucket >> 3) modulo spill_count on, in turn, as long as each says
+ * SPILLED too. The flag never goes away. */
 struct sb_bucket {
         struct sb_cell64 cell[SB_BUCKET_CELLS];
-        struct sb_cell64 floor; /* {floor : 63, SPILLED : 1}: no revision above the floor was ever removed; only grows */
+        struct sb_cell64 floor; /* {floor : 63, SPILLED : 1}: no revision above the floor was ever
+                                   removed; only grows */
 };
 #define SB_BUCKET_SPILLED UINT64_C(1)
 static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
 
 /* ---- units ---- */
 
-/* A unit's word: {kind : 4, class : 6, owner's slot + 1 or 0 : 22, owner's generation : 32}; for SB_UNIT_PART the lower 32 bits are
- * the number of the unit where the large block begins. FREE -> anything: by CAS; with an owner: only the owner changes it (or the
- * reaper of a dead one); slab without owner: anybody makes it his own by CAS. A slab found empty by its owner becomes EMPTY: {EMPTY, class,
- * what kind it was : 22, era : 32}; it serves the same kind and class at once, others only when nobody is pinned any more who was in
- * that era and can know the unit's life: so a slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY
- * unit is all zero. A unit's birth is the era in which its owner made it what it is, written before the first bit. */
-enum sb_unit_kind { SB_UNIT_FREE = 0, SB_UNIT_VERSIONS = 1, SB_UNIT_NODES = 2, SB_UNIT_GUARDS = 3, SB_UNIT_LARGE = 4, SB_UNIT_PART = 5,
-        SB_UNIT_EMPTY = 6 };
-#define SB_UNIT_WORD(kind, class_, slot1, generation)                                                       \
-        ((uint64_t)(kind) << 60 | (uint64_t)(class_) << 54 | (uint64_t)(slot1) << 32 | (uint32_t)(generation))
+/* A unit's word: {kind : 4, class : 6, owner's slot + 1 or 0 : 22, owner's generation : 32}; for
+ * SB_UNIT_PART the lower 32 bits are the number of the unit where the large block begins. FREE ->
+ * anything: by CAS; with an owner: only the owner changes it (or the reaper of a dead one); slab
+ * without owner: anybody makes it his own by CAS. A slab found empty by its owner becomes EMPTY:
+ * {EMPTY, class, what kind it was : 22, era : 32}; it serves the same kind and class at once,
+ * others only when nobody is pinned any more who was in that era and can know the unit's life: so a
+ * slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY unit is
+ * all zero. A unit's birth is the era in which its owner made it what it is, written before the
+ * first bit. */
+enum sb_unit_kind {
+        SB_UNIT_FREE = 0,
+        SB_UNIT_VERSIONS = 1,
+        SB_UNIT_NODES = 2,
+        SB_UNIT_GUARDS = 3,
+        SB_UNIT_LARGE = 4,
+        SB_UNIT_PART = 5,
+        SB_UNIT_EMPTY = 6
+};
+#define SB_UNIT_WORD(kind, class_, slot1, generation)                                              \
+        ((uint64_t)(kind) << 60 | (uint64_t)(class_) << 54 | (uint64_t)(slot1) << 32 |             \
+                (uint32_t)(generation))
 #define SB_UNIT_KIND(word)  ((uint32_t)((word) >> 60))
 #define SB_UNIT_CLASS(word) ((uint32_t)((word) >> 54) & 63u)
-#define SB_UNIT_OWNER(word) ((word) & UINT64_C(0x003fffffffffffff)) /* of a slab or large block; 0: nobody's */
-#define SB_UNIT_ERA(word)   ((uint32_t)(word)) /* of an EMPTY one */
+#define SB_UNIT_OWNER(word)                                                                        \
+        ((word)&UINT64_C(0x003fffffffffffff)) /* of a slab or large block; 0: nobody's */
+#define SB_UNIT_ERA(word) ((uint32_t)(word))  /* of an EMPTY one */
 
 /* ---- blocks ---- */
 
-/* The first word of every block. birth: the allocator's hi when it filled the block; raised by a sweep when it is very old, so that eras
- * can wrap.
- * retire: 0 live (or not published yet); SB_RETIRE_HELD (later: an intent); SB_RETIRE_DYING: on its way out of what links it; an era:
- * unlinked in that era; SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its bit or to use it again, and has noted it. */
+/* The first word of every block. birth: the allocator's hi when it filled the block; raised by a
+ * sweep when it is very old, so that eras can wrap. retire: 0 live (or not published yet);
+ * SB_RETIRE_HELD (later: an intent); SB_RETIRE_DYING: on its way out of what links it; an era:
+ * unlinked in that era; SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its bit or
+ * to use it again, and has noted it. */
 struct sb_block {
         struct sb_cell32 birth;
         struct sb_cell32 retire;
@@ -205,25 +243,35 @@ struct sb_block {
 #define SB_ERA_MAX        0xfffeffffu
 #define SB_RETIRE_FREEING 0xffff0000u
 
-enum sb_version_kind { SB_VERSION_VALUE = 0, SB_VERSION_DELETED = 1, SB_VERSION_EXPIRED = 2, SB_VERSION_BIRTH = 3,
-        SB_VERSION_KIND = 7, SB_VERSION_HAS_EXPIRY = 8, SB_VERSION_HAS_TXN = 16 };
+enum sb_version_kind {
+        SB_VERSION_VALUE = 0,
+        SB_VERSION_DELETED = 1,
+        SB_VERSION_EXPIRED = 2,
+        SB_VERSION_BIRTH = 3,
+        SB_VERSION_KIND = 7,
+        SB_VERSION_HAS_EXPIRY = 8,
+        SB_VERSION_HAS_TXN = 16
+};
 
 /* shape: {value length : 36, key length : 11, kind : 5, writer : 12} */
-#define SB_SHAPE(value_len, key_len, kind, writer)                                                          \
-        ((uint64_t)(value_len) << 28 | (uint64_t)(key_len) << 17 | (uint64_t)(kind) << 12 | (uint64_t)(writer))
+#define SB_SHAPE(value_len, key_len, kind, writer)                                                 \
+        ((uint64_t)(value_len) << 28 | (uint64_t)(key_len) << 17 | (uint64_t)(kind) << 12 |        \
+                (uint64_t)(writer))
 #define SB_SHAPE_VALUE_LEN(shape) ((shape) >> 28)
 #define SB_SHAPE_KEY_LEN(shape)   ((uint32_t)((shape) >> 17) & 0x7ffu)
 #define SB_SHAPE_KIND(shape)      ((uint32_t)((shape) >> 12) & 31u)
-#define SB_SHAPE_WRITER(shape)    ((uint32_t)(shape) & 0xfffu)
+#define SB_SHAPE_WRITER(shape)    ((uint32_t)(shape)&0xfffu)
 
 struct sb_version {
         struct sb_block block;
         uint64_t rev;
-        struct sb_cell64 stamp; /* 0: not yet; SB_STAMP_BIRTH; the clock after the install; later: SB_STAMP_INTENT | descriptor. By CAS */
-        struct sb_cell64 prev;  /* offset of what it replaced, or 0; SB_PREV_MARKED: this version leaves the chain. By CAS once published */
+        struct sb_cell64 stamp; /* 0: not yet; SB_STAMP_BIRTH; the clock after the install; later:
+                                   SB_STAMP_INTENT | descriptor. By CAS */
+        struct sb_cell64 prev;  /* offset of what it replaced, or 0; SB_PREV_MARKED: this version
+                                   leaves the chain. By CAS once published */
         uint64_t node;
         uint64_t shape;
-        unsigned char bytes[];  /* key, value, trailers */
+        unsigned char bytes[]; /* key, value, trailers */
 };
 static_assert(sizeof(struct sb_version) == 48, "version");
 #define SB_STAMP_BIRTH  UINT64_C(1) /* older than every cut that anybody took */
@@ -232,18 +280,22 @@ static_assert(sizeof(struct sb_version) == 48, "version");
 
 struct sb_node {
         struct sb_block block;
-        struct sb_cell64 cell;  /* 0 none yet; number of the cell that is the key's (SB_CELL_NUMBER); SB_NODE_GONE. By CAS */
-        struct sb_cell64 ring;  /* later: the ring of a watched key */
-        struct sb_cell64 rule;  /* later: the history rule */
+        struct sb_cell64 cell; /* 0 none yet; number of the cell that is the key's (SB_CELL_NUMBER);
+                                  SB_NODE_GONE. By CAS */
+        struct sb_cell64 ring; /* later: the ring of a watched key */
+        struct sb_cell64 rule; /* later: the history rule */
         uint64_t hash;
-        struct sb_cell32 unhooked; /* 0, or the era when the removed node was out of cell and index: starts its first grace period */
+        struct sb_cell32 unhooked; /* 0, or the era when the removed node was out of cell and index:
+                                      starts its first grace period */
         uint16_t key_len;
-        uint16_t height;        /* 1 .. SB_HEIGHT_MAX */
-        struct sb_cell64 next[];/* height links, SB_PREV_MARKED as in versions: this node leaves the level; then the key */
+        uint16_t height;         /* 1 .. SB_HEIGHT_MAX */
+        struct sb_cell64 next[]; /* height links, SB_PREV_MARKED as in versions: this node leaves
+                                    the level; then the key */
 };
 static_assert(sizeof(struct sb_node) == 48, "node");
 #define SB_NODE_GONE UINT64_MAX
-/* Number of a cell, never 0: 8 * (bucket number + 1) + place in the bucket; spill buckets follow the others. */
+/* Number of a cell, never 0: 8 * (bucket number + 1) + place in the bucket; spill buckets follow
+ * the others. */
 #define SB_CELL_NUMBER(bucket, place) (((uint64_t)(bucket) + 1) * 8 + (place))
 
 /* A block of a SB_UNIT_GUARDS slab: more guard words for one client. */

@@ -7,12 +7,14 @@
 #include "retire.h"
 #include "slab.h"
 
-static struct sb_node *fill_node(struct sb_peer *peer, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
+static struct sb_node *fill_node(
+        struct sb_peer *peer, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
 {
         struct sb_node *node = sb_node_at(&peer->segment, offset);
 
         sb_assert(node);
-        /* Relaxed, all: private until it is linked. The other words were reset when the block was taken. */
+        /* Relaxed, all: private until it is linked. The other words were reset when the block was
+         * taken. */
         sb_store_relaxed(&node->block.birth, peer->hi);
         sb_store_relaxed(&node->ring, 0);
         sb_store_relaxed(&node->rule, 0);
@@ -23,7 +25,8 @@ static struct sb_node *fill_node(struct sb_peer *peer, uint64_t offset, const vo
         return node;
 }
 
-static void fill_birth(struct sb_peer *peer, uint64_t offset, uint64_t node, uint64_t floor, const void *key, uint32_t key_len)
+static void fill_birth(struct sb_peer *peer, uint64_t offset, uint64_t node, uint64_t floor,
+        const void *key, uint32_t key_len)
 {
         struct sb_version *birth = sb_version_at(&peer->segment, offset);
 
@@ -38,7 +41,8 @@ static void fill_birth(struct sb_peer *peer, uint64_t offset, uint64_t node, uin
         memcpy(birth->bytes, key, key_len);
 }
 
-int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_node_supplies *supplies)
+int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_node_supplies *supplies)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t floor = SB_FAULT(FLOOR_EARLY) ? sb_index_floor(segment, hash) : 0;
@@ -47,7 +51,8 @@ int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64
         int r;
 
         mine = fill_node(peer, supplies->node, key, key_len, hash);
-        /* The note comes before the link: then whoever finds us dead finds the node. R:operation > A:operation. */
+        /* The note comes before the link: then whoever finds us dead finds the node. R:operation >
+         * A:operation. */
         sb_store_release(&peer->client->operation, supplies->node);
         for (;;) {
                 node = sb_order_insert(peer, mine);
@@ -55,7 +60,8 @@ int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64
                 if (own != SB_NODE_GONE)
                         break;
                 if (node == mine) {
-                        /* Linked, and a sweep took it for an abandoned one: it waits for its grace periods. */
+                        /* Linked, and a sweep took it for an abandoned one: it waits for its grace
+                         * periods. */
                         supplies->node = 0;
                         return 0;
                 }
@@ -106,7 +112,8 @@ void sb_node_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct
                 sb_node_unhook(peer, cell_number, word);
                 return;
         }
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_index_confirm(peer, cell_number, word))
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
+                !sb_index_confirm(peer, cell_number, word))
                 return;
         if ((word & (SB_CELL_WATCHED | SB_CELL_KEPT)) || !removable(peer, head, view))
                 return;
@@ -137,7 +144,8 @@ void sb_node_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
         }
         if (!SB_FAULT(FLOOR_LATE))
                 sb_index_raise_floor(segment, node->hash, head->rev);
-        /* What lies in the cell says that it goes before it is out of reach, so that no kill can lose it. */
+        /* What lies in the cell says that it goes before it is out of reach, so that no kill can
+         * lose it. */
         sb_retire_begin(peer, &head->block);
         if (!SB_FAULT(GONE_UNMARKED))
                 sb_cas64_full(&node->cell, cell_number, SB_NODE_GONE);

@@ -1,11 +1,13 @@
 /*
  * Making and removing a key (models: keys, walk). All under the caller's pin.
  *
- * Making: a complete node into the ordered index decides who makes it -> a birth into any empty cell -> CAS(node.cell: none -> that
- * cell) decides which cell it is -> the birth is stamped; only then may it be superseded.
- * Removing: CAS(cell: -> FROZEN), only over a stamped tombstone that no cut can tell from "nothing", or over a bare birth. From there
- * anybody goes on: floor raised -> node.cell GONE -> node out of the ordered index -> cell emptied. Then two grace periods:
- * after the first the buckets and the index are looked through once more for what a slow maker left, after the second the node is free.
+ * Making: a complete node into the ordered index decides who makes it -> a birth into any empty
+ * cell -> CAS(node.cell: none -> that cell) decides which cell it is -> the birth is stamped; only
+ * then may it be superseded. Removing: CAS(cell: -> FROZEN), only over a stamped tombstone that no
+ * cut can tell from "nothing", or over a bare birth. From there anybody goes on: floor raised ->
+ * node.cell GONE -> node out of the ordered index -> cell emptied. Then two grace periods: after
+ * the first the buckets and the index are looked through once more for what a slow maker left,
+ * after the second the node is free.
  */
 #ifndef SB_NODE_H
 #define SB_NODE_H
@@ -18,9 +20,11 @@ struct sb_node_supplies {
         uint64_t node, birth;
 };
 
-/* Make the key, or find that somebody does: after 0, sb_index_find() finds it or it was removed again. @supplies come filled; what is
- * still there afterwards is the caller's. Return: 0, SB_E_FULL (no empty cell). */
-int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_node_supplies *supplies);
+/* Make the key, or find that somebody does: after 0, sb_index_find() finds it or it was removed
+ * again. @supplies come filled; what is still there afterwards is the caller's. Return: 0,
+ * SB_E_FULL (no empty cell). */
+int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_node_supplies *supplies);
 /* Freeze the key in this cell if nobody needs it, and take it out. */
 void sb_node_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view);
 /* Go on with a removal: @word is the frozen word that was in the cell. */

@@ -24,22 +24,27 @@ const unsigned char *sb_node_key(const struct sb_segment *segment, const struct 
         uint32_t height = node->height, key_len = node->key_len;
         uint64_t at = sb_offset_of(segment, node);
 
-        if (SB_UNLIKELY(!height || height > SB_HEIGHT_MAX || !key_len || key_len > segment->key_len_max ||
-                    at + sb_node_size(height, key_len) > segment->geometry.size))
+        if (SB_UNLIKELY(!height || height > SB_HEIGHT_MAX || !key_len ||
+                        key_len > segment->key_len_max ||
+                        at + sb_node_size(height, key_len) > segment->geometry.size))
                 return NULL;
         return (const unsigned char *)&node->next[height];
 }
 
-/* < 0: the node is before the key. A node that cannot be read counts as behind all, so that walks end there. */
-static int compare(const struct sb_segment *segment, const struct sb_node *node, const void *key, uint32_t key_len)
+/* < 0: the node is before the key. A node that cannot be read counts as behind all, so that walks
+ * end there. */
+static int compare(const struct sb_segment *segment, const struct sb_node *node, const void *key,
+        uint32_t key_len)
 {
         const unsigned char *own = sb_node_key(segment, node);
 
         return own ? sb_key_compare(own, node->key_len, key, key_len) : 1;
 }
 
-/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: somebody was faster, look again. */
-static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: somebody was
+ * faster, look again. */
+static bool descend(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_cell64 *tower = segment->super->order;
@@ -49,7 +54,8 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
         for (level = (int)segment->height_max - 1; level >= 0; level--) {
                 uint64_t word = sb_load_pinned(peer, &tower[level]);
 
-                /* Never step down from a node that left meanwhile: its links lead past what came since. */
+                /* Never step down from a node that left meanwhile: its links lead past what came
+                 * since. */
                 if ((word & SB_PREV_MARKED) && !SB_FAULT(WALK_STEPS_DOWN))
                         return false;
                 for (;;) {
@@ -64,7 +70,8 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
                         steps--;
                         next = sb_load_pinned(peer, &node->next[level]);
                         if (next & SB_PREV_MARKED) {
-                                if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK, next & SB_OFFSET_MASK))
+                                if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK,
+                                            next & SB_OFFSET_MASK))
                                         return false;
                                 word = next & SB_OFFSET_MASK;
                                 continue;
@@ -82,9 +89,12 @@ static bool descend(struct sb_peer *peer, const void *key, uint32_t key_len, boo
         return true;
 }
 
-#define ROUNDS_MAX (1u << 20) /* each means that somebody's CAS succeeded; so many, that the segment is damaged: then nothing is there */
+#define ROUNDS_MAX                                                                                 \
+        (1u << 20) /* each means that somebody's CAS succeeded; so many, that the segment is       \
+                      damaged: then nothing is there */
 
-static void find_spot(struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+static void find_spot(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
         uint32_t level, round;
 
@@ -114,9 +124,10 @@ struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t ke
         return node && !compare(&peer->segment, node, key, key_len) ? node : NULL;
 }
 
-/* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or one that is made after the mark:
- * the second look before the node is freed takes that out. */
-static void link_above(struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+/* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
+ * one that is made after the mark: the second look before the node is freed takes that out. */
+static void link_above(
+        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
         uint64_t own = sb_offset_of(&peer->segment, node);
         uint32_t level;
@@ -127,7 +138,9 @@ static void link_above(struct sb_peer *peer, struct sb_node *node, const unsigne
 
                         if (next & SB_PREV_MARKED)
                                 return;
-                        wanted = spot->behind[level] ? sb_offset_of(&peer->segment, spot->behind[level]) : 0;
+                        wanted = spot->behind[level]
+                                         ? sb_offset_of(&peer->segment, spot->behind[level])
+                                         : 0;
                         if (spot->behind[level] == node)
                                 break;
                         if (next != wanted && !sb_cas64_full(&node->next[level], next, wanted))
@@ -139,7 +152,8 @@ static void link_above(struct sb_peer *peer, struct sb_node *node, const unsigne
                                 return;
                 }
         }
-        /* A:order-mark. Marked meanwhile: what was linked after the remover's pass is taken out again. */
+        /* A:order-mark. Marked meanwhile: what was linked after the remover's pass is taken out
+         * again. */
         if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
                 find_spot(peer, key, node->key_len, true, spot);
 }
@@ -157,9 +171,12 @@ struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
                 for (level = 0; level < node->height; level++)
                         /* Relaxed: private until the CAS publishes it. */
                         sb_store_relaxed(&node->next[level],
-                                spot.behind[level] ? sb_offset_of(&peer->segment, spot.behind[level]) : 0);
+                                spot.behind[level]
+                                        ? sb_offset_of(&peer->segment, spot.behind[level])
+                                        : 0);
                 /* R:publish > A:publish: the node is complete. */
-                if (sb_cas64_full(spot.link[0], spot.behind[0] ? sb_offset_of(&peer->segment, spot.behind[0]) : 0,
+                if (sb_cas64_full(spot.link[0],
+                            spot.behind[0] ? sb_offset_of(&peer->segment, spot.behind[0]) : 0,
                             sb_offset_of(&peer->segment, node)))
                         break;
         }
@@ -175,18 +192,21 @@ void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
 
         if (!key)
                 return;
-        /* From the top down: whoever found it unmarked at one level was there before it was marked at the one below. */
+        /* From the top down: whoever found it unmarked at one level was there before it was marked
+         * at the one below. */
         for (i = 1; i <= node->height && !SB_FAULT(ORDER_UNMARKED); i++) {
                 level = SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
                 for (;;) {
                         uint64_t next = sb_load_pinned(peer, &node->next[level]);
 
-                        if ((next & SB_PREV_MARKED) || sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
+                        if ((next & SB_PREV_MARKED) ||
+                                sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
                                 break;
                 }
         }
         /* Past the key: at an upper level a new node of the same key may stand before this one. */
-        find_spot(peer, key, node->key_len, !SB_FAULT(ORDER_UNMARKED) && !SB_FAULT(ORDER_STOPS_AT_KEY), &spot);
+        find_spot(peer, key, node->key_len,
+                !SB_FAULT(ORDER_UNMARKED) && !SB_FAULT(ORDER_STOPS_AT_KEY), &spot);
         if (SB_FAULT(ORDER_UNMARKED))
                 for (level = node->height - 1; level >= 0; level--)
                         if (spot.behind[level] == node)

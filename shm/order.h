@@ -1,9 +1,11 @@
 /*
- * The ordered index: a lock-free skip list over the nodes, by the keys' bytes (Fraser, 2004; Harris, 2001), touched only when a key is
- * made or removed, and by scans. All under the caller's pin.
+ * The ordered index: a lock-free skip list over the nodes, by the keys' bytes (Fraser, 2004;
+ * Harris, 2001), touched only when a key is made or removed, and by scans. All under the caller's
+ * pin.
  *
- * Always true: level 0 decides whether a node is in it. A node is marked from its top level down to 0; a node that is marked at a
- * level is taken out of it by whoever passes. Upper links are shortcuts that may be missing.
+ * Always true: level 0 decides whether a node is in it. A node is marked from its top level down to
+ * 0; a node that is marked at a level is taken out of it by whoever passes. Upper links are
+ * shortcuts that may be missing.
  */
 #ifndef SB_ORDER_H
 #define SB_ORDER_H

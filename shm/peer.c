@@ -15,7 +15,8 @@ static void stock_init(struct sb_peer *peer)
 {
         const struct sb_geometry *g = &peer->segment.geometry;
         uint32_t place, count = g->stock_count;
-        uint64_t most = count ? (uint64_t)g->unit_count * g->unit_size / 16 / g->client_count / count : 0;
+        uint64_t most =
+                count ? (uint64_t)g->unit_count * g->unit_size / 16 / g->client_count / count : 0;
 
         peer->stock = sb_client_stock(&peer->segment, peer->client) - 1;
         for (place = count; place; place--) {
@@ -23,12 +24,14 @@ static void stock_init(struct sb_peer *peer)
                 peer->stock_free = (uint16_t)place;
         }
         while (count && peer->stock_class_end < peer->segment.class_count &&
-                peer->segment.class_size[peer->stock_class_end] <= (most > SB_STOCK_BLOCK ? most : SB_STOCK_BLOCK))
+                peer->segment.class_size[peer->stock_class_end] <=
+                        (most > SB_STOCK_BLOCK ? most : SB_STOCK_BLOCK))
                 peer->stock_class_end++;
         peer->limbo_wake = sb_stock_batch(peer) ? sb_stock_batch(peer) : SB_LIMBO_MAX / 2;
 }
 
-void sb_peer_init(struct sb_peer *peer, const struct sb_segment *segment, uint32_t slot, uint32_t generation)
+void sb_peer_init(
+        struct sb_peer *peer, const struct sb_segment *segment, uint32_t slot, uint32_t generation)
 {
         uint32_t i, units = segment->geometry.unit_count - segment->geometry.reserve_count;
 

@@ -16,7 +16,8 @@ static bool reach_birth(struct sb_peer *peer, const struct sb_version *birth, ui
 
         do {
                 for (place = 0; place < SB_BUCKET_CELLS; place++)
-                        if ((sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]) & SB_OFFSET_MASK) == at)
+                        if ((sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]) &
+                                    SB_OFFSET_MASK) == at)
                                 return true;
         } while (sb_path_next(segment, hash, &path));
         return false;
@@ -29,7 +30,8 @@ bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
         struct sb_node *node;
         struct sb_cell64 *cell;
 
-        /* What lies here may be anything: a block that was taken and not filled keeps what its last life left. */
+        /* What lies here may be anything: a block that was taken and not filled keeps what its last
+         * life left. */
         node = sb_node_at(segment, version->node);
         if (!node || !sb_slab_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
                 return false;
@@ -44,7 +46,8 @@ bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
                         break;
                 link = sb_load_pinned(peer, &here->prev);
         }
-        return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH && reach_birth(peer, version, node->hash);
+        return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH &&
+               reach_birth(peer, version, node->hash);
 }
 
 bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node)
@@ -61,7 +64,8 @@ static bool chunk_in_use(const struct sb_segment *segment, const struct sb_guard
         if (slot >= segment->geometry.client_count || number >= SB_GUARD_CHUNKS)
                 return false;
         /* A:guard-chunk. */
-        return sb_load_acquire(&sb_client_at(segment, slot)->guard_chunk[number]) == sb_offset_of(segment, chunk);
+        return sb_load_acquire(&sb_client_at(segment, slot)->guard_chunk[number]) ==
+               sb_offset_of(segment, chunk);
 }
 
 bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
@@ -75,8 +79,10 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
                 return true;
         sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES)
-                /* A:publish, both. The cell again: a node that was taken out between the looks said GONE before. */
-                reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node) || sb_load_acquire(&node->cell);
+                /* A:publish, both. The cell again: a node that was taken out between the looks said
+                 * GONE before. */
+                reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node) ||
+                          sb_load_acquire(&node->cell);
         else if (kind == SB_UNIT_GUARDS)
                 reached = chunk_in_use(segment, (struct sb_guard_chunk *)block);
         else

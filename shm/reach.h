@@ -1,8 +1,8 @@
 /*
  * Whether a block is linked by anything: asked of the chains and of the index, never of a list.
  *
- * What makes the answer final: a block's retire word leaves 0 before the last link to it goes. So a block whose word is still 0 after
- * it was not found was never published.
+ * What makes the answer final: a block's retire word leaves 0 before the last link to it goes. So a
+ * block whose word is still 0 after it was not found was never published.
  */
 #ifndef SB_REACH_H
 #define SB_REACH_H

@@ -1,8 +1,9 @@
 /*
  * The reaper; see reap.h.
  *
- * Order in sb_reap_slot(): the dead one's operation is finished while its pin still stands, then notes, announcements and pin go, then
- * its slabs are looked through for blocks that it took and never published, at last the record is FREE. Each step can be done twice.
+ * Order in sb_reap_slot(): the dead one's operation is finished while its pin still stands, then
+ * notes, announcements and pin go, then its slabs are looked through for blocks that it took and
+ * never published, at last the record is FREE. Each step can be done twice.
  */
 #include "reap.h"
 
@@ -21,7 +22,8 @@
 #define SWEEP_SLICE    64u /* units a tick */
 #define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
 
-/* What the operation slot names: stamped if installed, every birth asked, a bare key or cell-less node on its way out. */
+/* What the operation slot names: stamped if installed, every birth asked, a bare key or cell-less
+ * node on its way out. */
 static void finish_operation(struct sb_peer *peer, struct sb_client *dead)
 {
         struct sb_segment *segment = &peer->segment;
@@ -56,7 +58,8 @@ static void finish_freeing(struct sb_peer *peer, struct sb_client *dead, uint32_
 {
         uint64_t at = sb_load_acquire(&dead->freeing); /* A:freeing. */
         struct sb_block *block = at ? sb_block_at(&peer->segment, at) : NULL;
-        /* The bit before the word: a block that was taken again has its word reset before its bit is set. */
+        /* The bit before the word: a block that was taken again has its word reset before its bit
+         * is set. */
         bool set = block && (sb_slab_is_block(&peer->segment, at, SB_UNIT_VERSIONS, NULL) ||
                                     sb_slab_is_block(&peer->segment, at, SB_UNIT_NODES, NULL) ||
                                     sb_slab_is_block(&peer->segment, at, SB_UNIT_GUARDS, NULL));
@@ -80,8 +83,8 @@ static void recover_unit(struct sb_peer *peer, uint32_t unit, uint64_t word)
                 uint64_t at = sb_unit_offset(segment, unit) + index * size;
                 struct sb_cell64 *bits = &sb_slab_bitmap(segment, unit)[index / 64];
 
-                /* A:block-taken. Bits that are set stay set while its words are looked at: only a freer of something that was
-                 * published clears them. */
+                /* A:block-taken. Bits that are set stay set while its words are looked at: only a
+                 * freer of something that was published clears them. */
                 if (!(sb_load_acquire(bits) >> (index % 64) & 1))
                         continue;
                 if (!sb_reach_published(peer, at, kind))
@@ -96,11 +99,14 @@ static void recover_units(struct sb_peer *peer, uint32_t slot, uint32_t generati
         uint32_t unit;
 
         for (unit = 0; unit < peer->segment.geometry.unit_count; unit++) {
-                uint64_t word = sb_load_acquire(&peer->segment.unit_words[unit]); /* A:unit-owned. */
+                /* A:unit-owned. */
+                uint64_t word = sb_load_acquire(&peer->segment.unit_words[unit]);
 
-                if (SB_UNIT_KIND(word) == SB_UNIT_FREE || SB_UNIT_KIND(word) >= SB_UNIT_PART || SB_UNIT_OWNER(word) != owner)
+                if (SB_UNIT_KIND(word) == SB_UNIT_FREE || SB_UNIT_KIND(word) >= SB_UNIT_PART ||
+                        SB_UNIT_OWNER(word) != owner)
                         continue;
-                if (SB_UNIT_KIND(word) < SB_UNIT_LARGE && SB_UNIT_CLASS(word) >= peer->segment.class_count)
+                if (SB_UNIT_KIND(word) < SB_UNIT_LARGE &&
+                        SB_UNIT_CLASS(word) >= peer->segment.class_count)
                         continue;
                 sb_pin(peer);
                 recover_unit(peer, unit, word);
@@ -140,8 +146,8 @@ void sb_reap_slot(struct sb_peer *peer, uint32_t slot, uint32_t generation)
         sb_store_release(&dead->tag, SB_CLIENT_TAG(generation + 1, SB_CLIENT_FREE));
 }
 
-/* Begin a sweep when somebody left work behind, unless the last one freed nothing and its rest is not over: what a stopped reader or
- * an open snapshot holds shall not keep a processor busy. */
+/* Begin a sweep when somebody left work behind, unless the last one freed nothing and its rest is
+ * not over: what a stopped reader or an open snapshot holds shall not keep a processor busy. */
 static bool begin_sweep(struct sb_peer *peer, uint32_t *cursor)
 {
         struct sb_superblock *super = peer->segment.super;
@@ -168,7 +174,8 @@ static void end_sweep(struct sb_peer *peer)
         if (peer->sweep_freed)
                 peer->sweep_rest = 0;
         else
-                peer->sweep_rest = peer->sweep_rest < SWEEP_REST_MAX / 2 ? peer->sweep_rest * 2 + 1 : SWEEP_REST_MAX;
+                peer->sweep_rest = peer->sweep_rest < SWEEP_REST_MAX / 2 ? peer->sweep_rest * 2 + 1
+                                                                         : SWEEP_REST_MAX;
         peer->sweep_rest_left = peer->sweep_rest;
 }
 

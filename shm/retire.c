@@ -8,7 +8,8 @@
 #include "snapshot.h"
 #include "stock.h"
 
-#define FIRST_GRACE UINT64_C(1) /* low bit of sb_limbo.offset: a node whose first grace period this is */
+#define FIRST_GRACE                                                                                \
+        UINT64_C(1) /* low bit of sb_limbo.offset: a node whose first grace period this is */
 
 void sb_retire_leave(struct sb_peer *peer)
 {
@@ -37,15 +38,18 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
         peer->limbo[peer->limbo_count++] = (struct sb_limbo){
                 .offset = offset | (first_grace ? FIRST_GRACE : 0),
                 .era = era,
-                .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the block for longer. */
+                .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the
+                                                            block for longer. */
                 .unit_kind = sb_slab_kind_of(&peer->segment, offset),
         };
 }
 
 void sb_retire_finish(struct sb_peer *peer, struct sb_block *block)
 {
-        /* A:era. Read after the unlink, so that whoever reads the block now is pinned at this era or before. */
-        uint32_t era = SB_FAULT(RETIRE_ERA_EARLY) ? SB_ERA_MIN : sb_load_acquire(&peer->segment.super->era);
+        /* A:era. Read after the unlink, so that whoever reads the block now is pinned at this era
+         * or before. */
+        uint32_t era = SB_FAULT(RETIRE_ERA_EARLY) ? SB_ERA_MIN
+                                                  : sb_load_acquire(&peer->segment.super->era);
 
         if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, era))
                 sb_retire_wait(peer, sb_offset_of(&peer->segment, block), era, false);
@@ -61,7 +65,8 @@ void sb_retire_pending(struct sb_peer *peer)
                 return;
         /* A:observers, A:safe. */
         if (sb_load_acquire(&super->observers) &&
-                peer->pending[peer->pending_head % SB_PENDING_MAX].stamp > sb_load_acquire(&super->safe))
+                peer->pending[peer->pending_head % SB_PENDING_MAX].stamp >
+                        sb_load_acquire(&super->safe))
                 sb_safe_raise(peer);
         sb_view_renew(peer);
         sb_pin(peer);
@@ -107,17 +112,19 @@ static bool retire_words_wait(const struct sb_limbo *limbo, struct sb_block *blo
                 return sb_load_acquire(&block_->retire) == limbo->era; /* A:retire. */
         /* A:retire, all three. */
         return !sb_load_acquire(&block_->retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
-                sb_load_acquire(&node->unhooked) == limbo->era;
+               sb_load_acquire(&node->unhooked) == limbo->era;
 }
 
-/* Kind and class as they were, before and after: so it is a block's start still, and its retire word one; once our pin covers the era, the
- * unit cannot have been anything else in between, nor become it while we are pinned. */
+/* Kind and class as they were, before and after: so it is a block's start still, and its retire
+ * word one; once our pin covers the era, the unit cannot have been anything else in between, nor
+ * become it while we are pinned. */
 static bool still_waits(struct sb_peer *peer, const struct sb_limbo *limbo, struct sb_block *block_)
 {
         uint64_t offset = limbo->offset & ~FIRST_GRACE;
 
-        return sb_slab_kind_of(&peer->segment, offset) == limbo->unit_kind && retire_words_wait(limbo, block_) &&
-                sb_slab_kind_of(&peer->segment, offset) == limbo->unit_kind;
+        return sb_slab_kind_of(&peer->segment, offset) == limbo->unit_kind &&
+               retire_words_wait(limbo, block_) &&
+               sb_slab_kind_of(&peer->segment, offset) == limbo->unit_kind;
 }
 
 #define FETCH_AHEAD 8u
@@ -129,13 +136,18 @@ static void fetch(const struct sb_segment *segment, const struct sb_limbo *limbo
         uint32_t class_ = limbo->unit_kind & 63, index = 0;
 
         if (class_ < segment->class_count)
-                index = (uint32_t)(within & (segment->geometry.unit_size - 1)) / segment->class_size[class_];
+                index = (uint32_t)(within & (segment->geometry.unit_size - 1)) /
+                        segment->class_size[class_];
         __builtin_prefetch(segment->base + (limbo->offset & ~FIRST_GRACE), 1);
-        __builtin_prefetch(segment->base + segment->geometry.bitmaps_at +
-                        (within >> segment->unit_shift) * segment->geometry.bitmap_stride + index / 8, 1);
+        __builtin_prefetch(
+                segment->base + segment->geometry.bitmaps_at +
+                        (within >> segment->unit_shift) * segment->geometry.bitmap_stride +
+                        index / 8,
+                1);
 }
 
-static void keep(struct sb_peer *peer, struct batch *batch, uint32_t i, const struct sb_limbo *limbo)
+static void keep(
+        struct sb_peer *peer, struct batch *batch, uint32_t i, const struct sb_limbo *limbo)
 {
         uint32_t bit = filter_bit(limbo->offset & ~FIRST_GRACE);
 
@@ -143,8 +155,9 @@ static void keep(struct sb_peer *peer, struct batch *batch, uint32_t i, const st
         batch->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-/* Forget what somebody else has brought further meanwhile (what is in hand, nobody has). Read under our pin: what is dated before the pin's era cannot be dated
- * the same in a later life; what is dated in it cannot be freed by others. */
+/* Forget what somebody else has brought further meanwhile (what is in hand, nobody has). Read under
+ * our pin: what is dated before the pin's era cannot be dated the same in a later life; what is
+ * dated in it cannot be freed by others. */
 static void drop_stale(struct sb_peer *peer, struct batch *batch)
 {
         uint32_t i, kept = 0;
@@ -179,14 +192,16 @@ static void mark_pinned(struct sb_peer *peer, struct batch *batch)
         uint32_t slot, i;
 
         for (slot = 0; slot < high && slot < peer->segment.geometry.client_count; slot++) {
-                /* A:pins. The membarrier before has made every pin visible that covers a load before the unlink. */
+                /* A:pins. The membarrier before has made every pin visible that covers a load
+                 * before the unlink. */
                 uint64_t pin = sb_load_acquire(&sb_client_at(&peer->segment, slot)->pin);
                 uint32_t lo = (uint32_t)(pin >> 32), hi = (uint32_t)pin;
 
                 if (!pin || slot == peer->slot || SB_FAULT(FREE_IGNORES_PINS))
                         continue;
                 for (i = 0; i < batch->count; i++)
-                        if (!sb_era_before(peer->limbo[i].era, lo) && !sb_era_before(hi, peer->limbo[i].birth))
+                        if (!sb_era_before(peer->limbo[i].era, lo) &&
+                                !sb_era_before(hi, peer->limbo[i].birth))
                                 block(batch, i);
         }
 }
@@ -198,13 +213,17 @@ static void mark_guarded(struct sb_peer *peer, struct batch *batch)
         uint64_t high = sb_load_acquire(&segment->super->client_high), count, offset;
         uint32_t slot, i, index;
 
-        for (slot = 0; slot < high && slot < segment->geometry.client_count && !SB_FAULT(FREE_IGNORES_GUARDS); slot++) {
+        for (slot = 0; slot < high && slot < segment->geometry.client_count &&
+                       !SB_FAULT(FREE_IGNORES_GUARDS);
+                slot++) {
                 struct sb_client *client = sb_client_at(segment, slot);
 
                 count = sb_load_acquire(&client->guard_high); /* A:guard. */
                 for (index = 0; index < count && index < SB_GUARDS_MAX; index++) {
                         offset = sb_guard_read(segment, client, index);
-                        if (!offset || !(batch->filter[filter_bit(offset) / 64] >> (filter_bit(offset) % 64) & 1))
+                        if (!offset || !(batch->filter[filter_bit(offset) / 64] >>
+                                                       (filter_bit(offset) % 64) &
+                                               1))
                                 continue;
                         for (i = 0; i < batch->count; i++)
                                 if ((peer->limbo[i].offset & ~FIRST_GRACE) == offset)
@@ -263,7 +282,8 @@ static void compact(struct sb_peer *peer)
                 peer->limbo_count = SB_LIMBO_MAX / 4;
                 sb_retire_leave(peer);
         }
-        peer->limbo_wake = sb_stock_batch(peer) ? peer->limbo_count + sb_stock_batch(peer) : SB_LIMBO_MAX / 2;
+        peer->limbo_wake =
+                sb_stock_batch(peer) ? peer->limbo_count + sb_stock_batch(peer) : SB_LIMBO_MAX / 2;
 }
 
 uint64_t sb_retire_free(struct sb_peer *peer)
@@ -289,13 +309,15 @@ uint64_t sb_retire_free(struct sb_peer *peer)
         for (i = 0; i < batch.count; i++) {
                 struct sb_limbo limbo = peer->limbo[i];
 
-                if ((batch.blocked[i / 64] >> (i % 64) & 1) && !(limbo.place && SB_FAULT(STOCK_NO_GRACE)))
+                if ((batch.blocked[i / 64] >> (i % 64) & 1) &&
+                        !(limbo.place && SB_FAULT(STOCK_NO_GRACE)))
                         continue;
                 peer->limbo[i].offset = 0;
                 if (limbo.place)
                         sb_stock_ready(peer, &limbo);
                 else if (limbo.offset & FIRST_GRACE)
-                        sb_node_second_look(peer, sb_node_at(&peer->segment, limbo.offset & ~FIRST_GRACE));
+                        sb_node_second_look(
+                                peer, sb_node_at(&peer->segment, limbo.offset & ~FIRST_GRACE));
                 else
                         freed += free_one(peer, &limbo);
         }

@@ -1,6 +1,7 @@
 /*
- * What a handle has yet to do about memory: cells whose chains can be shortened once `safe` has moved, and blocks that wait for a grace
- * period. Both lists are private hints: what counts is in the blocks' retire words, and a sweep finds it there.
+ * What a handle has yet to do about memory: cells whose chains can be shortened once `safe` has
+ * moved, and blocks that wait for a grace period. Both lists are private hints: what counts is in
+ * the blocks' retire words, and a sweep finds it there.
  */
 #ifndef SB_RETIRE_H
 #define SB_RETIRE_H
@@ -10,7 +11,8 @@
 
 /* A cell to look at again once `safe` reaches @stamp. */
 void sb_retire_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp);
-/* The block is linked by nothing any more: date it and let it wait for its grace period. Idempotent; under a pin. */
+/* The block is linked by nothing any more: date it and let it wait for its grace period.
+ * Idempotent; under a pin. */
 void sb_retire_finish(struct sb_peer *peer, struct sb_block *block);
 /* Let a dated block, or a node in its first grace period, wait. */
 void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace);

@@ -1,17 +1,17 @@
 /*
  * Geometry: how the areas of layout.h share a segment; writing an empty bus; opening one.
  *
- * Always true: sb_segment_open() recomputes what the geometry must be, so a segment whose superblock was scribbled over
- * is refused instead of believed.
+ * Always true: sb_segment_open() recomputes what the geometry must be, so a segment whose
+ * superblock was scribbled over is refused instead of believed.
  */
 #include "segment.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define SMALLEST_KEY      128u /* a node and a version of the least class */
-#define UNITS_MIN         4u
-#define VALUE_LEN_FIELD   ((UINT64_C(1) << 36) - 1)
+#define SMALLEST_KEY    128u /* a node and a version of the least class */
+#define UNITS_MIN       4u
+#define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1)
 
 static uint64_t round_up(uint64_t value, uint64_t alignment)
 {
@@ -32,8 +32,8 @@ static uint32_t unit_size_for(uint64_t size)
         return unit;
 }
 
-/* The power of two nearest to one bucket for each 800 bytes: about seven of the smallest keys share a bucket when nothing else
- * is stored, four of ordinary ones. */
+/* The power of two nearest to one bucket for each 800 bytes: about seven of the smallest keys share
+ * a bucket when nothing else is stored, four of ordinary ones. */
 static uint32_t bucket_count_for(uint64_t size)
 {
         uint64_t wanted = size / 800, count = 1;
@@ -63,7 +63,8 @@ static bool lay_out(struct sb_geometry *g)
 
         g->clients_at = round_up(sizeof(struct sb_superblock), g->client_stride);
         g->buckets_at = g->clients_at + (uint64_t)g->client_count * g->client_stride;
-        head = g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
+        head = g->buckets_at +
+               ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
         g->unit_words_at = head;
         each = 8 + 4 + g->bitmap_stride + (uint64_t)g->unit_size;
         /* Two alignments in between cost less than a line and a unit. */
@@ -97,9 +98,12 @@ static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geo
         g.snapshot_count = wish->snapshot_count ? wish->snapshot_count : 32;
         g.feed_count = wish->feed_count;
         record = sizeof(struct sb_client) + 8 * ((uint64_t)g.guard_inline + g.snapshot_count) +
-                sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
-        g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0 : wish->stock_count ? wish->stock_count : stock_for(size, g.client_count);
-        record = round_up(record + 8 * (uint64_t)g.stock_count, wish->client_stride ? wish->client_stride : 4096);
+                 sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
+        g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0
+                        : wish->stock_count                ? wish->stock_count
+                                                           : stock_for(size, g.client_count);
+        record = round_up(record + 8 * (uint64_t)g.stock_count,
+                wish->client_stride ? wish->client_stride : 4096);
         g.client_stride = (uint32_t)record;
         g.unit_size = wish->unit_size ? wish->unit_size : unit_size_for(size);
         g.bucket_count = wish->bucket_count ? wish->bucket_count : bucket_count_for(size);
@@ -117,13 +121,16 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
 
         if (!wish->clients || wish->clients > 4000 || wish->size > UINT64_C(1) << 46)
                 return -EINVAL;
-        if (wish->unit_size && (!power_of_two(wish->unit_size) || wish->unit_size < 256 || wish->unit_size > 1u << 24))
+        if (wish->unit_size && (!power_of_two(wish->unit_size) || wish->unit_size < 256 ||
+                                       wish->unit_size > 1u << 24))
                 return -EINVAL;
         if (wish->bucket_count && !power_of_two(wish->bucket_count))
                 return -EINVAL;
-        if (wish->client_stride && (!power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
+        if (wish->client_stride &&
+                (!power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
                 return -EINVAL;
-        if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 || wish->feed_count > 1u << 20 ||
+        if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 ||
+                wish->feed_count > 1u << 20 ||
                 (wish->stock_count > SB_STOCK_MAX && wish->stock_count != SB_STOCK_NONE))
                 return -EINVAL;
         r = fit(wish, size, &g);
@@ -139,7 +146,8 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
         return -ENOSPC;
 }
 
-void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed, const uint64_t id[2], uint64_t now_ns)
+void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
+        const uint64_t id[2], uint64_t now_ns)
 {
         struct sb_superblock *super = base;
 
@@ -165,7 +173,8 @@ static void make_classes(struct sb_segment *segment)
         uint32_t largest = segment->geometry.unit_size / 2;
 
         while (size <= largest && count < SB_CLASS_MAX) {
-                segment->class_inverse[count] = (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
+                segment->class_inverse[count] =
+                        (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
                 segment->class_size[count++] = size;
                 step = size < 128 ? 16 : size < 512 ? 64 : size;
                 if (size >= 512) {
@@ -186,47 +195,61 @@ static bool geometry_sound(const struct sb_geometry *g, uint64_t size)
 {
         struct sb_geometry again = *g;
 
-        if (g->size != size || !power_of_two(g->unit_size) || g->unit_size < 256 || g->unit_size > 1u << 24 ||
-                !power_of_two(g->bucket_count) || g->bucket_count > 1u << 30 || !g->client_count || g->client_count > 4001 ||
-                g->client_stride < sizeof(struct sb_client) || g->client_stride > 1u << 30 || g->client_stride % SB_LINE)
+        if (g->size != size || !power_of_two(g->unit_size) || g->unit_size < 256 ||
+                g->unit_size > 1u << 24 || !power_of_two(g->bucket_count) ||
+                g->bucket_count > 1u << 30 || !g->client_count || g->client_count > 4001 ||
+                g->client_stride < sizeof(struct sb_client) || g->client_stride > 1u << 30 ||
+                g->client_stride % SB_LINE)
                 return false;
-        if (g->guard_inline > 4096 || g->snapshot_count > 4096 || g->feed_count > 1u << 20 || !g->guard_inline ||
-                !g->snapshot_count || g->bitmap_stride != bitmap_stride_for(g->unit_size) ||
+        if (g->guard_inline > 4096 || g->snapshot_count > 4096 || g->feed_count > 1u << 20 ||
+                !g->guard_inline || !g->snapshot_count ||
+                g->bitmap_stride != bitmap_stride_for(g->unit_size) ||
                 g->spill_count != (g->bucket_count / 4 ? g->bucket_count / 4 : 1))
                 return false;
         if (g->stock_count > SB_STOCK_MAX ||
-                sizeof(struct sb_client) + 8 * ((uint64_t)g->guard_inline + g->snapshot_count + g->stock_count) +
-                        sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count > g->client_stride)
+                sizeof(struct sb_client) +
+                                8 * ((uint64_t)g->guard_inline + g->snapshot_count +
+                                            g->stock_count) +
+                                sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count >
+                        g->client_stride)
                 return false;
-        /* clients_at depends on the wished alignment, which is not kept: any place behind the superblock will do. */
-        if (!lay_out(&again) || again.unit_count < g->unit_count || g->clients_at < sizeof(struct sb_superblock) ||
-                g->clients_at % SB_LINE || g->clients_at > size)
+        /* clients_at depends on the wished alignment, which is not kept: any place behind the
+         * superblock will do. */
+        if (!lay_out(&again) || again.unit_count < g->unit_count ||
+                g->clients_at < sizeof(struct sb_superblock) || g->clients_at % SB_LINE ||
+                g->clients_at > size)
                 return false;
         if (g->buckets_at != g->clients_at + (uint64_t)g->client_count * g->client_stride ||
-                g->unit_words_at != g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket))
+                g->unit_words_at != g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) *
+                                                            sizeof(struct sb_bucket))
                 return false;
-        return g->bitmaps_at == round_up(g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
-                g->units_at >= g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride && !(g->units_at % g->unit_size) &&
-                g->units_at + (uint64_t)g->unit_count * g->unit_size <= size && g->unit_count >= UNITS_MIN &&
-                g->reserve_count == reserve_for(g->unit_count);
+        return g->bitmaps_at ==
+                       round_up(g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
+               g->units_at >= g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride &&
+               !(g->units_at % g->unit_size) &&
+               g->units_at + (uint64_t)g->unit_count * g->unit_size <= size &&
+               g->unit_count >= UNITS_MIN && g->reserve_count == reserve_for(g->unit_count);
 }
 
 static void set_limits(struct sb_segment *segment)
 {
         const struct sb_geometry *g = &segment->geometry;
-        uint64_t room = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size, keys = room / SMALLEST_KEY;
+        uint64_t room = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size,
+                 keys = room / SMALLEST_KEY;
         uint32_t key_room;
 
         segment->height_max = 2;
         while (segment->height_max < SB_HEIGHT_MAX && keys >> (2 * segment->height_max))
                 segment->height_max++;
-        key_room = segment->class_size[segment->class_count - 1] - (uint32_t)sizeof(struct sb_node) - 8 * segment->height_max;
+        key_room = segment->class_size[segment->class_count - 1] -
+                   (uint32_t)sizeof(struct sb_node) - 8 * segment->height_max;
         segment->key_len_max = key_room < SB_KEY_LEN_MAX ? key_room : SB_KEY_LEN_MAX;
         segment->value_len_max = g->size / 4 < room / 2 ? g->size / 4 : room / 2;
         if (segment->value_len_max > VALUE_LEN_FIELD)
                 segment->value_len_max = VALUE_LEN_FIELD;
         segment->reserve_class = 0;
-        while (segment->class_size[segment->reserve_class] < sizeof(struct sb_version) + segment->key_len_max)
+        while (segment->class_size[segment->reserve_class] <
+                sizeof(struct sb_version) + segment->key_len_max)
                 segment->reserve_class++;
 }
 
@@ -245,13 +268,15 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.seed = super->seed;
         segment.buckets = (struct sb_bucket *)(segment.base + segment.geometry.buckets_at);
         segment.unit_words = (struct sb_cell64 *)(segment.base + segment.geometry.unit_words_at);
-        segment.unit_births = (struct sb_cell32 *)(segment.unit_words + segment.geometry.unit_count);
+        segment.unit_births =
+                (struct sb_cell32 *)(segment.unit_words + segment.geometry.unit_count);
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         make_classes(&segment);
         set_limits(&segment);
         segment.bucket_mask = segment.geometry.bucket_count - 1;
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
-        segment.values_end = segment.geometry.size - sizeof(struct sb_version) - segment.key_len_max;
+        segment.values_end =
+                segment.geometry.size - sizeof(struct sb_version) - segment.key_len_max;
         *ret = segment;
         return 0;
 }

@@ -1,8 +1,9 @@
 /*
- * A segment: making its geometry, writing an empty one, and looking at one that somebody else wrote.
+ * A segment: making its geometry, writing an empty one, and looking at one that somebody else
+ * wrote.
  *
- * struct sb_segment is a process's private view: addresses and a copy of the geometry, taken once and checked, so that
- * nothing that changes in the segment later can lead an access out of it.
+ * struct sb_segment is a process's private view: addresses and a copy of the geometry, taken once
+ * and checked, so that nothing that changes in the segment later can lead an access out of it.
  */
 #ifndef SB_SEGMENT_H
 #define SB_SEGMENT_H
@@ -38,58 +39,68 @@ struct sb_segment {
         struct sb_geometry geometry;
         uint64_t seed;
         uint64_t bucket_mask;
-        uint64_t blocks_span;    /* a block's header lies within [units_at, units_at + blocks_span] */
-        uint64_t values_end;     /* what begins with a header here, has the longest key and ends here is inside */
+        /* a block's header lies within [units_at, units_at + blocks_span] */
+        uint64_t blocks_span;
+        /* what begins with a header here, has the longest key and ends here is inside */
+        uint64_t values_end;
         uint32_t unit_shift;
         uint32_t class_count;
         uint32_t class_size[SB_CLASS_MAX];
-        uint32_t class_inverse[SB_CLASS_MAX]; /* 2^32 / size, rounded up: multiplies instead of dividing a block's distance */
+        /* 2^32 / size, rounded up: multiplies instead of dividing a block's distance */
+        uint32_t class_inverse[SB_CLASS_MAX];
         uint8_t class_of[SB_CLASS_TABLE]; /* class of a size in units of 16 bytes, rounded up */
-        uint32_t reserve_class;  /* the one class of the slabs for tombstones when the segment is full */
+        /* the one class of the slabs for tombstones when the segment is full */
+        uint32_t reserve_class;
         uint32_t key_len_max;
-        uint32_t height_max;     /* of a node's tower */
+        uint32_t height_max; /* of a node's tower */
         uint64_t value_len_max;
 };
 
-/* Return: 0; -EINVAL (a field that cannot be); -ENOSPC: too small, and ret->size says the least that serves. */
+/* Return: 0; -EINVAL (a field that cannot be); -ENOSPC: too small, and ret->size says the least
+ * that serves. */
 int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret);
 
 /* Write an empty bus into @base, @geometry->size bytes, all zero before. */
-void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed, const uint64_t id[2], uint64_t now_ns);
+void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
+        const uint64_t id[2], uint64_t now_ns);
 
-/* Look at a segment. Return: 0; -EPROTONOSUPPORT (another layout version or unknown feature); -EBADMSG (not a segment, or a geometry
- * that does not fit @size). */
+/* Look at a segment. Return: 0; -EPROTONOSUPPORT (another layout version or unknown feature);
+ * -EBADMSG (not a segment, or a geometry that does not fit @size). */
 int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb_segment *ret);
 
 static inline struct sb_client *sb_client_at(const struct sb_segment *segment, uint32_t slot)
 {
         sb_assert(slot < segment->geometry.client_count);
         return (struct sb_client *)(segment->base + segment->geometry.clients_at +
-                (uint64_t)slot * segment->geometry.client_stride);
+                                    (uint64_t)slot * segment->geometry.client_stride);
 }
 static inline struct sb_cell64 *sb_client_snapshots(struct sb_client *client)
 {
         return client->words;
 }
-static inline struct sb_cell64 *sb_client_guards(const struct sb_segment *segment, struct sb_client *client)
+static inline struct sb_cell64 *sb_client_guards(
+        const struct sb_segment *segment, struct sb_client *client)
 {
         return client->words + segment->geometry.snapshot_count;
 }
 
-static inline struct sb_cell64 *sb_client_stock(const struct sb_segment *segment, struct sb_client *client)
+static inline struct sb_cell64 *sb_client_stock(
+        const struct sb_segment *segment, struct sb_client *client)
 {
         return sb_client_guards(segment, client) + segment->geometry.guard_inline;
 }
 
-/* Whether somebody keeps the segment: false when it was replaced, and when keeper and engine are both dead; the latter may be
- * for a moment only, while an engine that was just started has not said so yet (sb_attach_lost() knows). */
+/* Whether somebody keeps the segment: false when it was replaced, and when keeper and engine are
+ * both dead; the latter may be for a moment only, while an engine that was just started has not
+ * said so yet (sb_attach_lost() knows). */
 static inline bool sb_segment_serving(const struct sb_segment *segment)
 {
         const struct sb_superblock *super = segment->super;
 
         /* Relaxed: the values alone matter; nothing is read because of them. */
         return sb_load_relaxed(&super->state) == SB_SEGMENT_SERVING &&
-                !(sb_load_relaxed(&super->keeper_life) & sb_load_relaxed(&super->engine_life) & SB_LIFE_DIED);
+               !(sb_load_relaxed(&super->keeper_life) & sb_load_relaxed(&super->engine_life) &
+                       SB_LIFE_DIED);
 }
 
 /* Number of the unit that holds an offset, or UINT32_MAX when it lies in none. */
@@ -97,7 +108,8 @@ static inline uint32_t sb_unit_of(const struct sb_segment *segment, uint64_t off
 {
         uint64_t within = offset - segment->geometry.units_at;
 
-        if (offset < segment->geometry.units_at || within >> segment->unit_shift >= segment->geometry.unit_count)
+        if (offset < segment->geometry.units_at ||
+                within >> segment->unit_shift >= segment->geometry.unit_count)
                 return UINT32_MAX;
         return (uint32_t)(within >> segment->unit_shift);
 }
@@ -106,12 +118,14 @@ static inline uint64_t sb_unit_offset(const struct sb_segment *segment, uint32_t
         return segment->geometry.units_at + ((uint64_t)unit << segment->unit_shift);
 }
 
-/* Follow an offset that came out of the segment: NULL unless a whole header lies there, in the units, aligned. The bytes behind are
- * checked where they are read (sb_version_fits, sb_node_fits). */
+/* Follow an offset that came out of the segment: NULL unless a whole header lies there, in the
+ * units, aligned. The bytes behind are checked where they are read (sb_version_fits, sb_node_fits).
+ */
 static inline void *sb_block_at(const struct sb_segment *segment, uint64_t offset)
 {
-        if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->geometry.size - segment->geometry.units_at - 64 ||
-                    (offset & 15)))
+        if (SB_UNLIKELY(offset - segment->geometry.units_at >
+                                segment->geometry.size - segment->geometry.units_at - 64 ||
+                        (offset & 15)))
                 return NULL;
         return segment->base + offset;
 }
@@ -121,8 +135,10 @@ static inline struct sb_version *sb_version_at(const struct sb_segment *segment,
 }
 static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint64_t offset)
 {
-        /* With the tallest tower there can be, so that its links may be read before its height is. */
-        if (SB_UNLIKELY(offset > segment->geometry.size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX))
+        /* With the tallest tower there can be, so that its links may be read before its height is.
+         */
+        if (SB_UNLIKELY(
+                    offset > segment->geometry.size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX))
                 return NULL;
         return sb_block_at(segment, offset);
 }
@@ -131,7 +147,8 @@ static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void
         return (uint64_t)((const unsigned char *)pointer - segment->base);
 }
 /* The number of a cell in a bucket, which is eight words: see SB_CELL_NUMBER. */
-static inline uint64_t sb_cell_number(const struct sb_segment *segment, const struct sb_cell64 *cell)
+static inline uint64_t sb_cell_number(
+        const struct sb_segment *segment, const struct sb_cell64 *cell)
 {
         return (uint64_t)(cell - segment->buckets->cell) + 8;
 }

@@ -5,7 +5,7 @@
 #include "base/result.h"
 #include "epoch.h"
 
-#define NO_UNIT      UINT32_MAX
+#define NO_UNIT       UINT32_MAX
 #define EXHAUSTED_MAX ((uint32_t)(sizeof(((struct sb_peer *)0)->exhausted) / sizeof(uint32_t)))
 
 uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size)
@@ -28,7 +28,7 @@ uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size)
 struct sb_cell64 *sb_slab_bitmap(const struct sb_segment *segment, uint32_t unit)
 {
         return (struct sb_cell64 *)(segment->base + segment->geometry.bitmaps_at +
-                (uint64_t)unit * segment->geometry.bitmap_stride);
+                                    (uint64_t)unit * segment->geometry.bitmap_stride);
 }
 
 uint32_t sb_slab_block_count(const struct sb_segment *segment, uint64_t unit_word)
@@ -42,7 +42,8 @@ uint32_t sb_slab_block_count(const struct sb_segment *segment, uint64_t unit_wor
 
 static uint64_t unit_word(const struct sb_segment *segment, uint32_t unit)
 {
-        /* A:unit-owned. Whoever reads that a unit is nobody's also sees the bits that its last owner set. */
+        /* A:unit-owned. Whoever reads that a unit is nobody's also sees the bits that its last
+         * owner set. */
         return sb_load_acquire(&segment->unit_words[unit]);
 }
 
@@ -52,9 +53,12 @@ static void set_unit_word(const struct sb_segment *segment, uint32_t unit, uint6
         sb_store_release(&segment->unit_words[unit], word);
 }
 
-static uint64_t free_bits(const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count)
+static uint64_t free_bits(
+        const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count)
 {
-        uint64_t valid = block_count - word * 64 >= 64 ? UINT64_MAX : (UINT64_C(1) << (block_count - word * 64)) - 1;
+        uint64_t valid = block_count - word * 64 >= 64
+                                 ? UINT64_MAX
+                                 : (UINT64_C(1) << (block_count - word * 64)) - 1;
 
         /* A:block-freed. The freer is done with the block before its bit is clear. */
         return ~sb_load_acquire(&sb_slab_bitmap(segment, unit)[word]) & valid;
@@ -103,8 +107,9 @@ uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
 static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
         /* A:era. Read after the unit was found empty. */
-        set_unit_word(&peer->segment, unit, SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
-                sb_load_acquire(&peer->segment.super->era)));
+        set_unit_word(&peer->segment, unit,
+                SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
+                        sb_load_acquire(&peer->segment.super->era)));
 }
 
 /* An EMPTY unit that may serve any kind: its grace period is over. */
@@ -112,17 +117,20 @@ static bool past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
         /* A:unit-owned. */
         return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
-                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
+               sb_era_clear(
+                       peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
 }
 
 /* The owner of a unit that begins another life; before any of its bits is set. */
 static void set_birth(struct sb_peer *peer, uint32_t unit)
 {
         /* R:unit-owned, A:era. */
-        sb_store_release(&peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
+        sb_store_release(
+                &peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
 }
 
-/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner. */
+/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner.
+ */
 static void free_large(struct sb_peer *peer, uint32_t unit)
 {
         uint32_t count = sb_slab_large_units(&peer->segment, unit);
@@ -152,7 +160,8 @@ void sb_slab_give_up(struct sb_peer *peer, uint32_t unit)
                 set_unit_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
 }
 
-/* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner. Whoever gets it frees it. */
+/* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner.
+ * Whoever gets it frees it. */
 static void finish_large(struct sb_peer *peer, uint32_t unit)
 {
         struct sb_cell64 *cell = &peer->segment.unit_words[unit];
@@ -180,7 +189,9 @@ void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
                         return;
                 size = segment->class_size[SB_UNIT_CLASS(word)];
                 /* Exact: the distance is a multiple of the size, and less than 2^32. */
-                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) * segment->class_inverse[SB_UNIT_CLASS(word)] >> 32);
+                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) *
+                                           segment->class_inverse[SB_UNIT_CLASS(word)] >>
+                                   32);
         }
         /* R:block-freed > A:block-freed. */
         sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
@@ -191,7 +202,8 @@ void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
                 finish_large(peer, unit);
 }
 
-bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind, uint64_t *ret_size)
+bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
+        uint64_t *ret_size)
 {
         uint32_t unit = sb_unit_of(segment, offset), index;
         uint64_t word, size, within;
@@ -215,9 +227,10 @@ bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
         }
         if (ret_size)
                 *ret_size = size;
-        /* A:block-freed, as above, and A:unit-owned: the bit is of this kind and class. Then, if a pin covers the era, it stays that. */
+        /* A:block-freed, as above, and A:unit-owned: the bit is of this kind and class. Then, if a
+         * pin covers the era, it stays that. */
         return (sb_load_acquire(&sb_slab_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1) &&
-                (unit_word(segment, unit) ^ word) >> 54 == 0;
+               (unit_word(segment, unit) ^ word) >> 54 == 0;
 }
 
 /* ---- taking ---- */
@@ -244,13 +257,16 @@ struct search {
         uint64_t wanted; /* unit word with us as the owner */
         uint32_t first, count, block_count;
         enum effort effort;
-        uint32_t looked_at;          /* slabs of this class without an owner, with less than a quarter free */
-        uint32_t best, best_count;   /* the emptiest of them */
-        uint32_t next;               /* where the next search goes on */
-        bool roomy;                  /* only what is three quarters free will do */
+        /* slabs of this class without an owner, with less than a quarter free */
+        uint32_t looked_at;
+        uint32_t best, best_count; /* the emptiest of them */
+        uint32_t next;             /* where the next search goes on */
+        bool roomy;                /* only what is three quarters free will do */
 };
 #define LOOK_BELOW 16u
-#define LOOK_AT 64u /* of those, before the emptiest is taken: a search of the whole segment would cost more than it finds */
+#define LOOK_AT                                                                                    \
+        64u /* of those, before the emptiest is taken: a search of the whole segment would cost    \
+               more than it finds */
 
 /* Whether the unit, whose word is @word, serves; if so it is ours now. */
 static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit, uint64_t word)
@@ -274,7 +290,7 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
                 }
         } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY) {
                 same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
-                        (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
+                       (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
                 if (!same && !past_grace(peer, unit, word))
                         return false;
         } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
@@ -294,9 +310,10 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         return true;
 }
 
-/* Before the never used unit @fresh is broken: a slab further down that is nearly empty. On a bus with few keys slabs so stay at the low
- * end, and do not wander up with the search until some block of them lies in every run that a large value needs. Where to look
- * depends on @fresh: elsewhere each time. */
+/* Before the never used unit @fresh is broken: a slab further down that is nearly empty. On a bus
+ * with few keys slabs so stay at the low end, and do not wander up with the search until some block
+ * of them lies in every run that a large value needs. Where to look depends on @fresh: elsewhere
+ * each time. */
 static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32_t fresh)
 {
         uint32_t i, unit, from = (uint32_t)((uint64_t)(fresh * UINT32_C(2654435769)) * fresh >> 32);
@@ -304,7 +321,8 @@ static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32
         search->roomy = true;
         for (i = 0; i < LOOK_BELOW && i < fresh; i++) {
                 unit = (from + i) % fresh;
-                if (unit_word(&peer->segment, unit) && try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
+                if (unit_word(&peer->segment, unit) &&
+                        try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
                         break;
         }
         search->roomy = false;
@@ -316,7 +334,8 @@ static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32
 
 static uint32_t search_units(struct sb_peer *peer, struct search *search)
 {
-        uint32_t i, unit, start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
+        uint32_t i, unit,
+                start = peer->search_unit >= search->first ? peer->search_unit - search->first : 0;
 
         for (i = 0; i < search->count && search->looked_at < LOOK_AT; i++) {
                 uint64_t word;
@@ -345,7 +364,8 @@ static uint32_t search_units(struct sb_peer *peer, struct search *search)
         return NO_UNIT;
 }
 
-static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, bool reserve)
+static uint32_t acquire_slab(
+        struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, bool reserve)
 {
         const struct sb_geometry *g = &peer->segment.geometry;
         struct search search = {
@@ -372,8 +392,8 @@ static uint32_t acquire_slab(struct sb_peer *peer, enum sb_unit_kind kind, uint3
         return unit;
 }
 
-/* A new life. The retire word comes last: whoever still holds the offset from the life before, and finds 0 there, finds nothing else of
- * that life behind it. */
+/* A new life. The retire word comes last: whoever still holds the offset from the life before, and
+ * finds 0 there, finds nothing else of that life behind it. */
 static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
@@ -392,26 +412,30 @@ static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
 }
 
 /* A write fills a block and then waits for its stores: have its lines by then. */
-static void fetch_block(const struct sb_segment *segment, uint64_t offset, uint64_t size, uint64_t from)
+static void fetch_block(
+        const struct sb_segment *segment, uint64_t offset, uint64_t size, uint64_t from)
 {
         for (uint64_t at = from; at < size && at < 4 * SB_LINE; at += SB_LINE)
                 __builtin_prefetch(segment->base + offset + at, 1);
 }
 
 /* Move up to SB_RESERVE_MAX free blocks of the owned slab into the reserve. */
-static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
+static bool refill_from(
+        struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, reserve->unit);
         uint32_t block_count = segment->geometry.unit_size / (uint32_t)size, word;
 
         for (word = 0; word * 64 < block_count; word++) {
-                uint64_t free_mask = free_bits(segment, reserve->unit, word, block_count), taken = 0;
+                uint64_t free_mask = free_bits(segment, reserve->unit, word, block_count),
+                         taken = 0;
                 struct sb_cell64 *bits = &sb_slab_bitmap(segment, reserve->unit)[word];
 
                 while (free_mask && reserve->count < SB_RESERVE_MAX) {
                         uint64_t bit = free_mask & -free_mask;
-                        uint64_t offset = base + (word * 64 + (uint32_t)__builtin_ctzll(bit)) * size;
+                        uint64_t offset =
+                                base + (word * 64 + (uint32_t)__builtin_ctzll(bit)) * size;
 
                         free_mask ^= bit;
                         taken |= bit;
@@ -422,13 +446,17 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
                 }
                 if (!taken)
                         continue;
-                /* R:block-taken. The reset words come first: whoever sees the bit sees a block that is nobody's to free. */
+                /* R:block-taken. The reset words come first: whoever sees the bit sees a block that
+                 * is nobody's to free. */
                 sb_or_full(bits, taken);
                 for (uint32_t i = 0; i < reserve->count; i++)
                         sb_model_block(reserve->offset[i], size, 1);
                 /* And those of the next refill. */
-                for (uint32_t i = 0; free_mask && i < SB_RESERVE_MAX; i++, free_mask &= free_mask - 1)
-                        fetch_block(segment, base + (word * 64 + (uint32_t)__builtin_ctzll(free_mask)) * size, size, 0);
+                for (uint32_t i = 0; free_mask && i < SB_RESERVE_MAX;
+                        i++, free_mask &= free_mask - 1)
+                        fetch_block(segment,
+                                base + (word * 64 + (uint32_t)__builtin_ctzll(free_mask)) * size,
+                                size, 0);
                 if (SB_FAULT(ALLOC_BIT_FIRST))
                         for (uint32_t i = 0; i < reserve->count; i++)
                                 reset_block(peer, reserve->offset[i], kind);
@@ -437,7 +465,8 @@ static bool refill_from(struct sb_peer *peer, struct sb_reserve *reserve, enum s
         return false;
 }
 
-static bool refill(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
+static bool refill(
+        struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
 {
         for (;;) {
                 if (reserve->unit != NO_UNIT) {
@@ -456,7 +485,9 @@ static bool refill(struct sb_peer *peer, struct sb_reserve *reserve, enum sb_uni
 
 static struct sb_reserve *reserve_of(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_)
 {
-        return kind == SB_UNIT_GUARDS ? &peer->guards : kind == SB_UNIT_NODES ? &peer->nodes[class_] : &peer->versions[class_];
+        return kind == SB_UNIT_GUARDS  ? &peer->guards
+               : kind == SB_UNIT_NODES ? &peer->nodes[class_]
+                                       : &peer->versions[class_];
 }
 
 /* Claim @count units in a row: the head says whose they are, each part where its head is. */
@@ -465,9 +496,11 @@ static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
         struct sb_cell64 *words = peer->segment.unit_words;
         uint32_t claimed = 1;
 
-        if (!sb_cas64_full(&words[first], 0, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_slab_owner(peer)))
+        if (!sb_cas64_full(
+                    &words[first], 0, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_slab_owner(peer)))
                 return 0;
-        while (claimed < count && sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
+        while (claimed < count &&
+                sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
                 claimed++;
         set_birth(peer, first);
         if (claimed < count)
@@ -475,7 +508,8 @@ static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
         return claimed;
 }
 
-/* Empty slabs of nobody's are units again once their grace period is over, so that a run can be found among them. */
+/* Empty slabs of nobody's are units again once their grace period is over, so that a run can be
+ * found among them. */
 static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
 {
         uint32_t unit;
@@ -501,7 +535,8 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t count = (size + segment->geometry.unit_size - 1) >> segment->unit_shift;
-        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, end, unit, run, round;
+        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, end, unit,
+                 run, round;
 
         if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
                 return SB_E_FULL;
@@ -535,7 +570,8 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 }
 
 /* The reserve that serves @class_, filled; NULL: none can. */
-static struct sb_reserve *serving(struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, uint32_t also)
+static struct sb_reserve *serving(
+        struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, uint32_t also)
 {
         const struct sb_segment *segment = &peer->segment;
         uint32_t end = (also & SB_SLAB_LARGER) ? segment->class_count : class_ + 1, larger;
@@ -549,10 +585,12 @@ static struct sb_reserve *serving(struct sb_peer *peer, enum sb_unit_kind kind, 
         if (!(also & SB_SLAB_RESERVE) || class_ > segment->reserve_class)
                 return NULL;
         reserve = &peer->tombstones;
-        return reserve->count || refill(peer, reserve, kind, segment->reserve_class) ? reserve : NULL;
+        return reserve->count || refill(peer, reserve, kind, segment->reserve_class) ? reserve
+                                                                                     : NULL;
 }
 
-int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also, uint64_t *ret_offset)
+int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also,
+        uint64_t *ret_offset)
 {
         uint32_t class_ = sb_slab_class(&peer->segment, size);
         struct sb_reserve *reserve;
@@ -560,8 +598,10 @@ int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, ui
         if (class_ == peer->segment.class_count)
                 return take_large(peer, size, ret_offset);
         reserve = reserve_of(peer, kind, class_);
-        if (kind == SB_UNIT_GUARDS && peer->exhausted_count < EXHAUSTED_MAX && reserve->unit != NO_UNIT) {
-                /* Chunks differ in class and are rare: one slab each, given up with the operation. */
+        if (kind == SB_UNIT_GUARDS && peer->exhausted_count < EXHAUSTED_MAX &&
+                reserve->unit != NO_UNIT) {
+                /* Chunks differ in class and are rare: one slab each, given up with the operation.
+                 */
                 exhaust(peer, reserve->unit);
                 reserve->unit = NO_UNIT;
                 while (reserve->count)
@@ -586,10 +626,14 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
         if (kind == SB_UNIT_LARGE) {
                 /* It is on the list of what sb_slab_settle() gives up. */
                 sb_and_full(&sb_slab_bitmap(&peer->segment, unit)[0], ~UINT64_C(1));
-                sb_model_block(offset, (uint64_t)sb_slab_large_units(&peer->segment, unit) << peer->segment.unit_shift, 0);
+                sb_model_block(offset,
+                        (uint64_t)sb_slab_large_units(&peer->segment, unit)
+                                << peer->segment.unit_shift,
+                        0);
                 return;
         }
-        reserve = unit == peer->tombstones.unit ? &peer->tombstones : reserve_of(peer, kind, SB_UNIT_CLASS(word));
+        reserve = unit == peer->tombstones.unit ? &peer->tombstones
+                                                : reserve_of(peer, kind, SB_UNIT_CLASS(word));
         if (reserve->unit == unit && reserve->count < SB_RESERVE_MAX) {
                 reset_block(peer, offset, kind);
                 reserve->offset[reserve->count++] = offset;

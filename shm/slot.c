@@ -8,7 +8,8 @@ static struct sb_cell64 *tag_of(const struct sb_segment *segment, uint32_t slot)
         return &sb_client_at(segment, slot)->tag;
 }
 
-enum sb_client_state sb_slot_state(const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation)
+enum sb_client_state sb_slot_state(
+        const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation)
 {
         /* A:slot-tag. The record's identity was written before. */
         uint64_t tag = sb_load_acquire(tag_of(segment, slot));
@@ -18,8 +19,8 @@ enum sb_client_state sb_slot_state(const struct sb_segment *segment, uint32_t sl
         return (enum sb_client_state)(uint32_t)tag;
 }
 
-int sb_slot_claim(struct sb_segment *segment, uint32_t first, const struct sb_slot_identity *identity, uint32_t *ret_slot,
-        uint32_t *ret_generation)
+int sb_slot_claim(struct sb_segment *segment, uint32_t first,
+        const struct sb_slot_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
 {
         uint32_t slot, generation;
 
@@ -37,7 +38,8 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first, const struct sb_sl
                 client->pid_start = identity->pid_start;
                 client->attached_ns = identity->attached_ns;
                 client->ticket = identity->ticket;
-                /* R:roster > A:roster. Before the owner can pin: reclaimers look at every record below. */
+                /* R:roster > A:roster. Before the owner can pin: reclaimers look at every record
+                 * below. */
                 for (high = sb_load_acquire(&segment->super->client_high); high <= slot;
                         high = sb_load_acquire(&segment->super->client_high))
                         sb_cas64_full(&segment->super->client_high, high, (uint64_t)slot + 1);
@@ -62,10 +64,11 @@ void sb_slot_clear(const struct sb_segment *segment, uint32_t slot)
                 sb_store_release(&sb_client_guards(segment, client)[i], 0); /* R:guard. */
         for (i = 0; i < segment->geometry.stock_count; i++)
                 sb_store_release(&sb_client_stock(segment, client)[i], 0); /* R:stock. */
-        sb_store_release(&client->guard_high, 0); /* R:guard. */
-        sb_store_release(&client->operation, 0);  /* R:operation. */
-        sb_store_release(&client->freeing, 0);    /* R:freeing. */
-        sb_store_release(&client->pin, 0);        /* R:unpin. Last: until here nothing that it read under the pin is reused. */
+        sb_store_release(&client->guard_high, 0);                          /* R:guard. */
+        sb_store_release(&client->operation, 0);                           /* R:operation. */
+        sb_store_release(&client->freeing, 0);                             /* R:freeing. */
+        /* R:unpin. Last: until here nothing that it read under the pin is reused. */
+        sb_store_release(&client->pin, 0);
 }
 
 void sb_slot_release(struct sb_segment *segment, uint32_t slot, uint32_t generation)

@@ -1,5 +1,6 @@
 /*
- * Client records: who is attached. Claimed by the engine, freed by their owner, or by the reaper of a dead one.
+ * Client records: who is attached. Claimed by the engine, freed by their owner, or by the reaper of
+ * a dead one.
  */
 #ifndef SB_SLOT_H
 #define SB_SLOT_H
@@ -13,13 +14,14 @@ struct sb_slot_identity {
 
 /* Engine: take the first free record from @first on (0 is the engine's own) and make it ATTACHED.
  * Return: 0, SB_E_FULL. Threads: one engine. A kill leaves CLAIMED, which the reaper frees. */
-int sb_slot_claim(struct sb_segment *segment, uint32_t first, const struct sb_slot_identity *identity, uint32_t *ret_slot,
-        uint32_t *ret_generation);
+int sb_slot_claim(struct sb_segment *segment, uint32_t first,
+        const struct sb_slot_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation);
 /* The owner's way out: everything in the record cleared, then FREE with the next generation. */
 void sb_slot_release(struct sb_segment *segment, uint32_t slot, uint32_t generation);
 /* Clear a record's announcements, guards, notes and, last, its pin; by its owner, or its reaper. */
 void sb_slot_clear(const struct sb_segment *segment, uint32_t slot);
 /* State of a record as one load; ret_generation may be NULL. */
-enum sb_client_state sb_slot_state(const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation);
+enum sb_client_state sb_slot_state(
+        const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation);
 
 #endif

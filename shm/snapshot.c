@@ -15,7 +15,8 @@ uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
 
         if (SB_LIKELY(stamp))
                 return stamp;
-        /* A:clock. Read after the install, which we have done or seen: no cut that was taken before can contain it. */
+        /* A:clock. Read after the install, which we have done or seen: no cut that was taken before
+         * can contain it. */
         sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
         return sb_load_acquire(&version->stamp); /* A:stamp. */
 }
@@ -31,7 +32,8 @@ uint64_t sb_cut_take(struct sb_peer *peer)
         return cut;
 }
 
-/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in which nobody shall hang. */
+/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in
+ * which nobody shall hang. */
 #define ROUNDS_MAX 1024u
 
 /* Whatever an operation slot shows as being written gets its stamp. */
@@ -44,11 +46,13 @@ static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
 
         if (!node)
                 return;
-        /* A node that was noted and never linked is freed at once when its maker is reaped. Another node's cell does no harm. */
+        /* A node that was noted and never linked is freed at once when its maker is reaped. Another
+         * node's cell does no harm. */
         sb_model_unchecked_begin();
         cell = sb_cell_at(&peer->segment, sb_load_pinned(peer, &node->cell));
         sb_model_unchecked_end();
-        head = cell ? sb_version_at(&peer->segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
+        head = cell ? sb_version_at(&peer->segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK)
+                    : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
         if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH)
                 sb_stamp(peer, head);
@@ -62,7 +66,9 @@ void sb_safe_raise(struct sb_peer *peer)
 
         sb_pin(peer);
         high = sb_load_acquire(&super->client_high); /* A:roster. */
-        for (slot = 0; slot < high && slot < peer->segment.geometry.client_count && !SB_FAULT(SAFE_SKIPS_SLOTS); slot++)
+        for (slot = 0; slot < high && slot < peer->segment.geometry.client_count &&
+                       !SB_FAULT(SAFE_SKIPS_SLOTS);
+                slot++)
                 resolve_slot(peer, sb_client_at(&peer->segment, slot));
         sb_unpin(peer);
         for (;;) {
@@ -107,9 +113,11 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
 void sb_snapshot_close(struct sb_peer *peer, uint32_t index)
 {
         /* Relaxed: the own word. A:clock. */
-        bool moved = sb_load_acquire(&peer->segment.super->clock) > sb_load_relaxed(&sb_client_snapshots(peer->client)[index]) + 1;
+        bool moved = sb_load_acquire(&peer->segment.super->clock) >
+                     sb_load_relaxed(&sb_client_snapshots(peer->client)[index]) + 1;
 
-        sb_store_release(&sb_client_snapshots(peer->client)[index], 0); /* R:announce. Reads in it are over. */
+        /* R:announce. Reads in it are over. */
+        sb_store_release(&sb_client_snapshots(peer->client)[index], 0);
         /* Later cuts were taken: pruners may have kept for this one what nobody needs any more. */
         if (moved)
                 sb_retire_leave(peer);
@@ -120,7 +128,8 @@ static void add_cut(struct sb_view *view, uint64_t cut)
         uint32_t i;
 
         if (view->cut_count == SB_VIEW_CUTS_MAX) {
-                /* Too many to tell apart: everything from the lowest of the last on counts as needed. */
+                /* Too many to tell apart: everything from the lowest of the last on counts as
+                 * needed. */
                 view->cuts_overflow = true;
                 if (cut < view->cuts[view->cut_count - 1])
                         view->cuts[view->cut_count - 1] = cut;
@@ -165,16 +174,20 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
 
         ret->cut_count = 0;
         ret->cuts_overflow = false;
-        /* A:clock, A:observers, A:safe. First the bound: a snapshot that is announced after we looked takes its cut at it or above. The
-         * clock before the observers: whoever becomes one after we looked reads at a cut that is not below that clock. */
+        /* A:clock, A:observers, A:safe. First the bound: a snapshot that is announced after we
+         * looked takes its cut at it or above. The clock before the observers: whoever becomes one
+         * after we looked reads at a cut that is not below that clock. */
         ret->bound = sb_load_acquire(&segment->super->clock);
-        if (sb_load_acquire(&segment->super->observers))              /* A:observers. */
+        if (sb_load_acquire(&segment->super->observers))             /* A:observers. */
                 ret->bound = sb_load_acquire(&segment->super->safe); /* A:safe. */
         segment->os->membarrier(segment->os->context);
         high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
-        for (slot = 0; slot < high && slot < segment->geometry.client_count && !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS); slot++)
+        for (slot = 0; slot < high && slot < segment->geometry.client_count &&
+                       !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS);
+                slot++)
                 for (i = 0; i < segment->geometry.snapshot_count; i++)
-                        read_announcement(peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
+                        read_announcement(
+                                peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
 }
 
 bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successor)
@@ -196,19 +209,22 @@ bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successo
 
 enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
 
-/* Whether @version may be taken out: DYING by now. In somebody's hand (shm/stock.h) it is left to him. */
+/* Whether @version may be taken out: DYING by now. In somebody's hand (shm/stock.h) it is left to
+ * him. */
 static bool begin_unlink(struct sb_peer *peer, struct sb_version *version)
 {
         uint32_t retire = 0;
 
-        /* 0 again: he has let go of it just now. Then it must be DYING before it is unlinked, as ever. */
+        /* 0 again: he has let go of it just now. Then it must be DYING before it is unlinked, as
+         * ever. */
         while (!retire && !sb_retire_begin(peer, &version->block))
                 retire = sb_load_acquire(&version->block.retire); /* A:retire. */
         return retire < SB_RETIRE_FREEING || SB_FAULT(PRUNE_TAKES_STOCK);
 }
 
 /* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */
-static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *successor, struct sb_version *version)
+static enum unlinked unlink_version(
+        struct sb_peer *peer, struct sb_version *successor, struct sb_version *version)
 {
         uint64_t at = sb_offset_of(&peer->segment, version), own;
 
@@ -216,7 +232,8 @@ static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *suc
                 return IN_HAND;
         for (;;) {
                 own = sb_load_pinned(peer, &version->prev);
-                /* The last of its chain needs no mark: nothing can be taken out behind it, so its link stays 0. */
+                /* The last of its chain needs no mark: nothing can be taken out behind it, so its
+                 * link stays 0. */
                 if (!own || (own & SB_PREV_MARKED) || SB_FAULT(UNLINK_UNMARKED) ||
                         sb_cas64_full(&version->prev, own, own | SB_PREV_MARKED))
                         break;
@@ -250,8 +267,10 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 version = link ? sb_version_at(&peer->segment, link) : NULL;
                 if (!version)
                         return kept;
-                stamp = sb_load_acquire(&version->stamp); /* A:stamp. Set before its successor was installed. */
-                /* One that is marked goes, whatever our view, perhaps an older one, says: its unlinker may have stopped. */
+                /* A:stamp. Set before its successor was installed. */
+                stamp = sb_load_acquire(&version->stamp);
+                /* One that is marked goes, whatever our view, perhaps an older one, says: its
+                 * unlinker may have stopped. */
                 going = sb_load_pinned(peer, &version->prev) & SB_PREV_MARKED;
                 if (going || SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
                         !sb_view_needs(view, stamp, successor_stamp))
@@ -289,13 +308,15 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_v
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old)
 {
         static const struct sb_view nothing = {.bound = 0};
-        /* A:clock. Still the bound: no cut was taken since the view, so it says who needs what was just replaced. If not, one stamp for
-         * both versions means that no cut can tell them apart. */
+        /* A:clock. Still the bound: no cut was taken since the view, so it says who needs what was
+         * just replaced. If not, one stamp for both versions means that no cut can tell them apart.
+         */
         bool current = sb_load_acquire(&peer->segment.super->clock) == peer->view.bound;
 
         /* A:stamp, both. */
         if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH &&
-                sb_view_needs(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
+                sb_view_needs(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp),
+                        sb_load_acquire(&version->stamp)))
                 return false;
         return unlink_version(peer, version, old) == UNLINKED;
 }

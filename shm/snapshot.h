@@ -19,13 +19,15 @@ void sb_snapshot_close(struct sb_peer *peer, uint32_t index);
 void sb_view_take(struct sb_peer *peer, struct sb_view *ret);
 /* Bring the peer's own view up to date if a cut was taken since. */
 void sb_view_renew(struct sb_peer *peer);
-/* By @view: whether some cut, open or to come, reads a version that was current from @stamp until @successor. */
+/* By @view: whether some cut, open or to come, reads a version that was current from @stamp until
+ * @successor. */
 bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successor);
-/* Under a pin: take out of a chain what @view says nobody needs. Return: whether something that is superseded was kept. */
+/* Under a pin: take out of a chain what @view says nobody needs. Return: whether something that is
+ * superseded was kept. */
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view);
 
-/* Under a pin: the same for @old, which this peer has just replaced with @version, stamped, when by the
- * peer's own view no cut needs it: the usual case. True: nothing of the kind is left. */
+/* Under a pin: the same for @old, which this peer has just replaced with @version, stamped, when by
+ * the peer's own view no cut needs it: the usual case. True: nothing of the kind is left. */
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old);
 
 #endif

@@ -31,7 +31,8 @@ void sb_stock_empty(struct sb_peer *peer)
                         uint64_t offset = sb_stock_offset(peer, place);
 
                         sb_stock_take(peer, class_, place);
-                        /* In a slab like any other block that was taken, and in hand: then its bit, then the note. */
+                        /* In a slab like any other block that was taken, and in hand: then its bit,
+                         * then the note. */
                         sb_model_block(offset, peer->segment.class_size[class_], 1);
                         sb_slab_clear(peer, offset);
                         sb_stock_vacate(peer, place);
@@ -43,10 +44,12 @@ static void reap_one(struct sb_peer *peer, uint64_t offset, uint32_t slot)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
         uint64_t size = 0;
-        bool set = block && sb_slab_is_block(&peer->segment, offset, SB_UNIT_VERSIONS, &size), linked;
+        bool set = block && sb_slab_is_block(&peer->segment, offset, SB_UNIT_VERSIONS, &size),
+             linked;
         uint32_t era;
 
-        /* The bit before the word: a block that was taken again has its word reset before its bit is set. A:retire. */
+        /* The bit before the word: a block that was taken again has its word reset before its bit
+         * is set. A:retire. */
         if (!set || sb_load_acquire(&block->retire) != (SB_RETIRE_FREEING | slot))
                 return;
         sb_model_block(offset, size, 2); /* it may have been ready */

@@ -1,18 +1,26 @@
 /*
  * The stock: blocks that a client has in its own hands, to be used again by itself.
  *
- * A version that was replaced and that no cut needs would go a long way: out of the chain, dated, found free by a batch, its bit
- * cleared, set again by whoever owns its slab then. An overwriting client goes a short one: it takes the replaced version in hand, lets
- * its grace period pass, and builds one of its next versions in it. The block stays warm in its cache, and no word that others
+ * A version that was replaced and that no cut needs would go a long way: out of the chain, dated,
+ * found free by a batch, its bit cleared, set again by whoever owns its slab then. An overwriting
+ * client goes a short one: it takes the replaced version in hand, lets its grace period pass, and
+ * builds one of its next versions in it. The block stays warm in its cache, and no word that others
  * write is touched.
  *
  * Always true:
- * - a block whose retire word is FREEING | slot is noted in that client's record, in `stock` (or `freeing`), before the word says so and
- *   as long as it does: who finds the client dead finds the block;
- * - such a block is left alone by everybody but that client and its reaper, linked or not;
- * - so a version that is published out of the stock is in hand until its retire word is 0 again, which follows the install, and one
- *   that is replaced is in hand before it is unlinked: no kill finds a block that is neither linked nor noted;
- * - the record has room for a fixed number, of blocks of a fixed size: what one client can hoard is a small part of the segment.
+ *
+ * - A block whose retire word is FREEING | slot is noted in that client's record, in `stock` (or
+ *   `freeing`), before the word says so and as long as it does: who finds the client dead finds it.
+ *
+ * - Such a block is left alone by everybody but that client and its reaper, linked or not.
+ *
+ * - So a version that is published out of the stock is in hand until its retire word is 0 again,
+ *   which follows the install, and one that is replaced is in hand before it is unlinked: no kill
+ *   finds a block that is neither linked nor noted.
+ *
+ * - The record has room for a fixed number of blocks: what one client can hoard is a small part of
+ *   the segment.
+ *
  * (Magazines of free objects for each processor: Bonwick and Adams, USENIX 2001.)
  */
 #ifndef SB_STOCK_H
@@ -25,7 +33,8 @@
 
 #define SB_STOCK_BATCH_MIN 64u
 
-/* The place of a block of this class that is ready to be built in, or 0. It stays where it is until sb_stock_take(). */
+/* The place of a block of this class that is ready to be built in, or 0. It stays where it is until
+ * sb_stock_take(). */
 static inline uint32_t sb_stock_first(const struct sb_peer *peer, uint32_t class_)
 {
         return peer->stock_ready[class_];
@@ -44,7 +53,8 @@ static inline void sb_stock_put(struct sb_peer *peer, uint32_t class_, uint32_t 
         peer->stock_ready[class_] = (uint16_t)place;
 }
 
-/* The block at @place was just installed: everybody's from now on. Then the place is noted for another block, or emptied. */
+/* The block at @place was just installed: everybody's from now on. Then the place is noted for
+ * another block, or emptied. */
 static inline void sb_stock_publish(struct sb_peer *peer, struct sb_block *block)
 {
         (void)peer;
@@ -53,21 +63,25 @@ static inline void sb_stock_publish(struct sb_peer *peer, struct sb_block *block
 }
 static inline void sb_stock_vacate(struct sb_peer *peer, uint32_t place)
 {
-        sb_store_release(&peer->stock[place], 0); /* R:stock > A:stock. The block is linked, or another client's. */
+        /* R:stock > A:stock. The block is linked, or another client's. */
+        sb_store_release(&peer->stock[place], 0);
         peer->stock_next[place] = (uint16_t)peer->stock_free;
         peer->stock_free = (uint16_t)place;
 }
 
-/* Take @old, which this peer has just replaced with @version, in hand, and out of the chain: @place is the new one's in the stock, or 0.
- * True: done, and the place is the old one's. False: nothing happened; it is for the long way. */
-static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *peer, struct sb_version *version,
-        struct sb_version *old, uint64_t offset, uint32_t place)
+/* Take @old, which this peer has just replaced with @version, in hand, and out of the chain: @place
+ * is the new one's in the stock, or 0. True: done, and the place is the old one's. False: nothing
+ * happened; it is for the long way. */
+static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *peer,
+        struct sb_version *version, struct sb_version *old, uint64_t offset, uint32_t place)
 {
         struct sb_segment *segment = &peer->segment;
         uint32_t unit_kind = sb_slab_kind_of(segment, offset), used = place;
 
-        /* A:publish. The last of its chain: then nothing can be taken out behind it, and no mark is needed. */
-        if (SB_UNLIKELY(sb_load_acquire(&old->prev)) || SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= peer->stock_class_end) ||
+        /* A:publish. The last of its chain: then nothing can be taken out behind it, and no mark is
+         * needed. */
+        if (SB_UNLIKELY(sb_load_acquire(&old->prev)) ||
+                SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= peer->stock_class_end) ||
                 SB_UNLIKELY(peer->limbo_count == SB_LIMBO_MAX))
                 return false;
         if (!place) {
@@ -77,23 +91,27 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                         return false;
                 }
         }
-        /* R:stock > A:stock. Noted, then in hand, then out of the chain: whoever finds us dead in between finds it. */
+        /* R:stock > A:stock. Noted, then in hand, then out of the chain: whoever finds us dead in
+         * between finds it. */
         if (!SB_FAULT(STOCK_NOTE_LATE))
                 sb_store_release(&peer->stock[used], offset);
         if (SB_UNLIKELY(!sb_cas32_full(&old->block.retire, 0, SB_RETIRE_FREEING | peer->slot)))
                 goto undo;
         if (SB_UNLIKELY(!sb_cas64_full(&version->prev, offset, 0))) {
-                /* R:retire. Our version is on its way out itself: this one is linked by its successor now. */
+                /* R:retire. Our version is on its way out itself: this one is linked by its
+                 * successor now. */
                 sb_store_release(&old->block.retire, 0);
                 goto undo;
         }
         if (SB_FAULT(STOCK_NOTE_LATE))
-                sb_store_release(&peer->stock[used], offset); /* R:stock, too late: that is the fault. */
+                /* R:stock, too late: that is the fault. */
+                sb_store_release(&peer->stock[used], offset);
         if (!place)
                 peer->stock_free = peer->stock_next[used];
         peer->limbo[peer->limbo_count++] = (struct sb_limbo){
                 .offset = offset,
-                .era = sb_load_acquire(&segment->super->era), /* A:era. After the unlink, as in sb_retire_finish(). */
+                .era = sb_load_acquire(&segment->super->era), /* A:era. After the unlink, as in
+                                                                 sb_retire_finish(). */
                 .birth = sb_load_relaxed(&old->block.birth),  /* Relaxed: as in sb_retire_wait(). */
                 .unit_kind = unit_kind,
                 .place = used,
@@ -105,7 +123,8 @@ undo:
         return false;
 }
 
-/* How many more in limbo are worth a batch: so that blocks come back before the places run out. 0: the stock is too small to count. */
+/* How many more in limbo are worth a batch: so that blocks come back before the places run out. 0:
+ * the stock is too small to count. */
 static inline uint32_t sb_stock_batch(const struct sb_peer *peer)
 {
         uint32_t count = peer->segment.geometry.stock_count;

@@ -1,6 +1,7 @@
 /*
- * The sweep: looks at every block of some units and brings what nobody needs a step nearer to being free. It finds whatever private
- * lists lost: superseded versions, removals that stopped half way, blocks that are dated and wait. Declared in reap.h.
+ * The sweep: looks at every block of some units and brings what nobody needs a step nearer to being
+ * free. It finds whatever private lists lost: superseded versions, removals that stopped half way,
+ * blocks that are dated and wait. Declared in reap.h.
  */
 #include "reap.h"
 
@@ -24,7 +25,8 @@ static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
 
         do {
                 for (place = 0; place < SB_BUCKET_CELLS; place++) {
-                        uint64_t word = sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]);
+                        uint64_t word =
+                                sb_load_pinned(peer, &segment->buckets[path.bucket].cell[place]);
                         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                         if ((word & SB_CELL_FROZEN) && head && head->node == at) {
@@ -37,7 +39,8 @@ static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
 }
 
 /* DYING and not dated: take it out of whatever still links it, then date it. */
-static void finish_dying(struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
+static void finish_dying(
+        struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t own, at = version->node; /* once: it is checked, then followed */
@@ -62,13 +65,15 @@ static void sweep_node(struct sb_peer *peer, struct sb_node *node)
 {
         uint64_t own;
 
-        /* A node that was never linked is freed without a grace period; its unit keeps its kind, so this is some node's cell. */
+        /* A node that was never linked is freed without a grace period; its unit keeps its kind, so
+         * this is some node's cell. */
         sb_model_unchecked_begin();
         own = sb_load_pinned(peer, &node->cell);
         sb_model_unchecked_end();
 
         if (!own) {
-                /* Without a cell and in the index: left by a dead maker, or one without room. A live maker makes it anew. */
+                /* Without a cell and in the index: left by a dead maker, or one without room. A
+                 * live maker makes it anew. */
                 sb_model_unchecked_begin();
                 own = sb_reach_node(peer, node);
                 sb_model_unchecked_end();
@@ -83,10 +88,13 @@ static void sweep_node(struct sb_peer *peer, struct sb_node *node)
                         sb_node_abandon(peer, node);
                 return;
         }
-        sb_retire_wait(peer, sb_offset_of(&peer->segment, node), sb_load_acquire(&node->unhooked), true); /* A:retire. */
+        /* A:retire. */
+        sb_retire_wait(
+                peer, sb_offset_of(&peer->segment, node), sb_load_acquire(&node->unhooked), true);
 }
 
-static void sweep_version(struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
+static void sweep_version(
+        struct sb_peer *peer, struct sb_version *version, const struct sb_view *view)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_version *head;
@@ -98,7 +106,8 @@ static void sweep_version(struct sb_peer *peer, struct sb_version *version, cons
         sb_model_unchecked_begin();
         node = sb_node_at(segment, version->node);
         own = node && sb_slab_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL)
-                ? sb_load_pinned(peer, &node->cell) : 0;
+                      ? sb_load_pinned(peer, &node->cell)
+                      : 0;
         sb_model_unchecked_end();
         cell = sb_cell_at(segment, own);
         head = cell ? sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
@@ -108,9 +117,10 @@ static void sweep_version(struct sb_peer *peer, struct sb_version *version, cons
         sb_node_try_remove(peer, own, view);
 }
 
-/* A block that was found by its bit and is DYING: whoever is dating it may have read the era before our pin's, so that the pin does
- * not protect it. But he is pinned himself then, since before us. True: there is nobody like that who can know the block, it is still
- * DYING, and any date that it gets from here on is covered by our pin. */
+/* A block that was found by its bit and is DYING: whoever is dating it may have read the era before
+ * our pin's, so that the pin does not protect it. But he is pinned himself then, since before us.
+ * True: there is nobody like that who can know the block, it is still DYING, and any date that it
+ * gets from here on is covered by our pin. */
 static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
 {
         /* Relaxed: the own word. */
@@ -120,11 +130,13 @@ static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
         birth = sb_load_relaxed(&block->birth); /* Relaxed: looked at again below. */
         sb_model_unchecked_end();
         sb_era_look(peer);
-        return sb_era_clear(peer, lo - 1, birth) && sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
-                sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
+        return sb_era_clear(peer, lo - 1, birth) &&
+               sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
+               sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
 }
 
-/* Whoever is pinned now was not pinned before the floor, so that "born at the floor" protects as much as the truth does. */
+/* Whoever is pinned now was not pinned before the floor, so that "born at the floor" protects as
+ * much as the truth does. */
 static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
 {
         uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
@@ -133,24 +145,28 @@ static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
                 sb_cas32_full(birth, old, peer->sweep_floor);
 }
 
-static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
+static void sweep_block(
+        struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
         uint32_t retire;
 
         do
-                retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is protected by our pin. */
+                retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is
+                                                             protected by our pin. */
         while (!sb_pin_covers(peer));
         peer->count_swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
         if (!retire) {
-                sb_model_unchecked_begin(); /* perhaps taken and not published: then it is filled later, with a younger birth */
+                /* perhaps taken and not published: then it is filled later, with a younger birth */
+                sb_model_unchecked_begin();
                 raise_birth(peer, &block->birth);
                 sb_model_unchecked_end();
         }
         if (retire >= SB_ERA_MIN) {
-                sb_model_unchecked_begin(); /* another may be freeing it; then it is dropped as stale */
+                /* another may be freeing it; then it is dropped as stale */
+                sb_model_unchecked_begin();
                 sb_retire_wait(peer, offset, retire, false);
                 sb_model_unchecked_end();
         } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {
@@ -176,25 +192,31 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_view
 
         raise_birth(peer, &segment->unit_births[unit]);
         /* A:unit-owned. */
-        if (kind == SB_UNIT_EMPTY && sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
-                sb_cas64_full(&segment->unit_words[unit], word, 0); /* A:unit-owned, above. Its era need not be remembered any more. */
+        if (kind == SB_UNIT_EMPTY &&
+                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_cas64_full(&segment->unit_words[unit], word,
+                        0); /* A:unit-owned, above. Its era need not be remembered any more. */
         if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
         for (base = 0; base < count; base += 64) {
                 sb_pin(peer);
                 do {
-                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]); /* A:block-taken. */
-                        now = sb_load_acquire(&segment->unit_words[unit]);                 /* A:unit-owned. */
+                        /* A:block-taken. */
+                        bits = sb_load_acquire(&sb_slab_bitmap(segment, unit)[base / 64]);
+                        /* A:unit-owned. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);
                 } while (!sb_pin_covers(peer));
-                /* It may have changed hands and kind before we were pinned: then leave it for the next round. From here on it keeps
-                 * its kind as long as we are. */
+                /* It may have changed hands and kind before we were pinned: then leave it for the
+                 * next round. From here on it keeps its kind as long as we are. */
                 if (((now ^ word) >> 54) == 0)
                         for (; bits; bits &= bits - 1) {
                                 uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
 
                                 if (index < count)
-                                        sweep_block(peer, sb_unit_offset(segment, unit) + index * size, kind, view);
+                                        sweep_block(peer,
+                                                sb_unit_offset(segment, unit) + index * size, kind,
+                                                view);
                         }
                 sb_unpin(peer);
                 if (peer->limbo_count > SB_LIMBO_MAX / 2)
@@ -218,7 +240,8 @@ void sb_sweep_end(struct sb_peer *peer)
         struct sb_cell32 *cell = &peer->segment.super->birth_floor;
         uint32_t floor = sb_load_acquire(cell); /* A:sweep. */
 
-        /* R:sweep > A:sweep. Failed: somebody else's sweep ended; the next one goes on from there. */
+        /* R:sweep > A:sweep. Failed: somebody else's sweep ended; the next one goes on from there.
+         */
         if (sb_era_before(floor, peer->sweep_floor))
                 sb_cas32_full(cell, floor, peer->sweep_floor);
 }

@@ -9,13 +9,15 @@
 #include "snapshot.h"
 
 /* The version in this cell, if it is the key's newest that counts. */
-static struct sb_version *newest_in(struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
+static struct sb_version *newest_in(
+        struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t word = sb_load_pinned(peer, cell);
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-        if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) || SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
+        if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) ||
+                SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
                 SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
                 return NULL;
         if (!SB_FAULT(GET_NO_STAMP))
@@ -23,7 +25,8 @@ static struct sb_version *newest_in(struct sb_peer *peer, const struct sb_cell64
         return version;
 }
 
-struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
+struct sb_version *sb_find_newest(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_path path = sb_path_first(segment, hash);
@@ -33,7 +36,8 @@ struct sb_version *sb_find_newest(struct sb_peer *peer, const void *key, uint32_
                 uint32_t mask = sb_bucket_match(bucket, hash);
 
                 for (; mask; mask &= mask - 1) {
-                        struct sb_version *version = newest_in(peer, sb_bucket_first(bucket, mask), key, key_len);
+                        struct sb_version *version =
+                                newest_in(peer, sb_bucket_first(bucket, mask), key, key_len);
 
                         if (SB_LIKELY(version))
                                 return version;
@@ -68,11 +72,13 @@ struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64
         struct sb_cell64 *cell = sb_cell_at(segment, own);
         struct sb_version *version;
 
-        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more. */
+        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more.
+         */
         if (!cell)
                 return NULL;
         word = sb_load_pinned(peer, cell);
-        version = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+        version = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
+                                                   : NULL;
         if (!version || version->node != at)
                 return NULL;
         while (version && sb_version_fits(segment, version) && steps--) {
@@ -80,7 +86,8 @@ struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64
                         return NULL;
                 if (sb_stamp(peer, version) <= cut)
                         return version;
-                version = sb_version_at(segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
+                version = sb_version_at(
+                        segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
         }
         return NULL;
 }

@@ -26,14 +26,16 @@ static int compare_names(const void *a_, const void *b_)
 {
         const struct word *a = a_, *b = b_;
 
-        return a->len != b->len ? (a->len > b->len) - (a->len < b->len) : memcmp(a->name, b->name, a->len);
+        return a->len != b->len ? (a->len > b->len) - (a->len < b->len)
+                                : memcmp(a->name, b->name, a->len);
 }
 
 static int compare_counts(const void *a_, const void *b_)
 {
         const struct word *a = a_, *b = b_;
 
-        return a->count != b->count ? (a->count < b->count) - (a->count > b->count) : compare_names(a, b);
+        return a->count != b->count ? (a->count < b->count) - (a->count > b->count)
+                                    : compare_names(a, b);
 }
 
 /* Each word once, in an order of names that is quick to tell. */
@@ -74,7 +76,8 @@ void words_print(struct words *words, size_t count)
                 qsort(words->list, words->count, sizeof(*words->list), compare_counts);
         printf("\n%zu different identifiers, the most frequent ones:\n", words->count);
         for (size_t i = 0; i < words->count && i < count; i++)
-                printf("%12" PRIu64 "  %.*s\n", words->list[i].count, (int)words->list[i].len, words->list[i].name);
+                printf("%12" PRIu64 "  %.*s\n", words->list[i].count, (int)words->list[i].len,
+                        words->list[i].name);
 }
 
 /* Identifiers are words outside of comments and literals. */
@@ -103,7 +106,8 @@ static void find_identifiers(const char *p, struct words *words)
         }
 }
 
-size_t index_file(const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count)
+size_t index_file(
+        const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count)
 {
         char *text = NULL, full[PATH_MAX];
         struct words words = {0};
@@ -121,7 +125,8 @@ size_t index_file(const struct headers *headers, size_t number, char **ret_resul
         words_merge(&words);
         out = open_memstream(ret_result, &len);
         for (size_t i = 0; i < words.count; i++)
-                fprintf(out, "%.*s %" PRIu64 "\n", (int)words.list[i].len, words.list[i].name, words.list[i].count);
+                fprintf(out, "%.*s %" PRIu64 "\n", (int)words.list[i].len, words.list[i].name,
+                        words.list[i].count);
         fclose(out);
         free(words.list);
         free(text);
@@ -137,7 +142,8 @@ static int note_path(const char *path, const struct stat *status, int type, stru
 
         if (ftw->level == 0 && type != FTW_D)
                 return type == FTW_DNR ? EACCES : ENOTDIR; /* the folder itself */
-        if (type != FTW_F || len < 3 || strcmp(path + len - 2, ".h") != 0 || len - root_len > PATH_BYTES_MAX)
+        if (type != FTW_F || len < 3 || strcmp(path + len - 2, ".h") != 0 ||
+                len - root_len > PATH_BYTES_MAX)
                 return 0;
         found.paths = realloc(found.paths, (found.count + 1) * sizeof(*found.paths));
         found.paths[found.count++] = strdup(path + root_len + 1);
@@ -159,8 +165,10 @@ struct headers find_headers(int argc, char **argv)
         if (found.root != NULL)
                 r = nftw(found.root, note_path, 32, FTW_PHYS);
         if (r != 0 || argc > 2) {
-                fprintf(stderr, "demo: %s: %s\n", folder, argc > 2 ? "one folder is enough" : strerror(r < 0 ? errno : r));
-                fprintf(stderr, "usage: demo [DIR]: a folder with C headers; without one, /usr/include\n");
+                fprintf(stderr, "demo: %s: %s\n", folder,
+                        argc > 2 ? "one folder is enough" : strerror(r < 0 ? errno : r));
+                fprintf(stderr,
+                        "usage: demo [DIR]: a folder with C headers; without one, /usr/include\n");
                 exit(2);
         }
         if (found.count == 0) {

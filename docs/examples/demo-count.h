@@ -1,7 +1,9 @@
 /*
- * The demo's work itself, which knows nothing of the bus: which headers there are, and the identifiers in one of them.
+ * The demo's work itself, which knows nothing of the bus: which headers there are, and the
+ * identifiers in one of them.
  *
- * Always true: a result depends on the file alone, so that whoever makes it again makes the same bytes.
+ * Always true: a result depends on the file alone, so that whoever makes it again makes the same
+ * bytes.
  */
 #ifndef DEMO_COUNT_H
 #define DEMO_COUNT_H
@@ -9,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PATH_BYTES_MAX 1000 /* of a path below the root: longer ones are left out, so that they fit a key */
+#define PATH_BYTES_MAX                                                                             \
+        1000 /* of a path below the root: longer ones are left out, so that they fit a key */
 
 struct headers {
         char *root;   /* the folder */
@@ -23,14 +26,17 @@ struct words {
                 const char *name;
                 size_t len;
                 uint64_t count;
-        } *list;
+        } * list;
         size_t count, room;
 };
 
-/* The headers in the folder that the command line names, and below; without any, say why and end the program. */
+/* The headers in the folder that the command line names, and below; without any, say why and end
+ * the program. */
 struct headers find_headers(int argc, char **argv);
-/* The result for one file, "IDENTIFIER COUNT" a line; to be freed. What cannot be read counts as empty. Return: its length. */
-size_t index_file(const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count);
+/* The result for one file, "IDENTIFIER COUNT" a line; to be freed. What cannot be read counts as
+ * empty. Return: its length. */
+size_t index_file(
+        const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count);
 /* Add a result; the list keeps a copy. */
 void words_add_result(struct words *words, const char *result, size_t len);
 /* Print the @count most frequent words. */

@@ -39,7 +39,8 @@ const char *stage_begin(size_t size_mib)
                 rmdir(directory); /* stays if there is a log in it */
                 exit(1);
         }
-        sigaction(SIGINT, &(struct sigaction){.sa_handler = interrupt, .sa_flags = SA_RESTART}, NULL);
+        sigaction(
+                SIGINT, &(struct sigaction){.sa_handler = interrupt, .sa_flags = SA_RESTART}, NULL);
         begin = stage_seconds();
         return directory;
 }

@@ -7,11 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Make a directory and start a bus of @size_mib in it; without one, say why and end the program. Return: the directory. */
+/* Make a directory and start a bus of @size_mib in it; without one, say why and end the program.
+ * Return: the directory. */
 const char *stage_begin(size_t size_mib);
 /* Stop the bus; of nothing but the process that began. */
 void stage_stop_bus(void);
-/* Check the bus, stop it, remove its directory unless something is @wrong. Return: whether all is well. */
+/* Check the bus, stop it, remove its directory unless something is @wrong. Return: whether all is
+ * well. */
 bool stage_end(bool wrong);
 
 /* Seconds since the bus was started. */

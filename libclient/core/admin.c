@@ -85,7 +85,8 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         count_clients(segment, &stat);
         for (uint64_t bucket = 0; bucket < stat.buckets + stat.spill_buckets;) {
                 sb_pin(&bus->peer);
-                for (uint32_t i = 0; i < BUCKETS_A_PIN && bucket < stat.buckets + stat.spill_buckets; i++)
+                for (uint32_t i = 0;
+                        i < BUCKETS_A_PIN && bucket < stat.buckets + stat.spill_buckets; i++)
                         count_bucket(bus, bucket++, &stat);
                 sb_unpin(&bus->peer);
         }

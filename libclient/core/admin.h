@@ -1,8 +1,8 @@
 /*
  * For agentctl and tests, not installed: looking at a bus as a whole, and at the agentd behind it.
  *
- * Treats the segment as hostile input: numbers that make no sense are shown, offsets are followed only as far as the
- * segment reaches.
+ * Treats the segment as hostile input: numbers that make no sense are shown, offsets are followed
+ * only as far as the segment reaches.
  */
 #ifndef SB_ADMIN_H
 #define SB_ADMIN_H
@@ -22,10 +22,10 @@ struct sb_admin_stat {
         uint32_t key_len_max;
         uint32_t unit_size;
         uint64_t buckets, spill_buckets;
-        uint64_t keys, keys_deleted;          /* deleted: not forgotten yet */
+        uint64_t keys, keys_deleted; /* deleted: not forgotten yet */
         uint64_t clock, safe;
         uint32_t era;
-        uint32_t clients, clients_max;        /* the engine is none */
+        uint32_t clients, clients_max; /* the engine is none */
         uint64_t engine_generation;
         uint32_t keeper_pid, engine_pid;
         uint64_t age_ns;
@@ -33,7 +33,7 @@ struct sb_admin_stat {
 };
 
 struct sb_admin_client {
-        uint32_t number;       /* what guards call writer; 0: the engine */
+        uint32_t number; /* what guards call writer; 0: the engine */
         uint32_t pid, uid, access;
         uint64_t age_ns;
         uint32_t guards;
@@ -45,7 +45,8 @@ struct sb_admin_client {
 /* Return: 0, SB_E_DETACHED. Cost: a walk over all keys. */
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 
-/* The first attached client from record *number on; *number moves behind it. Return: 0, SB_E_NOT_FOUND, SB_E_DETACHED. */
+/* The first attached client from record *number on; *number moves behind it. Return: 0,
+ * SB_E_NOT_FOUND, SB_E_DETACHED. */
 int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret);
 
 /* The validator, on the live segment. Return: 0 (see problem_count), SB_E_DETACHED, -EBADMSG. */
@@ -55,7 +56,8 @@ int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret);
 int sb_admin_directory(const char *bus, char *ret_directory, size_t size);
 /* Its keeper. Return: 0, -ESRCH: nobody serves it, -errno. */
 int sb_admin_keeper(const char *bus, pid_t *ret_pid);
-/* Start agentd in the background with more options (NULL at the end), and wait until it is ready. Return: as sb_attach_start(). */
+/* Start agentd in the background with more options (NULL at the end), and wait until it is ready.
+ * Return: as sb_attach_start(). */
 int sb_admin_start(const char *bus, const char *const *options);
 
 #endif

@@ -1,8 +1,9 @@
 /*
  * The life of a bus: made around an attached client record, checked on each call, closed once.
  *
- * Always true: whoever finds `alive` 0 is a forked child. The segment is not mapped there (MADV_DONTFORK) and its record
- * is the parent's, so nothing of either is touched; only private memory is given back.
+ * Always true: whoever finds `alive` 0 is a forked child. The segment is not mapped there
+ * (MADV_DONTFORK) and its record is the parent's, so nothing of either is touched; only private
+ * memory is given back.
  */
 #include "libclient/core/bus.h"
 
@@ -12,11 +13,11 @@
 #include "libclient/core/scan.h"
 #include "ring/op.h"
 
-#define ALIVE_SIZE     4096u
-#define PLACES_FIRST   64u
+#define ALIVE_SIZE   4096u
+#define PLACES_FIRST 64u
 
-int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation, enum sb_access access,
-        struct sb_bus_home *home, struct sb_bus **ret_bus)
+int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
+        enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
         struct sb_bus *bus;
         struct sb_cell32 *alive;
@@ -46,7 +47,8 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         return 0;
 }
 
-int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation, struct sb_bus **ret_bus)
+int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
+        struct sb_bus **ret_bus)
 {
         return sb_bus_new(segment, slot, generation, SB_PEER, NULL, ret_bus);
 }
@@ -68,13 +70,14 @@ enum sb_access sb_granted(const struct sb_bus *bus)
  * sb_close() - give a bus back
  * @bus:        a bus, or NULL; whose guards are released, or will not be touched again
  *
- * All its guards end, its scans answer SB_E_DETACHED from now on (sb_scan_close() still frees them), and its place is free for another
- * client when the call returns. In a forked child it gives back the child's memory and touches nothing of the parent's.
+ * All its guards end, its scans answer SB_E_DETACHED from now on (sb_scan_close() still frees
+ * them), and its place is free for another client when the call returns. In a forked child it gives
+ * back the child's memory and touches nothing of the parent's.
  *
  * Return:   NULL.
  * Threads:  the bus's own.
- * Progress: bounded: does what can be done of its memory work without waiting, and leaves the rest to the daemon.
- * Cost:     a few system calls.
+ * Progress: bounded: does what can be done of its memory work without waiting, and leaves the rest
+ * to the daemon. Cost:     a few system calls.
  */
 struct sb_bus *sb_close(struct sb_bus *bus)
 {
@@ -82,7 +85,8 @@ struct sb_bus *sb_close(struct sb_bus *bus)
                 return NULL;
         sb_scan_orphan(bus->scans);
         if (sb_load_relaxed(bus->alive) != 0) {
-                /* A segment that was replaced may have been so because it is damaged: nobody needs its record any more. */
+                /* A segment that was replaced may have been so because it is damaged: nobody needs
+                 * its record any more. */
                 if (!sb_bus_detached(bus))
                         sb_peer_fini(&bus->peer);
                 if (bus->home != NULL)
@@ -122,7 +126,8 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                         continue;
                 }
                 if (bus->place_count == bus->place_capacity) {
-                        uint32_t capacity = bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
+                        uint32_t capacity =
+                                bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
                         uint64_t *tickets = mi_realloc(bus->tickets, capacity * sizeof(*tickets));
                         uint32_t *places_free;
 

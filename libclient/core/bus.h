@@ -1,14 +1,17 @@
 /*
  * What a struct sb_bus is inside: an attached peer, and what the public calls need around it.
  *
- * All of it is private heap memory. Whether the bus may still be used is said by `alive`, in a page of its own that a fork() wipes
- * in the child, and by a line of the superblock: its state, and whether keeper and engine live.
+ * All of it is private heap memory. Whether the bus may still be used is said by `alive`, in a page
+ * of its own that a fork() wipes in the child, and by a line of the superblock: its state, and
+ * whether keeper and engine live.
  *
- * Guard places: place i is guard word i of the client's record. The free ones are a stack, the last one given back on
- * top, so that a get uses a warm one. A place's ticket is {place, times it was given back}: a guard carries it, so that a
- * copy of a guard that was released lets go of nothing that is held since. Place 0 stands apart: it is for who gets, reads and
- * releases before the next get, which it serves with a third of the instructions. `quick` counts its takings and givings: odd while it is
- * held (or not made yet, or joined the others), and a guard's ticket while it holds it.
+ * Guard places: place i is guard word i of the client's record. The free ones are a stack, the last
+ * one given back on top, so that a get uses a warm one. A place's ticket is {place, times it was
+ * given back}: a guard carries it, so that a copy of a guard that was released lets go of nothing
+ * that is held since. Place 0 stands apart: it is for who gets, reads and releases before the next
+ * get, which it serves with a third of the instructions. `quick` counts its takings and givings:
+ * odd while it is held (or not made yet, or joined the others), and a guard's ticket while it holds
+ * it.
  */
 #ifndef SB_BUS_H
 #define SB_BUS_H
@@ -39,23 +42,25 @@ struct sb_bus {
         uint64_t *tickets;             /* of each place: place << 32 | times it was given back */
         uint32_t *places_free;         /* a stack, as long as @tickets */
         uint32_t place_free_count;
-        uint32_t place_count;          /* places 0 .. place_count-1 have a guard word */
-        uint32_t place_capacity;       /* of the array */
+        uint32_t place_count;    /* places 0 .. place_count-1 have a guard word */
+        uint32_t place_capacity; /* of the array */
         enum sb_access access;
-        struct sb_bus_home *home;      /* NULL: the segment is somebody else's */
-        bool lost;                     /* nobody will ever serve the segment again */
-        struct sb_scan *scans;         /* the open ones */
+        struct sb_bus_home *home; /* NULL: the segment is somebody else's */
+        bool lost;                /* nobody will ever serve the segment again */
+        struct sb_scan *scans;    /* the open ones */
         struct sb_peer peer;
 };
 
-/* A bus around what attaching gave. @home, on mimalloc's heap, is taken over on success alone; NULL: the segment stays mapped as
- * long as the bus lives, without its help. Return: 0, -ENOMEM, -errno of mmap or madvise. */
-int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation, enum sb_access access,
-        struct sb_bus_home *home, struct sb_bus **ret_bus);
+/* A bus around what attaching gave. @home, on mimalloc's heap, is taken over on success alone;
+ * NULL: the segment stays mapped as long as the bus lives, without its help. Return: 0, -ENOMEM,
+ * -errno of mmap or madvise. */
+int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
+        enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus);
 
-/* For tests and benchmarks: a bus on a segment of this process, whose client record was claimed by sb_slot_claim(). The
- * segment outlives the bus. */
-int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation, struct sb_bus **ret_bus);
+/* For tests and benchmarks: a bus on a segment of this process, whose client record was claimed by
+ * sb_slot_claim(). The segment outlives the bus. */
+int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
+        struct sb_bus **ret_bus);
 
 /* Make at least @count places free. Return: 0, SB_E_FULL, -ENOMEM. */
 int sb_bus_places_grow(struct sb_bus *bus, uint32_t count);
@@ -63,10 +68,12 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count);
 /* The slow half of sb_bus_detached(): keeper and engine seem dead. */
 bool sb_bus_lost(struct sb_bus *bus);
 
-/* Whether the bus can still be used: one load of a private word, a few of a line that every pin reads anyway. */
+/* Whether the bus can still be used: one load of a private word, a few of a line that every pin
+ * reads anyway. */
 static inline bool sb_bus_detached(struct sb_bus *bus)
 {
-        /* Relaxed: the value alone matters, and what is read in the segment is checked by itself. */
+        /* Relaxed: the value alone matters, and what is read in the segment is checked by itself.
+         */
         if (SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0))
                 return true;
         return SB_UNLIKELY(!sb_segment_serving(&bus->peer.segment)) && sb_bus_lost(bus);
@@ -76,7 +83,8 @@ static inline bool sb_bus_detached(struct sb_bus *bus)
 static inline bool sb_bus_usable(const struct sb_bus *bus)
 {
         /* Relaxed: as below. */
-        return SB_LIKELY(sb_load_relaxed(bus->alive) != 0) && SB_LIKELY(sb_segment_serving(&bus->peer.segment));
+        return SB_LIKELY(sb_load_relaxed(bus->alive) != 0) &&
+               SB_LIKELY(sb_segment_serving(&bus->peer.segment));
 }
 
 static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
@@ -126,11 +134,14 @@ static inline __attribute__((always_inline)) void sb_bus_clear_pair(void *at)
 #endif
 }
 
-/* Revision and cut, which lie side by side in a version, too. The revision never changes, and a stamp that is there neither. */
-static inline __attribute__((always_inline)) void sb_bus_put_rev(struct sb_guard *guard, const struct sb_version *version)
+/* Revision and cut, which lie side by side in a version, too. The revision never changes, and a
+ * stamp that is there neither. */
+static inline __attribute__((always_inline)) void sb_bus_put_rev(
+        struct sb_guard *guard, const struct sb_version *version)
 {
         static_assert(offsetof(struct sb_version, stamp) == offsetof(struct sb_version, rev) + 8 &&
-                offsetof(struct sb_guard, cut) == offsetof(struct sb_guard, rev) + 8, "side by side");
+                              offsetof(struct sb_guard, cut) == offsetof(struct sb_guard, rev) + 8,
+                "side by side");
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
         _mm_storeu_si128((__m128i *)&guard->rev, _mm_loadu_si128((const __m128i *)&version->rev));
 #else
@@ -142,10 +153,11 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(struct sb_guard
 /* Describe @version, which the place of @ticket holds, and which is a stamped value. Field by
  * field: as one assignment it would be a string instruction, which ends the overlapping of misses.
  *
- * What is known early and what comes with the version's memory must not share a store: who reads the address of the value, or who
- * releases, would wait for the length and the writer, a whole cache miss. */
-static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bus *bus, uint64_t ticket,
-        struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
+ * What is known early and what comes with the version's memory must not share a store: who reads
+ * the address of the value, or who releases, would wait for the length and the writer, a whole
+ * cache miss. */
+static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bus *bus,
+        uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
 {
         uint64_t shape;
 

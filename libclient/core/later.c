@@ -1,9 +1,9 @@
 /*
- * What this version of the library declares but does not do yet: watches, waits and transactions. Each answers misuse
- * first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
+ * What this version of the library declares but does not do yet: watches, waits and transactions.
+ * Each answers misuse first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
  *
- * Always true: nobody ever got a struct sb_watch or a struct sb_txn from here, so any that comes in is misuse, and the closers
- * have nothing to free.
+ * Always true: nobody ever got a struct sb_watch or a struct sb_txn from here, so any that comes in
+ * is misuse, and the closers have nothing to free.
  */
 #include "libclient/core/bus.h"
 
@@ -12,13 +12,16 @@ static int later(struct sb_bus *bus)
         return sb_bus_detached(bus) ? SB_E_DETACHED : -ENOTSUP;
 }
 
-/* Each of these: Return: -EINVAL (misuse), -ENAMETOOLONG, SB_E_DETACHED, else -ENOTSUP. Progress: wait-free. Cost: two loads. */
+/* Each of these: Return: -EINVAL (misuse), -ENAMETOOLONG, SB_E_DETACHED, else -ENOTSUP. Progress:
+ * wait-free. Cost: two loads. */
 
-int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev, struct sb_watch **ret_watch)
+int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
+        struct sb_watch **ret_watch)
 {
         (void)after_rev;
         if (bus == NULL || ret_watch == NULL || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
-                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT || (key.data == NULL && key.len > 0))
+                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT ||
+                (key.data == NULL && key.len > 0))
                 return -EINVAL;
         if (!(flags & SB_PREFIX) && key.len == 0)
                 return -EINVAL;

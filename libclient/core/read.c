@@ -1,8 +1,8 @@
 /*
  * Reading: a version is found under a pin, held by a guard word, and handed out in place.
  *
- * Always true: a guard that names a bus owns one place of it; the place's guard word holds the version from before the pin
- * under which it was found was over.
+ * Always true: a guard that names a bus owns one place of it; the place's guard word holds the
+ * version from before the pin under which it was found was over.
  */
 #include <string.h>
 
@@ -13,7 +13,8 @@
 #define BATCH_MAX 32u /* keys whose memory is fetched together */
 
 /* Whatever the short way does not do, misuse included. */
-static __attribute__((noinline)) int get_long(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+static __attribute__((noinline)) int get_long(
+        struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
         struct sb_version *version;
         int r;
@@ -44,17 +45,19 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
 
         if (SB_UNLIKELY(bus == NULL))
                 return get_long(bus, key, ret_guard);
-        sb_compiler_barrier(); /* or the compiler makes arithmetic of these questions, which takes longer */
+        /* or the compiler makes arithmetic of these questions, which takes longer */
+        sb_compiler_barrier();
         if (SB_UNLIKELY(ret_guard == NULL))
                 return get_long(bus, key, ret_guard);
         sb_compiler_barrier();
-        if (SB_UNLIKELY(key.data == NULL) || SB_UNLIKELY(!sb_find_two_words(key.len)) || SB_UNLIKELY(!sb_bus_usable(bus)))
+        if (SB_UNLIKELY(key.data == NULL) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
+                SB_UNLIKELY(!sb_bus_usable(bus)))
                 return get_long(bus, key, ret_guard);
         peer = &bus->peer;
         ticket = bus->quick + 1;
         if (SB_UNLIKELY(!(ticket & 1)) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len, sb_find_hash(peer, key.data, key.len), sb_find_pin(peer),
-                        &found)))
+                SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len,
+                        sb_find_hash(peer, key.data, key.len), sb_find_pin(peer), &found)))
                 return get_long(bus, key, ret_guard);
         bus->quick = ticket;
         sb_find_hold_and_unpin(peer, 0, found.offset);
@@ -63,7 +66,8 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
 }
 
 /* One batch of keys of any length; its places were reserved. */
-static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count, struct sb_guard *ret_guards)
+static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
+        struct sb_guard *ret_guards)
 {
         struct sb_peer *peer = &bus->peer;
         uint64_t hash[BATCH_MAX];
@@ -79,16 +83,19 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
                 sb_find_fetch_version(peer, hash[i]);
         era = sb_find_pin(peer);
         for (uint32_t i = 0; i < count; i++) {
-                if (SB_LIKELY(sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
+                if (SB_LIKELY(
+                            sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
                         sb_guard_set(peer, sb_bus_place_first(bus), found.offset);
                         sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), found.version, keys[i].len,
                                 &ret_guards[i]);
                         continue;
                 }
-                /* What was found so far is held by guards, so another pin may take this one's place. */
-                if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, sb_bus_place_first(bus), &version) == 0)
-                        sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, keys[i].len,
-                                &ret_guards[i]);
+                /* What was found so far is held by guards, so another pin may take this one's
+                 * place. */
+                if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, sb_bus_place_first(bus),
+                            &version) == 0)
+                        sb_bus_guard_fill(
+                                bus, sb_bus_ticket_take(bus), version, keys[i].len, &ret_guards[i]);
                 else
                         ret_guards[i].bus = NULL;
                 era = sb_find_pin(peer);
@@ -105,12 +112,12 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
  *
  * Each key is read at some moment during the call: this is not a cut.
  *
- * Return:   0; SB_E_DETACHED; SB_E_FULL (more than 65,536 guards would be held) and -ENOMEM: none is held.
- * Threads:  the bus's own.
- * Progress: as sb_get().
- * Cost:     the misses of up to 32 keys overlap: less than half of a get for each key.
+ * Return:   0; SB_E_DETACHED; SB_E_FULL (more than 65,536 guards would be held) and -ENOMEM: none
+ * is held. Threads:  the bus's own. Progress: as sb_get(). Cost:     the misses of up to 32 keys
+ * overlap: less than half of a get for each key.
  */
-int sb_get_many(struct sb_bus *bus, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)
+int sb_get_many(
+        struct sb_bus *bus, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)
 {
         int r;
 
@@ -153,8 +160,8 @@ static __attribute__((noinline)) void release_place(struct sb_bus *bus, uint64_t
  * sb_guard_release() - let go of a version
  * @guard:      a guard, held or not, or NULL
  *
- * Afterwards its key, value and old_value must not be read; its numbers may. A second release does nothing, nor does that of a
- * copy of a guard that was released.
+ * Afterwards its key, value and old_value must not be read; its numbers may. A second release does
+ * nothing, nor does that of a copy of a guard that was released.
  *
  * Threads:  the bus's own.
  * Progress: wait-free.

@@ -19,8 +19,8 @@ const char *sb_strerror(int result)
         switch (result) {
         case 0:
                 return "done";
-#define CASE(name, value, words)                                                                            \
-        case SB_E_##name:                                                                                   \
+#define CASE(name, value, words)                                                                   \
+        case SB_E_##name:                                                                          \
                 return words;
                 SB_RESULTS(CASE)
 #undef CASE

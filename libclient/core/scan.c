@@ -1,9 +1,10 @@
 /*
  * Scans: the keys with a prefix, in byte order, at one cut.
  *
- * A scan announces its cut as a snapshot for as long as it is open, so that no version of the cut goes away, and no key that
- * has a value in it. Between calls it stands on a node that a guard word holds; a node that was removed meanwhile (its key had no
- * value in the cut) is left by looking for the next key above its own.
+ * A scan announces its cut as a snapshot for as long as it is open, so that no version of the cut
+ * goes away, and no key that has a value in it. Between calls it stands on a node that a guard word
+ * holds; a node that was removed meanwhile (its key had no value in the cut) is left by looking for
+ * the next key above its own.
  *
  * Always true: at AT_NODE the scan's place holds the node; elsewhere it holds nothing.
  */
@@ -17,21 +18,24 @@
 #include "shm/snapshot.h"
 #include "shm/walk.h"
 
-#define AGAIN     (-1)   /* the walk has to go on under a fresh pin; never leaves this file */
-#define STEPS_MAX 256u /* keys passed over under one pin, so that a walk over dead ones holds up no memory */
+#define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
+#define STEPS_MAX                                                                                  \
+        256u /* keys passed over under one pin, so that a walk over dead ones holds up no memory   \
+              */
 
 enum position { AT_KEY, AT_NODE, AT_END };
 
 struct sb_scan {
-        struct sb_bus *bus;      /* NULL: closed under the scan */
+        struct sb_bus *bus;           /* NULL: closed under the scan */
         struct sb_scan *next, **link; /* in the bus's list */
         uint64_t cut;
-        uint32_t snapshot;       /* its announcement */
-        uint32_t place;          /* whose guard word holds the node */
+        uint32_t snapshot; /* its announcement */
+        uint32_t place;    /* whose guard word holds the node */
         enum position position;
-        bool after;              /* AT_KEY: the first key above it, rather than the first not below it */
+        /* AT_KEY: the first key above it, rather than the first not below it */
+        bool after;
         uint32_t key_len, prefix_len;
-        uint64_t node;           /* AT_NODE: its offset */
+        uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
 };
@@ -45,13 +49,12 @@ struct sb_scan {
  *
  * An open scan keeps what its cut needs: close it soon where others write much.
  *
- * Return:   0; SB_E_FULL: this bus has as many scans open as it may (32), or holds 65,536 guards; SB_E_DETACHED; -EINVAL;
- *           -ENAMETOOLONG; -ENOTSUP; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free; nobody waits for a scan.
- * Cost:     one compare and swap on the commit clock.
+ * Return:   0; SB_E_FULL: this bus has as many scans open as it may (32), or holds 65,536 guards;
+ * SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOTSUP; -ENOMEM. Threads:  the bus's own. Progress:
+ * lock-free; nobody waits for a scan. Cost:     one compare and swap on the commit clock.
  */
-int sb_scan_open(struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
+int sb_scan_open(
+        struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
 {
         struct sb_scan *scan;
         int r;
@@ -119,8 +122,8 @@ static void stand_at_end(struct sb_scan *scan)
         scan->position = AT_END;
 }
 
-/* Under a pin: from where the scan stands to the first key in range with a value at the cut. Return: 0 (the scan stands at its
- * node); SB_E_NOT_FOUND (at the end); AGAIN. */
+/* Under a pin: from where the scan stands to the first key in range with a value at the cut.
+ * Return: 0 (the scan stands at its node); SB_E_NOT_FOUND (at the end); AGAIN. */
 static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
@@ -150,10 +153,12 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
                 if (node == NULL)
                         break;
                 key = sb_node_key(&peer->segment, node);
-                if (key == NULL || node->key_len < scan->prefix_len || memcmp(key, scan->prefix, scan->prefix_len) != 0)
+                if (key == NULL || node->key_len < scan->prefix_len ||
+                        memcmp(key, scan->prefix, scan->prefix_len) != 0)
                         break;
                 version = sb_walk_at(peer, node, scan->cut);
-                if (version != NULL && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                if (version != NULL &&
+                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                         stand_at_node(scan, node);
                         *ret_version = version;
                         return 0;
@@ -177,11 +182,9 @@ static int check_scan(const struct sb_scan *scan)
  * @scan:       an open scan
  * @ret_guard:  the version; held until it is released, whatever becomes of the scan
  *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_FULL (65,536 guards are held; the scan has not moved); SB_E_DETACHED;
- *           -EINVAL; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free; passes over keys that came or went since the cut.
- * Cost:     two cold misses a key.
+ * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_FULL (65,536 guards are held;
+ * the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM. Threads:  the bus's own. Progress:
+ * lock-free; passes over keys that came or went since the cut. Cost:     two cold misses a key.
  */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
@@ -210,8 +213,8 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
                 sb_unpin(&bus->peer);
         } while (r == AGAIN);
         if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, SB_SHAPE_KEY_LEN(version->shape),
-                        ret_guard);
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
+                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
         return r;
 }
 
@@ -228,10 +231,9 @@ static int compare_bytes(const void *a, size_t a_len, const void *b, size_t b_le
  * @scan:       an open scan
  * @key:        next is the first key of the scan that is not below it; empty: the first of all
  *
- * Return:   0, also when no such key is there (next says so); SB_E_DETACHED; -EINVAL; -ENAMETOOLONG.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     none: the next call searches.
+ * Return:   0, also when no such key is there (next says so); SB_E_DETACHED; -EINVAL;
+ * -ENAMETOOLONG. Threads:  the bus's own. Progress: wait-free. Cost:     none: the next call
+ * searches.
  */
 int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 {

@@ -1,6 +1,7 @@
 /*
- * Writing: what the caller asked for is checked, then tried once with all memory work that a peer can do; while the
- * segment is full it is tried again until the caller's deadline, because room comes back without this process's help too.
+ * Writing: what the caller asked for is checked, then tried once with all memory work that a peer
+ * can do; while the segment is full it is tried again until the caller's deadline, because room
+ * comes back without this process's help too.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -15,8 +16,8 @@
 #define PAUSE_MAX_NS   5000000u
 #define HOW_SIZE_MAX   4096u
 
-/* A larger struct sb_write than ours comes from a program made for a later version: fine while it asks for nothing that we do
- * not know. */
+/* A larger struct sb_write than ours comes from a program made for a later version: fine while it
+ * asks for nothing that we do not know. */
 static int check_how(const struct sb_write *how)
 {
         const unsigned char *bytes = (const unsigned char *)how;
@@ -76,31 +77,37 @@ static int wait_for_room(struct sb_bus *bus, const struct sb_op_write *write, ui
                 if (pause > deadline_ns - now)
                         pause = deadline_ns - now;
                 /* Not os->pause: it does not tell of signals, and a signal ends a wait. */
-                if (nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL) < 0 && errno == EINTR)
+                if (nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL) < 0 &&
+                        errno == EINTR)
                         return -EINTR;
                 if (pause < PAUSE_MAX_NS)
                         pause *= 2;
         }
 }
 
-/* Without wishes, on a bus that serves, over a value: what nearly every write is. False: the long way, nothing happened. */
-static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus, uint64_t expected_rev, struct sb_bytes key,
-        struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
+/* Without wishes, on a bus that serves, over a value: what nearly every write is. False: the long
+ * way, nothing happened. */
+static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus,
+        uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
+        const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_result result;
 
-        if (SB_UNLIKELY(how != NULL) || SB_UNLIKELY(!sb_bus_usable(bus)) || SB_UNLIKELY(bus->access != SB_PEER) ||
-                SB_UNLIKELY(key.data == NULL) || SB_UNLIKELY(value.data == NULL) ||
-                SB_UNLIKELY(!sb_overwrite(&bus->peer, key.data, key.len, value.data, value.len, expected_rev, &result)))
+        if (SB_UNLIKELY(how != NULL) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
+                SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(key.data == NULL) ||
+                SB_UNLIKELY(value.data == NULL) ||
+                SB_UNLIKELY(!sb_overwrite(&bus->peer, key.data, key.len, value.data, value.len,
+                        expected_rev, &result)))
                 return false;
         if (ret_rev != NULL)
                 *ret_rev = result.rev;
         return true;
 }
 
-/* The common part of all writes: lengths and @how are checked here, the expected revision was by the caller. */
-static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_op_write *write, struct sb_bytes key, struct sb_bytes value,
-        const struct sb_write *how, uint64_t *ret_rev)
+/* The common part of all writes: lengths and @how are checked here, the expected revision was by
+ * the caller. */
+static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_op_write *write,
+        struct sb_bytes key, struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_result result = {0};
         int r;
@@ -142,13 +149,14 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
  * @how:        NULL, or how to write
  * @ret_rev:    NULL, or where the new revision goes
  *
- * Return:   0; SB_E_FULL: no room within the deadline, nothing happened; SB_E_DETACHED; SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG;
- *           -EMSGSIZE; -EINTR: a signal came while it waited for room, nothing happened; -EINVAL; -ENOTSUP.
- * Threads:  the bus's own.
- * Progress: lock-free, and no wait but that for room; a process stopped or killed at any instruction delays nobody.
- * Cost:     one copy of the value, two cold misses, one compare and swap; no system call.
+ * Return:   0; SB_E_FULL: no room within the deadline, nothing happened; SB_E_DETACHED;
+ * SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG; -EMSGSIZE; -EINTR: a signal came while it waited
+ * for room, nothing happened; -EINVAL; -ENOTSUP. Threads:  the bus's own. Progress: lock-free, and
+ * no wait but that for room; a process stopped or killed at any instruction delays nobody. Cost:
+ * one copy of the value, two cold misses, one compare and swap; no system call.
  */
-SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
+SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value,
+        const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_write write;
 
@@ -163,15 +171,15 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
 /**
  * sb_cas() - give a key a value if it is still at a revision
  * @expected_rev: the revision that the key must have; 0: the key has no value
- * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one, 0 when there is no value
+ * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one, 0 when there
+ * is no value
  *
- * Return:   as sb_set(); SB_E_CONFLICT: another writer came first, nothing happened; -EINVAL for SB_ANY_REV.
- * Threads:  the bus's own.
- * Progress: lock-free: SB_E_CONFLICT means that somebody else's write succeeded.
- * Cost:     as sb_set().
+ * Return:   as sb_set(); SB_E_CONFLICT: another writer came first, nothing happened; -EINVAL for
+ * SB_ANY_REV. Threads:  the bus's own. Progress: lock-free: SB_E_CONFLICT means that somebody
+ * else's write succeeded. Cost:     as sb_set().
  */
-SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, struct sb_bytes value,
-        const struct sb_write *how, uint64_t *ret_rev)
+SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
+        struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_write write;
 
@@ -190,13 +198,12 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
  *
  * Works on a full segment too: there are blocks that nothing else may use.
  *
- * Return:   as sb_cas(); SB_E_NOT_FOUND: there is no value, whatever was expected; -EINVAL for expected_rev 0.
- * Threads:  the bus's own.
- * Progress: as sb_cas().
- * Cost:     as sb_set(), without a value to copy. The key's memory comes back later, by itself.
+ * Return:   as sb_cas(); SB_E_NOT_FOUND: there is no value, whatever was expected; -EINVAL for
+ * expected_rev 0. Threads:  the bus's own. Progress: as sb_cas(). Cost:     as sb_set(), without a
+ * value to copy. The key's memory comes back later, by itself.
  */
-int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, const struct sb_write *how,
-        uint64_t *ret_rev)
+int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
+        const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_write write = {.kind = SB_VERSION_DELETED, .expected_rev = expected_rev};
 
@@ -209,10 +216,8 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev, co
  * sb_flush() - wait until all that was written through a bus survives power loss
  * @deadline_ns: CLOCK_MONOTONIC, absolute
  *
- * Return:   SB_E_NOT_DURABLE: the bus is volatile, as all are in this version; SB_E_DETACHED; -EINVAL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     two loads.
+ * Return:   SB_E_NOT_DURABLE: the bus is volatile, as all are in this version; SB_E_DETACHED;
+ * -EINVAL. Threads:  the bus's own. Progress: wait-free. Cost:     two loads.
  */
 int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
 {

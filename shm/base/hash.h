@@ -1,6 +1,7 @@
 /*
- * The hash of a key: XXH3 with the segment's secret seed (xxHash, Y. Collet). The low bits choose the bucket,
- * the high sixteen are the tag in a cell, bits between choose a node's height in the ordered index.
+ * The hash of a key: XXH3 with the segment's secret seed (xxHash, Y. Collet). The low bits choose
+ * the bucket, the high sixteen are the tag in a cell, bits between choose a node's height in the
+ * ordered index.
  */
 #ifndef SB_BASE_HASH_H
 #define SB_BASE_HASH_H

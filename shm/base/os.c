@@ -31,7 +31,8 @@ static void membarrier_expedited(void *context)
 
 static void pause_ns(void *context, uint64_t ns)
 {
-        struct timespec wait = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+        struct timespec wait = {
+                .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 
         (void)context;
         nanosleep(&wait, NULL);

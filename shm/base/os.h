@@ -1,6 +1,6 @@
 /*
- * The table of functions through which everything that is not memory comes in: clock, membarrier, sleeping,
- * liveness. shm and ring call nothing else of the system, so that tests can drive them.
+ * The table of functions through which everything that is not memory comes in: clock, membarrier,
+ * sleeping, liveness. shm and ring call nothing else of the system, so that tests can drive them.
  */
 #ifndef SB_BASE_OS_H
 #define SB_BASE_OS_H
@@ -8,8 +8,9 @@
 #include <stdint.h>
 
 struct sb_os {
-        uint64_t (*now_ns)(void *context);        /* CLOCK_MONOTONIC */
-        void (*membarrier)(void *context);        /* every other thread of the segment has passed a full barrier */
+        uint64_t (*now_ns)(void *context); /* CLOCK_MONOTONIC */
+        /* every other thread of the segment has passed a full barrier */
+        void (*membarrier)(void *context);
         void (*pause)(void *context, uint64_t ns); /* give way for about that long */
         void *context;
 };

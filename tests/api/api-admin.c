@@ -12,19 +12,19 @@
 static struct world world;
 static struct sb_bus *bus;
 
-#define BEGIN()                                                                                             \
-        do {                                                                                                \
-                const char *why = world_open(&world, 16 * MIB, 8);                                          \
-                if (why != NULL)                                                                            \
-                        TEST_SKIP(why);                                                                     \
-                bus = world_bus(&world);                                                                    \
-                CHECK(bus != NULL);                                                                         \
+#define BEGIN()                                                                                    \
+        do {                                                                                       \
+                const char *why = world_open(&world, 16 * MIB, 8);                                 \
+                if (why != NULL)                                                                   \
+                        TEST_SKIP(why);                                                            \
+                bus = world_bus(&world);                                                           \
+                CHECK(bus != NULL);                                                                \
         } while (0)
-#define END()                                                                                               \
-        do {                                                                                                \
-                CHECK(world_sound(&world, bus));                                                            \
-                bus = sb_close(bus);                                                                        \
-                CHECK(world_close(&world));                                                                 \
+#define END()                                                                                      \
+        do {                                                                                       \
+                CHECK(world_sound(&world, bus));                                                   \
+                bus = sb_close(bus);                                                               \
+                CHECK(world_close(&world));                                                        \
         } while (0)
 
 static void test_stat_counts_keys_memory_and_clients(void)
@@ -36,13 +36,15 @@ static void test_stat_counts_keys_memory_and_clients(void)
         BEGIN();
         CHECK_EQ(sb_admin_stat(bus, &before), 0);
         CHECK(before.keys == 0 && before.clients == 1 && before.segment_bytes >= 16 * MIB);
-        CHECK(before.data_free_bytes <= before.data_bytes && before.data_bytes < before.segment_bytes);
+        CHECK(before.data_free_bytes <= before.data_bytes &&
+                before.data_bytes < before.segment_bytes);
         CHECK(before.value_len_max >= 4 * MIB && before.key_len_max == 1024);
         other = world_bus(&world);
         CHECK(other != NULL);
         for (unsigned i = 0; i < 100; i++) {
                 snprintf(key, sizeof(key), "key%u", i);
-                CHECK_EQ(sb_set(other, b(key), (struct sb_bytes){value, sizeof(value)}, NULL, NULL), 0);
+                CHECK_EQ(sb_set(other, b(key), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
+                        0);
         }
         CHECK_EQ(sb_delete(other, b("key7"), SB_ANY_REV, NULL, NULL), 0);
         CHECK_EQ(sb_admin_stat(bus, &after), 0);
@@ -84,7 +86,8 @@ static void test_clients_show_who_holds_how_much(void)
                 CHECK_EQ(sb_get(other, b("small"), &guards[i]), 0);
         CHECK(find_client(100, &client));
         CHECK(client.pinned_bytes >= 100 * 1000 && client.pinned_bytes <= 100 * 2500);
-        CHECK(client.snapshots == 0 && client.access == SB_PEER && client.number == guards[0].writer + 1);
+        CHECK(client.snapshots == 0 && client.access == SB_PEER &&
+                client.number == guards[0].writer + 1);
         CHECK_EQ(sb_get(other, b("large"), &large), 0);
         CHECK_EQ(sb_scan_open(other, NULL, (struct sb_bytes){0}, &scan), 0);
         CHECK(find_client(101, &client));
@@ -110,7 +113,8 @@ static void test_check_counts_what_is_there(void)
         CHECK_EQ(sb_set(bus, b("b"), b("v"), NULL, NULL), 0);
         CHECK_EQ(sb_get(bus, b("a"), &guard), 0);
         CHECK_EQ(sb_admin_check(bus, &report), 0);
-        CHECK(report.problem_count == 0 && report.keys == 2 && report.guards == 1 && report.blocks_lost == 0);
+        CHECK(report.problem_count == 0 && report.keys == 2 && report.guards == 1 &&
+                report.blocks_lost == 0);
         sb_guard_release(&guard);
         END();
 }
@@ -129,7 +133,8 @@ static void test_a_damaged_chain_is_found_and_named(void)
         }
         CHECK_EQ(sb_set(bus, b("key"), b("v"), NULL, NULL), 0);
         CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
-        version = (struct sb_version *)((unsigned char *)(uintptr_t)guard.key.data - sizeof(*version));
+        version = (struct sb_version *)((unsigned char *)(uintptr_t)guard.key.data -
+                                        sizeof(*version));
         version->shape = SB_SHAPE(UINT32_MAX, 3, SB_VERSION_VALUE, 1);
         CHECK_EQ(sb_admin_check(bus, &report), 0);
         CHECK(report.problem_count > 0 && report.problems[0][0] != '\0');

@@ -1,4 +1,5 @@
-/* The segment full: a named result, nothing lost, and room comes back; with nobody but the clients themselves at work. */
+/* The segment full: a named result, nothing lost, and room comes back; with nobody but the clients
+ * themselves at work. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -17,19 +18,19 @@ static struct sb_bus *bus;
 /* Once, and no waiting. */
 static const struct sb_write at_once = {.size = sizeof(at_once), .deadline_ns = 1};
 
-#define BEGIN()                                                                                             \
-        do {                                                                                                \
-                const char *why = world_open(&world, 4 * MIB, 8);                                           \
-                if (why != NULL)                                                                            \
-                        TEST_SKIP(why);                                                                     \
-                bus = world_bus(&world);                                                                    \
-                CHECK(bus != NULL);                                                                         \
+#define BEGIN()                                                                                    \
+        do {                                                                                       \
+                const char *why = world_open(&world, 4 * MIB, 8);                                  \
+                if (why != NULL)                                                                   \
+                        TEST_SKIP(why);                                                            \
+                bus = world_bus(&world);                                                           \
+                CHECK(bus != NULL);                                                                \
         } while (0)
-#define END()                                                                                               \
-        do {                                                                                                \
-                CHECK(world_sound(&world, bus));                                                            \
-                bus = sb_close(bus);                                                                        \
-                CHECK(world_close(&world));                                                                 \
+#define END()                                                                                      \
+        do {                                                                                       \
+                CHECK(world_sound(&world, bus));                                                   \
+                bus = sb_close(bus);                                                               \
+                CHECK(world_close(&world));                                                        \
         } while (0)
 
 static struct sb_bytes key_of(unsigned number, char text[32])
@@ -38,8 +39,8 @@ static struct sb_bytes key_of(unsigned number, char text[32])
         return b(text);
 }
 
-/* New keys until one finds no room for as long as that. Return: how many went in, or UINT32_MAX when one ended otherwise than with
- * SB_E_FULL. */
+/* New keys until one finds no room for as long as that. Return: how many went in, or UINT32_MAX
+ * when one ended otherwise than with SB_E_FULL. */
 static unsigned fill_patiently(size_t value_len, uint64_t wait_ns)
 {
         static char value[65536];
@@ -51,7 +52,8 @@ static unsigned fill_patiently(size_t value_len, uint64_t wait_ns)
 
                 memset(value, 'a' + count % 26, value_len);
                 how.deadline_ns = now_ns() + wait_ns;
-                r = sb_set(bus, key_of(count, text), (struct sb_bytes){value, value_len}, &how, NULL);
+                r = sb_set(
+                        bus, key_of(count, text), (struct sb_bytes){value, value_len}, &how, NULL);
                 if (r != 0)
                         return r == SB_E_FULL ? count : UINT32_MAX;
         }
@@ -124,7 +126,8 @@ static void test_empty_values_fill_the_segment_and_room_comes_back(void)
         fill_and_drain(0);
 }
 
-/* Not one for one: a node's tower may be higher than that of the one that went, and then it is of another class of blocks. */
+/* Not one for one: a node's tower may be higher than that of the one that went, and then it is of
+ * another class of blocks. */
 static void test_a_few_deletes_make_room_for_half_as_many_new_keys(void)
 {
         char text[32], value[1000];
@@ -138,7 +141,9 @@ static void test_a_few_deletes_make_room_for_half_as_many_new_keys(void)
                 for (unsigned k = i; k < i + 40; k++)
                         CHECK_EQ(sb_delete(bus, key_of(k, text), SB_ANY_REV, &at_once, NULL), 0);
                 for (unsigned k = i; k < i + 20; k++)
-                        CHECK_EQ(sb_set(bus, key_of(count + k, text), (struct sb_bytes){value, sizeof(value)}, NULL, NULL), 0);
+                        CHECK_EQ(sb_set(bus, key_of(count + k, text),
+                                         (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
+                                0);
         }
         CHECK(readable(400, count, sizeof(value)));
         END();
@@ -150,21 +155,25 @@ static void test_ever_new_keys_each_deleted_again_need_no_more_memory(void)
 
         BEGIN();
         for (unsigned i = 0; i < 100000; i++) {
-                CHECK_EQ(sb_set(bus, key_of(i, text), b("0123456789012345678901234567890123456789"), &at_once, NULL), 0);
+                CHECK_EQ(sb_set(bus, key_of(i, text), b("0123456789012345678901234567890123456789"),
+                                 &at_once, NULL),
+                        0);
                 CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
         }
         END();
 }
 
-/* New keys after @first until one finds no room in @wait_ns (0: no deadline named). What becomes free late (the births of the last
- * keys, after a grace period) is taken on the way. Return: how long the last one waited; 0: one ended otherwise. */
+/* New keys after @first until one finds no room in @wait_ns (0: no deadline named). What becomes
+ * free late (the births of the last keys, after a grace period) is taken on the way. Return: how
+ * long the last one waited; 0: one ended otherwise. */
 static uint64_t wait_until_full(unsigned *first, uint64_t wait_ns)
 {
         for (;;) {
                 uint64_t begin = now_ns();
                 struct sb_write how = {.size = sizeof(how), .deadline_ns = begin + wait_ns};
                 char text[32];
-                int r = sb_set(bus, key_of((*first)++, text), b("0123456789"), wait_ns != 0 ? &how : NULL, NULL);
+                int r = sb_set(bus, key_of((*first)++, text), b("0123456789"),
+                        wait_ns != 0 ? &how : NULL, NULL);
 
                 if (r != 0)
                         return r == SB_E_FULL ? now_ns() - begin : 0;
@@ -215,7 +224,9 @@ static void test_a_write_that_waits_gets_the_room_that_another_makes(void)
         count = fill(1000);
         CHECK(count != UINT32_MAX && count > 100);
         CHECK_EQ(pthread_create(&writer, NULL, delete_soon, other), 0);
-        CHECK_EQ(sb_set(bus, key_of(count, text), (struct sb_bytes){value, sizeof(value)}, &how, NULL), 0);
+        CHECK_EQ(sb_set(bus, key_of(count, text), (struct sb_bytes){value, sizeof(value)}, &how,
+                         NULL),
+                0);
         pthread_join(writer, &wrong);
         CHECK(wrong == NULL);
         CHECK(sb_close(other) == NULL);
@@ -230,14 +241,16 @@ static void on_alarm(int number)
 static void test_a_signal_ends_the_wait_for_room(void)
 {
         struct sb_write how = {.size = sizeof(how), .deadline_ns = SB_FOREVER};
-        struct itimerval soon = {.it_value = {.tv_usec = 50000}, .it_interval = {.tv_usec = 50000}}, never = {0};
+        struct itimerval soon = {.it_value = {.tv_usec = 50000}, .it_interval = {.tv_usec = 50000}},
+                         never = {0};
         char value[1000] = {0};
 
         BEGIN();
         CHECK(fill(1000) != UINT32_MAX);
         sigaction(SIGALRM, &(struct sigaction){.sa_handler = on_alarm}, NULL);
         setitimer(ITIMER_REAL, &soon, NULL);
-        CHECK_EQ(sb_set(bus, b("waits"), (struct sb_bytes){value, sizeof(value)}, &how, NULL), -EINTR);
+        CHECK_EQ(sb_set(bus, b("waits"), (struct sb_bytes){value, sizeof(value)}, &how, NULL),
+                -EINTR);
         setitimer(ITIMER_REAL, &never, NULL);
         END();
 }
@@ -258,7 +271,8 @@ static void test_guards_hold_their_room_and_give_it_back(void)
         less = fill(60000);
         CHECK(less != UINT32_MAX && less <= count - 20);
         for (unsigned i = 0; i < 20; i++) {
-                CHECK(guards[i].value.len == 60000 && *(const char *)guards[i].value.data == (char)('a' + i % 26));
+                CHECK(guards[i].value.len == 60000 &&
+                        *(const char *)guards[i].value.data == (char)('a' + i % 26));
                 sb_guard_release(&guards[i]);
         }
         for (unsigned i = 0; i < less; i++)

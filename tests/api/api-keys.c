@@ -12,20 +12,20 @@ static struct sb_bus *bus;
 
 /* Begin a test with a bus of 16 MiB; ends it with END(). */
 #define BEGIN() BEGIN_OF(16 * MIB)
-#define BEGIN_OF(size)                                                                                      \
-        do {                                                                                                \
-                const char *why = world_open(&world, (size), 8);                                            \
-                if (why != NULL)                                                                            \
-                        TEST_SKIP(why);                                                                     \
-                bus = world_bus(&world);                                                                    \
-                CHECK(bus != NULL);                                                                         \
+#define BEGIN_OF(size)                                                                             \
+        do {                                                                                       \
+                const char *why = world_open(&world, (size), 8);                                   \
+                if (why != NULL)                                                                   \
+                        TEST_SKIP(why);                                                            \
+                bus = world_bus(&world);                                                           \
+                CHECK(bus != NULL);                                                                \
         } while (0)
-#define END()                                                                                               \
-        do {                                                                                                \
-                CHECK(world_sound(&world, bus));                                                            \
-                bus = sb_close(bus);                                                                        \
-                CHECK(bus == NULL);                                                                         \
-                CHECK(world_close(&world));                                                                 \
+#define END()                                                                                      \
+        do {                                                                                       \
+                CHECK(world_sound(&world, bus));                                                   \
+                bus = sb_close(bus);                                                               \
+                CHECK(bus == NULL);                                                                \
+                CHECK(world_close(&world));                                                        \
         } while (0)
 
 static void test_get_of_absent_key_is_not_found_and_leaves_the_guard(void)
@@ -52,7 +52,8 @@ static void test_set_then_get_gives_the_value_in_place(void)
         CHECK(first.value.data == second.value.data); /* not a copy */
         CHECK(first.value.len == 5 && memcmp(first.value.data, "value", 5) == 0);
         CHECK(first.key.len == 3 && memcmp(first.key.data, "key", 3) == 0);
-        CHECK(first.kind == SB_VALUE && first.rev == 1 && first.bus == bus && first.txn == 0 && first.missed == 0);
+        CHECK(first.kind == SB_VALUE && first.rev == 1 && first.bus == bus && first.txn == 0 &&
+                first.missed == 0);
         sb_guard_release(&first);
         CHECK(first.bus == NULL);
         sb_guard_release(&second);
@@ -81,12 +82,16 @@ static void test_keys_of_every_length_and_of_any_bytes_are_told_apart(void)
         for (unsigned i = 0; i < 256; i++) {
                 unsigned char byte = (unsigned char)i;
 
-                CHECK_EQ(sb_set(bus, (struct sb_bytes){&byte, 1}, (struct sb_bytes){&i, sizeof(i)}, NULL, NULL), 0);
+                CHECK_EQ(sb_set(bus, (struct sb_bytes){&byte, 1}, (struct sb_bytes){&i, sizeof(i)},
+                                 NULL, NULL),
+                        0);
         }
         for (unsigned i = 0; i < sizeof(key); i++)
                 key[i] = (unsigned char)(i * 7);
         for (unsigned len = 2; len <= sizeof(key); len++)
-                CHECK_EQ(sb_set(bus, (struct sb_bytes){key, len}, (struct sb_bytes){&len, sizeof(len)}, NULL, NULL), 0);
+                CHECK_EQ(sb_set(bus, (struct sb_bytes){key, len},
+                                 (struct sb_bytes){&len, sizeof(len)}, NULL, NULL),
+                        0);
         for (unsigned i = 0; i < 256; i++) {
                 unsigned char byte = (unsigned char)i;
 
@@ -239,7 +244,8 @@ static void test_get_many_gives_each_key_its_guard(void)
 
         BEGIN();
         for (unsigned i = 0; i < COUNT; i++) {
-                snprintf(names[i], sizeof(names[i]), "key-%u", i % 90); /* the last ten a second time */
+                /* the last ten a second time */
+                snprintf(names[i], sizeof(names[i]), "key-%u", i % 90);
                 keys[i] = b(names[i]);
                 if (i % 3 != 0 && i < 90)
                         CHECK_EQ(sb_set(bus, keys[i], keys[i], NULL, NULL), 0);
@@ -249,7 +255,8 @@ static void test_get_many_gives_each_key_its_guard(void)
                 CHECK((guards[i].bus == bus) == (i % 90 % 3 != 0));
                 if (guards[i].bus == NULL)
                         continue;
-                CHECK(guards[i].value.len == keys[i].len && memcmp(guards[i].value.data, keys[i].data, keys[i].len) == 0);
+                CHECK(guards[i].value.len == keys[i].len &&
+                        memcmp(guards[i].value.data, keys[i].data, keys[i].len) == 0);
                 CHECK_EQ(guards[i].rev, 1);
         }
         for (unsigned i = 0; i < COUNT; i++)
@@ -295,12 +302,14 @@ static void test_guard_keeps_its_version_while_others_write_delete_and_fill_the_
         /* Ten times the memory that there is, in the same class of blocks. */
         for (unsigned i = 0; i < 40000; i++) {
                 memset(copy, 'a' + i % 20, sizeof(copy));
-                CHECK_EQ(sb_set(other, b("key"), (struct sb_bytes){copy, sizeof(copy)}, NULL, NULL), 0);
+                CHECK_EQ(sb_set(other, b("key"), (struct sb_bytes){copy, sizeof(copy)}, NULL, NULL),
+                        0);
                 if (i % 1000 == 0)
                         world_tick(&world);
         }
         CHECK(old.value.len == sizeof(value) && memcmp(old.value.data, value, sizeof(value)) == 0);
-        CHECK(deleted.value.len == sizeof(value) && memcmp(deleted.value.data, value, sizeof(value)) == 0);
+        CHECK(deleted.value.len == sizeof(value) &&
+                memcmp(deleted.value.data, value, sizeof(value)) == 0);
         CHECK(old.key.len == 3 && memcmp(old.key.data, "key", 3) == 0 && old.rev == 1);
         sb_guard_release(&old);
         sb_guard_release(&deleted);
@@ -336,7 +345,9 @@ static void test_overwrites_for_ever_need_no_more_memory(void)
         for (unsigned i = 0; i < 200000; i++) {
                 char key[2] = {(char)('a' + i % 16), 0};
 
-                CHECK_EQ(sb_set(bus, b(key), (struct sb_bytes){value, i % sizeof(value)}, NULL, NULL), 0);
+                CHECK_EQ(sb_set(bus, b(key), (struct sb_bytes){value, i % sizeof(value)}, NULL,
+                                 NULL),
+                        0);
         }
         END();
 }

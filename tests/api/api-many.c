@@ -31,7 +31,9 @@ static void test_a_million_keys_under_one_prefix_come_in_order(void)
         for (uint64_t i = 0; i < COUNT; i++) {
                 unsigned number = (unsigned)(i * 611953 % COUNT);
 
-                CHECK_EQ(sb_cas(bus, key_of(number, text), 0, (struct sb_bytes){&number, sizeof(number)}, NULL, NULL), 0);
+                CHECK_EQ(sb_cas(bus, key_of(number, text), 0,
+                                 (struct sb_bytes){&number, sizeof(number)}, NULL, NULL),
+                        0);
         }
         CHECK_EQ(sb_scan_open(bus, NULL, b("prefix/"), &scan), 0);
         for (;; seen++) {
@@ -41,7 +43,8 @@ static void test_a_million_keys_under_one_prefix_come_in_order(void)
                 if (r == SB_E_NOT_FOUND)
                         break;
                 CHECK_EQ(r, 0);
-                CHECK(guard.key.len == key_of(seen, text).len && memcmp(guard.key.data, text, guard.key.len) == 0);
+                CHECK(guard.key.len == key_of(seen, text).len &&
+                        memcmp(guard.key.data, text, guard.key.len) == 0);
                 CHECK(memcmp(guard.value.data, &seen, sizeof(seen)) == 0);
                 sb_guard_release(&guard);
         }

@@ -15,28 +15,29 @@ static struct world world;
 static struct sb_bus *bus;
 static char large[2048];
 
-#define BEGIN()                                                                                             \
-        do {                                                                                                \
-                const char *why = world_open(&world, 4 * MIB, 8);                                           \
-                if (why != NULL)                                                                            \
-                        TEST_SKIP(why);                                                                     \
-                bus = world_bus(&world);                                                                    \
-                CHECK(bus != NULL);                                                                         \
-                CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), 0);                                 \
+#define BEGIN()                                                                                    \
+        do {                                                                                       \
+                const char *why = world_open(&world, 4 * MIB, 8);                                  \
+                if (why != NULL)                                                                   \
+                        TEST_SKIP(why);                                                            \
+                bus = world_bus(&world);                                                           \
+                CHECK(bus != NULL);                                                                \
+                CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), 0);                        \
         } while (0)
 /* Nothing that was asked wrongly has left a trace. */
-#define END()                                                                                               \
-        do {                                                                                                \
-                struct sb_guard end_guard = {0};                                                            \
-                CHECK_EQ(sb_get(bus, b("key"), &end_guard), 0);                                             \
-                CHECK(end_guard.rev == 1 && end_guard.value.len == 5);                                      \
-                sb_guard_release(&end_guard);                                                               \
-                CHECK(world_sound(&world, bus));                                                            \
-                bus = sb_close(bus);                                                                        \
-                CHECK(world_close(&world));                                                                 \
+#define END()                                                                                      \
+        do {                                                                                       \
+                struct sb_guard end_guard = {0};                                                   \
+                CHECK_EQ(sb_get(bus, b("key"), &end_guard), 0);                                    \
+                CHECK(end_guard.rev == 1 && end_guard.value.len == 5);                             \
+                sb_guard_release(&end_guard);                                                      \
+                CHECK(world_sound(&world, bus));                                                   \
+                bus = sb_close(bus);                                                               \
+                CHECK(world_close(&world));                                                        \
         } while (0)
 
-static const struct sb_bytes value = {"v", 1}, no_data = {NULL, 3}, empty = {"", 0}, none = {NULL, 0};
+static const struct sb_bytes value = {"v", 1}, no_data = {NULL, 3}, empty = {"", 0},
+                             none = {NULL, 0};
 
 static void test_open_refuses_bad_options(void)
 {
@@ -44,8 +45,11 @@ static void test_open_refuses_bad_options(void)
         struct {
                 struct sb_options options;
                 uint64_t later;
-        } larger = {.options = {.size = sizeof(larger), .bus = "/nonexistent/bus", .access = SB_PEER}, .later = 1};
-        struct sb_options options = {.size = sizeof(options), .bus = "/nonexistent/bus", .access = SB_PEER};
+        } larger = {
+                .options = {.size = sizeof(larger), .bus = "/nonexistent/bus", .access = SB_PEER},
+                .later = 1};
+        struct sb_options options = {
+                .size = sizeof(options), .bus = "/nonexistent/bus", .access = SB_PEER};
 
         CHECK_EQ(sb_open(NULL, &opened), -EINVAL);
         CHECK_EQ(sb_open(&options, NULL), -EINVAL);
@@ -301,10 +305,10 @@ static void test_a_scan_whose_bus_was_closed_is_detached(void)
 /* In the child of a fork: 0, or the line where something was not as it should be. */
 static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
 {
-#define EXPECT(...)                                                                                         \
-        do {                                                                                                \
-                if (!(__VA_ARGS__))                                                                         \
-                        return __LINE__;                                                                    \
+#define EXPECT(...)                                                                                \
+        do {                                                                                       \
+                if (!(__VA_ARGS__))                                                                \
+                        return __LINE__;                                                           \
         } while (0)
         struct sb_guard mine = {0};
         struct sb_bytes key = b("key");

@@ -14,19 +14,19 @@ static struct world world;
 static struct sb_bus *bus;
 static const struct sb_bytes all = {NULL, 0};
 
-#define BEGIN()                                                                                             \
-        do {                                                                                                \
-                const char *why = world_open(&world, 16 * MIB, 8);                                          \
-                if (why != NULL)                                                                            \
-                        TEST_SKIP(why);                                                                     \
-                bus = world_bus(&world);                                                                    \
-                CHECK(bus != NULL);                                                                         \
+#define BEGIN()                                                                                    \
+        do {                                                                                       \
+                const char *why = world_open(&world, 16 * MIB, 8);                                 \
+                if (why != NULL)                                                                   \
+                        TEST_SKIP(why);                                                            \
+                bus = world_bus(&world);                                                           \
+                CHECK(bus != NULL);                                                                \
         } while (0)
-#define END()                                                                                               \
-        do {                                                                                                \
-                CHECK(world_sound(&world, bus));                                                            \
-                bus = sb_close(bus);                                                                        \
-                CHECK(world_close(&world));                                                                 \
+#define END()                                                                                      \
+        do {                                                                                       \
+                CHECK(world_sound(&world, bus));                                                   \
+                bus = sb_close(bus);                                                               \
+                CHECK(world_close(&world));                                                        \
         } while (0)
 
 /* Set KEY to itself. */
@@ -45,11 +45,13 @@ static const char *next(struct sb_scan *scan, char text[2048])
         if (r != 0 && r != SB_E_NOT_FOUND)
                 return "?";
         if (r == 0) {
-                if (guard.key.len != guard.value.len || memcmp(guard.key.data, guard.value.data, guard.key.len) != 0 ||
+                if (guard.key.len != guard.value.len ||
+                        memcmp(guard.key.data, guard.value.data, guard.key.len) != 0 ||
                         guard.cut > sb_scan_cut(scan) || guard.kind != SB_VALUE)
                         strcpy(text, "?");
                 else
-                        snprintf(text, 2048, "%.*s", (int)guard.key.len, (const char *)guard.key.data);
+                        snprintf(text, 2048, "%.*s", (int)guard.key.len,
+                                (const char *)guard.key.data);
         }
         sb_guard_release(&guard);
         return text;
@@ -87,7 +89,8 @@ static void test_scan_of_an_empty_bus_ends_at_once_and_stays_ended(void)
 
 static void test_scan_gives_the_keys_with_the_prefix_in_byte_order(void)
 {
-        static const char *const keys[] = {"b", "a", "ab", "aa", "abc", "a\x7f", "a\xff", "c", "ab\x01", "B"};
+        static const char *const keys[] = {
+                "b", "a", "ab", "aa", "abc", "a\x7f", "a\xff", "c", "ab\x01", "B"};
         struct sb_scan *scan = NULL;
 
         BEGIN();
@@ -180,7 +183,8 @@ static void test_a_scan_goes_on_from_a_key_that_went_away(void)
                 snprintf(key, sizeof(key), "k%02u", i);
                 CHECK_EQ(put(key), 0);
         }
-        /* In the cut, all keys but these have no value: they are dead, and forgotten while the scan passes them. */
+        /* In the cut, all keys but these have no value: they are dead, and forgotten while the scan
+         * passes them. */
         for (unsigned i = 0; i < 100; i++) {
                 snprintf(key, sizeof(key), "k%02u", i);
                 if (i % 33 != 0)
@@ -212,10 +216,16 @@ static void test_guards_of_a_scan_outlive_it(void)
                 CHECK_EQ(sb_scan_next(scan, &guards[i]), 0);
         CHECK(sb_scan_close(scan) == NULL);
         for (unsigned i = 0; i < 3000; i++)
-                CHECK_EQ(sb_set(bus, b(i % 3 == 0 ? "a" : i % 3 == 1 ? "b" : "c"), b("x"), NULL, NULL), 0);
+                CHECK_EQ(sb_set(bus,
+                                 b(i % 3 == 0         ? "a"
+                                         : i % 3 == 1 ? "b"
+                                                      : "c"),
+                                 b("x"), NULL, NULL),
+                        0);
         world_tick(&world);
         for (unsigned i = 0; i < 3; i++) {
-                CHECK(guards[i].value.len == 1 && *(const char *)guards[i].value.data == (char)('a' + i));
+                CHECK(guards[i].value.len == 1 &&
+                        *(const char *)guards[i].value.data == (char)('a' + i));
                 sb_guard_release(&guards[i]);
         }
         END();
@@ -245,10 +255,12 @@ static void test_32_scans_can_be_open_and_not_one_more(void)
 
 #define PAIRS 64
 
-static struct sb_cell32 stop, failed, moves[2]; /* counters and flags between threads, none of which orders anything else */
+static struct sb_cell32 stop, failed,
+        moves[2]; /* counters and flags between threads, none of which orders anything else */
 
-/* Moves one token from key to key: at every cut it is at exactly one, or on its way at none... so each move makes the new key before it
- * deletes the old one, and at every cut there are one or two. What stays, stays. */
+/* Moves one token from key to key: at every cut it is at exactly one, or on its way at none... so
+ * each move makes the new key before it deletes the old one, and at every cut there are one or two.
+ * What stays, stays. */
 static void *move_tokens(void *argument)
 {
         struct sb_bus *own = world_bus(&world);
@@ -267,7 +279,8 @@ static void *move_tokens(void *argument)
                 snprintf(new, sizeof(new), "lane%u/token/%04u", lane, at);
                 if (strcmp(new, old) == 0)
                         continue;
-                if (sb_set(own, b(new), b(new), NULL, NULL) != 0 || sb_delete(own, b(old), SB_ANY_REV, NULL, NULL) != 0)
+                if (sb_set(own, b(new), b(new), NULL, NULL) != 0 ||
+                        sb_delete(own, b(old), SB_ANY_REV, NULL, NULL) != 0)
                         sb_add_full(&failed, 1);
                 strcpy(old, new);
                 sb_add_full(&moves[lane], 1);
@@ -276,7 +289,8 @@ static void *move_tokens(void *argument)
         return NULL;
 }
 
-/* One scan of a lane: in order, all that stays, one or two tokens. Return: what is wrong, or NULL. */
+/* One scan of a lane: in order, all that stays, one or two tokens. Return: what is wrong, or NULL.
+ */
 static const char *look_at_lane(unsigned lane)
 {
         bool begun = sb_load_acquire(&moves[lane]) > 0;
@@ -323,7 +337,8 @@ static void test_scans_are_exact_while_keys_come_and_go(void)
         }
         for (unsigned i = 0; i < 2; i++)
                 CHECK_EQ(pthread_create(&threads[i], NULL, move_tokens, &lanes[i]), 0);
-        for (end = now_ns() + 2000000000; now_ns() < end && wrong == NULL && sb_load_relaxed(&failed) == 0; scans++)
+        for (end = now_ns() + 2000000000;
+                now_ns() < end && wrong == NULL && sb_load_relaxed(&failed) == 0; scans++)
                 wrong = look_at_lane(scans % 2);
         sb_store_relaxed(&stop, 1);
         for (unsigned i = 0; i < 2; i++)

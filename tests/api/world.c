@@ -36,7 +36,8 @@ bool has(struct sb_bus *bus, const char *key, const char *value)
 
         if (sb_get(bus, b(key), &guard) != 0)
                 return false;
-        same = guard.value.len == strlen(value) && memcmp(guard.value.data, value, guard.value.len) == 0;
+        same = guard.value.len == strlen(value) &&
+               memcmp(guard.value.data, value, guard.value.len) == 0;
         sb_guard_release(&guard);
         return same;
 }
@@ -66,7 +67,8 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
                 atexit(stop_last);
         strcpy(world->directory, "/tmp/sb-api-XXXXXX");
         if (mkdtemp(world->directory) == NULL || sb_admin_start(world->directory, options) != 0) {
-                printf("FAIL world_open: agentd does not start: see %s/agentd.log\n", world->directory);
+                printf("FAIL world_open: agentd does not start: see %s/agentd.log\n",
+                        world->directory);
                 exit(1);
         }
         strcpy(last_directory, world->directory);
@@ -79,7 +81,8 @@ static struct sb_peer *open_engine(struct world *world)
         struct sb_peer *engine = calloc(1, sizeof(*engine));
         uint32_t slot, generation;
 
-        if (engine == NULL || sb_slot_claim(&world->segment, 0, &identity, &slot, &generation) != 0 || slot != 0)
+        if (engine == NULL ||
+                sb_slot_claim(&world->segment, 0, &identity, &slot, &generation) != 0 || slot != 0)
                 abort();
         sb_peer_init(engine, &world->segment, slot, generation);
         return engine;
@@ -116,8 +119,10 @@ const char *world_open(struct world *world, uint64_t size, uint32_t clients)
 
 struct sb_bus *world_bus(struct world *world)
 {
-        struct sb_options options = {.size = sizeof(options), .bus = world->directory, .access = SB_PEER};
-        struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER, .attached_ns = now_ns()};
+        struct sb_options options = {
+                .size = sizeof(options), .bus = world->directory, .access = SB_PEER};
+        struct sb_slot_identity identity = {
+                .pid = (uint32_t)getpid(), .access = SB_PEER, .attached_ns = now_ns()};
         uint32_t slot, generation;
         struct sb_bus *bus;
 
@@ -160,7 +165,8 @@ static bool close_remote(struct world *world)
 
         sound = bus != NULL && world_sound(world, bus);
         sb_close(bus);
-        if (sb_admin_keeper(world->directory, &pid) != 0 || (ended.fd = pidfd_open(pid, 0)) < 0 || kill(pid, SIGTERM) != 0)
+        if (sb_admin_keeper(world->directory, &pid) != 0 || (ended.fd = pidfd_open(pid, 0)) < 0 ||
+                kill(pid, SIGTERM) != 0)
                 return false;
         while (poll(&ended, 1, -1) < 0)
                 ;

@@ -1,10 +1,10 @@
 /*
- * A bus for API tests, of the kind that the environment asks for, so that one suite runs over all of them:
- * SB_API_WORLD=segment (the default: in this process, on 4 KiB pages), huge (the same on 2 MiB pages), agentd (a real
- * one, named by $STATEBUS_AGENTD, on a directory of its own).
+ * A bus for API tests, of the kind that the environment asks for, so that one suite runs over all
+ * of them: SB_API_WORLD=segment (the default: in this process, on 4 KiB pages), huge (the same on 2
+ * MiB pages), agentd (a real one, named by $STATEBUS_AGENTD, on a directory of its own).
  *
- * Nobody reaps or sweeps in the background of the first two unless the test calls world_tick(): what the API promises, it promises
- * with the engine stopped.
+ * Nobody reaps or sweeps in the background of the first two unless the test calls world_tick():
+ * what the API promises, it promises with the engine stopped.
  */
 #ifndef SB_TEST_WORLD_H
 #define SB_TEST_WORLD_H
@@ -19,14 +19,15 @@
 struct world {
         struct sb_segment segment; /* not for agentd */
         struct sb_geometry geometry;
-        struct sb_peer *engine;    /* record 0; not for agentd */
+        struct sb_peer *engine; /* record 0; not for agentd */
         void *base;
         uint32_t cursor;
         bool remote;
         char directory[64];
 };
 
-/* NULL, or why this machine cannot have one (for TEST_SKIP). @size in bytes, @clients besides the engine. */
+/* NULL, or why this machine cannot have one (for TEST_SKIP). @size in bytes, @clients besides the
+ * engine. */
 const char *world_open(struct world *world, uint64_t size, uint32_t clients);
 /* Ends it, and says whether the validator found it sound (all buses closed). */
 bool world_close(struct world *world);

@@ -1,4 +1,5 @@
-/* What tests/harness/harness-bites runs: functions that pass, fail and skip, to see that test.h says so. */
+/* What tests/harness/harness-bites runs: functions that pass, fail and skip, to see that test.h
+ * says so. */
 #include "test.h"
 
 static void test_that_holds(void)

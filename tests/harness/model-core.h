@@ -1,6 +1,6 @@
 /*
- * Inside the model checker: what model.c (choices), model-states.c (tables), model-memory.c (accesses) and model-report.c
- * (traces, main) share.
+ * Inside the model checker: what model.c (choices), model-states.c (tables), model-memory.c
+ * (accesses) and model-report.c (traces, main) share.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -32,7 +32,15 @@ struct fibre {
         struct buffered_store buffer[BUFFER_MAX];
 };
 
-enum action_kind { ACTION_RUN, ACTION_SWITCH, ACTION_SWITCH_KEEP, ACTION_DRAIN, ACTION_CRASH, ACTION_PICK, ACTION_KEEP };
+enum action_kind {
+        ACTION_RUN,
+        ACTION_SWITCH,
+        ACTION_SWITCH_KEEP,
+        ACTION_DRAIN,
+        ACTION_CRASH,
+        ACTION_PICK,
+        ACTION_KEEP
+};
 
 /* What to do at the choice number @point of @fibre, where that is not ACTION_RUN. */
 struct directive {
@@ -70,7 +78,8 @@ bool model_run_directed(const struct directive *directives, uint32_t count, bool
 void model_begin(const struct model_scenario *scenario);
 
 /* ---- model-states.c ---- */
-/* Enter the state as it is. @left: what is left of the bounds, but for preemptions. Return: whether it was met with as many left. */
+/* Enter the state as it is. @left: what is left of the bounds, but for preemptions. Return: whether
+ * it was met with as many left. */
 bool model_state_known(uint64_t left, uint64_t preemptions_left);
 bool model_end_known(void);
 void model_states_forget(void);
@@ -84,9 +93,11 @@ uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 
 /* ---- model-report.c ---- */
-void model_trace_line(const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note);
+void model_trace_line(
+        const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note);
 void model_trace_event(const char *what, uint32_t fibre);
-void model_directives_print(const struct directive *directives, uint32_t count, char *ret, size_t size);
+void model_directives_print(
+        const struct directive *directives, uint32_t count, char *ret, size_t size);
 uint32_t model_directives_parse(const char *text, struct directive *ret, uint32_t max);
 
 static inline uint64_t model_mix(uint64_t hash, uint64_t value)

@@ -1,11 +1,12 @@
 /*
- * Accesses: the callbacks that the compiler puts before each access of the protocol files, the region, the store
- * buffers and the ghost state of blocks.
+ * Accesses: the callbacks that the compiler puts before each access of the protocol files, the
+ * region, the store buffers and the ghost state of blocks.
  *
- * An atomic access to the region is a scheduling point, then happens: a store without a barrier goes into the buffer of
- * its fibre under TSO; a locked one or a fence empties that first. A plain access is not a point and goes to memory at
- * once: the protocols publish what is plain by a locked instruction, which empties the buffer all the same. The region's
- * hash is the exclusive or of a hash for each word, brought up to date when it is asked for.
+ * An atomic access to the region is a scheduling point, then happens: a store without a barrier
+ * goes into the buffer of its fibre under TSO; a locked one or a fence empties that first. A plain
+ * access is not a point and goes to memory at once: the protocols publish what is plain by a locked
+ * instruction, which empties the buffer all the same. The region's hash is the exclusive or of a
+ * hash for each word, brought up to date when it is asked for.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@ enum { WORD_TOUCHED = 1, WORD_DIRTY = 2 };
 enum { GHOST_NONE = 0, GHOST_FREE = 1, GHOST_ALLOCATED = 2 };
 
 static unsigned char region[MODEL_REGION_MAX] __attribute__((aligned(4096)));
-static unsigned char image[MODEL_REGION_MAX] __attribute__((aligned(4096)));  /* at the start */
-static unsigned char hashed[MODEL_REGION_MAX] __attribute__((aligned(4096))); /* what region_hash stands for */
+static unsigned char image[MODEL_REGION_MAX] __attribute__((aligned(4096))); /* at the start */
+static unsigned char hashed[MODEL_REGION_MAX]
+        __attribute__((aligned(4096))); /* what region_hash stands for */
 static uint8_t word_flags[WORDS];
 static uint32_t touched[WORDS], touched_count, dirty[WORDS], dirty_count;
 static uint64_t region_hash, image_hash;
@@ -151,13 +153,16 @@ void sb_model_block(uint64_t offset, uint64_t size, int allocated)
         uint64_t grain;
 
         if (offset % GRAIN || offset + size > region_size)
-                model_fail("a block that cannot be: %lx, %lu bytes", (unsigned long)offset, (unsigned long)size);
+                model_fail("a block that cannot be: %lx, %lu bytes", (unsigned long)offset,
+                        (unsigned long)size);
         if (run.trace)
-                model_trace_line(allocated ? "(allocated)" : "(freed)", (uint32_t)offset, 0, size, " bytes");
+                model_trace_line(
+                        allocated ? "(allocated)" : "(freed)", (uint32_t)offset, 0, size, " bytes");
         ghost_changed = true;
         for (grain = offset / GRAIN; grain < (offset + size) / GRAIN; grain++) {
                 if (allocated != 2 && ghost[grain] != wanted && ghost[grain] != GHOST_NONE)
-                        model_fail(allocated ? "a block is allocated twice: %lx" : "double free: %lx",
+                        model_fail(
+                                allocated ? "a block is allocated twice: %lx" : "double free: %lx",
                                 (unsigned long)offset);
                 ghost[grain] = allocated ? GHOST_ALLOCATED : GHOST_FREE;
         }
@@ -197,7 +202,8 @@ void model_buffer_drain_one(uint32_t index)
         memmove(fibre->buffer, fibre->buffer + 1, sizeof fibre->buffer - sizeof fibre->buffer[0]);
         fibre->buffered--;
         if (run.trace)
-                model_trace_line("(a buffered store reaches memory)", first.offset, 0, first.value, "");
+                model_trace_line(
+                        "(a buffered store reaches memory)", first.offset, 0, first.value, "");
         model_memory_store(first.offset, first.size, first.value);
 }
 
@@ -222,7 +228,8 @@ static void own_drain_overlapping(uint32_t offset, uint32_t size)
         uint32_t i;
 
         for (i = 0; fibre && i < fibre->buffered; i++) {
-                if (fibre->buffer[i].offset < offset + size && offset < fibre->buffer[i].offset + fibre->buffer[i].size)
+                if (fibre->buffer[i].offset < offset + size &&
+                        offset < fibre->buffer[i].offset + fibre->buffer[i].size)
                         own_drain();
         }
 }
@@ -268,8 +275,8 @@ static inline void history_add(uint32_t offset, uint64_t value)
         }
 }
 
-/* The one 32-bit cell at this place of a block may be looked at in any block, also by a CAS that fails: so sweeps and freers find out
- * what a block is. */
+/* The one 32-bit cell at this place of a block may be looked at in any block, also by a CAS that
+ * fails: so sweeps and freers find out what a block is. */
 static inline bool is_retire_word(uint32_t offset, uint32_t size)
 {
         return size == 4 && offset % GRAIN == 4;
@@ -319,7 +326,8 @@ static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int 
         }
         if (fibre->buffered == BUFFER_MAX)
                 model_buffer_drain_one(run.current);
-        fibre->buffer[fibre->buffered++] = (struct buffered_store){.offset = offset, .size = size, .value = value};
+        fibre->buffer[fibre->buffered++] =
+                (struct buffered_store){.offset = offset, .size = size, .value = value};
 }
 
 enum rmw { RMW_EXCHANGE, RMW_ADD, RMW_SUB, RMW_AND, RMW_OR, RMW_XOR };
@@ -334,12 +342,23 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
         own_drain();
         old = memory_load(offset, size);
         switch (what) {
-        case RMW_EXCHANGE: break;
-        case RMW_ADD: new = old + value; break;
-        case RMW_SUB: new = old - value; break;
-        case RMW_AND: new = old & value; break;
-        case RMW_OR: new = old | value; break;
-        case RMW_XOR: new = old ^ value; break;
+        case RMW_EXCHANGE:
+                break;
+        case RMW_ADD:
+                new = old + value;
+                break;
+        case RMW_SUB:
+                new = old - value;
+                break;
+        case RMW_AND:
+                new = old &value;
+                break;
+        case RMW_OR:
+                new = old | value;
+                break;
+        case RMW_XOR:
+                new = old ^ value;
+                break;
         }
         model_memory_store(offset, size, new);
         history_add(offset, old);
@@ -356,7 +375,8 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
         model_point(offset);
         own_drain();
         old = memory_load(offset, size);
-        access_check_as(offset, size, "compare-and-swap", is_retire_word(offset, size) && old != expected);
+        access_check_as(
+                offset, size, "compare-and-swap", is_retire_word(offset, size) && old != expected);
         history_add(offset, old);
         if (run.trace)
                 model_trace_line("cas", offset, old, old == expected ? desired : expected,
@@ -446,70 +466,74 @@ const struct sb_os model_os = {.now_ns = os_now, .membarrier = os_membarrier, .p
 
 #define CALLBACK __attribute__((visibility("default"), used))
 
-#define ATOMICS(bits)                                                                                       \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order);     \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t *p, int order)      \
-        {                                                                                                   \
-                uint32_t offset;                                                                            \
-                (void)order;                                                                                \
-                return inside(p, &offset) ? (uint##bits##_t)atomic_load_at(offset, bits / 8) : *p;          \
-        }                                                                                                   \
-        CALLBACK void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t value, int order); \
-        CALLBACK void __tsan_atomic##bits##_store(volatile uint##bits##_t *p, uint##bits##_t value, int order) \
-        {                                                                                                   \
-                uint32_t offset;                                                                            \
-                if (inside(p, &offset))                                                                     \
-                        atomic_store_at(offset, bits / 8, value, order);                                    \
-                else                                                                                        \
-                        *p = value;                                                                         \
-        }                                                                                                   \
-        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,              \
-                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed);              \
-        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,              \
-                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed)               \
-        {                                                                                                   \
-                uint32_t offset;                                                                            \
-                uint##bits##_t old;                                                                         \
-                (void)order, (void)order_failed;                                                            \
-                if (!inside(p, &offset))                                                                    \
-                        return __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,   \
-                                __ATOMIC_SEQ_CST);                                                          \
-                old = (uint##bits##_t)atomic_cas_at(offset, bits / 8, *expected, desired);                  \
-                if (old == *expected)                                                                       \
-                        return 1;                                                                           \
-                *expected = old;                                                                            \
-                return 0;                                                                                   \
+#define ATOMICS(bits)                                                                              \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(                                        \
+                const volatile uint##bits##_t *p, int order);                                      \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_load(                                        \
+                const volatile uint##bits##_t *p, int order)                                       \
+        {                                                                                          \
+                uint32_t offset;                                                                   \
+                (void)order;                                                                       \
+                return inside(p, &offset) ? (uint##bits##_t)atomic_load_at(offset, bits / 8) : *p; \
+        }                                                                                          \
+        CALLBACK void __tsan_atomic##bits##_store(                                                 \
+                volatile uint##bits##_t *p, uint##bits##_t value, int order);                      \
+        CALLBACK void __tsan_atomic##bits##_store(                                                 \
+                volatile uint##bits##_t *p, uint##bits##_t value, int order)                       \
+        {                                                                                          \
+                uint32_t offset;                                                                   \
+                if (inside(p, &offset))                                                            \
+                        atomic_store_at(offset, bits / 8, value, order);                           \
+                else                                                                               \
+                        *p = value;                                                                \
+        }                                                                                          \
+        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,     \
+                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed);    \
+        CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,     \
+                uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed)     \
+        {                                                                                          \
+                uint32_t offset;                                                                   \
+                uint##bits##_t old;                                                                \
+                (void)order, (void)order_failed;                                                   \
+                if (!inside(p, &offset))                                                           \
+                        return __atomic_compare_exchange_n(                                        \
+                                p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
+                old = (uint##bits##_t)atomic_cas_at(offset, bits / 8, *expected, desired);         \
+                if (old == *expected)                                                              \
+                        return 1;                                                                  \
+                *expected = old;                                                                   \
+                return 0;                                                                          \
         }
 ATOMICS(32)
 ATOMICS(64)
 
-#define RMW(bits, name, what, direct)                                                                       \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t value, \
-                int order);                                                                                 \
-        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(volatile uint##bits##_t *p, uint##bits##_t value, \
-                int order)                                                                                  \
-        {                                                                                                   \
-                uint32_t offset;                                                                            \
-                (void)order;                                                                                \
-                if (!inside(p, &offset))                                                                    \
-                        return direct(p, value, __ATOMIC_SEQ_CST);                                          \
-                return (uint##bits##_t)atomic_rmw_at(what, offset, bits / 8, value);                        \
+#define RMW(bits, name, what, direct)                                                              \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(                                      \
+                volatile uint##bits##_t *p, uint##bits##_t value, int order);                      \
+        CALLBACK uint##bits##_t __tsan_atomic##bits##_##name(                                      \
+                volatile uint##bits##_t *p, uint##bits##_t value, int order)                       \
+        {                                                                                          \
+                uint32_t offset;                                                                   \
+                (void)order;                                                                       \
+                if (!inside(p, &offset))                                                           \
+                        return direct(p, value, __ATOMIC_SEQ_CST);                                 \
+                return (uint##bits##_t)atomic_rmw_at(what, offset, bits / 8, value);               \
         }
-#define RMWS(bits)                                                                                          \
-        RMW(bits, exchange, RMW_EXCHANGE, __atomic_exchange_n)                                              \
-        RMW(bits, fetch_add, RMW_ADD, __atomic_fetch_add)                                                   \
-        RMW(bits, fetch_sub, RMW_SUB, __atomic_fetch_sub)                                                   \
-        RMW(bits, fetch_and, RMW_AND, __atomic_fetch_and)                                                   \
-        RMW(bits, fetch_or, RMW_OR, __atomic_fetch_or)                                                      \
+#define RMWS(bits)                                                                                 \
+        RMW(bits, exchange, RMW_EXCHANGE, __atomic_exchange_n)                                     \
+        RMW(bits, fetch_add, RMW_ADD, __atomic_fetch_add)                                          \
+        RMW(bits, fetch_sub, RMW_SUB, __atomic_fetch_sub)                                          \
+        RMW(bits, fetch_and, RMW_AND, __atomic_fetch_and)                                          \
+        RMW(bits, fetch_or, RMW_OR, __atomic_fetch_or)                                             \
         RMW(bits, fetch_xor, RMW_XOR, __atomic_fetch_xor)
 RMWS(32)
 RMWS(64)
 
-#define PLAIN(name, function, size)                                                                         \
-        CALLBACK void name(void *p);                                                                        \
-        CALLBACK void name(void *p)                                                                         \
-        {                                                                                                   \
-                function(p, size);                                                                          \
+#define PLAIN(name, function, size)                                                                \
+        CALLBACK void name(void *p);                                                               \
+        CALLBACK void name(void *p)                                                                \
+        {                                                                                          \
+                function(p, size);                                                                 \
         }
 PLAIN(__tsan_read1, plain_read, 1)
 PLAIN(__tsan_read2, plain_read, 2)

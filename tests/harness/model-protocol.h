@@ -1,6 +1,7 @@
 /*
- * Included before everything else in protocol files of the model build: bulk copies of the C library are invisible to
- * the compiler's instrumentation, so they go through functions that look at the region.
+ * Included before everything else in protocol files of the model build: bulk copies of the C
+ * library are invisible to the compiler's instrumentation, so they go through functions that look
+ * at the region.
  */
 #ifndef TESTS_HARNESS_MODEL_PROTOCOL_H
 #define TESTS_HARNESS_MODEL_PROTOCOL_H

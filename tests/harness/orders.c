@@ -14,7 +14,8 @@ static bool same_keys(const struct fact *a, const struct fact *b)
         return true;
 }
 
-/* One act, in its turn. @got: its answer, or NULL: nobody knows it. False: it cannot have been answered that. */
+/* One act, in its turn. @got: its answer, or NULL: nobody knows it. False: it cannot have been
+ * answered that. */
 static bool take_turn(struct fact *keys, const struct act *act, const struct result *got)
 {
         struct fact *key = &keys[act->key];
@@ -43,7 +44,8 @@ static bool take_turn(struct fact *keys, const struct act *act, const struct res
 }
 
 /* @effect: whether act @act takes effect, behind @done of the others' acts. */
-static bool order_fits(uint32_t act, uint32_t done, bool effect, bool resumed, const struct fact *facts)
+static bool order_fits(
+        uint32_t act, uint32_t done, bool effect, bool resumed, const struct fact *facts)
 {
         const struct step_scenario *scenario = trial.scenario;
         struct fact keys[SCENE_KEYS];
@@ -55,7 +57,8 @@ static bool order_fits(uint32_t act, uint32_t done, bool effect, bool resumed, c
                 fits = fits && take_turn(keys, &scenario->operation[i], &trial.operation[i]);
         for (i = 0; i <= trial.others_count; i++) {
                 if (i == done && act < trial.operation_count && effect)
-                        fits = fits && take_turn(keys, &scenario->operation[act], resumed ? &trial.operation[act] : NULL);
+                        fits = fits && take_turn(keys, &scenario->operation[act],
+                                               resumed ? &trial.operation[act] : NULL);
                 if (i < trial.others_count)
                         fits = fits && take_turn(keys, &scenario->others[i], &trial.others[i]);
         }
@@ -70,7 +73,8 @@ bool orders_fit(bool resumed, const struct fact facts[SCENE_KEYS])
 
         for (; act <= (resumed ? trial.operation_count : trial.operation_done); act++)
                 for (uint32_t done = 0; done <= trial.others_count; done++)
-                        if (order_fits(act, done, true, resumed, facts) || (!resumed && order_fits(act, done, false, false, facts)))
+                        if (order_fits(act, done, true, resumed, facts) ||
+                                (!resumed && order_fits(act, done, false, false, facts)))
                                 return true;
         return false;
 }
@@ -81,10 +85,12 @@ void orders_fail(bool resumed, const struct fact facts[SCENE_KEYS], const char *
         int len = 0;
 
         for (uint32_t i = 0; i < (resumed ? trial.operation_count : trial.operation_done); i++)
-                len += snprintf(text + len, sizeof(text) - (size_t)len, " %d", trial.operation[i].code);
+                len += snprintf(
+                        text + len, sizeof(text) - (size_t)len, " %d", trial.operation[i].code);
         len += snprintf(text + len, sizeof(text) - (size_t)len, "; others:");
         for (uint32_t i = 0; i < trial.others_count; i++)
-                len += snprintf(text + len, sizeof(text) - (size_t)len, " %d", trial.others[i].code);
+                len += snprintf(
+                        text + len, sizeof(text) - (size_t)len, " %d", trial.others[i].code);
         for (uint32_t key = 0; key < scene.key_count; key++)
                 len += snprintf(text + len, sizeof(text) - (size_t)len, "; key %u %s%u", key,
                         facts[key].state == FACT_VALUE ? "" : "not ", facts[key].tag);

@@ -9,13 +9,14 @@
 #include "shm/slot.h"
 #include "shm/walk.h"
 
-#define SCENE_SEED  UINT64_C(0x5eed5eed5eed)
-#define GUARD_GET   0u /* guard words in use: for gets, for what is held, for get_many from here on */
-#define GUARD_HOLD  1u
-#define GUARD_MANY  2u
-#define SCAN_BOUND  1000u
-#define VALUE_MAX   8192u
-#define POISON      0xdb
+#define SCENE_SEED UINT64_C(0x5eed5eed5eed)
+#define GUARD_GET  0u /* guard words in use: for gets, for what is held, for get_many from here on \
+                       */
+#define GUARD_HOLD   1u
+#define GUARD_MANY   2u
+#define SCAN_BOUND   1000u
+#define VALUE_MAX    8192u
+#define POISON       0xdb
 #define INVERSE_OF_7 183u /* modulo 256 */
 
 static uint64_t scene_now(void *context)
@@ -23,7 +24,8 @@ static uint64_t scene_now(void *context)
         (void)context;
         return 1000;
 }
-/* All peers are one thread, and a stopped one's stores are all out: nothing to flush, nobody to wait for. */
+/* All peers are one thread, and a stopped one's stores are all out: nothing to flush, nobody to
+ * wait for. */
 static void scene_membarrier(void *context)
 {
         (void)context;
@@ -46,18 +48,19 @@ void scene_use_long_keys(bool use)
 /* In both sets: key 1 < key 2 < key 0. */
 struct sb_bytes scene_key(uint32_t key)
 {
-        static const struct sb_bytes short_ones[SCENE_KEYS] = {
-                {"b", 1}, {"a", 1}, {"ab", 2}, {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes!", 33},
-                {"d", 1}, {"e", 1}, {"f", 1}, {"g", 1}, {"h", 1}};
-        static const struct sb_bytes long_ones[SCENE_KEYS] = {
-                {"b/twelve/b", 10}, {"a/eight.", 8}, {"a/sixteen/sixten", 16}, {"\0\xff-------", 9},
-                {"c/just/thirty/two/bytes/long/key", 32},
-                {"d/twelve/dd", 11}, {"e/twelve/eee", 12}, {"f/twelve/ffff", 13}, {"g/twelve/g", 10}, {"h/twelve/h", 10}};
+        static const struct sb_bytes short_ones[SCENE_KEYS] = {{"b", 1}, {"a", 1}, {"ab", 2},
+                {"\0\xff", 2}, {"c/long/key/of/thirty/three/bytes!", 33}, {"d", 1}, {"e", 1},
+                {"f", 1}, {"g", 1}, {"h", 1}};
+        static const struct sb_bytes long_ones[SCENE_KEYS] = {{"b/twelve/b", 10}, {"a/eight.", 8},
+                {"a/sixteen/sixten", 16}, {"\0\xff-------", 9},
+                {"c/just/thirty/two/bytes/long/key", 32}, {"d/twelve/dd", 11}, {"e/twelve/eee", 12},
+                {"f/twelve/ffff", 13}, {"g/twelve/g", 10}, {"h/twelve/h", 10}};
 
         return long_keys ? long_ones[key] : short_ones[key];
 }
 
-/* All values are pieces of one sequence, 7 i modulo 256, whose first byte is the tag: so they cost the stepped operation nothing. */
+/* All values are pieces of one sequence, 7 i modulo 256, whose first byte is the tag: so they cost
+ * the stepped operation nothing. */
 static const unsigned char *value_of(uint32_t tag)
 {
         static unsigned char sequence[VALUE_MAX + 256];
@@ -85,13 +88,16 @@ static struct fact fact_of(struct scene *scene, struct sb_version *version, uint
         value = version->bytes + name.len;
         if (len > VALUE_MAX || (len && memcmp(value, value_of(value[0]), len) != 0))
                 return fact;
-        return (struct fact){
-                .state = FACT_VALUE, .tag = len ? value[0] : 0, .len = (uint32_t)len, .rev = version->rev};
+        return (struct fact){.state = FACT_VALUE,
+                .tag = len ? value[0] : 0,
+                .len = (uint32_t)len,
+                .rev = version->rev};
 }
 
 static int attach(struct scene *scene, uint32_t who, uint32_t first)
 {
-        struct sb_slot_identity identity = {.pid = 100 + who, .pid_start = 7, .access = SB_PEER, .attached_ns = 1};
+        struct sb_slot_identity identity = {
+                .pid = 100 + who, .pid_start = 7, .access = SB_PEER, .attached_ns = 1};
         struct sb_segment segment;
         uint32_t slot, generation;
         int r;
@@ -145,8 +151,12 @@ void scene_set_up(struct scene *scene)
 static void do_write(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_bytes key = scene_key(act->key);
-        struct sb_op_write write = {.key = key.data, .key_len = (uint32_t)key.len, .value = value_of(act->tag),
-                .value_len = act->len, .kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_write write = {.key = key.data,
+                .key_len = (uint32_t)key.len,
+                .value = value_of(act->tag),
+                .value_len = act->len,
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result got = {0};
 
         sb_assert(act->len <= VALUE_MAX);
@@ -220,7 +230,8 @@ static uint32_t key_number(const void *data, size_t len)
         return SCENE_KEYS;
 }
 
-/* All keys at a cut, as the client library walks them. code: 0; -1 not in order, -2 a key twice or unknown, -3 no end. */
+/* All keys at a cut, as the client library walks them. code: 0; -1 not in order, -2 a key twice or
+ * unknown, -3 no end. */
 static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
 {
         struct sb_peer *peer = &scene->peer[who];
@@ -237,7 +248,8 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 uint32_t number = key_number(key, len);
                 int order = memcmp(last, key, shorter);
 
-                if (count == SCAN_BOUND || number == SCENE_KEYS || order > 0 || (order == 0 && last_len >= len)) {
+                if (count == SCAN_BOUND || number == SCENE_KEYS || order > 0 ||
+                        (order == 0 && last_len >= len)) {
                         ret->code = count == SCAN_BOUND ? -3 : number == SCENE_KEYS ? -2 : -1;
                         break;
                 }
@@ -291,12 +303,14 @@ static void do_reap(struct scene *scene, const struct act *act)
 static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
 {
         for (uint32_t who = SUBJECT; who < SCENE_PEERS; who++)
-                if (scene->attached[who] && scene->peer[who].slot == slot && scene->peer[who].generation == generation)
+                if (scene->attached[who] && scene->peer[who].slot == slot &&
+                        scene->peer[who].generation == generation)
                         return true;
         return false;
 }
 
-/* What a new engine does: it reaps its predecessor from that one's own record, takes the record, and reaps all who are not alive. */
+/* What a new engine does: it reaps its predecessor from that one's own record, takes the record,
+ * and reaps all who are not alive. */
 static void do_adopt(struct scene *scene, struct result *ret)
 {
         struct sb_peer *engine = &scene->peer[ENGINE];
@@ -312,7 +326,8 @@ static void do_adopt(struct scene *scene, struct result *ret)
         }
         ret->code = attach(scene, ENGINE, 0);
         for (slot = 1; !ret->code && slot < segment.geometry.client_count; slot++)
-                if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE && !alive(scene, slot, generation))
+                if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE &&
+                        !alive(scene, slot, generation))
                         sb_reap_slot(engine, slot, generation);
 }
 
@@ -331,7 +346,11 @@ static void do_fill(struct scene *scene, const struct act *act, struct result *r
 
         for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
                 for (uint32_t key = act->key; key < scene->key_count; key++) {
-                        struct act set = {.who = act->who, .kind = SET, .key = (uint8_t)key, .tag = 9, .len = lens[i]};
+                        struct act set = {.who = act->who,
+                                .kind = SET,
+                                .key = (uint8_t)key,
+                                .tag = 9,
+                                .len = lens[i]};
                         struct act get = {.who = act->who, .kind = GET, .key = (uint8_t)key};
 
                         scene_do(scene, &get, ret);
@@ -420,7 +439,8 @@ void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_
         }
 }
 
-static void poison_unit(struct scene *scene, struct sb_segment *segment, uint32_t unit, uint64_t word)
+static void poison_unit(
+        struct scene *scene, struct sb_segment *segment, uint32_t unit, uint64_t word)
 {
         unsigned char *base = scene->image + sb_unit_offset(segment, unit);
         uint32_t kind = SB_UNIT_KIND(word), count, size;
@@ -439,7 +459,8 @@ static void poison_unit(struct scene *scene, struct sb_segment *segment, uint32_
 void scene_poison(struct scene *scene, enum scene_who stopped)
 {
         struct sb_segment *segment = &scene->segment;
-        uint64_t owner = (uint64_t)(scene->peer[stopped].slot + 1) << 32 | scene->peer[stopped].generation;
+        uint64_t owner =
+                (uint64_t)(scene->peer[stopped].slot + 1) << 32 | scene->peer[stopped].generation;
 
         for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]);
@@ -455,13 +476,17 @@ void scene_poison(struct scene *scene, enum scene_who stopped)
 uint32_t scene_unstamped(struct scene *scene)
 {
         struct sb_segment *segment = &scene->segment;
-        uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count, count = 0;
+        uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count,
+                 count = 0;
 
         for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {
-                uint64_t word = sb_load_acquire(&segment->buckets[i / SB_BUCKET_CELLS].cell[i % SB_BUCKET_CELLS]);
-                struct sb_version *version = word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+                uint64_t word = sb_load_acquire(
+                        &segment->buckets[i / SB_BUCKET_CELLS].cell[i % SB_BUCKET_CELLS]);
+                struct sb_version *version =
+                        word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
 
-                count += version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH && !sb_load_acquire(&version->stamp);
+                count += version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
+                         !sb_load_acquire(&version->stamp);
         }
         return count;
 }
@@ -473,9 +498,13 @@ void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS
 
         memset(ret, 0, SCENE_KEYS * sizeof(*ret));
         for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {
-                uint64_t word = sb_load_acquire(&segment->buckets[i / SB_BUCKET_CELLS].cell[i % SB_BUCKET_CELLS]);
-                struct sb_version *version = word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
-                uint32_t key = version ? key_number(version->bytes, SB_SHAPE_KEY_LEN(version->shape)) : SCENE_KEYS;
+                uint64_t word = sb_load_acquire(
+                        &segment->buckets[i / SB_BUCKET_CELLS].cell[i % SB_BUCKET_CELLS]);
+                struct sb_version *version =
+                        word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
+                uint32_t key =
+                        version ? key_number(version->bytes, SB_SHAPE_KEY_LEN(version->shape))
+                                : SCENE_KEYS;
 
                 for (uint32_t steps = 0; version && key < SCENE_KEYS && steps < 1000; steps++) {
                         uint64_t stamp = sb_load_acquire(&version->stamp);
@@ -499,18 +528,19 @@ size_t scene_size(const struct scene *scene)
 bool scene_fact_equal(const struct fact *a, const struct fact *b, bool revisions)
 {
         return a->state == b->state && a->tag == b->tag && a->len == b->len &&
-                (!revisions || a->rev == b->rev);
+               (!revisions || a->rev == b->rev);
 }
 
 const char *scene_act_text(const struct act *act)
 {
-        static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many", "hold", "let_go", "scan",
-                "snapshot", "snapshot_read", "snapshot_end", "grow_guards", "work", "sweep", "safe", "tick", "attach",
-                "detach", "reap", "adopt", "fill", "validate"};
+        static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
+                "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
+                "grow_guards", "work", "sweep", "safe", "tick", "attach", "detach", "reap", "adopt",
+                "fill", "validate"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 
-        snprintf(text, sizeof(text), "%s: %s key %u tag %u len %u", whos[act->who], names[act->kind], act->key,
-                act->tag, act->len);
+        snprintf(text, sizeof(text), "%s: %s key %u tag %u len %u", whos[act->who],
+                names[act->kind], act->key, act->tag, act->len);
         return text;
 }

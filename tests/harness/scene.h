@@ -1,12 +1,14 @@
 /*
  * A tiny bus in one process, with several peers on it, and the acts that they can be told to do.
  *
- * Peers are the engine (record 0), the subject (the one that is stepped, killed or stopped), another one, and a newcomer that
- * attaches later. All their private memory and the segment itself lie in one struct, so that a whole scene is saved and put
- * back by a copy. Keys and values are numbered: key k has fixed bytes, a value is {tag, length}, its bytes follow from these, and
- * each reading verifies them.
+ * Peers are the engine (record 0), the subject (the one that is stepped, killed or stopped),
+ * another one, and a newcomer that attaches later. All their private memory and the segment itself
+ * lie in one struct, so that a whole scene is saved and put back by a copy. Keys and values are
+ * numbered: key k has fixed bytes, a value is {tag, length}, its bytes follow from these, and each
+ * reading verifies them.
  *
- * Always true: nothing here takes a lock, allocates or calls the system, so acts may be done from a signal handler.
+ * Always true: nothing here takes a lock, allocates or calls the system, so acts may be done from a
+ * signal handler.
  */
 #ifndef SB_TESTS_SCENE_H
 #define SB_TESTS_SCENE_H
@@ -26,32 +28,38 @@ enum scene_who { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
 
 enum act_kind {
         ACT_END,
-        SET,          /* key, tag, len */
-        CAS,          /* key, tag, len, expect */
-        DELETE,       /* key, expect */
-        GET,          /* key; guard let go at once */
-        GET_MANY,     /* keys key .. key + len - 1 */
-        HOLD,         /* key; the guard stays */
-        LET_GO,       /* reads what is held, then lets it go */
-        SCAN,         /* snapshot opened, walked, closed */
-        SNAPSHOT,     /* opened and kept */
+        SET,      /* key, tag, len */
+        CAS,      /* key, tag, len, expect */
+        DELETE,   /* key, expect */
+        GET,      /* key; guard let go at once */
+        GET_MANY, /* keys key .. key + len - 1 */
+        HOLD,     /* key; the guard stays */
+        LET_GO,   /* reads what is held, then lets it go */
+        SCAN,     /* snapshot opened, walked, closed */
+        SNAPSHOT, /* opened and kept */
         SNAPSHOT_READ,
         SNAPSHOT_END,
-        GROW_GUARDS,  /* room for guard word len */
-        WORK,         /* sb_op_memory_work; len: whole sweep */
-        SWEEP,        /* all units once */
-        SAFE,         /* sb_safe_raise */
-        TICK,         /* sb_reap_tick */
-        ATTACH,       /* the engine claims a record for peer `key`, which starts on it */
-        DETACH,       /* sb_peer_fini */
-        REAP,         /* the engine reaps peer `key` */
-        ADOPT,        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
-        FILL,         /* keys from key on get ever smaller values until no room is left for any */
-        VALIDATE,     /* sb_check, not quiescent; code: number of problems */
+        GROW_GUARDS, /* room for guard word len */
+        WORK,        /* sb_op_memory_work; len: whole sweep */
+        SWEEP,       /* all units once */
+        SAFE,        /* sb_safe_raise */
+        TICK,        /* sb_reap_tick */
+        ATTACH,      /* the engine claims a record for peer `key`, which starts on it */
+        DETACH,      /* sb_peer_fini */
+        REAP,        /* the engine reaps peer `key` */
+        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
+        ADOPT,
+        FILL,     /* keys from key on get ever smaller values until no room is left for any */
+        VALIDATE, /* sb_check, not quiescent; code: number of problems */
 };
 
 /* What a compare and swap expects. */
-enum act_expect { ANY = 0, NOTHING, THEN, STALE }; /* THEN: the revision when the setup was done; STALE: one below */
+enum act_expect {
+        ANY = 0,
+        NOTHING,
+        THEN,
+        STALE
+}; /* THEN: the revision when the setup was done; STALE: one below */
 
 struct act {
         uint8_t who, kind, key, tag;
@@ -59,7 +67,7 @@ struct act {
         uint8_t expect;
 };
 
-struct fact { /* what a key holds */
+struct fact {           /* what a key holds */
         uint32_t state; /* FACT_NONE, FACT_VALUE, FACT_BROKEN */
         uint32_t tag, len;
         uint64_t rev;
@@ -79,7 +87,7 @@ struct scene {
         uint32_t cursor[SCENE_PEERS];
         uint32_t snapshot[SCENE_PEERS];
         uint64_t snapshot_cut[SCENE_PEERS];
-        bool snapshot_was_read[SCENE_PEERS]; /* the one that is open */
+        bool snapshot_was_read[SCENE_PEERS];      /* the one that is open */
         struct result snapshot_read[SCENE_PEERS]; /* at its last reading */
         struct sb_version *held[SCENE_PEERS];
         uint64_t then[SCENE_KEYS]; /* revisions when the setup was done */
@@ -88,14 +96,16 @@ struct scene {
         unsigned char image[SCENE_IMAGE_MAX] __attribute__((aligned(4096)));
 };
 
-/* Whether the scenes made from now on have keys of 8 to 32 bytes, for which the common operations have a short way, or others. */
+/* Whether the scenes made from now on have keys of 8 to 32 bytes, for which the common operations
+ * have a short way, or others. */
 void scene_use_long_keys(bool use);
 /* Make the bus; the engine, the subject and the other one are attached. Return: 0, -errno. */
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count);
 /* Remember revisions for THEN and STALE. */
 void scene_set_up(struct scene *scene);
 void scene_do(struct scene *scene, const struct act *act, struct result *ret);
-/* What lies in free blocks may be anything: make it so, except where @stopped may be about to take some. */
+/* What lies in free blocks may be anything: make it so, except where @stopped may be about to take
+ * some. */
 void scene_poison(struct scene *scene, enum scene_who stopped);
 /* Committed versions without a stamp that are the newest of their key. */
 uint32_t scene_unstamped(struct scene *scene);

@@ -1,12 +1,13 @@
 /*
  * The trap-flag stepper; see stepper.h.
  *
- * step_enter() (assembly below) changes to the operation's stack, sets the trap flag, calls the operation and meets an int3 when
- * it returns. All else happens in the SIGTRAP handler: a trap behind the int3 is the end of the operation or of a branch, every
- * other trap is a point. A branch ends by putting saved registers into the frame of the signal that the int3 raised.
+ * step_enter() (assembly below) changes to the operation's stack, sets the trap flag, calls the
+ * operation and meets an int3 when it returns. All else happens in the SIGTRAP handler: a trap
+ * behind the int3 is the end of the operation or of a branch, every other trap is a point. A branch
+ * ends by putting saved registers into the frame of the signal that the int3 raised.
  *
- * Hangs are found by processor time, not by the clock: a profiling timer counts ticks during which the same play or branch
- * was running. A loaded machine hangs nothing.
+ * Hangs are found by processor time, not by the clock: a profiling timer counts ticks during which
+ * the same play or branch was running. A loaded machine hangs nothing.
  */
 #define _GNU_SOURCE
 #include "stepper.h"
@@ -20,15 +21,16 @@
 #include <sys/ucontext.h>
 #include <unistd.h>
 
-#define TRAP_FLAG      0x100
-#define RED_ZONE       128
-#define STACK_SIZE     (256u << 10)
-#define HANDLER_SIZE   (1u << 20)
-#define XSTATE_MAX     (16u << 10)
-#define TICK_US        50000
-#define TICKS_TO_HANG  10
-#define FX_SW_BYTES_AT 464 /* of the kernel's words in the 512 bytes of fxsave: magic, then the whole size */
-#define FX_SW_MAGIC    0x46505853u
+#define TRAP_FLAG     0x100
+#define RED_ZONE      128
+#define STACK_SIZE    (256u << 10)
+#define HANDLER_SIZE  (1u << 20)
+#define XSTATE_MAX    (16u << 10)
+#define TICK_US       50000
+#define TICKS_TO_HANG 10
+#define FX_SW_BYTES_AT                                                                             \
+        464 /* of the kernel's words in the 512 bytes of fxsave: magic, then the whole size */
+#define FX_SW_MAGIC 0x46505853u
 
 void step_enter(void *context, void (*operation)(void *context), void *stack_top);
 extern const char step_returned[], step_after[];
@@ -108,7 +110,8 @@ static void world_save(ucontext_t *at)
 
         memcpy(world.registers, at->uc_mcontext.gregs, sizeof(world.registers));
         world.stack_from = (unsigned char *)from;
-        memcpy(world.stack, world.stack_from, (size_t)(operation_stack + STACK_SIZE - world.stack_from));
+        memcpy(world.stack, world.stack_from,
+                (size_t)(operation_stack + STACK_SIZE - world.stack_from));
         world.xstate_size = xstate_size_of((const unsigned char *)at->uc_mcontext.fpregs);
         if (world.xstate_size)
                 memcpy(world.xstate, at->uc_mcontext.fpregs, world.xstate_size);
@@ -119,7 +122,8 @@ static void world_save(ucontext_t *at)
 static void world_restore(ucontext_t *at)
 {
         memcpy(at->uc_mcontext.gregs, world.registers, sizeof(world.registers));
-        memcpy(world.stack_from, world.stack, (size_t)(operation_stack + STACK_SIZE - world.stack_from));
+        memcpy(world.stack_from, world.stack,
+                (size_t)(operation_stack + STACK_SIZE - world.stack_from));
         if (world.xstate_size)
                 memcpy(at->uc_mcontext.fpregs, world.xstate, world.xstate_size);
         for (int i = 0; i < STEP_MEMORY_MAX && running->memory[i].size; i++)
@@ -201,7 +205,8 @@ static void on_crash(int signal_number)
 
 static void handle(int signal, void (*action)(int))
 {
-        struct sigaction how = {.sa_handler = action, .sa_flags = SA_ONSTACK | SA_NODEFER | SA_RESTART};
+        struct sigaction how = {
+                .sa_handler = action, .sa_flags = SA_ONSTACK | SA_NODEFER | SA_RESTART};
 
         sigaction(signal, &how, NULL);
 }
@@ -209,7 +214,8 @@ static void handle(int signal, void (*action)(int))
 static void get_ready(void)
 {
         stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
-        struct sigaction trap = {.sa_sigaction = on_trap, .sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO};
+        struct sigaction trap = {
+                .sa_sigaction = on_trap, .sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO};
         struct itimerval tick = {{0, TICK_US}, {0, TICK_US}};
 
         if (ready)
@@ -264,7 +270,8 @@ enum step_end step_play(void (*play)(void *context), void *context)
 
 const char *step_end_text(enum step_end end)
 {
-        static const char *const texts[] = {"done", "hangs", "crashes", "takes too many instructions"};
+        static const char *const texts[] = {
+                "done", "hangs", "crashes", "takes too many instructions"};
 
         return texts[end];
 }
@@ -278,8 +285,8 @@ const char *step_where(uintptr_t address)
         FILE *pipe;
 
         snprintf(text, sizeof(text), "instruction 0x%lx", (unsigned long)address);
-        snprintf(command, sizeof(command), "addr2line -s -f -e /proc/%d/exe 0x%lx 2>/dev/null", (int)getpid(),
-                (unsigned long)(address - (uintptr_t)__executable_start));
+        snprintf(command, sizeof(command), "addr2line -s -f -e /proc/%d/exe 0x%lx 2>/dev/null",
+                (int)getpid(), (unsigned long)(address - (uintptr_t)__executable_start));
         pipe = popen(command, "r");
         if (!pipe)
                 return text;

@@ -1,19 +1,23 @@
 /*
  * The trap-flag stepper: looks at memory after every single instruction of an operation.
  *
- * The operation runs on a stack of its own with EFLAGS.TF set, so the processor raises SIGTRAP after each instruction, and the
- * handler, on another stack, calls run->point(). What it finds in memory is what SIGKILL at that instruction leaves
- * there, for stores retire in order. point() decides how to go on:
+ * The operation runs on a stack of its own with EFLAGS.TF set, so the processor raises SIGTRAP
+ * after each instruction, and the handler, on another stack, calls run->point(). What it finds in
+ * memory is what SIGKILL at that instruction leaves there, for stores retire in order. point()
+ * decides how to go on:
  *
  *      STEP_ON    to the next instruction
  *      STEP_STOP  no more points: the operation runs to its end
  *
- * or it calls step_branch() first, which saves the world (registers, the operation's stack, run->memory). Then, when point() has
- * returned, the operation runs to its end without the trap flag in the memory as point() left it, run->ended() is called, the
- * world put back, and the stepping goes on: so "stopped here, others went on, resumed" is tried at each instruction of one run.
+ * or it calls step_branch() first, which saves the world (registers, the operation's stack,
+ * run->memory). Then, when point() has returned, the operation runs to its end without the trap
+ * flag in the memory as point() left it, run->ended() is called, the world put back, and the
+ * stepping goes on: so "stopped here, others went on, resumed" is tried at each instruction of one
+ * run.
  *
- * Always true: point() and ended() see the operation stopped between two instructions; they may call whatever takes no lock that
- * the operation could hold (shm/ and ring/ take none). x86-64 only. One run at a time, one thread.
+ * Always true: point() and ended() see the operation stopped between two instructions; they may
+ * call whatever takes no lock that the operation could hold (shm/ and ring/ take none). x86-64
+ * only. One run at a time, one thread.
  */
 #ifndef SB_TESTS_STEPPER_H
 #define SB_TESTS_STEPPER_H
@@ -39,22 +43,26 @@ struct step_run {
         enum step_verdict (*point)(void *context, uint64_t number, uintptr_t address);
         void (*ended)(void *context, uint64_t number); /* a branch's end; NULL without branches */
         void *context;
-        struct step_memory memory[STEP_MEMORY_MAX]; /* what a branch puts back; unused ones have size 0 */
-        uint64_t point_limit;                       /* more instructions than this: STEP_TOO_LONG */
-        uint64_t points;                            /* out: instructions seen */
-        uint64_t branches;                          /* out */
-        uintptr_t address;                          /* out: of the instruction that comes next at the last point */
+        /* what a branch puts back; unused ones have size 0 */
+        struct step_memory memory[STEP_MEMORY_MAX];
+        uint64_t point_limit; /* more instructions than this: STEP_TOO_LONG */
+        uint64_t points;      /* out: instructions seen */
+        uint64_t branches;    /* out */
+        /* out: of the instruction that comes next at the last point */
+        uintptr_t address;
 };
 
 /**
  * step_run() - run an operation, looking at memory after each instruction
  * @run: what to run; points, branches and address are written
  *
- * Return: STEP_DONE; STEP_TOO_LONG; STEP_HANGS, STEP_CRASHES: the operation itself did, alone or in a branch.
+ * Return: STEP_DONE; STEP_TOO_LONG; STEP_HANGS, STEP_CRASHES: the operation itself did, alone or in
+ * a branch.
  */
 enum step_end step_run(struct step_run *run);
 
-/* In point(): what changes in run->memory from here on is put back when the resumed operation has ended. */
+/* In point(): what changes in run->memory from here on is put back when the resumed operation has
+ * ended. */
 void step_branch(void);
 
 /**
@@ -62,7 +70,8 @@ void step_branch(void);
  * @play:    the function
  * @context: its argument
  *
- * Return: STEP_DONE, STEP_HANGS (it used up half a second of processor time), STEP_CRASHES (SIGSEGV, SIGBUS, SIGILL, SIGFPE).
+ * Return: STEP_DONE, STEP_HANGS (it used up half a second of processor time), STEP_CRASHES
+ * (SIGSEGV, SIGBUS, SIGILL, SIGFPE).
  */
 enum step_end step_play(void (*play)(void *context), void *context);
 

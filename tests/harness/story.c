@@ -35,8 +35,9 @@ void trial_locate(uint64_t number, uintptr_t address)
         char text[sizeof(trial.report->failure)];
 
         memcpy(text, trial.report->failure, sizeof(text));
-        snprintf(trial.report->failure, sizeof(trial.report->failure), "%s: stopped before instruction %llu (%s): %.380s",
-                trial.scenario->name, (unsigned long long)number, step_where(address), text);
+        snprintf(trial.report->failure, sizeof(trial.report->failure),
+                "%s: stopped before instruction %llu (%s): %.380s", trial.scenario->name,
+                (unsigned long long)number, step_where(address), text);
 }
 
 const char *trial_fact_text(const struct fact *fact)
@@ -46,8 +47,10 @@ const char *trial_fact_text(const struct fact *fact)
         char *text = texts[turn++ % 4];
 
         snprintf(text, sizeof(texts[0]), "%s tag %u len %u rev %llu",
-                fact->state == FACT_NONE ? "none" : fact->state == FACT_VALUE ? "value" : "BROKEN", fact->tag, fact->len,
-                (unsigned long long)fact->rev);
+                fact->state == FACT_NONE    ? "none"
+                : fact->state == FACT_VALUE ? "value"
+                                            : "BROKEN",
+                fact->tag, fact->len, (unsigned long long)fact->rev);
         return text;
 }
 
@@ -126,22 +129,25 @@ static void tell_story(void *context)
         if (here && done == trial.others_count)
                 trial_acts(operation + act, 1, story->operation + act);
         look(story->late);
-        trial_acts(operation + act + here, trial.operation_count - act - here, story->operation + act + here);
+        trial_acts(operation + act + here, trial.operation_count - act - here,
+                story->operation + act + here);
         look(story->after);
 }
 
 /* Act @act with all others before it, with one less, ... */
 uint32_t story_number(uint32_t act, uint32_t done)
 {
-        return act == trial.operation_count ? trial.story_count - 1 :
-                                              act * (trial.others_count + 1) + trial.others_count - done;
+        return act == trial.operation_count
+                       ? trial.story_count - 1
+                       : act * (trial.others_count + 1) + trial.others_count - done;
 }
 
 static bool tell_stories(void)
 {
         trial.story_count = trial.operation_count * (trial.others_count + 1) + 1;
         for (uint32_t act = 0; act <= trial.operation_count; act++) {
-                for (uint32_t done = 0; done <= (act < trial.operation_count ? trial.others_count : 0); done++) {
+                for (uint32_t done = 0;
+                        done <= (act < trial.operation_count ? trial.others_count : 0); done++) {
                         struct story *story = &trial.story[story_number(act, done)];
 
                         story->act = act;
@@ -174,7 +180,8 @@ static void set_the_scene(void *context)
         wish.client_stride = SB_LINE;
         r = scene_make(&scene, &wish, scenario->key_count);
         if (r) {
-                trial_fail("the scene cannot be made: %d, size %llu", r, (unsigned long long)wish.size);
+                trial_fail("the scene cannot be made: %d, size %llu", r,
+                        (unsigned long long)wish.size);
                 return;
         }
         if (scenario->flags & TRIAL_ERA_WRAPS) /* before anything is dated */
@@ -187,7 +194,8 @@ static void set_the_scene(void *context)
 }
 
 /* From an image, or from the scenario's setup when @from is NULL. */
-bool story_prepare(const struct step_scenario *scenario, const struct scene *from, struct trial_report *report)
+bool story_prepare(
+        const struct step_scenario *scenario, const struct scene *from, struct trial_report *report)
 {
         trial.scenario = scenario;
         trial.report = report;
@@ -217,7 +225,8 @@ bool story_facts_equal(const struct fact *a, const struct fact *b)
         return true;
 }
 
-bool story_results_equal(const struct act *act, const struct result *got, const struct result *a, const struct result *b)
+bool story_results_equal(const struct act *act, const struct result *got, const struct result *a,
+        const struct result *b)
 {
         bool revisions = !(trial.scenario->flags & TRIAL_NEW_LIVES);
 
@@ -227,7 +236,8 @@ bool story_results_equal(const struct act *act, const struct result *got, const 
                 if (scene_fact_equal(&got->seen[key], &a->seen[key], revisions))
                         continue;
                 /* get_many is not a cut: each key for itself. */
-                if (act->kind != GET_MANY || !scene_fact_equal(&got->seen[key], &b->seen[key], revisions))
+                if (act->kind != GET_MANY ||
+                        !scene_fact_equal(&got->seen[key], &b->seen[key], revisions))
                         return false;
         }
         return true;
@@ -239,45 +249,56 @@ uint32_t story_find(const struct fact *facts, size_t moment, uint32_t from)
         uint32_t number = from;
 
         while (number < trial.story_count &&
-                !story_facts_equal(facts, (const struct fact *)((const char *)&trial.story[number] + moment)))
+                !story_facts_equal(
+                        facts, (const struct fact *)((const char *)&trial.story[number] + moment)))
                 number++;
         return number;
 }
 
 void story_fail_facts(const struct fact *facts, size_t moment, const char *what)
 {
-        const struct fact *first = (const struct fact *)((const char *)&trial.story[trial.least_story] + moment);
-        const struct fact *last = (const struct fact *)((const char *)&trial.story[trial.story_count - 1] + moment);
+        const struct fact *first =
+                (const struct fact *)((const char *)&trial.story[trial.least_story] + moment);
+        const struct fact *last =
+                (const struct fact *)((const char *)&trial.story[trial.story_count - 1] + moment);
 
         for (uint32_t key = 0; key < scene.key_count; key++)
-                if (!scene_fact_equal(&facts[key], &first[key], true) || !scene_fact_equal(&facts[key], &last[key], true))
-                        trial_fail("%s: key %u has {%s}; before: {%s}, after: {%s}", what, key, trial_fact_text(&facts[key]),
-                                trial_fact_text(&first[key]), trial_fact_text(&last[key]));
+                if (!scene_fact_equal(&facts[key], &first[key], true) ||
+                        !scene_fact_equal(&facts[key], &last[key], true))
+                        trial_fail("%s: key %u has {%s}; before: {%s}, after: {%s}", what, key,
+                                trial_fact_text(&facts[key]), trial_fact_text(&first[key]),
+                                trial_fact_text(&last[key]));
         trial_fail("%s: keys fit no order", what);
 }
 
 /* Say which result is in no story; of those that each fit some story, the whole does not. */
-void story_fail_results(const struct act *acts, uint32_t count, const struct result *got, size_t member)
+void story_fail_results(
+        const struct act *acts, uint32_t count, const struct result *got, size_t member)
 {
         for (uint32_t i = 0; i < count; i++) {
                 uint32_t number = 0, key = acts[i].key;
                 const struct result *result = NULL, *first;
 
                 for (; number < trial.story_count; number++) {
-                        result = (const struct result *)((const char *)&trial.story[number] + member) + i;
+                        result = (const struct result *)((const char *)&trial.story[number] +
+                                                         member) +
+                                 i;
                         if (story_results_equal(&acts[i], &got[i], result, result))
                                 break;
                 }
                 if (number < trial.story_count)
                         continue;
                 first = (const struct result *)((const char *)&trial.story[0] + member) + i;
-                while ((acts[i].kind == SCAN || acts[i].kind == GET_MANY) && key + 1 < scene.key_count &&
+                while ((acts[i].kind == SCAN || acts[i].kind == GET_MANY) &&
+                        key + 1 < scene.key_count &&
                         scene_fact_equal(&got[i].seen[key], &first->seen[key], true))
                         key++;
-                trial_fail("%s gives %d rev %llu, key %u {%s}; in order: %d rev %llu {%s} or %d rev %llu {%s}",
+                trial_fail("%s gives %d rev %llu, key %u {%s}; in order: %d rev %llu {%s} or %d "
+                           "rev %llu {%s}",
                         scene_act_text(&acts[i]), got[i].code, (unsigned long long)got[i].rev, key,
-                        trial_fact_text(&got[i].seen[key]), first->code, (unsigned long long)first->rev,
-                        trial_fact_text(&first->seen[key]), result->code, (unsigned long long)result->rev,
+                        trial_fact_text(&got[i].seen[key]), first->code,
+                        (unsigned long long)first->rev, trial_fact_text(&first->seen[key]),
+                        result->code, (unsigned long long)result->rev,
                         trial_fact_text(&result->seen[key]));
         }
 }
@@ -285,8 +306,8 @@ void story_fail_results(const struct act *acts, uint32_t count, const struct res
 bool story_others_fit(const struct story *story)
 {
         for (uint32_t i = 0; i < trial.others_count; i++)
-                if (!story_results_equal(&trial.scenario->others[i], &trial.others[i], &story->others[i], &story->others[i]))
+                if (!story_results_equal(&trial.scenario->others[i], &trial.others[i],
+                            &story->others[i], &story->others[i]))
                         return false;
         return true;
 }
-

@@ -1,6 +1,7 @@
 /*
- * What the stepper's trials share: the scene that is stepped, the stories that are right (see trial.h), and the first thing that was
- * wrong. Here a scenario's stories are told, and what was seen is compared with them.
+ * What the stepper's trials share: the scene that is stepped, the stories that are right (see
+ * trial.h), and the first thing that was wrong. Here a scenario's stories are told, and what was
+ * seen is compared with them.
  *
  * Always true: only the first failure is kept; a trial that has failed plays nothing more.
  */
@@ -11,15 +12,19 @@
 
 #define TRIAL_SEEN_MAX (1u << 16) /* power of two; distinct images of one run */
 
-/* Act `act` of the operation takes effect when `done` of the others' acts are done; those before it earlier, those behind it later.
- * Stories are numbered as the stopped operation can only move: act by act, each the earlier the farther it had come. */
+/* Act `act` of the operation takes effect when `done` of the others' acts are done; those before it
+ * earlier, those behind it later. Stories are numbered as the stopped operation can only move: act
+ * by act, each the earlier the farther it had come. */
 struct story {
         uint32_t act, done;
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
-        struct fact alone[SCENE_KEYS];   /* after the operation's acts up to `act`, without others */
-        struct fact stopped[SCENE_KEYS]; /* after the others' acts, the operation's behind `act` never done */
-        struct fact late[SCENE_KEYS];    /* ... and `act` too, when it takes effect after all of the others' acts */
-        struct fact after[SCENE_KEYS];   /* after everything */
+        /* after the operation's acts up to `act`, without others */
+        struct fact alone[SCENE_KEYS];
+        /* after the others' acts, the operation's behind `act` never done */
+        struct fact stopped[SCENE_KEYS];
+        /* ... and `act` too, when it takes effect after all of the others' acts */
+        struct fact late[SCENE_KEYS];
+        struct fact after[SCENE_KEYS]; /* after everything */
 };
 
 #define STORIES_MAX (TRIAL_OPERATION_MAX * TRIAL_OTHERS_MAX + TRIAL_OPERATION_MAX + 1)
@@ -33,18 +38,18 @@ extern struct trial {
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
         uint32_t operation_done; /* acts of the operation that were answered */
         struct fact begin[SCENE_KEYS];
-        uint32_t least_story;   /* what was seen once is never taken back */
+        uint32_t least_story; /* what was seen once is never taken back */
         uint32_t play_story;
         void (*play)(void *context);
         uint64_t first, every, pause_at;
-        uint32_t pause;         /* of the others' acts, so many come at the first stop, at pause_at */
-        uint64_t safe;          /* at the stop, when the others were done */
+        /* of the others' acts, so many come at the first stop, at pause_at */
+        uint32_t pause;
+        uint64_t safe; /* at the stop, when the others were done */
         struct fact observed[SCENE_KEYS];
         uint32_t kept_count, kept_limit;
         uint64_t seen[TRIAL_SEEN_MAX];
         uint32_t seen_count;
 } trial;
-
 
 /* The one that everybody works on; as it was before a play; as the operation finds it. */
 extern struct scene scene, scene_saved, scene_start;
@@ -65,17 +70,21 @@ enum scene_who trial_subject(void);
 enum scene_who trial_witness(void);
 
 /* Tell the stories, from an image, or from the scenario's setup when @from is NULL. */
-bool story_prepare(const struct step_scenario *scenario, const struct scene *from, struct trial_report *report);
+bool story_prepare(const struct step_scenario *scenario, const struct scene *from,
+        struct trial_report *report);
 /* Act @act with all others before it, with one less, ... */
 uint32_t story_number(uint32_t act, uint32_t done);
 bool story_facts_equal(const struct fact *a, const struct fact *b);
 /* @b: what get_many may have seen of some keys instead. */
-bool story_results_equal(const struct act *act, const struct result *got, const struct result *a, const struct result *b);
+bool story_results_equal(const struct act *act, const struct result *got, const struct result *a,
+        const struct result *b);
 bool story_others_fit(const struct story *story);
-/* The first story from @from on whose facts at one of its moments (an offset in struct story) are these; or story_count. */
+/* The first story from @from on whose facts at one of its moments (an offset in struct story) are
+ * these; or story_count. */
 uint32_t story_find(const struct fact *facts, size_t moment, uint32_t from);
 void story_fail_facts(const struct fact *facts, size_t moment, const char *what);
 /* Say which result is in no story. @member: offset of operation or others in struct story. */
-void story_fail_results(const struct act *acts, uint32_t count, const struct result *got, size_t member);
+void story_fail_results(
+        const struct act *acts, uint32_t count, const struct result *got, size_t member);
 
 #endif

@@ -9,11 +9,13 @@
  *              return test_end();
  *      }
  *
- * PROGRAM NAME runs that one function. Lines are `ok NAME`, `FAIL NAME: file:line what`, `skip NAME: why`; what a
- * program wants seen in the summary (points, seeds) it says in lines that begin with `# `: see TEST_NOTE.
+ * PROGRAM NAME runs that one function. Lines are `ok NAME`, `FAIL NAME: file:line what`, `skip
+ * NAME: why`; what a program wants seen in the summary (points, seeds) it says in lines that begin
+ * with `# `: see TEST_NOTE.
  *
- * Always true: a program that ran nothing fails; one that skipped all that it ran ends with 77. A CHECK in a
- * function called by a test returns from that function only: helpers return a value and the test checks it.
+ * Always true: a program that ran nothing fails; one that skipped all that it ran ends with 77. A
+ * CHECK in a function called by a test returns from that function only: helpers return a value and
+ * the test checks it.
  */
 #ifndef SB_TEST_H
 #define SB_TEST_H
@@ -60,7 +62,8 @@ static inline void test_run(void (*function)(void), const char *name)
 static inline int test_end(void)
 {
         if (test_state.ran == 0) {
-                printf("FAIL %s: no such test\n", test_state.only != NULL ? test_state.only : "(none)");
+                printf("FAIL %s: no such test\n",
+                        test_state.only != NULL ? test_state.only : "(none)");
                 return 1;
         }
         if (test_state.failed > 0)
@@ -80,48 +83,48 @@ static inline void test_fail_begin(const char *file, int line)
 #define RUN(function) test_run((function), #function)
 
 /* Ends the test function when the condition does not hold. */
-#define CHECK(...)                                                                                  \
-        do {                                                                                        \
-                if (!(__VA_ARGS__)) {                                                               \
-                        test_fail_begin(__FILE__, __LINE__);                                        \
-                        printf("%s\n", #__VA_ARGS__);                                               \
-                        return;                                                                     \
-                }                                                                                   \
+#define CHECK(...)                                                                                 \
+        do {                                                                                       \
+                if (!(__VA_ARGS__)) {                                                              \
+                        test_fail_begin(__FILE__, __LINE__);                                       \
+                        printf("%s\n", #__VA_ARGS__);                                              \
+                        return;                                                                    \
+                }                                                                                  \
         } while (0)
 
 /* The same for two integers, with both in the output. */
-#define CHECK_EQ(a, b)                                                                              \
-        do {                                                                                        \
-                intmax_t check_a_ = (intmax_t)(a), check_b_ = (intmax_t)(b);                        \
-                if (check_a_ != check_b_) {                                                         \
-                        test_fail_begin(__FILE__, __LINE__);                                        \
-                        printf("%s == %s: %jd and %jd\n", #a, #b, check_a_, check_b_);              \
-                        return;                                                                     \
-                }                                                                                   \
+#define CHECK_EQ(a, b)                                                                             \
+        do {                                                                                       \
+                intmax_t check_a_ = (intmax_t)(a), check_b_ = (intmax_t)(b);                       \
+                if (check_a_ != check_b_) {                                                        \
+                        test_fail_begin(__FILE__, __LINE__);                                       \
+                        printf("%s == %s: %jd and %jd\n", #a, #b, check_a_, check_b_);             \
+                        return;                                                                    \
+                }                                                                                  \
         } while (0)
 
 /* Fail with words of its own, printf-like. */
-#define TEST_FAIL(...)                                                                              \
-        do {                                                                                        \
-                test_fail_begin(__FILE__, __LINE__);                                                \
-                printf(__VA_ARGS__);                                                                \
-                printf("\n");                                                                       \
-                return;                                                                             \
+#define TEST_FAIL(...)                                                                             \
+        do {                                                                                       \
+                test_fail_begin(__FILE__, __LINE__);                                               \
+                printf(__VA_ARGS__);                                                               \
+                printf("\n");                                                                      \
+                return;                                                                            \
         } while (0)
 
 /* This machine lacks what the test needs; @why is static text that says what. */
-#define TEST_SKIP(why)                                                                              \
-        do {                                                                                        \
-                test_state.skipped = (why);                                                         \
-                return;                                                                             \
+#define TEST_SKIP(why)                                                                             \
+        do {                                                                                       \
+                test_state.skipped = (why);                                                        \
+                return;                                                                            \
         } while (0)
 
 /* A line for the summary of the whole run, printf-like. */
-#define TEST_NOTE(...)                                                                              \
-        do {                                                                                        \
-                printf("# ");                                                                       \
-                printf(__VA_ARGS__);                                                                \
-                printf("\n");                                                                       \
+#define TEST_NOTE(...)                                                                             \
+        do {                                                                                       \
+                printf("# ");                                                                      \
+                printf(__VA_ARGS__);                                                               \
+                printf("\n");                                                                      \
         } while (0)
 
 #endif

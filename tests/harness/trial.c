@@ -120,12 +120,14 @@ static void play_stall(void *context)
         do_others(context);
         scene_facts(&scene, trial_witness(), facts);
         while (number < trial.story_count &&
-                !(story_others_fit(&trial.story[number]) && (story_facts_equal(facts, trial.story[number].stopped) ||
-                          story_facts_equal(facts, trial.story[number].late))))
+                !(story_others_fit(&trial.story[number]) &&
+                        (story_facts_equal(facts, trial.story[number].stopped) ||
+                                story_facts_equal(facts, trial.story[number].late))))
                 number++;
         trial.play_story = number;
         if (number == trial.story_count) {
-                story_fail_results(trial.scenario->others, trial.others_count, trial.others, offsetof(struct story, others));
+                story_fail_results(trial.scenario->others, trial.others_count, trial.others,
+                        offsetof(struct story, others));
                 story_fail_facts(facts, offsetof(struct story, stopped), "beside the stopped one");
         }
         usage_check(trial_witness(), false, "beside the stopped one", &report);
@@ -133,7 +135,8 @@ static void play_stall(void *context)
         if (!trial_failed())
                 usage_everything(trial_witness());
         if (!trial_failed())
-                usage_check(trial_witness(), false, "after many writes beside the stopped one", &report);
+                usage_check(trial_witness(), false, "after many writes beside the stopped one",
+                        &report);
         if (trial_failed())
                 return;
         reap_the_subject();
@@ -194,7 +197,8 @@ static enum step_verdict point(void *context, uint64_t number, uintptr_t address
 
 static bool step_through(void (*play)(void *))
 {
-        struct step_run run = {.operation = do_operation, .point = point, .point_limit = POINT_LIMIT};
+        struct step_run run = {
+                .operation = do_operation, .point = point, .point_limit = POINT_LIMIT};
         enum step_end end;
 
         trial.play = play;
@@ -225,7 +229,7 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 {
         trial.kept_limit = 0;
         return story_prepare(scenario, NULL, report) &&
-                step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall);
+               step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall);
 }
 
 /* ---- stop and resume ---- */
@@ -241,8 +245,10 @@ static void read_cuts_again(void)
                 scene_observe(&scene, trial.safe, facts);
                 for (uint32_t key = 0; key < scene.key_count; key++)
                         if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
-                                trial_fail("an observer at the same cut %llu sees key %u change from {%s} to {%s}",
-                                        (unsigned long long)trial.safe, key, trial_fact_text(&trial.observed[key]),
+                                trial_fail("an observer at the same cut %llu sees key %u change "
+                                           "from {%s} to {%s}",
+                                        (unsigned long long)trial.safe, key,
+                                        trial_fact_text(&trial.observed[key]),
                                         trial_fact_text(&facts[key]));
         }
         if (!scene.attached[OTHER] || !scene.snapshot_was_read[OTHER])
@@ -250,8 +256,10 @@ static void read_cuts_again(void)
         again = scene.snapshot_read[OTHER];
         usage_act(OTHER, SNAPSHOT_READ, 0, 0, 0, ANY);
         for (uint32_t key = 0; key < scene.key_count; key++)
-                if (!scene_fact_equal(&again.seen[key], &scene.snapshot_read[OTHER].seen[key], true))
-                        trial_fail("a snapshot read again sees key %u change from {%s} to {%s}", key, trial_fact_text(&again.seen[key]),
+                if (!scene_fact_equal(
+                            &again.seen[key], &scene.snapshot_read[OTHER].seen[key], true))
+                        trial_fail("a snapshot read again sees key %u change from {%s} to {%s}",
+                                key, trial_fact_text(&again.seen[key]),
                                 trial_fact_text(&scene.snapshot_read[OTHER].seen[key]));
 }
 
@@ -264,16 +272,20 @@ static void revisions_are_new(void)
 
         for (uint32_t i = 0; i < trial.operation_count + trial.others_count; i++) {
                 bool own = i < trial.operation_count;
-                const struct act *act = own ? &scenario->operation[i] : &scenario->others[i - trial.operation_count];
-                const struct result *result = own ? &trial.operation[i] : &trial.others[i - trial.operation_count];
+                const struct act *act = own ? &scenario->operation[i]
+                                            : &scenario->others[i - trial.operation_count];
+                const struct result *result =
+                        own ? &trial.operation[i] : &trial.others[i - trial.operation_count];
 
                 if ((act->kind != SET && act->kind != CAS && act->kind != DELETE) || result->code)
                         continue;
                 for (uint32_t j = 0; j < counts[act->key]; j++)
                         if (revs[act->key][j] == result->rev)
-                                trial_fail("two writes of key %u got revision %llu", act->key, (unsigned long long)result->rev);
+                                trial_fail("two writes of key %u got revision %llu", act->key,
+                                        (unsigned long long)result->rev);
                 if (result->rev <= scene.then[act->key])
-                        trial_fail("a write of key %u got the old revision %llu", act->key, (unsigned long long)result->rev);
+                        trial_fail("a write of key %u got the old revision %llu", act->key,
+                                (unsigned long long)result->rev);
                 revs[act->key][counts[act->key]++] = result->rev;
         }
 }
@@ -281,7 +293,8 @@ static void revisions_are_new(void)
 static bool story_fits(const struct story *story, const struct fact *facts)
 {
         for (uint32_t i = 0; i < trial.operation_count; i++)
-                if (!story_results_equal(&trial.scenario->operation[i], &trial.operation[i], &story->operation[i],
+                if (!story_results_equal(&trial.scenario->operation[i], &trial.operation[i],
+                            &story->operation[i],
                             &trial.story[story_number(i + 1, trial.others_count)].operation[i]))
                         return false;
         return story_others_fit(story) && story_facts_equal(facts, story->after);
@@ -303,9 +316,10 @@ static void play_resumed(void *context)
                 if (!orders_fit(true, facts))
                         orders_fail(true, facts, "resumed");
         } else if (number == trial.story_count) {
-                story_fail_results(trial.scenario->operation, trial.operation_count, trial.operation,
-                        offsetof(struct story, operation));
-                story_fail_results(trial.scenario->others, trial.others_count, trial.others, offsetof(struct story, others));
+                story_fail_results(trial.scenario->operation, trial.operation_count,
+                        trial.operation, offsetof(struct story, operation));
+                story_fail_results(trial.scenario->others, trial.others_count, trial.others,
+                        offsetof(struct story, others));
                 story_fail_facts(facts, offsetof(struct story, after), "resumed");
         }
         usage_check(trial_witness(), false, "after the stopped one was resumed", &report);
@@ -325,7 +339,8 @@ static void do_share(void *context)
 {
         struct share *share = context;
 
-        trial_acts(trial.scenario->others + share->from, share->to - share->from, trial.others + share->from);
+        trial_acts(trial.scenario->others + share->from, share->to - share->from,
+                trial.others + share->from);
         scene_poison(&scene, trial_subject());
         trial.safe = sb_load_acquire(&scene.segment.super->safe);
         scene_observe(&scene, trial.safe, trial.observed);
@@ -367,7 +382,10 @@ static void ended(void *context, uint64_t number)
 /* One run with stops, from the start. False: it failed. */
 static bool run_with_stops(uint64_t *ret_points)
 {
-        struct step_run run = {.operation = do_operation, .point = point_resume, .ended = ended, .point_limit = POINT_LIMIT};
+        struct step_run run = {.operation = do_operation,
+                .point = point_resume,
+                .ended = ended,
+                .point_limit = POINT_LIMIT};
         enum step_end end;
 
         trial_restore(&scene_start);
@@ -382,7 +400,8 @@ static bool run_with_stops(uint64_t *ret_points)
         return !trial_failed();
 }
 
-bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report)
+bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every,
+        struct trial_report *report)
 {
         uint64_t points;
 
@@ -395,7 +414,8 @@ bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t
         return run_with_stops(&points);
 }
 
-bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every, struct trial_report *report)
+bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every,
+        struct trial_report *report)
 {
         uint64_t points = UINT64_MAX;
 
@@ -416,7 +436,9 @@ bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t 
 /* After the engine's death a new one adopts; after another's the engine reaps. */
 static struct step_scenario reaping_of(const struct step_scenario *scenario)
 {
-        struct step_scenario reaping = {.name = scenario->name, .key_count = scenario->key_count, .flags = scenario->flags,
+        struct step_scenario reaping = {.name = scenario->name,
+                .key_count = scenario->key_count,
+                .flags = scenario->flags,
                 .operation = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}}};
 
         if (trial_subject() == ENGINE)
@@ -448,13 +470,14 @@ static bool fail_image(uint32_t image, struct trial_report *report)
         char failure[sizeof(report->failure)];
 
         memcpy(failure, report->failure, sizeof(failure));
-        snprintf(report->failure, sizeof(report->failure), "image %u of a kill: %.600s", image, failure);
+        snprintf(report->failure, sizeof(report->failure), "image %u of a kill: %.600s", image,
+                failure);
         return false;
 }
 
 /* Stops at points of @what, from each of some images of a kill of @scenario. */
-static bool stop_at_images(const struct step_scenario *what, uint32_t image_limit, uint64_t first, uint64_t every,
-        struct trial_report *report)
+static bool stop_at_images(const struct step_scenario *what, uint32_t image_limit, uint64_t first,
+        uint64_t every, struct trial_report *report)
 {
         uint64_t points;
 
@@ -470,15 +493,17 @@ static bool stop_at_images(const struct step_scenario *what, uint32_t image_limi
         return true;
 }
 
-bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
-        struct trial_report *report)
+bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first,
+        uint64_t every, struct trial_report *report)
 {
-        struct step_scenario beside = {.name = scenario->name, .key_count = scenario->key_count,
+        struct step_scenario beside = {.name = scenario->name,
+                .key_count = scenario->key_count,
                 .flags = scenario->flags | TRIAL_NEW_LIVES,
                 .operation = {{.who = OTHER, .kind = SET, .tag = 40, .len = 10},
                         {.who = OTHER, .kind = SET, .key = 1, .tag = 41, .len = 60}},
-                .others = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}, {.who = ENGINE, .kind = TICK},
-                        {.who = ENGINE, .kind = WORK, .len = 1}, {.who = ENGINE, .kind = SET, .tag = 42, .len = 10}}};
+                .others = {{.who = ENGINE, .kind = REAP, .key = SUBJECT},
+                        {.who = ENGINE, .kind = TICK}, {.who = ENGINE, .kind = WORK, .len = 1},
+                        {.who = ENGINE, .kind = SET, .tag = 42, .len = 10}}};
 
         if (!collect_images(scenario, report))
                 return false;
@@ -486,11 +511,13 @@ bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, ui
         return stop_at_images(&beside, image_limit, first, every, report);
 }
 
-bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first, uint64_t every,
-        struct trial_report *report)
+bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first,
+        uint64_t every, struct trial_report *report)
 {
-        static const struct act others[] = {{.who = OTHER, .kind = GET}, {.who = OTHER, .kind = SET, .tag = 40, .len = 10},
-                {.who = OTHER, .kind = DELETE, .key = 1}, {.who = OTHER, .kind = SET, .tag = 41, .len = 60},
+        static const struct act others[] = {{.who = OTHER, .kind = GET},
+                {.who = OTHER, .kind = SET, .tag = 40, .len = 10},
+                {.who = OTHER, .kind = DELETE, .key = 1},
+                {.who = OTHER, .kind = SET, .tag = 41, .len = 60},
                 {.who = OTHER, .kind = WORK, .len = 1}, {.who = OTHER, .kind = WORK, .len = 1},
                 {.who = OTHER, .kind = DELETE}, {.who = OTHER, .kind = WORK, .len = 1},
                 {.who = OTHER, .kind = SET, .tag = 42, .len = 10}, {.who = OTHER, .kind = SCAN}};
@@ -504,7 +531,8 @@ bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, u
         return stop_at_images(&reaping, image_limit, first, every, report);
 }
 
-bool trial_reaper(const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report)
+bool trial_reaper(
+        const struct step_scenario *scenario, uint32_t image_limit, struct trial_report *report)
 {
         struct step_scenario reaping;
 

@@ -23,25 +23,30 @@ bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb
         return !trial_failed();
 }
 
-struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag, uint32_t len,
-        enum act_expect expect)
+struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag,
+        uint32_t len, enum act_expect expect)
 {
-        struct act act = {.who = (uint8_t)who, .kind = (uint8_t)kind, .key = (uint8_t)key, .tag = (uint8_t)tag,
-                .len = (uint16_t)len, .expect = (uint8_t)expect};
+        struct act act = {.who = (uint8_t)who,
+                .kind = (uint8_t)kind,
+                .key = (uint8_t)key,
+                .tag = (uint8_t)tag,
+                .len = (uint16_t)len,
+                .expect = (uint8_t)expect};
         struct result result;
 
         scene_do(&scene, &act, &result);
         return result;
 }
 
-static void expect_fact(enum scene_who who, uint32_t key, uint32_t tag, uint32_t len, uint64_t rev, const char *when)
+static void expect_fact(enum scene_who who, uint32_t key, uint32_t tag, uint32_t len, uint64_t rev,
+        const char *when)
 {
         struct fact want = {FACT_VALUE, tag, len, rev};
         struct result got = usage_act(who, GET, key, 0, 0, ANY);
 
         if (got.code || !scene_fact_equal(&got.seen[key], &want, true))
-                trial_fail("%s: get of key %u gives %d {%s}, not {%s}", when, key, got.code, trial_fact_text(&got.seen[key]),
-                        trial_fact_text(&want));
+                trial_fail("%s: get of key %u gives %d {%s}, not {%s}", when, key, got.code,
+                        trial_fact_text(&got.seen[key]), trial_fact_text(&want));
 }
 
 static void write_all_ways(enum scene_who who, uint32_t key, const struct fact *found)
@@ -49,28 +54,33 @@ static void write_all_ways(enum scene_who who, uint32_t key, const struct fact *
         struct result set = usage_act(who, SET, key, 50 + key, 20, ANY), got;
         uint64_t rev = set.rev;
 
-        if (set.code || (found->state == FACT_VALUE ? rev != found->rev + 1 : rev <= scene.then[key]))
-                trial_fail("set of key %u after {%s} gives %d rev %llu", key, trial_fact_text(found), set.code,
-                        (unsigned long long)rev);
+        if (set.code ||
+                (found->state == FACT_VALUE ? rev != found->rev + 1 : rev <= scene.then[key]))
+                trial_fail("set of key %u after {%s} gives %d rev %llu", key,
+                        trial_fact_text(found), set.code, (unsigned long long)rev);
         expect_fact(who, key, 50 + key, 20, rev, "after set");
         scene.then[key] = rev;
         got = usage_act(who, CAS, key, 1, 1, STALE);
         if (got.code != SB_E_CONFLICT || got.rev != rev)
-                trial_fail("stale cas of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+                trial_fail("stale cas of key %u gives %d rev %llu", key, got.code,
+                        (unsigned long long)got.rev);
         got = usage_act(who, CAS, key, 60 + key, 30, THEN);
         if (got.code || got.rev != rev + 1)
-                trial_fail("cas of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+                trial_fail("cas of key %u gives %d rev %llu", key, got.code,
+                        (unsigned long long)got.rev);
         expect_fact(who, key, 60 + key, 30, rev + 1, "after cas");
         got = usage_act(who, DELETE, key, 0, 0, ANY);
         if (got.code || got.rev != rev + 2)
-                trial_fail("delete of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+                trial_fail("delete of key %u gives %d rev %llu", key, got.code,
+                        (unsigned long long)got.rev);
         if (usage_act(who, GET, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
                 trial_fail("key %u is there after its delete", key);
         if (usage_act(who, DELETE, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
                 trial_fail("key %u can be deleted twice", key);
         got = usage_act(who, CAS, key, 70 + key, 10, NOTHING);
         if (got.code || got.rev <= rev + 2)
-                trial_fail("create of key %u gives %d rev %llu", key, got.code, (unsigned long long)got.rev);
+                trial_fail("create of key %u gives %d rev %llu", key, got.code,
+                        (unsigned long long)got.rev);
         rev = got.rev;
         expect_fact(who, key, 70 + key, 10, rev, "after create");
         if (usage_act(who, CAS, key, 1, 1, NOTHING).code != SB_E_CONFLICT)
@@ -80,10 +90,12 @@ static void write_all_ways(enum scene_who who, uint32_t key, const struct fact *
 void usage_delete_all(enum scene_who who)
 {
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++) {
-                struct result get = usage_act(who, GET, key, 0, 0, ANY), got = usage_act(who, DELETE, key, 0, 0, ANY);
+                struct result get = usage_act(who, GET, key, 0, 0, ANY),
+                              got = usage_act(who, DELETE, key, 0, 0, ANY);
 
                 if (got.code != get.code)
-                        trial_fail("delete of key %u gives %d, get before gave %d", key, got.code, get.code);
+                        trial_fail("delete of key %u gives %d, get before gave %d", key, got.code,
+                                get.code);
         }
 }
 
@@ -101,7 +113,8 @@ void usage_everything(enum scene_who who)
         scan = usage_act(who, SCAN, 0, 0, 0, ANY);
         for (uint32_t key = 0; key < scene.key_count; key++)
                 if (!scene_fact_equal(&scan.seen[key], &facts[key], true))
-                        trial_fail("scan (%d) has {%s} for key %u, get {%s}", scan.code, trial_fact_text(&scan.seen[key]), key,
+                        trial_fail("scan (%d) has {%s} for key %u, get {%s}", scan.code,
+                                trial_fact_text(&scan.seen[key]), key,
                                 trial_fact_text(&facts[key]));
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++)
                 write_all_ways(who, key, &facts[key]);
@@ -121,10 +134,12 @@ void usage_drain(enum scene_who who)
                 usage_act(ENGINE, WORK, 0, 0, 1, ANY);
                 if (!usage_check(ENGINE, true, "while draining", &report))
                         return;
-                if (report.blocks_used == report.blocks_private && !report.keys && !report.keys_deleted && !report.births)
+                if (report.blocks_used == report.blocks_private && !report.keys &&
+                        !report.keys_deleted && !report.births)
                         return;
         }
-        trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu waiting), keys %llu deleted %llu births %llu",
+        trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu "
+                   "waiting), keys %llu deleted %llu births %llu",
                 (unsigned long long)report.blocks_used, (unsigned long long)report.blocks_private,
                 (unsigned long long)report.blocks_waiting, (unsigned long long)report.keys,
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.births);
@@ -141,4 +156,3 @@ void usage_write_much(enum scene_who who)
                         usage_act(ENGINE, TICK, 0, 0, 0, ANY);
         }
 }
-

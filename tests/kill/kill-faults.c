@@ -1,9 +1,11 @@
 /*
- * The harness must bite: each seeded fault that the stepper can find is found, and the test says by what.
+ * The harness must bite: each seeded fault that the stepper can find is found, and the test says by
+ * what.
  *
- * Each fault is tried in a child of its own, by the one trial and scenario known to find it. What needs several processes to be in the
- * middle of something at once, or a store buffer, is the model checker's (tests/model): FREE_GUARDS_FIRST, NO_MEMBARRIER,
- * NO_SECOND_LOOK, ORDER_STOPS_AT_KEY, REAP_PIN_FIRST, and what leaves a block in a living one's slab: STOCK_LIVE_EARLY.
+ * Each fault is tried in a child of its own, by the one trial and scenario known to find it. What
+ * needs several processes to be in the middle of something at once, or a store buffer, is the model
+ * checker's (tests/model): FREE_GUARDS_FIRST, NO_MEMBARRIER, NO_SECOND_LOOK, ORDER_STOPS_AT_KEY,
+ * REAP_PIN_FIRST, and what leaves a block in a living one's slab: STOCK_LIVE_EARLY.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +15,8 @@
 #include "tests/harness/test.h"
 
 enum kind { KILL, STALL, RESUME, TWICE, BESIDE };
-static const char *const kind_names[] = {"killed", "stopped", "resumed", "stopped twice", "stopped beside the reaper"};
+static const char *const kind_names[] = {
+        "killed", "stopped", "resumed", "stopped twice", "stopped beside the reaper"};
 
 static const struct known {
         const char *fault, *scenario;
@@ -70,7 +73,8 @@ static bool try(const struct known *what, struct trial_report *report)
         return false;
 }
 
-/* With fault @fault in a child: whether the trial passed there; what it said comes through a pipe. */
+/* With fault @fault in a child: whether the trial passed there; what it said comes through a pipe.
+ */
 static bool passes_in_child(const struct known *what, enum sb_fault fault, struct trial_report *ret)
 {
         int ends[2], status;
@@ -92,7 +96,8 @@ static bool passes_in_child(const struct known *what, enum sb_fault fault, struc
         close(ends[0]);
         waitpid(pid, &status, 0);
         if (got != sizeof(*ret))
-                snprintf(ret->failure, sizeof(ret->failure), "the trial itself died, status %d", status);
+                snprintf(ret->failure, sizeof(ret->failure), "the trial itself died, status %d",
+                        status);
         return !ret->failure[0];
 }
 
@@ -120,13 +125,13 @@ static void test_each_seeded_fault_is_found(void)
                         TEST_FAIL("%s is no fault", known[i].fault);
                 if (passes_in_child(&known[i], fault, &report)) {
                         missed = known[i].fault;
-                        printf("%s (%s) is not found by %s, %s\n", known[i].fault, fault_texts[fault],
-                                kind_names[known[i].kind], known[i].scenario);
+                        printf("%s (%s) is not found by %s, %s\n", known[i].fault,
+                                fault_texts[fault], kind_names[known[i].kind], known[i].scenario);
                         continue;
                 }
                 found++;
-                printf("%s (%s): found when %s: %s\n", known[i].fault, fault_texts[fault], kind_names[known[i].kind],
-                        report.failure);
+                printf("%s (%s): found when %s: %s\n", known[i].fault, fault_texts[fault],
+                        kind_names[known[i].kind], report.failure);
         }
         TEST_NOTE("stepper: %u of %u seeded faults found", found, count);
         if (missed)

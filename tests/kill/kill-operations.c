@@ -1,9 +1,10 @@
 /*
- * Every operation, killed after every instruction: the reaper, then `check`, then a newcomer who finds it wholly done or not at all,
- * does everything to every key, and leaves no block behind. Then the reaper itself, killed after every instruction at images that these
- * kills left.
+ * Every operation, killed after every instruction: the reaper, then `check`, then a newcomer who
+ * finds it wholly done or not at all, does everything to every key, and leaves no block behind.
+ * Then the reaper itself, killed after every instruction at images that these kills left.
  *
- * SB_SCENARIO=name: that one alone. SB_TEST_LONG=1: all images in the trials of the reaper. SB_VERBOSE=1: counts of each.
+ * SB_SCENARIO=name: that one alone. SB_TEST_LONG=1: all images in the trials of the reaper.
+ * SB_VERBOSE=1: counts of each.
  */
 #include <stdlib.h>
 
@@ -16,8 +17,8 @@
 
 static struct trial_report total;
 
-static bool run_one(bool (*trial)(const struct step_scenario *, struct trial_report *), const char *what,
-        const struct step_scenario *scenario)
+static bool run_one(bool (*trial)(const struct step_scenario *, struct trial_report *),
+        const char *what, const struct step_scenario *scenario)
 {
         struct trial_report report = {0};
         bool passed = trial(scenario, &report);
@@ -25,9 +26,9 @@ static bool run_one(bool (*trial)(const struct step_scenario *, struct trial_rep
         if (!passed)
                 printf("# %s: %s\n", what, report.failure);
         if (getenv("SB_VERBOSE"))
-                printf("# %s: %s: points %llu, distinct images %llu, resumed %llu\n", what, scenario->name,
-                        (unsigned long long)report.points, (unsigned long long)report.images,
-                        (unsigned long long)report.branches);
+                printf("# %s: %s: points %llu, distinct images %llu, resumed %llu\n", what,
+                        scenario->name, (unsigned long long)report.points,
+                        (unsigned long long)report.images, (unsigned long long)report.branches);
         total.points += report.points;
         total.images += report.images;
         total.branches += report.branches;
@@ -35,8 +36,8 @@ static bool run_one(bool (*trial)(const struct step_scenario *, struct trial_rep
 }
 
 /* Each scenario with both kinds of keys, or with one, which alternates. */
-static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial_report *), const char *what,
-        uint64_t keys_first, uint32_t keys_count)
+static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial_report *),
+        const char *what, uint64_t keys_first, uint32_t keys_count)
 {
         const char *only = getenv("SB_SCENARIO");
         uint32_t failures = 0;
@@ -44,7 +45,8 @@ static uint32_t run_all(bool (*trial)(const struct step_scenario *, struct trial
         for (uint32_t i = 0; i < step_scenario_count; i++) {
                 if (only && strcmp(only, step_scenarios[i].name) != 0)
                         continue;
-                for (uint32_t keys = 0; keys < ((step_scenarios[i].flags & TRIAL_FULL) ? 1 : keys_count); keys++) {
+                for (uint32_t keys = 0;
+                        keys < ((step_scenarios[i].flags & TRIAL_FULL) ? 1 : keys_count); keys++) {
                         scene_use_long_keys((keys_first + i + keys) & 1);
                         failures += !run_one(trial, what, &step_scenarios[i]);
                 }
@@ -57,7 +59,8 @@ static bool reaper(const struct step_scenario *scenario, struct trial_report *re
         /* Ten times as many instructions as others. */
         if ((scenario->flags & TRIAL_FULL) && !getenv("SB_TEST_LONG"))
                 return true;
-        return trial_reaper(scenario, getenv("SB_TEST_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
+        return trial_reaper(scenario,
+                getenv("SB_TEST_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
 }
 
 static void test_killed_at_every_instruction_each_operation_is_whole_or_nothing(void)

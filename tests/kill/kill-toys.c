@@ -144,7 +144,7 @@ static void test_one_publishing_store_passes(void)
 struct counter {
         uint64_t value;
         bool atomic;
-        double weight; /* lives in a vector register across points */
+        double weight;  /* lives in a vector register across points */
         uint64_t *lost; /* outside of what a branch puts back */
 };
 
@@ -156,8 +156,8 @@ static void count(void *context)
         if (counter->atomic)
                 __atomic_fetch_add(&counter->value, 1, __ATOMIC_SEQ_CST);
         else
-                __atomic_store_n(&counter->value, __atomic_load_n(&counter->value, __ATOMIC_SEQ_CST) + 1,
-                        __ATOMIC_SEQ_CST);
+                __atomic_store_n(&counter->value,
+                        __atomic_load_n(&counter->value, __ATOMIC_SEQ_CST) + 1, __ATOMIC_SEQ_CST);
         counter->weight = weight;
 }
 
@@ -186,8 +186,12 @@ static uint64_t lost_counts(bool atomic, struct step_run *run, struct counter *c
         uint64_t lost = 0;
 
         *counter = (struct counter){.atomic = atomic, .weight = 1.5, .lost = &lost};
-        *run = (struct step_run){.operation = count, .point = count_others, .ended = count_ended,
-                .context = counter, .memory = {{counter, sizeof(*counter)}}, .point_limit = 1000};
+        *run = (struct step_run){.operation = count,
+                .point = count_others,
+                .ended = count_ended,
+                .context = counter,
+                .memory = {{counter, sizeof(*counter)}},
+                .point_limit = 1000};
         if (step_run(run) != STEP_DONE)
                 return UINT64_MAX;
         return lost;
@@ -241,7 +245,8 @@ static enum step_verdict go_on(void *context, uint64_t number, uintptr_t address
 
 static void test_an_operation_without_end_is_reported(void)
 {
-        struct step_run run = {.operation = spin, .point = go_on, .context = &(int){0}, .point_limit = 5000};
+        struct step_run run = {
+                .operation = spin, .point = go_on, .context = &(int){0}, .point_limit = 5000};
 
         CHECK(step_run(&run) == STEP_TOO_LONG);
         CHECK(run.points == 5000);

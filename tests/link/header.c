@@ -1,4 +1,5 @@
-/* The installed header alone, in the oldest languages that it promises: C99 and C++11. See meson.build. */
+/* The installed header alone, in the oldest languages that it promises: C99 and C++11. See
+ * meson.build. */
 #include <statebus.h>
 
 int main(void)

@@ -81,8 +81,7 @@ static void check_revisions(enum world_key key)
                         model_fail("revision %lu of %s was never given",
                                 (unsigned long)facts[i].rev - 1, world_key(key));
                 if (facts[i].cut < facts[i - 1].cut)
-                        model_fail(
-                                "stamps of %s do not follow its revisions", world_key(key));
+                        model_fail("stamps of %s do not follow its revisions", world_key(key));
         }
 }
 
@@ -144,7 +143,8 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         MODEL_CHECK(op->kind == OP_DELETE &&
                                     absence_possible(op->key, outcome->done_before));
                 } else {
-                        MODEL_CHECK(outcome->r == SB_E_FULL && (spec()->unit_count || op->kind == OP_ATTACH));
+                        MODEL_CHECK(outcome->r == SB_E_FULL &&
+                                    (spec()->unit_count || op->kind == OP_ATTACH));
                 }
                 break;
         case OP_GET:
@@ -234,7 +234,8 @@ static void check_absence_in_cuts(void)
                                 enum world_op_kind kind = spec()->ops[t][k].kind;
                                 uint64_t seen = cut->seen[key];
 
-                                if (!told->finished || told->r != SB_E_NOT_FOUND || !cut->finished ||
+                                if (!told->finished || told->r != SB_E_NOT_FOUND ||
+                                        !cut->finished ||
                                         (kind != OP_SCAN && kind != OP_SNAPSHOT) || !seen ||
                                         unknown_writes(key))
                                         continue;
@@ -244,8 +245,9 @@ static void check_absence_in_cuts(void)
                                                 facts[f].rev < seen)
                                                 break;
                                 if (f == count)
-                                        model_fail("T%u was told that %s is not there, and then sees "
-                                                   "revision %lu in cut %lu",
+                                        model_fail(
+                                                "T%u was told that %s is not there, and then sees "
+                                                "revision %lu in cut %lu",
                                                 t, world_key(key), (unsigned long)seen,
                                                 (unsigned long)cut->cut);
                         }
@@ -304,8 +306,8 @@ static void check_large(struct sb_peer *engine)
         uint64_t offset;
         uint32_t unit;
 
-        if (!sb_slab_take(engine, SB_UNIT_VERSIONS, (uint64_t)g->unit_size * (g->unit_count - g->reserve_count), 0,
-                    &offset))
+        if (!sb_slab_take(engine, SB_UNIT_VERSIONS,
+                    (uint64_t)g->unit_size * (g->unit_count - g->reserve_count), 0, &offset))
                 sb_slab_give_back(engine, offset);
         sb_slab_settle(engine);
         for (unit = 0; unit < g->unit_count; unit++)

@@ -5,42 +5,150 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS(...) {__VA_ARGS__}
-#define SET_A    {OP_SET, KEY_A}
-#define SET_B    {OP_SET, KEY_B}
-#define SET_C    {OP_SET, KEY_C}
-#define PUT_A    {OP_PUT, KEY_A}
-#define CAS_A    {OP_CAS, KEY_A}
-#define CREATE_A {OP_CREATE, KEY_A}
-#define DELETE_A {OP_DELETE, KEY_A}
-#define DELETE_B {OP_DELETE, KEY_B}
-#define GET_A    {OP_GET, KEY_A}
-#define GET_B    {OP_GET, KEY_B}
-#define HOLD_A   {OP_HOLD, KEY_A}
-#define SCAN     {OP_SCAN, KEY_A}
-#define SNAP_A   {OP_SNAPSHOT, KEY_A}
-#define SNAP_B   {OP_SNAPSHOT, KEY_B}
-#define SNAP_C   {OP_SNAPSHOT, KEY_C}
-#define MEMORY   {OP_MEMORY, KEY_A}
-#define WORK     {OP_WORK, KEY_A}
-#define SAFE     {OP_SAFE, KEY_A}
-#define SWEEP    {OP_SWEEP, KEY_A}
-#define TICK     {OP_TICK, KEY_A}
-#define FINI     {OP_FINI, KEY_A}
-#define OBSERVE  {OP_OBSERVE, KEY_A}
-#define REAP     {OP_REAP, KEY_A}
-#define LARGE_A  {OP_LARGE, KEY_A}
-#define LARGE_B  {OP_LARGE, KEY_B}
-#define READ     {OP_READ, KEY_A}
-#define GET_FAR  {OP_GET_FAR, KEY_A}
-#define HOLD_FAR {OP_HOLD_FAR, KEY_A}
-#define MANY     {OP_MANY, KEY_A}
-#define BATCH    {OP_BATCH, KEY_A}
-#define ATTACH_A {OP_ATTACH, KEY_A}
-#define ATTACH_B {OP_ATTACH, KEY_B}
-#define ARRIVE   {OP_ARRIVE, KEY_A}
-#define CHECK    {OP_CHECK, KEY_A}
-#define PAST_A   {OP_PAST, KEY_A}
+#define OPS(...)                                                                                   \
+        {                                                                                          \
+                __VA_ARGS__                                                                        \
+        }
+#define SET_A                                                                                      \
+        {                                                                                          \
+                OP_SET, KEY_A                                                                      \
+        }
+#define SET_B                                                                                      \
+        {                                                                                          \
+                OP_SET, KEY_B                                                                      \
+        }
+#define SET_C                                                                                      \
+        {                                                                                          \
+                OP_SET, KEY_C                                                                      \
+        }
+#define PUT_A                                                                                      \
+        {                                                                                          \
+                OP_PUT, KEY_A                                                                      \
+        }
+#define CAS_A                                                                                      \
+        {                                                                                          \
+                OP_CAS, KEY_A                                                                      \
+        }
+#define CREATE_A                                                                                   \
+        {                                                                                          \
+                OP_CREATE, KEY_A                                                                   \
+        }
+#define DELETE_A                                                                                   \
+        {                                                                                          \
+                OP_DELETE, KEY_A                                                                   \
+        }
+#define DELETE_B                                                                                   \
+        {                                                                                          \
+                OP_DELETE, KEY_B                                                                   \
+        }
+#define GET_A                                                                                      \
+        {                                                                                          \
+                OP_GET, KEY_A                                                                      \
+        }
+#define GET_B                                                                                      \
+        {                                                                                          \
+                OP_GET, KEY_B                                                                      \
+        }
+#define HOLD_A                                                                                     \
+        {                                                                                          \
+                OP_HOLD, KEY_A                                                                     \
+        }
+#define SCAN                                                                                       \
+        {                                                                                          \
+                OP_SCAN, KEY_A                                                                     \
+        }
+#define SNAP_A                                                                                     \
+        {                                                                                          \
+                OP_SNAPSHOT, KEY_A                                                                 \
+        }
+#define SNAP_B                                                                                     \
+        {                                                                                          \
+                OP_SNAPSHOT, KEY_B                                                                 \
+        }
+#define SNAP_C                                                                                     \
+        {                                                                                          \
+                OP_SNAPSHOT, KEY_C                                                                 \
+        }
+#define MEMORY                                                                                     \
+        {                                                                                          \
+                OP_MEMORY, KEY_A                                                                   \
+        }
+#define WORK                                                                                       \
+        {                                                                                          \
+                OP_WORK, KEY_A                                                                     \
+        }
+#define SAFE                                                                                       \
+        {                                                                                          \
+                OP_SAFE, KEY_A                                                                     \
+        }
+#define SWEEP                                                                                      \
+        {                                                                                          \
+                OP_SWEEP, KEY_A                                                                    \
+        }
+#define TICK                                                                                       \
+        {                                                                                          \
+                OP_TICK, KEY_A                                                                     \
+        }
+#define FINI                                                                                       \
+        {                                                                                          \
+                OP_FINI, KEY_A                                                                     \
+        }
+#define OBSERVE                                                                                    \
+        {                                                                                          \
+                OP_OBSERVE, KEY_A                                                                  \
+        }
+#define REAP                                                                                       \
+        {                                                                                          \
+                OP_REAP, KEY_A                                                                     \
+        }
+#define LARGE_A                                                                                    \
+        {                                                                                          \
+                OP_LARGE, KEY_A                                                                    \
+        }
+#define LARGE_B                                                                                    \
+        {                                                                                          \
+                OP_LARGE, KEY_B                                                                    \
+        }
+#define READ                                                                                       \
+        {                                                                                          \
+                OP_READ, KEY_A                                                                     \
+        }
+#define GET_FAR                                                                                    \
+        {                                                                                          \
+                OP_GET_FAR, KEY_A                                                                  \
+        }
+#define HOLD_FAR                                                                                   \
+        {                                                                                          \
+                OP_HOLD_FAR, KEY_A                                                                 \
+        }
+#define MANY                                                                                       \
+        {                                                                                          \
+                OP_MANY, KEY_A                                                                     \
+        }
+#define BATCH                                                                                      \
+        {                                                                                          \
+                OP_BATCH, KEY_A                                                                    \
+        }
+#define ATTACH_A                                                                                   \
+        {                                                                                          \
+                OP_ATTACH, KEY_A                                                                   \
+        }
+#define ATTACH_B                                                                                   \
+        {                                                                                          \
+                OP_ATTACH, KEY_B                                                                   \
+        }
+#define ARRIVE                                                                                     \
+        {                                                                                          \
+                OP_ARRIVE, KEY_A                                                                   \
+        }
+#define CHECK                                                                                      \
+        {                                                                                          \
+                OP_CHECK, KEY_A                                                                    \
+        }
+#define PAST_A                                                                                     \
+        {                                                                                          \
+                OP_PAST, KEY_A                                                                     \
+        }
 
 /* clang-format off */
 static const struct world_case keys[] = {
@@ -112,7 +220,8 @@ static const struct world_case memory[] = {
 
 static const struct world_case stocks[] = {
         {"stock, get under sets and work", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
-        {"stock, get under sets and work, one place", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 1}, 2, 2},
+        {"stock, get under sets and work, one place", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1,
+                .stock = 1}, 2, 2},
         {"stock, get under sets and work, the long way", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2,
                 .short_keys = true}, 2, 2},
         {"stock, hold under sets and work", {START_STOCK, {OPS(HOLD_A, READ), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
@@ -135,7 +244,8 @@ static const struct world_case stocks[] = {
         {"stock, many under sets", {START_STOCK, {OPS(MANY), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
         {"stock, check and sets", {START_STOCK, {OPS(CHECK), OPS(SET_A, SET_A)}, .stock = 2}, 2, 1},
         {"stock, killed set, then reaped", {START_STOCK, {OPS(SET_A)}, .stock = 2}, 1, 1, .crashes = 1},
-        {"stock, killed sets and set", {START_STOCK, {OPS(SET_A, WORK, SET_A), OPS(SET_A, WORK)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"stock, killed sets and set", {START_STOCK, {OPS(SET_A, WORK, SET_A), OPS(SET_A, WORK)}, .stock = 2}, 2, 1,
+                .crashes = 1, .crash_mask = 1},
         {"stock, killed set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
         {"stock, killed set reaped under get and set", {START_STOCK, {OPS(SET_A), OPS(GET_A, SET_A)}, .stock = 2}, 2, 1, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
@@ -375,7 +485,10 @@ static const struct world_case deep[] = {
 };
 /* clang-format on */
 
-#define LIST(cases) {#cases, cases, sizeof(cases) / sizeof *(cases)}
+#define LIST(cases)                                                                                \
+        {                                                                                          \
+#cases, cases, sizeof(cases) / sizeof *(cases)                                     \
+        }
 const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
@@ -392,18 +505,29 @@ struct world_list world_pairs(enum world_pairs_how how)
                 const char *name;
                 struct world_op op;
         } ops[] = {
-                {"set", SET_A}, {"put", PUT_A}, {"cas", CAS_A}, {"delete", DELETE_A}, {"get", GET_A}, {"scan", SCAN},
+                {"set", SET_A},
+                {"put", PUT_A},
+                {"cas", CAS_A},
+                {"delete", DELETE_A},
+                {"get", GET_A},
+                {"scan", SCAN},
                 {"work", WORK},
-                {"memory", MEMORY}, {"snapshot", SNAP_A}, {"safe", SAFE}, {"create", CREATE_A},
+                {"memory", MEMORY},
+                {"snapshot", SNAP_A},
+                {"safe", SAFE},
+                {"create", CREATE_A},
                 {"set other", SET_B},
         };
         static const struct {
                 const char *name;
                 enum world_start start;
         } starts[] = {
-                {"value", START_VALUE}, {"old version", START_OLD}, {"deleted", START_DELETED},
+                {"value", START_VALUE},
+                {"old version", START_OLD},
+                {"deleted", START_DELETED},
                 {"empty", START_EMPTY},
-                {"freed memory", START_FREED}, {"open snapshot", START_SNAPSHOT},
+                {"freed memory", START_FREED},
+                {"open snapshot", START_SNAPSHOT},
         };
         enum { OP_COUNT = sizeof ops / sizeof *ops, START_COUNT = sizeof starts / sizeof *starts };
         static struct world_case cases[START_COUNT * OP_COUNT * OP_COUNT];
@@ -417,9 +541,11 @@ struct world_list world_pairs(enum world_pairs_how how)
                                 struct world_case *new = &cases[count];
 
                                 snprintf(names[count], sizeof names[count], "%s%s and %s on %s%s",
-                                        how == PAIRS_KILLED ? "killed " : "", ops[a].name, ops[b].name, starts[start].name,
+                                        how == PAIRS_KILLED ? "killed " : "", ops[a].name,
+                                        ops[b].name, starts[start].name,
                                         how == PAIRS_BUFFERED ? ", buffers" : "");
-                                *new = (struct world_case){.name = names[count], .threads = 2, .preemptions = 2};
+                                *new = (struct world_case){
+                                        .name = names[count], .threads = 2, .preemptions = 2};
                                 new->spec.start = starts[start].start;
                                 new->spec.ops[0][0] = ops[a].op;
                                 new->spec.ops[1][0] = ops[b].op;

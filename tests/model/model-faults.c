@@ -12,12 +12,13 @@
 static const struct {
         enum sb_fault fault;
         const char *scenario;
-        const char *long_way; /* faults of what has a short way and a long one, seeded in both: this one must find it too */
+        /* faults of what has a short way and a long one, seeded in both: this one must find it too
+         */
+        const char *long_way;
 } expected[] = {
         {SB_FAULT_PIN_NO_RECHECK, "get under two sets and frees",
                 "get under two sets and frees, the long way"},
-        {SB_FAULT_PIN_LATE, "get under set and free",
-                "get under set and free, the long way"},
+        {SB_FAULT_PIN_LATE, "get under set and free", "get under set and free, the long way"},
         {SB_FAULT_RETIRE_ERA_EARLY, "late era"},
         {SB_FAULT_FREE_IGNORES_PINS, "get under set and free"},
         {SB_FAULT_FREE_IGNORES_GUARDS, "hold under set and free"},
@@ -28,10 +29,8 @@ static const struct {
         {SB_FAULT_UNLINK_UNMARKED, "three sets"},
         {SB_FAULT_SUPERSEDE_UNSTAMPED, "set, set over it, cut",
                 "set, set over it, cut, the long way"},
-        {SB_FAULT_GET_NO_STAMP, "set, delete, get",
-                "set, delete, get, the long way"},
-        {SB_FAULT_STAMP_EARLY, "snapshot and set",
-                "snapshot and set, the long way"},
+        {SB_FAULT_GET_NO_STAMP, "set, delete, get", "set, delete, get, the long way"},
+        {SB_FAULT_STAMP_EARLY, "snapshot and set", "snapshot and set, the long way"},
         {SB_FAULT_CUT_BEFORE_ANNOUNCE, "snapshot, set, prune"},
         {SB_FAULT_PRUNE_IGNORES_SNAPSHOTS, "snapshot, set, prune"},
         {SB_FAULT_PRUNE_PENDING_IGNORED, "snapshot, set, prune"},

@@ -168,7 +168,8 @@ static void setup_made(void)
                 sb_safe_raise(peer);
                 break;
         case START_STOCK:
-                /* What it has in stock lies in another one's slab, so that nobody finds it there when the peer is killed. */
+                /* What it has in stock lies in another one's slab, so that nobody finds it there
+                 * when the peer is killed. */
                 setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
                 setup_write(KEY_A, VALUE_LEN);
                 sb_op_memory_work(peer, false);
@@ -218,12 +219,12 @@ static void setup_made(void)
         }
 }
 
-/* Who will write starts with a block in reserve: without one a first write cannot go the short way. */
+/* Who will write starts with a block in reserve: without one a first write cannot go the short way.
+ */
 static void setup_reserve(struct sb_peer *peer)
 {
         uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
-        struct sb_reserve *reserve =
-                &peer->versions[sb_slab_class(&peer->segment, size)];
+        struct sb_reserve *reserve = &peer->versions[sb_slab_class(&peer->segment, size)];
 
         if (!reserve->count && !sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
                 reserve->offset[reserve->count++] = offset;

@@ -1,4 +1,5 @@
-/* Inside the scenarios: what world.c (operations), start.c (start states) and judge.c (checks at the end) share. */
+/* Inside the scenarios: what world.c (operations), start.c (start states) and judge.c (checks at
+ * the end) share. */
 #ifndef TESTS_MODEL_WORLD_CORE_H
 #define TESTS_MODEL_WORLD_CORE_H
 
@@ -22,11 +23,11 @@ struct outcome {
         int r;
         uint64_t rev, cut, done_before;
         uint64_t done_all[WORLD_KEYS]; /* before a snapshot, or a get of all */
-        uint64_t seen[WORLD_KEYS]; /* revisions with a value, 0 for none */
+        uint64_t seen[WORLD_KEYS];     /* revisions with a value, 0 for none */
 };
 
 struct world_state {
-        struct sb_peer peers[PEERS]; /* 0: the engine's */
+        struct sb_peer peers[PEERS];          /* 0: the engine's */
         struct sb_peer guests[MODEL_THREADS]; /* OP_ATTACH */
         bool here[MODEL_THREADS];             /* a guest has its record */
         struct sb_version *held[MODEL_THREADS];
@@ -64,14 +65,14 @@ static inline bool is_write(enum world_op_kind kind)
                kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
 }
 
-#define VALUE_LEN  8u /* the least of the short ways */
-#define VALUE_TINY 2u /* with any key in the class of tombstones and births */
+#define VALUE_LEN   8u   /* the least of the short ways */
+#define VALUE_TINY  2u   /* with any key in the class of tombstones and births */
 #define VALUE_LARGE 300u /* two units */
 #define VALUE_MAX   VALUE_LARGE
-#define TOMBSTONE  UINT32_MAX
+#define TOMBSTONE   UINT32_MAX
 
-/* A value says who wrote it: thread and number of the operation, 9 for setup. @value_len: VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a
- * large block. */
+/* A value says who wrote it: thread and number of the operation, 9 for setup. @value_len:
+ * VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a large block. */
 int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret);
 /* A version in hand is whole: its own key, a revision, a value that somebody wrote. */

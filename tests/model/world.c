@@ -54,10 +54,10 @@ int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, ui
 
 static uint32_t value_len_of(enum world_op_kind kind)
 {
-        return kind == OP_DELETE ? TOMBSTONE
-               : kind == OP_PUT  ? VALUE_TINY
+        return kind == OP_DELETE  ? TOMBSTONE
+               : kind == OP_PUT   ? VALUE_TINY
                : kind == OP_LARGE ? VALUE_LARGE
-                                 : VALUE_LEN;
+                                  : VALUE_LEN;
 }
 
 static void do_write(
@@ -91,7 +91,8 @@ void world_check_version(const struct sb_version *version, enum world_key key)
         }
 }
 
-static void do_get(uint32_t me, struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+static void do_get(
+        uint32_t me, struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
         bool far = op->kind == OP_GET_FAR || op->kind == OP_HOLD_FAR;
         uint32_t index = far ? peer->segment.geometry.guard_inline : 0;
@@ -313,8 +314,8 @@ static void do_check(struct sb_peer *peer)
                 model_fail("check, among others: %s", report.problems[0]);
 }
 
-/* From now on pruners keep what is seen at safe. What they looked at before says nothing of cuts below the clock of that time, hence
- * the first cut of one's own. */
+/* From now on pruners keep what is seen at safe. What they looked at before says nothing of cuts
+ * below the clock of that time, hence the first cut of one's own. */
 static void do_arrive(struct sb_peer *peer, const struct world_op *op)
 {
         struct sb_superblock *super = peer->segment.super;
@@ -356,8 +357,8 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
         sb_snapshot_close(peer, index);
 }
 
-static void run_op(
-        uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
+static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+        struct outcome *outcome)
 {
         uint32_t cursor = 0;
 
@@ -488,7 +489,8 @@ static void run_reaper(uint32_t dead)
         if (peer == &world.peers[0])
                 world_adopt();
         else if (world.here[dead])
-                sb_reap_slot(&world.peers[0], world.guests[dead].slot, world.guests[dead].generation);
+                sb_reap_slot(
+                        &world.peers[0], world.guests[dead].slot, world.guests[dead].generation);
         else
                 sb_reap_slot(&world.peers[0], peer->slot, peer->generation);
         world.reaped = true;

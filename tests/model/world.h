@@ -1,12 +1,15 @@
 /*
- * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread a few operations.
+ * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread
+ * a few operations.
  *
- * One thread is one peer. What each operation answered is kept, and judged at the end: revisions are dense and each was
- * given once, a cas has one winner, what was finished before an operation began is seen by it, a scan is exact at its cut,
- * reads in a snapshot repeat. Then the dead are reaped, everybody leaves, memory is swept, and the segment must be sound
- * and hold nothing but what its keys need.
+ * One thread is one peer. What each operation answered is kept, and judged at the end: revisions
+ * are dense and each was given once, a cas has one winner, what was finished before an operation
+ * began is seen by it, a scan is exact at its cut, reads in a snapshot repeat. Then the dead are
+ * reaped, everybody leaves, memory is swept, and the segment must be sound and hold nothing but
+ * what its keys need.
  *
- * Always true: world.c, start.c and judge.c are instrumented like the protocol files, as they call what these have inline.
+ * Always true: world.c, start.c and judge.c are instrumented like the protocol files, as they call
+ * what these have inline.
  */
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
@@ -23,8 +26,8 @@ enum world_key { KEY_A, KEY_B, KEY_C };
 enum world_op_kind {
         OP_NONE,
         OP_SET,
-        OP_PUT,      /* set a value that is too small for the short way of a write */
-        OP_CAS,      /* expects the start state's revision */
+        OP_PUT, /* set a value that is too small for the short way of a write */
+        OP_CAS, /* expects the start state's revision */
         OP_CREATE,
         OP_DELETE,
         OP_GET,      /* under a guard, let go at once */
@@ -35,20 +38,21 @@ enum world_op_kind {
         OP_WORK,     /* memory work without */
         OP_SAFE,
         OP_SWEEP,
-        OP_TICK,     /* the engine's own: its thread is the engine */
-        OP_FINI,     /* the thread's peer leaves */
-        OP_OBSERVE,  /* the key at safe, twice, stamping nothing */
-        OP_REAP,     /* reap the dead peer of the start state */
-        OP_PAST,     /* the key in the snapshot of the start state */
-        OP_CHECK,    /* the validator, while the others go on */
-        OP_LARGE,    /* set a value of several units */
-        OP_READ,     /* once more what OP_HOLD or OP_HOLD_FAR holds */
-        OP_GET_FAR,  /* as OP_GET and OP_HOLD, by a guard word in a chunk, which is made if need be */
+        OP_TICK,    /* the engine's own: its thread is the engine */
+        OP_FINI,    /* the thread's peer leaves */
+        OP_OBSERVE, /* the key at safe, twice, stamping nothing */
+        OP_REAP,    /* reap the dead peer of the start state */
+        OP_PAST,    /* the key in the snapshot of the start state */
+        OP_CHECK,   /* the validator, while the others go on */
+        OP_LARGE,   /* set a value of several units */
+        OP_READ,    /* once more what OP_HOLD or OP_HOLD_FAR holds */
+        /* as OP_GET and OP_HOLD, by a guard word in a chunk, which is made if need be */
+        OP_GET_FAR,
         OP_HOLD_FAR,
-        OP_MANY,     /* all keys by sb_op_get_many(), let go at once */
-        OP_BATCH,    /* all keys in the steps of sb_get_many() */
-        OP_ATTACH,   /* claim a record, set the key as a new peer, leave */
-        OP_ARRIVE,   /* become an observer, look at the key at safe, twice; leave */
+        OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
+        OP_BATCH,  /* all keys in the steps of sb_get_many() */
+        OP_ATTACH, /* claim a record, set the key as a new peer, leave */
+        OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
 };
 
 struct world_op {
@@ -58,19 +62,25 @@ struct world_op {
 
 enum world_start {
         START_EMPTY,
-        START_VALUE,    /* A has a value */
-        START_OLD,      /* A has a value and an older version that nobody needs, but nobody took out */
-        START_RETIRED,  /* as OLD; the older version is out and waits for its grace period */
-        START_DELETED,  /* A was deleted, and safe is past that */
-        START_PAIR,     /* A and B have values, in one bucket */
+        START_VALUE, /* A has a value */
+        /* A has a value and an older version that nobody needs, but nobody took out */
+        START_OLD,
+        START_RETIRED,      /* as OLD; the older version is out and waits for its grace period */
+        START_DELETED,      /* A was deleted, and safe is past that */
+        START_PAIR,         /* A and B have values, in one bucket */
         START_PAIR_DELETED, /* A was deleted, B has a value */
-        START_SNAPSHOT, /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
-        START_CHAIN,    /* A has three versions; nobody needs the first, and none but safe's lag keeps the second */
-        START_FREED,    /* A has a value; blocks that were versions, nodes and births lie free with all that was in them */
-        START_DEAD,     /* as PAIR_DELETED, and a peer was killed right before it wrote A */
-        START_LARGE,    /* A has a value of several units */
-        START_STOCK,    /* A has a value; the set-up's peer has a block of one before in stock, ready */
-        START_FULL,     /* A has a value, and what is free is hardly enough for one more */
+        /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
+        START_SNAPSHOT,
+        START_CHAIN, /* A has three versions; nobody needs the first, and none but safe's lag keeps
+                        the second */
+        /* A has a value; blocks that were versions, nodes and births lie free with all that was in
+           them */
+        START_FREED,
+        START_DEAD,  /* as PAIR_DELETED, and a peer was killed right before it wrote A */
+        START_LARGE, /* A has a value of several units */
+        /* A has a value; the set-up's peer has a block of one before in stock, ready */
+        START_STOCK,
+        START_FULL, /* A has a value, and what is free is hardly enough for one more */
 };
 
 /* Where threads may be preempted or killed. */
@@ -84,14 +94,15 @@ enum world_focus {
 struct world_spec {
         enum world_start start;
         struct world_op ops[MODEL_THREADS][WORLD_OPS];
-        uint32_t unit_count;  /* [16] */
-        uint32_t setup_by;    /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
-        bool tall;            /* the keys' nodes have two levels */
-        bool short_keys;      /* too short for the short ways */
-        uint32_t stock;       /* places in each record's stock [none] */
-        uint32_t free_records;/* the last ones, which nobody has at the start */
+        uint32_t unit_count; /* [16] */
+        /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
+        uint32_t setup_by;
+        bool tall;             /* the keys' nodes have two levels */
+        bool short_keys;       /* too short for the short ways */
+        uint32_t stock;        /* places in each record's stock [none] */
+        uint32_t free_records; /* the last ones, which nobody has at the start */
         enum world_focus focus;
-        bool engine;          /* thread 0 is the engine's own peer */
+        bool engine; /* thread 0 is the engine's own peer */
 };
 
 struct world_case {

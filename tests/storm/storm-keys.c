@@ -1,13 +1,15 @@
 /*
- * Real processes on one segment, ended by SIGKILL and halted by SIGSTOP at random moments, the engine among them.
+ * Real processes on one segment, ended by SIGKILL and halted by SIGSTOP at random moments, the
+ * engine among them.
  *
- * Workers count by compare and set, write and delete keys, hold guards, scan at cuts; an engine ticks, attaches and reaps. The test
- * process is everybody's parent: it kills, waits for the death that the kernel reports, tells the engine, and starts
- * another one. What workers were told lies in a table that outlives them, so at the end each counter must be exactly what was
- * acknowledged, plus at most the one increment that each killed worker had under way.
+ * Workers count by compare and set, write and delete keys, hold guards, scan at cuts; an engine
+ * ticks, attaches and reaps. The test process is everybody's parent: it kills, waits for the death
+ * that the kernel reports, tells the engine, and starts another one. What workers were told lies in
+ * a table that outlives them, so at the end each counter must be exactly what was acknowledged,
+ * plus at most the one increment that each killed worker had under way.
  *
- * Always true: a worker that sees something impossible writes it into the table and ends with status 1.
- * Arguments: none. SB_SEED, SB_SECONDS.
+ * Always true: a worker that sees something impossible writes it into the table and ends with
+ * status 1. Arguments: none. SB_SEED, SB_SECONDS.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -31,14 +33,14 @@
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 
-#define WORKERS      6u
-#define COUNTERS     4u
-#define CHURN        40u
-#define SIZE         (1u << 20)
-#define SECONDS      12u
-#define TICK_MS      2
-#define VALUE_MAX    3000u
-#define PLACES       (WORKERS + 1) /* the engine's place is the last */
+#define WORKERS   6u
+#define COUNTERS  4u
+#define CHURN     40u
+#define SIZE      (1u << 20)
+#define SECONDS   12u
+#define TICK_MS   2
+#define VALUE_MAX 3000u
+#define PLACES    (WORKERS + 1) /* the engine's place is the last */
 
 enum { COMMAND_REAP = 'r', COMMAND_CLAIM = 'c', COMMAND_END = 'e' };
 
@@ -47,7 +49,8 @@ struct place {
         uint32_t slot, generation;
         bool attached;
         pid_t pid;
-        uint64_t under_way; /* counter + 1 while its increment may have happened and is not acknowledged */
+        /* counter + 1 while its increment may have happened and is not acknowledged */
+        uint64_t under_way;
         uint64_t operations, full, conflicts;
 };
 
@@ -57,7 +60,7 @@ static struct table {
         uint64_t uncertain[COUNTERS];    /* the parent's */
         char complaint[256];
         bool complained, stop;
-} *table;
+} * table;
 
 static unsigned char *segment_base;
 static uint64_t seed;
@@ -120,7 +123,8 @@ static uint32_t counter_key(uint32_t counter, char *ret)
 }
 static uint32_t churn_key(uint32_t number, char *ret)
 {
-        return (uint32_t)sprintf(ret, "churn/%u/%.*s", number, (int)(number % 20), "xxxxxxxxxxxxxxxxxxxx");
+        return (uint32_t)sprintf(
+                ret, "churn/%u/%.*s", number, (int)(number % 20), "xxxxxxxxxxxxxxxxxxxx");
 }
 
 static const unsigned char *value_of(const struct sb_version *version, uint64_t *ret_len)
@@ -148,7 +152,10 @@ static void increment(struct worker *w)
 {
         uint32_t counter = next_random(&w->random) % COUNTERS;
         char key[64];
-        struct sb_op_write write = {.key = key, .key_len = counter_key(counter, key), .kind = SB_VERSION_VALUE, .value_len = 8};
+        struct sb_op_write write = {.key = key,
+                .key_len = counter_key(counter, key),
+                .kind = SB_VERSION_VALUE,
+                .value_len = 8};
         struct sb_version *version;
         struct sb_op_result result = {0};
         uint64_t value = 0, len;
@@ -182,10 +189,15 @@ static void churn_set(struct worker *w)
 {
         unsigned char value[VALUE_MAX];
         uint32_t number = next_random(&w->random) % CHURN;
-        uint32_t len = next_random(&w->random) % 16 ? next_random(&w->random) % 200 : next_random(&w->random) % VALUE_MAX;
+        uint32_t len = next_random(&w->random) % 16 ? next_random(&w->random) % 200
+                                                    : next_random(&w->random) % VALUE_MAX;
         char key[64];
-        struct sb_op_write write = {.key = key, .key_len = churn_key(number, key), .kind = SB_VERSION_VALUE,
-                .value = value, .value_len = len, .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_write write = {.key = key,
+                .key_len = churn_key(number, key),
+                .kind = SB_VERSION_VALUE,
+                .value = value,
+                .value_len = len,
+                .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
         fill(value, len, number);
@@ -195,8 +207,10 @@ static void churn_set(struct worker *w)
 static void churn_delete(struct worker *w)
 {
         char key[64];
-        struct sb_op_write write = {.key = key, .key_len = churn_key(next_random(&w->random) % CHURN, key),
-                .kind = SB_VERSION_DELETED, .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_write write = {.key = key,
+                .key_len = churn_key(next_random(&w->random) % CHURN, key),
+                .kind = SB_VERSION_DELETED,
+                .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
         w->place->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
@@ -212,7 +226,8 @@ static void churn_get(struct worker *w)
 
         if (sb_op_get(&w->peer, key, key_len, 0, &version))
                 return;
-        if (SB_SHAPE_KEY_LEN(version->shape) != key_len || memcmp(version->bytes, key, key_len) != 0 ||
+        if (SB_SHAPE_KEY_LEN(version->shape) != key_len ||
+                memcmp(version->bytes, key, key_len) != 0 ||
                 !filled_right(value_of(version, &len), SB_SHAPE_VALUE_LEN(version->shape), number))
                 complain("key %u has a wrong value", number);
         sb_guard_set(&w->peer, 0, 0);
@@ -225,7 +240,8 @@ static void hold_or_let_go(struct worker *w)
         uint64_t len;
 
         if (!w->held) {
-                if (sb_op_get(&w->peer, key, churn_key(next_random(&w->random) % CHURN, key), 1, &w->held)) {
+                if (sb_op_get(&w->peer, key, churn_key(next_random(&w->random) % CHURN, key), 1,
+                            &w->held)) {
                         w->held = NULL;
                         return;
                 }
@@ -240,7 +256,8 @@ static void hold_or_let_go(struct worker *w)
         sb_guard_set(&w->peer, 1, 0);
 }
 
-/* Look at a node of a walk at @cut. A tombstone and no version are the same: a key may be removed between two walks. */
+/* Look at a node of a walk at @cut. A tombstone and no version are the same: a key may be removed
+ * between two walks. */
 static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uint64_t sum)
 {
         struct sb_version *version = sb_walk_at(&w->peer, node, cut);
@@ -250,7 +267,8 @@ static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uin
         return sum * 31 + version->rev + SB_SHAPE_VALUE_LEN(version->shape) * 7 + node->key_len;
 }
 
-/* A walk over all keys at a cut, which must come in order. Returns a sum over what has a value there. */
+/* A walk over all keys at a cut, which must come in order. Returns a sum over what has a value
+ * there. */
 static uint64_t walk(struct worker *w, uint64_t cut)
 {
         struct sb_node *node;
@@ -267,7 +285,8 @@ static uint64_t walk(struct worker *w, uint64_t cut)
                 int order = memcmp(last, key, shorter);
 
                 if (len > sizeof(last) || order > 0 || (order == 0 && last_len >= len)) {
-                        complain("a scan is out of order: %.*s after %.*s", (int)len, key, (int)last_len, last);
+                        complain("a scan is out of order: %.*s after %.*s", (int)len, key,
+                                (int)last_len, last);
                         break;
                 }
                 memcpy(last, key, len);
@@ -338,7 +357,8 @@ static void work(uint32_t number)
 static bool place_is_at(uint32_t slot, uint32_t generation)
 {
         for (uint32_t i = 0; i < WORKERS; i++)
-                if (table->place[i].attached && table->place[i].slot == slot && table->place[i].generation == generation)
+                if (table->place[i].attached && table->place[i].slot == slot &&
+                        table->place[i].generation == generation)
                         return true;
         return false;
 }
@@ -359,7 +379,8 @@ static void adopt(struct sb_peer *engine, struct sb_segment *segment)
         }
         sb_peer_init(engine, segment, slot, generation);
         for (slot = 1; slot < segment->geometry.client_count; slot++)
-                if (sb_slot_state(segment, slot, &generation) != SB_CLIENT_FREE && !place_is_at(slot, generation))
+                if (sb_slot_state(segment, slot, &generation) != SB_CLIENT_FREE &&
+                        !place_is_at(slot, generation))
                         sb_reap_slot(engine, slot, generation);
 }
 
@@ -483,7 +504,8 @@ static void ask(char what, uint32_t place)
 
         go_on(WORKERS);
         while (!parent.engine_lost) {
-                if (write(commands[1], &command, sizeof(command)) == sizeof(command) && read(replies[0], &byte, 1) == 1)
+                if (write(commands[1], &command, sizeof(command)) == sizeof(command) &&
+                        read(replies[0], &byte, 1) == 1)
                         return;
                 replace_engine();
         }
@@ -513,7 +535,8 @@ static void bury_worker(uint32_t number)
 
 static void do_something(void)
 {
-        uint32_t what = next_random(&parent.random) % 100, number = next_random(&parent.random) % WORKERS;
+        uint32_t what = next_random(&parent.random) % 100,
+                 number = next_random(&parent.random) % WORKERS;
 
         if (what < 50) {
                 kill(table->place[number].pid, SIGKILL);
@@ -561,7 +584,8 @@ static void storm(uint64_t until_ms)
 {
         for (uint32_t i = 0; i < WORKERS; i++)
                 start_worker(i);
-        while (now_ms() < until_ms && !table->complained && !parent.engine_lost && !parent.ended_badly) {
+        while (now_ms() < until_ms && !table->complained && !parent.engine_lost &&
+                !parent.ended_badly) {
                 let_pass(next_random(&parent.random) % 6000);
                 for (uint32_t i = 0; i < PLACES; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
@@ -587,7 +611,8 @@ static bool make_segment(void)
         uint64_t id[2] = {seed, 1};
 
         segment_base = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        table = mmap(
+                NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (segment_base == MAP_FAILED || table == MAP_FAILED || sb_geometry_fit(&wish, &geometry))
                 return false;
         sb_segment_format(segment_base, &geometry, seed, id, 1);
@@ -627,16 +652,21 @@ static void test_counters_are_what_was_acknowledged(void)
                         sb_guard_set(&judge, 0, 0);
                 }
                 CHECK(value > 0);
-                if (value < table->acknowledged[i] || value > table->acknowledged[i] + table->uncertain[i])
-                        TEST_FAIL("counter %u is %llu: %llu acknowledged, %llu uncertain", i, (unsigned long long)value,
-                                (unsigned long long)table->acknowledged[i], (unsigned long long)table->uncertain[i]);
+                if (value < table->acknowledged[i] ||
+                        value > table->acknowledged[i] + table->uncertain[i])
+                        TEST_FAIL("counter %u is %llu: %llu acknowledged, %llu uncertain", i,
+                                (unsigned long long)value,
+                                (unsigned long long)table->acknowledged[i],
+                                (unsigned long long)table->uncertain[i]);
         }
 }
 
 static bool delete_key(const char *key, uint32_t key_len)
 {
-        struct sb_op_write write = {
-                .key = key, .key_len = key_len, .kind = SB_VERSION_DELETED, .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_write write = {.key = key,
+                .key_len = key_len,
+                .kind = SB_VERSION_DELETED,
+                .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
         int r = sb_op_write(&judge, &write, &result);
 
@@ -671,7 +701,8 @@ static void test_check_is_clean_and_every_block_comes_back(void)
 
 int main(int argc, char **argv)
 {
-        uint64_t seconds = getenv("SB_TEST_LONG") ? 20 * SECONDS : SECONDS, operations = 0, conflicts = 0, full = 0;
+        uint64_t seconds = getenv("SB_TEST_LONG") ? 20 * SECONDS : SECONDS, operations = 0,
+                 conflicts = 0, full = 0;
 
         test_begin(argc, argv);
         fault_from_environment();
@@ -691,9 +722,10 @@ int main(int argc, char **argv)
                 conflicts += table->place[i].conflicts;
                 full += table->place[i].full;
         }
-        TEST_NOTE("storm: %llu operations, %llu workers killed, %llu engines killed, %llu stops, %llu conflicts, %llu full (SB_SEED=%llu)",
+        TEST_NOTE("storm: %llu operations, %llu workers killed, %llu engines killed, %llu stops, "
+                  "%llu conflicts, %llu full (SB_SEED=%llu)",
                 (unsigned long long)operations, (unsigned long long)parent.worker_kills,
-                (unsigned long long)parent.engine_kills, (unsigned long long)parent.stops, (unsigned long long)conflicts,
-                (unsigned long long)full, (unsigned long long)seed);
+                (unsigned long long)parent.engine_kills, (unsigned long long)parent.stops,
+                (unsigned long long)conflicts, (unsigned long long)full, (unsigned long long)seed);
         return test_end();
 }

@@ -1,5 +1,6 @@
 /*
- * A small bus in this process, with two peers and nobody else: no engine sweeps or reaps unless the test does.
+ * A small bus in this process, with two peers and nobody else: no engine sweeps or reaps unless the
+ * test does.
  */
 #ifndef SB_TEST_UNIT_BUS_H
 #define SB_TEST_UNIT_BUS_H
@@ -56,16 +57,21 @@ static inline void unmake_bus(void)
 
 static inline int put(struct sb_peer *peer, const char *key, const void *value, uint64_t value_len)
 {
-        struct sb_op_write write = {.key = key, .key_len = (uint32_t)strlen(key), .value = value, .value_len = value_len,
+        struct sb_op_write write = {.key = key,
+                .key_len = (uint32_t)strlen(key),
+                .value = value,
+                .value_len = value_len,
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
         return sb_op_write(peer, &write, &result);
 }
 
-static inline int delete(struct sb_peer *peer, const char *key)
+static inline int delete (struct sb_peer *peer, const char *key)
 {
-        struct sb_op_write write = {.key = key, .key_len = (uint32_t)strlen(key), .kind = SB_VERSION_DELETED,
+        struct sb_op_write write = {.key = key,
+                .key_len = (uint32_t)strlen(key),
+                .kind = SB_VERSION_DELETED,
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 

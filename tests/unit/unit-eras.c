@@ -1,6 +1,6 @@
 /*
- * Eras are 32 bits and wrap. These tests set the segment's era forward by hand, sweep as the daemon does, and look whether what is old is
- * still protected and what is free still becomes free.
+ * Eras are 32 bits and wrap. These tests set the segment's era forward by hand, sweep as the daemon
+ * does, and look whether what is old is still protected and what is free still becomes free.
  */
 #include "tests/unit/bus.h"
 
@@ -41,11 +41,13 @@ static void test_old_version_is_protected_by_a_new_pin_however_many_eras_have_pa
                 CHECK(version && !memcmp(version->bytes, "oldvalue", 8));
                 CHECK_EQ(put(&writer, "old", "value", 5), 0);
                 sb_op_memory_work(&writer, true);
-                CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+                CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version),
+                        SB_UNIT_VERSIONS, NULL));
                 CHECK(!memcmp(version->bytes, "oldvalue", 8));
                 sb_unpin(&reader);
                 sb_op_memory_work(&writer, true);
-                CHECK(!sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL) ||
+                CHECK(!sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version),
+                              SB_UNIT_VERSIONS, NULL) ||
                         sb_load_relaxed(&version->block.retire) == 0);
         }
         unmake_bus();
@@ -67,7 +69,8 @@ static void test_untouched_version_is_protected_after_all_eras_have_passed(void)
         CHECK_EQ(put(&writer, "old", "newer", 5), 0);
         sb_op_memory_work(&writer, true);
         CHECK(version && !memcmp(version->bytes, "oldvalue", 8));
-        CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+        CHECK(sb_slab_is_block(
+                &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
         sb_unpin(&reader);
         unmake_bus();
 }
@@ -91,7 +94,8 @@ static void test_era_stands_still_rather_than_leave_a_stopped_reader_behind(void
         CHECK_EQ(sb_load_relaxed(&writer.segment.super->era), era);
         CHECK_EQ(put(&writer, "old", "newest", 6), 0);
         sb_op_memory_work(&writer, true);
-        CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+        CHECK(sb_slab_is_block(
+                &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
         CHECK(!memcmp(version->bytes, "oldvalue", 8));
         sb_unpin(&reader);
         sweep();

@@ -1,5 +1,6 @@
 /*
- * Memory when somebody is stopped, idle or in want of it: what comes back, to whom, and without whose help.
+ * Memory when somebody is stopped, idle or in want of it: what comes back, to whom, and without
+ * whose help.
  */
 #include "tests/unit/bus.h"
 
@@ -25,7 +26,7 @@ static int delete_all(struct sb_peer *peer, const char *prefix, uint32_t count)
 
         while (count-- && !r) {
                 snprintf(key, sizeof(key), "%s%05u", prefix, count);
-                r = delete(peer, key);
+                r = delete (peer, key);
         }
         return r;
 }
@@ -119,7 +120,11 @@ static void test_memory_that_an_idle_process_filled_serves_others_once_it_is_del
 
 static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value(void)
 {
-        struct sb_op_write write = {.key = "k00003", .key_len = 6, .value = large, .value_len = 100, .expected_rev = 17};
+        struct sb_op_write write = {.key = "k00003",
+                .key_len = 6,
+                .value = large,
+                .value_len = 100,
+                .expected_rev = 17};
         struct sb_op_result result = {0};
         uint32_t count, i;
         char key[32];
@@ -132,7 +137,7 @@ static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_valu
         write.key = "absent";
         CHECK_EQ(sb_op_write(&writer, &write, &result), SB_E_CONFLICT);
         CHECK_EQ(result.rev, 0);
-        CHECK_EQ(delete(&writer, "absent"), SB_E_NOT_FOUND);
+        CHECK_EQ(delete (&writer, "absent"), SB_E_NOT_FOUND);
         sb_pin(&reader);
         for (i = 0; i < count; i++) {
                 snprintf(key, sizeof(key), "k%05u", i);
@@ -164,11 +169,11 @@ static void test_long_churn_leaves_room_for_a_very_large_value(void)
                         kept[(seed >> 33) % KEPT] = i;
                 }
                 snprintf(key, sizeof(key), "%u", victim);
-                CHECK(!victim || delete(peer, key) == 0);
+                CHECK(!victim || delete (peer, key) == 0);
         }
         for (i = FOREVER; i < KEPT; i++) {
                 snprintf(key, sizeof(key), "%u", kept[i]);
-                CHECK(!kept[i] || delete(&writer, key) == 0);
+                CHECK(!kept[i] || delete (&writer, key) == 0);
         }
         sb_retire_pending(&reader);
         sb_retire_free(&reader);
@@ -195,7 +200,8 @@ static void test_guard_words_fit_the_smallest_segments_and_their_room_comes_back
                 for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
                         sb_guard_set(&reader, index, 16 * (uint64_t)index);
                 for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
-                        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, index), 16 * (uint64_t)index);
+                        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, index),
+                                16 * (uint64_t)index);
                 for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
                         sb_guard_set(&reader, index, 0);
                 sb_peer_fini(&reader);

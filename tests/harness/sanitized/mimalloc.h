@@ -1,6 +1,6 @@
 /*
- * mimalloc's names over the C library's heap, for the sanitizer builds: there, the sanitizer must see each
- * allocation. Only what statebus calls is here.
+ * mimalloc's names over the C library's heap, for the sanitizer builds: there, the sanitizer must
+ * see each allocation. Only what statebus calls is here.
  */
 #ifndef SB_SANITIZED_MIMALLOC_H
 #define SB_SANITIZED_MIMALLOC_H

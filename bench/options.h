@@ -1,0 +1,32 @@
+/* The command line of the benchmarks, and who can be measured. */
+#ifndef BENCH_OPTIONS_H
+#define BENCH_OPTIONS_H
+
+#include "bench.h"
+
+#define BENCH_PEERS      4u
+#define BENCH_COUNTS_MAX 8u /* different numbers of processes in one run */
+
+extern const struct bench_peer *const bench_peers[BENCH_PEERS];
+
+struct bench_settings {
+        uint32_t key_count;
+        uint32_t rounds;
+        uint64_t warm_ns, slice_ns;
+        /* 0, or: no clock, no processes, this many operations for an instruction counter */
+        uint64_t profile_ops;
+        uint32_t peer_mask;
+        const char *only;
+        const char *agentd;
+        enum bench_pages pages;
+        bool pages_required;
+        uint32_t process_counts[BENCH_COUNTS_MAX];
+        uint32_t process_count_count;
+};
+
+/* @settings holds the defaults. Return: 0, -EINVAL: then say bench_options_usage(). */
+int bench_options_parse(
+        int argc, char **argv, struct bench_settings *settings, const char **ret_pages);
+void bench_options_usage(void);
+
+#endif
