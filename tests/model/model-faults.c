@@ -25,7 +25,7 @@ static const struct {
         {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
         {SB_FAULT_GUARD_AFTER_UNPIN, "hold under set and free",
                 "hold under set and free, the long way"},
-        {SB_FAULT_NO_MEMBARRIER, "get under buffers"},
+        {SB_FAULT_NO_MEMBARRIER, "stock, get under buffers"},
         {SB_FAULT_UNLINK_UNMARKED, "three sets"},
         {SB_FAULT_SUPERSEDE_UNSTAMPED, "set, set over it, cut",
                 "set, set over it, cut, the long way"},
