@@ -178,7 +178,8 @@ struct sb_feed_entry {
 
 /* A cell: 0, or {tag : 16, offset of the key's newest version : 44, flags : 4}. Every change is a
  * CAS. */
-#define SB_CELL_FROZEN UINT64_C(1)  /* the key is being removed; nobody installs; anybody finishes \
+#define SB_CELL_FROZEN                                                                             \
+        UINT64_C(1)                 /* the key is being removed; nobody installs; anybody finishes \
                                      */
 #define SB_CELL_KEPT    UINT64_C(2) /* a history rule applies (later) */
 #define SB_CELL_WATCHED UINT64_C(12) /* two bits, used in turn (later) */

@@ -27,7 +27,7 @@ static void stock_init(struct sb_peer *peer)
                 peer->segment.class_size[peer->stock_class_end] <=
                         (most > SB_STOCK_BLOCK ? most : SB_STOCK_BLOCK))
                 peer->stock_class_end++;
-        peer->limbo_wake = sb_stock_batch(peer) ? sb_stock_batch(peer) : SB_LIMBO_MAX / 2;
+        sb_retire_expect(peer, 0);
 }
 
 void sb_peer_init(

@@ -79,7 +79,11 @@ struct sb_peer {
         struct sb_view view;
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
         struct sb_limbo limbo[SB_LIMBO_MAX];
-        uint32_t limbo_count, limbo_wake; /* so many are worth a batch */
+        uint32_t limbo_count;
+        /* With so many a batch is near: the era advances, so that by then nobody is pinned any more
+         * in the eras of most of them. With so many it is worth its membarrier. */
+        uint32_t limbo_ripe, limbo_wake;
+        bool limbo_ripened; /* the era has advanced for the next batch */
         /* Places are 1 .. stock_count; lists end with 0. */
         struct sb_cell64 *stock;            /* of the record; [0] is not the stock's */
         uint16_t stock_ready[SB_CLASS_MAX]; /* blocks that can be built in, by class */

@@ -176,7 +176,11 @@ static void end_sweep(struct sb_peer *peer)
         else
                 peer->sweep_rest = peer->sweep_rest < SWEEP_REST_MAX / 2 ? peer->sweep_rest * 2 + 1
                                                                          : SWEEP_REST_MAX;
-        peer->sweep_rest_left = peer->sweep_rest;
+        /* And among busy writers there is always something to be found: it has a fifth of the time.
+         */
+        peer->sweep_rest_left = peer->segment.geometry.unit_count / SWEEP_SLICE * 4;
+        if (peer->sweep_rest_left < peer->sweep_rest)
+                peer->sweep_rest_left = peer->sweep_rest;
 }
 
 bool sb_reap_tick(struct sb_peer *peer, uint32_t *cursor)

@@ -35,13 +35,14 @@ void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fi
                 sb_retire_leave(peer);
                 return;
         }
-        peer->limbo[peer->limbo_count++] = (struct sb_limbo){
+        peer->limbo[peer->limbo_count] = (struct sb_limbo){
                 .offset = offset | (first_grace ? FIRST_GRACE : 0),
                 .era = era,
                 .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the
                                                             block for longer. */
                 .unit_kind = sb_slab_kind_of(&peer->segment, offset),
         };
+        sb_retire_count(peer);
 }
 
 void sb_retire_finish(struct sb_peer *peer, struct sb_block *block)
@@ -248,19 +249,37 @@ static bool free_one(struct sb_peer *peer, const struct sb_limbo *limbo)
         return true;
 }
 
-static void release_waiting(struct sb_peer *peer)
+/* What waits in hand becomes everybody's. Return: how much is in hand then. */
+static uint32_t release_waiting(struct sb_peer *peer)
 {
         uint32_t i;
 
         for (i = 0; i < peer->limbo_count; i++)
                 if (peer->limbo[i].place)
                         sb_stock_release(peer, &peer->limbo[i]);
+        return 0;
 }
 
 void sb_retire_release(struct sb_peer *peer)
 {
         release_waiting(peer);
         sb_stock_empty(peer);
+}
+
+void sb_retire_expect(struct sb_peer *peer, uint32_t old)
+{
+        uint32_t stock = peer->segment.geometry.stock_count;
+
+        peer->limbo_ripe = UINT32_MAX;
+        peer->limbo_wake = SB_LIMBO_MAX / 2;
+        if (stock >= SB_STOCK_BATCH_MIN) {
+                /* When nothing in stock is ready any more. */
+                peer->limbo_wake = old + stock - stock / 16;
+                peer->limbo_ripe = old + stock - stock / 8;
+        } else if (SB_LIMBO_MAX >= SB_STOCK_BATCH_MIN) {
+                peer->limbo_wake = SB_LIMBO_MAX / 2 + old / 2;
+                peer->limbo_ripe = peer->limbo_wake - SB_LIMBO_MAX / 16;
+        }
 }
 
 static void compact(struct sb_peer *peer)
@@ -275,15 +294,14 @@ static void compact(struct sb_peer *peer)
         peer->limbo_count = kept;
         /* What somebody's pin or guard keeps is not for the stock. */
         if (held > peer->segment.geometry.stock_count / 2)
-                release_waiting(peer);
+                held = release_waiting(peer);
         /* It is dated: the next sweep finds it, and here is room for more. */
         if (kept > SB_LIMBO_MAX / 2) {
-                release_waiting(peer);
+                held = release_waiting(peer);
                 peer->limbo_count = SB_LIMBO_MAX / 4;
                 sb_retire_leave(peer);
         }
-        peer->limbo_wake =
-                sb_stock_batch(peer) ? peer->limbo_count + sb_stock_batch(peer) : SB_LIMBO_MAX / 2;
+        sb_retire_expect(peer, peer->limbo_count - held);
 }
 
 uint64_t sb_retire_free(struct sb_peer *peer)
@@ -296,7 +314,9 @@ uint64_t sb_retire_free(struct sb_peer *peer)
                 sb_stock_empty(peer); /* blocks of classes that are not asked for any more */
         if (!peer->limbo_count)
                 return 0;
-        sb_era_advance(peer);
+        if (!peer->limbo_ripened)
+                sb_era_advance(peer);
+        peer->limbo_ripened = false;
         sb_pin(peer);
         drop_stale(peer, &batch);
         if (SB_FAULT(FREE_GUARDS_FIRST))

@@ -16,6 +16,16 @@ void sb_retire_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp)
 void sb_retire_finish(struct sb_peer *peer, struct sb_block *block);
 /* Let a dated block, or a node in its first grace period, wait. */
 void sb_retire_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace);
+/* One more is in limbo. */
+static inline void sb_retire_count(struct sb_peer *peer)
+{
+        if (SB_UNLIKELY(++peer->limbo_count == peer->limbo_ripe)) {
+                sb_era_advance(peer);
+                peer->limbo_ripened = true;
+        }
+}
+/* When the next batch is due, with @old ones in limbo that may stay there for long. */
+void sb_retire_expect(struct sb_peer *peer, uint32_t old);
 /* Prune and remove what is due; not under a pin. */
 void sb_retire_pending(struct sb_peer *peer);
 /* Free what nobody can be reading; not under a pin. Return: blocks freed. */

@@ -28,10 +28,11 @@
 
 #include "base/fault.h"
 #include "epoch.h"
+#include "retire.h"
 #include "slab.h"
 #include "snapshot.h"
 
-#define SB_STOCK_BATCH_MIN 64u
+#define SB_STOCK_BATCH_MIN 64u /* a smaller stock is not what batches are for */
 
 /* The place of a block of this class that is ready to be built in, or 0. It stays where it is until
  * sb_stock_take(). */
@@ -108,7 +109,7 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                 sb_store_release(&peer->stock[used], offset);
         if (!place)
                 peer->stock_free = peer->stock_next[used];
-        peer->limbo[peer->limbo_count++] = (struct sb_limbo){
+        peer->limbo[peer->limbo_count] = (struct sb_limbo){
                 .offset = offset,
                 .era = sb_load_acquire(&segment->super->era), /* A:era. After the unlink, as in
                                                                  sb_retire_finish(). */
@@ -116,20 +117,12 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                 .unit_kind = unit_kind,
                 .place = used,
         };
+        sb_retire_count(peer);
         return true;
 undo:
         if (!place)
                 sb_store_release(&peer->stock[used], 0); /* R:stock. */
         return false;
-}
-
-/* How many more in limbo are worth a batch: so that blocks come back before the places run out. 0:
- * the stock is too small to count. */
-static inline uint32_t sb_stock_batch(const struct sb_peer *peer)
-{
-        uint32_t count = peer->segment.geometry.stock_count;
-
-        return count < SB_STOCK_BATCH_MIN ? 0 : count * 2 / 3;
 }
 
 /* Its grace period is over: ready to be built in. */
