@@ -10,8 +10,9 @@
 #include "shm/walk.h"
 
 #define SCENE_SEED UINT64_C(0x5eed5eed5eed)
-#define GUARD_GET  0u /* guard words in use: for gets, for what is held, for get_many from here on \
-                       */
+#define GUARD_GET                                                                                  \
+        0u /* guard words in use: for gets, for what is held, for get_many from here on            \
+            */
 #define GUARD_HOLD   1u
 #define GUARD_MANY   2u
 #define SCAN_BOUND   1000u
@@ -204,13 +205,13 @@ static void do_let_go(struct scene *scene, const struct act *act, struct result 
 static void do_get_many(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_peer *peer = &scene->peer[act->who];
-        struct sb_op_write keys[SCENE_KEYS] = {0};
-        struct sb_version *versions[SCENE_KEYS] = {0};
+        struct sb_op_key keys[SCENE_KEYS];
+        struct sb_version *versions[SCENE_KEYS];
         uint32_t guards[SCENE_KEYS];
 
         for (uint32_t i = 0; i < act->len; i++) {
-                keys[i].key = scene_key(act->key + i).data;
-                keys[i].key_len = (uint32_t)scene_key(act->key + i).len;
+                keys[i].data = scene_key(act->key + i).data;
+                keys[i].len = scene_key(act->key + i).len;
                 guards[i] = GUARD_MANY + i;
         }
         sb_op_get_many(peer, keys, act->len, guards, versions);
