@@ -148,7 +148,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 }
                 if (r != 0)
                         return r;
-                bus->tickets[bus->place_count] = (uint64_t)bus->place_count << 32;
+                bus->tickets[bus->place_count] = bus->place_count;
                 if (bus->place_count == 0)
                         bus->quick++;
                 else

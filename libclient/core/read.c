@@ -135,9 +135,9 @@ int sb_get_many(
 }
 
 /* Any guard but the quick one, and copies of those that were released. */
-static __attribute__((noinline)) void release_place(struct sb_bus *bus, uint64_t ticket)
+static inline void release_place(struct sb_bus *bus, uint64_t ticket)
 {
-        uint32_t place = (uint32_t)(ticket >> 32);
+        uint32_t place = (uint32_t)ticket;
 
         if (place >= bus->place_count || bus->tickets[place] != ticket)
                 return;
