@@ -73,9 +73,18 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         struct sb_segment *segment = &peer->segment;
         struct sb_block *block = sb_block_at(segment, offset);
         struct sb_node *node = (struct sb_node *)block;
+        uint32_t retire;
         bool reached;
 
-        if (!block || sb_load_acquire(&block->retire)) /* A:retire. */
+        if (!block)
+                return true;
+        /* A:retire. No link led here, so the pin must cover what 0 says: else a version that was
+         * published after the pin could be replaced, built in again by its writer (shm/stock.h) and
+         * published elsewhere while we look, and be missed in both lives. */
+        do
+                retire = sb_load_acquire(&block->retire);
+        while (!sb_pin_covers(peer));
+        if (retire)
                 return true;
         sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES)

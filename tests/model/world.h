@@ -19,7 +19,7 @@
 #include "tests/harness/model.h"
 
 #define WORLD_KEYS 3u
-#define WORLD_OPS  4u
+#define WORLD_OPS  5u
 
 enum world_key { KEY_A, KEY_B, KEY_C };
 
