@@ -171,12 +171,13 @@ static inline __attribute__((always_inline)) bool find(
 }
 
 /* Behind the install: the replaced version goes, when by the peer's own view no cut can tell it
- * from the new one. False: it stays for later. @place: the new one's in the stock, or 0; it is used
- * or empty afterwards. */
+ * from the new one. False: it stays for later. What a delete replaces goes the long way: it is to
+ * serve everybody, also when this peer does nothing more. @place: the new one's in the stock, or 0;
+ * it is used or empty afterwards. */
 static bool supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old,
         uint64_t cut, uint32_t place)
 {
-        if (has_value(old) &&
+        if (has_value(old) && has_value(version) &&
                 sb_overwrite_ends(peer, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
                 sb_stock_hold(peer, version, old, sb_offset_of(&peer->segment, old), place))
                 return true;

@@ -1,0 +1,155 @@
+/*
+ * Blocks in a client's own hands (shm/stock.h) when memory is short: what an idle client keeps from
+ * others, and that nobody's own stock is in his way.
+ */
+#include "shm/snapshot.h"
+#include "shm/stock.h"
+#include "tests/unit/bus.h"
+
+static char value[100000];
+
+/* Sets keys @first to @end - 1. Return: how many it were when there was no room. */
+static uint32_t put_some(
+        struct sb_peer *peer, const char *prefix, uint32_t first, uint32_t end, uint64_t value_len)
+{
+        uint32_t i;
+        char key[32];
+
+        for (i = first; i < end; i++) {
+                snprintf(key, sizeof(key), "%s%08u", prefix, i);
+                if (put(peer, key, value, value_len))
+                        break;
+        }
+        return i - first;
+}
+
+static uint32_t fill(struct sb_peer *peer, const char *prefix, uint64_t value_len)
+{
+        return put_some(peer, prefix, 0, UINT32_MAX, value_len);
+}
+
+static int delete_some(struct sb_peer *peer, const char *prefix, uint32_t first, uint32_t end)
+{
+        char key[32];
+        int r = 0;
+
+        for (; first < end && !r; first++) {
+                snprintf(key, sizeof(key), "%s%08u", prefix, first);
+                r = delete (peer, key);
+        }
+        return r;
+}
+
+/* Blocks that the record names. */
+static uint32_t in_hand(const struct sb_peer *peer)
+{
+        uint32_t i, count = 0;
+
+        for (i = 0; i < peer->segment.geometry.stock_count; i++)
+                count += sb_load_relaxed(&sb_client_stock(&peer->segment, peer->client)[i]) != 0;
+        return count;
+}
+
+static uint32_t problems(void)
+{
+        struct sb_check_report report;
+
+        if (sb_check(&writer, false, &report))
+                return UINT32_MAX;
+        for (uint32_t i = 0; i < report.problem_count && i < 8; i++)
+                TEST_NOTE("%s", report.problems[i]);
+        return report.problem_count;
+}
+
+static void test_what_an_idle_process_deleted_serves_others(void)
+{
+        enum { DELETED = 60 };
+        uint32_t count;
+
+        CHECK(make_bus(1 << 20));
+        count = fill(&writer, "k", 150);
+        CHECK(count > 1000);
+        CHECK_EQ(fill(&reader, "n", 150), 0);
+        sb_view_renew(&writer); /* as its own memory work does: now it takes in hand what it can */
+        CHECK_EQ(delete_some(&writer, "k", 0, DELETED), 0);
+        CHECK_EQ(in_hand(&writer), 0);
+        /* Each takes a second block for its birth, and the deleter has some in reserve. */
+        CHECK(fill(&reader, "m", 150) > DELETED / 3);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
+/* Keys that fit when the reader has replaced as many values as it takes in hand, and does nothing
+ * more; or has not. */
+static uint32_t room_beside_idle(uint64_t size, bool replaces, uint32_t *ret_in_hand)
+{
+        enum { KEYS = 2000 };
+        uint32_t count, i;
+
+        if (!make_bus(size) || put_some(&reader, "r", 0, KEYS, 150) != KEYS)
+                return 0;
+        sb_view_renew(&reader);
+        for (i = 0; replaces && i < 3; i++)
+                if (put_some(&reader, "r", 0, SB_STOCK_MAX, 150) != SB_STOCK_MAX)
+                        return 0;
+        *ret_in_hand = in_hand(&reader);
+        count = fill(&writer, "w", 150);
+        if (problems())
+                return 0;
+        unmake_bus();
+        return count;
+}
+
+static void test_an_idle_process_keeps_no_more_than_its_share_from_others(void)
+{
+        static const uint64_t sizes[] = {1 << 20, 2 << 20, 4 << 20, 16 << 20};
+        uint32_t i, without, with, held, share;
+
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                without = room_beside_idle(sizes[i], false, &held);
+                CHECK_EQ(held, 0);
+                with = room_beside_idle(sizes[i], true, &held);
+                share = (uint32_t)(sizes[i] / 16 / 3 / 256);
+                share = share < SB_STOCK_MAX ? share : SB_STOCK_MAX;
+                CHECK(without > 0);
+                CHECK(held <= share && held > share / 2);
+                TEST_NOTE("%u MiB: %u keys beside nobody, %u beside an idle process with %u blocks",
+                        (unsigned)(sizes[i] >> 20), without, with, held);
+                CHECK(without - with <= share + 16);
+        }
+}
+
+/* As many keys fit as if nothing had ever been in hand. */
+static void test_nobodys_own_stock_makes_his_write_fail(void)
+{
+        static const uint64_t sizes[] = {10, 150, 1000, 100000};
+        uint32_t i, replaces, room[2];
+
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+                for (replaces = 0; replaces < 2; replaces++) {
+                        CHECK(make_bus(1 << 20));
+                        CHECK_EQ(put_some(&writer, "r", 0, 500, 150), 500);
+                        sb_view_renew(&writer);
+                        if (replaces) {
+                                CHECK_EQ(put_some(&writer, "r", 0, 500, 150), 500);
+                                CHECK(in_hand(&writer) > 80);
+                        }
+                        room[replaces] = fill(&writer, "w", sizes[i]);
+                        CHECK_EQ(problems(), 0);
+                        unmake_bus();
+                }
+                TEST_NOTE("values of %u bytes: room for %u, after overwrites for %u",
+                        (unsigned)sizes[i], room[0], room[1]);
+                CHECK(room[0] > 0);
+                CHECK((room[1] + 1) * 50 >= room[0] * 49);
+        }
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_what_an_idle_process_deleted_serves_others);
+        RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
+        RUN(test_nobodys_own_stock_makes_his_write_fail);
+        return test_end();
+}
