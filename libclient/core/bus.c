@@ -77,7 +77,8 @@ enum sb_access sb_granted(const struct sb_bus *bus)
  * Return:   NULL.
  * Threads:  the bus's own.
  * Progress: bounded: does what can be done of its memory work without waiting, and leaves the rest
- * to the daemon. Cost:     a few system calls.
+ *           to the daemon.
+ * Cost:     a few system calls.
  */
 struct sb_bus *sb_close(struct sb_bus *bus)
 {

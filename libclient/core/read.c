@@ -104,8 +104,10 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
  * Each key is read at some moment during the call: this is not a cut.
  *
  * Return:   0; SB_E_DETACHED; SB_E_FULL (more than 65,536 guards would be held) and -ENOMEM: none
- * is held. Threads:  the bus's own. Progress: as sb_get(). Cost:     the misses of up to 32 keys
- * overlap: less than half of a get for each key.
+ *           is held.
+ * Threads:  the bus's own.
+ * Progress: as sb_get().
+ * Cost:     the misses of up to 32 keys overlap: less than half of a get for each key.
  */
 int sb_get_many(
         struct sb_bus *bus, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)

@@ -50,8 +50,10 @@ struct sb_scan {
  * An open scan keeps what its cut needs: close it soon where others write much.
  *
  * Return:   0; SB_E_FULL: this bus has as many scans open as it may (32), or holds 65,536 guards;
- * SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOTSUP; -ENOMEM. Threads:  the bus's own. Progress:
- * lock-free; nobody waits for a scan. Cost:     one compare and swap on the commit clock.
+ *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOTSUP; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free; nobody waits for a scan.
+ * Cost:     one compare and swap on the commit clock.
  */
 int sb_scan_open(
         struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
@@ -183,8 +185,10 @@ static int check_scan(const struct sb_scan *scan)
  * @ret_guard:  the version; held until it is released, whatever becomes of the scan
  *
  * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_FULL (65,536 guards are held;
- * the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM. Threads:  the bus's own. Progress:
- * lock-free; passes over keys that came or went since the cut. Cost:     two cold misses a key.
+ *           the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free; passes over keys that came or went since the cut.
+ * Cost:     two cold misses a key.
  */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
@@ -232,8 +236,10 @@ static int compare_bytes(const void *a, size_t a_len, const void *b, size_t b_le
  * @key:        next is the first key of the scan that is not below it; empty: the first of all
  *
  * Return:   0, also when no such key is there (next says so); SB_E_DETACHED; -EINVAL;
- * -ENAMETOOLONG. Threads:  the bus's own. Progress: wait-free. Cost:     none: the next call
- * searches.
+ *           -ENAMETOOLONG.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     none: the next call searches.
  */
 int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 {
