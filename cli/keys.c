@@ -255,10 +255,12 @@ int cli_scan(struct cli *cli)
         if (r != 0)
                 return r;
         r = sb_scan_open(bus, NULL, prefix, &scan);
+        if (r == 0 && cli->reverse)
+                r = sb_scan_seek_end(scan);
         for (uint64_t count = 0; r == 0 && count < limit && !ferror(stdout); count++) {
                 struct sb_guard guard = {0};
 
-                r = sb_scan_next(scan, &guard);
+                r = cli->reverse ? sb_scan_prev(scan, &guard) : sb_scan_next(scan, &guard);
                 if (r == 0)
                         print_scanned(cli, &guard);
                 sb_guard_release(&guard);

@@ -231,6 +231,45 @@ static uint32_t key_number(const void *data, size_t len)
         return SCENE_KEYS;
 }
 
+/* The same keys again, from the last to the first: each value must be the one that was seen. code:
+ * -4 another one, -5 one is missing. */
+static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[who];
+        unsigned char bound[64];
+        uint32_t len = sizeof(bound), missing = 0;
+        bool inclusive = true;
+        struct sb_node *node;
+
+        for (uint32_t key = 0; key < SCENE_KEYS; key++)
+                missing += ret->seen[key].state == FACT_VALUE;
+        memset(bound, 0xff, sizeof(bound));
+        sb_pin(peer);
+        for (uint32_t count = 0; count < SCAN_BOUND && !ret->code; count++) {
+                struct fact fact;
+                uint32_t number;
+
+                node = sb_walk_below(peer, bound, len, inclusive);
+                if (!node)
+                        break;
+                len = node->key_len;
+                memcpy(bound, &node->next[node->height], len);
+                inclusive = false;
+                number = key_number(bound, len);
+                if (number == SCENE_KEYS) {
+                        ret->code = -2;
+                        break;
+                }
+                fact = fact_of(scene, sb_walk_at(peer, node, cut), number);
+                if (!scene_fact_equal(&fact, &ret->seen[number], true))
+                        ret->code = -4;
+                missing -= fact.state == FACT_VALUE;
+        }
+        sb_unpin(peer);
+        if (!ret->code && missing)
+                ret->code = -5;
+}
+
 /* All keys at a cut, as the client library walks them. code: 0; -1 not in order, -2 a key twice or
  * unknown, -3 no end. */
 static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
@@ -266,6 +305,8 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 }
         }
         sb_unpin(peer);
+        if (!ret->code)
+                walk_back(scene, who, cut, ret);
 }
 
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
