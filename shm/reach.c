@@ -1,6 +1,7 @@
 /* Whether a block is linked by anything; see reach.h. */
 #include "reach.h"
 
+#include "base/fault.h"
 #include "epoch.h"
 #include "index.h"
 #include "order.h"
@@ -83,7 +84,7 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
          * published elsewhere while we look, and be missed in both lives. */
         do
                 retire = sb_load_acquire(&block->retire);
-        while (!sb_pin_covers(peer));
+        while (!SB_FAULT(REACH_UNCOVERED) && !sb_pin_covers(peer));
         if (retire)
                 return true;
         sb_model_unchecked_begin();

@@ -14,8 +14,15 @@ void sb_stock_ready(struct sb_peer *peer, const struct sb_limbo *limbo)
 void sb_stock_release(struct sb_peer *peer, struct sb_limbo *limbo)
 {
         struct sb_block *block = sb_block_at(&peer->segment, limbo->offset);
+        uint32_t era = sb_load_acquire(&peer->segment.super->era); /* A:era. */
 
         sb_assert(block);
+        /* In hand for so long that nobody can have been pinned then (see sb_era_advance()): a date
+         * of now, before the old one would seem to lie ahead. */
+        if (SB_UNLIKELY(era - limbo->era > SB_ERA_STOP + SB_ERA_OLD)) {
+                limbo->era = limbo->birth = era;
+                sb_store_relaxed(&block->birth, era); /* Relaxed: published with the date. */
+        }
         /* R:retire > A:retire. From here on a sweep finds it. */
         sb_store_release(&block->retire, limbo->era);
         sb_stock_vacate(peer, limbo->place);

@@ -145,6 +145,19 @@ static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
                 sb_cas32_full(birth, old, peer->sweep_floor);
 }
 
+/* A date that was long ago is brought up to the floor, so that it does not come to lie ahead when a
+ * guard keeps the block for ages: whoever is pinned now was not pinned then, nor before the floor.
+ * Return: the date. */
+static uint32_t renew_date(struct sb_peer *peer, struct sb_block *block, uint32_t date)
+{
+        uint32_t floor = peer->sweep_floor;
+
+        if (SB_LIKELY(!sb_era_before(date, floor)) || floor < SB_ERA_MIN || floor > SB_ERA_MAX)
+                return date;
+        /* R:retire > A:retire. Failed: somebody is freeing it. */
+        return sb_cas32_full(&block->retire, date, floor) ? floor : date;
+}
+
 static void sweep_block(
         struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind, const struct sb_view *view)
 {
@@ -167,6 +180,8 @@ static void sweep_block(
         if (retire >= SB_ERA_MIN) {
                 /* another may be freeing it; then it is dropped as stale */
                 sb_model_unchecked_begin();
+                retire = renew_date(peer, block, retire);
+                raise_birth(peer, &block->birth);
                 sb_retire_wait(peer, offset, retire, false);
                 sb_model_unchecked_end();
         } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {

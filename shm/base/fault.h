@@ -42,6 +42,7 @@
         X(REAP_FORGETS_FREEING, "the reaper does not finish a dead freer's work")                  \
         X(REAP_FORGETS_BLOCKS, "the reaper does not recover unpublished blocks")                   \
         X(REAP_FORGETS_STOCK, "the reaper does not look at what a dead client had in hand")        \
+        X(REACH_UNCOVERED, "a retire word that no link led to is read without a look at the era")  \
         X(STOCK_NOTE_LATE, "a block is taken in hand before it is noted")                          \
         X(STOCK_NO_GRACE, "a block in hand is built in before its grace period is over")           \
         X(STOCK_LIVE_EARLY, "a block in hand is said to be live before it is installed")           \

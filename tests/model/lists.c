@@ -144,7 +144,7 @@ static const struct world_case stocks[] = {
                 .crash_mask = 1, .reaper = true},
         {"stock, killed memory work", {START_STOCK, {OPS(SET_A, MEMORY), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
         {"stock, built in again in a dead one's slab", {START_STOCK, {OPS(REAP), OPS(SET_C, SET_A, SET_A, WORK, SET_B)}, .setup_by = 1,
-                .stock = 2, .focus = FOCUS_MEMORY, .engine = true}, 2, 3},
+                .stock = 2, .focus = FOCUS_MEMORY, .engine = true}, 2, 4},
         {"stock, killed leaving", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
 };
 

@@ -53,6 +53,7 @@ static const struct {
         {SB_FAULT_FREE_TWO_WINNERS, "make twice, remove, late make"},
         {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall"},
         {SB_FAULT_REAP_FORGETS_STOCK, "stock, killed set, then reaped"},
+        {SB_FAULT_REACH_UNCOVERED, "stock, built in again in a dead one's slab"},
         {SB_FAULT_STOCK_NOTE_LATE, "stock, killed set, then reaped"},
         {SB_FAULT_STOCK_NO_GRACE, "stock, get under sets and work"},
         {SB_FAULT_STOCK_LIVE_EARLY, "stock, killed set, then reaped"},

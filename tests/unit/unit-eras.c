@@ -2,15 +2,32 @@
  * Eras are 32 bits and wrap. These tests set the segment's era forward by hand, sweep as the daemon
  * does, and look whether what is old is still protected and what is free still becomes free.
  */
+#include "shm/snapshot.h"
 #include "tests/unit/bus.h"
 
-static void sweep(void)
+static void sweep_by(struct sb_peer *peer)
 {
         uint32_t cursor = 0;
 
-        sb_sweep_begin(&writer);
-        sb_sweep(&writer, &cursor, writer.segment.geometry.unit_count);
-        sb_sweep_end(&writer);
+        sb_sweep_begin(peer);
+        sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
+        sb_sweep_end(peer);
+}
+
+static void sweep(void)
+{
+        sweep_by(&writer);
+}
+
+static uint32_t problems(void)
+{
+        struct sb_check_report report;
+
+        if (sb_check(&writer, false, &report))
+                return UINT32_MAX;
+        for (uint32_t i = 0; i < report.problem_count && i < 8; i++)
+                TEST_NOTE("%s", report.problems[i]);
+        return report.problem_count;
 }
 
 /* As if that many blocks had been freed by others. */
@@ -105,11 +122,64 @@ static void test_era_stands_still_rather_than_leave_a_stopped_reader_behind(void
         unmake_bus();
 }
 
+static void test_guarded_version_stays_and_is_sound_however_long_ago_it_was_deleted(void)
+{
+        struct sb_version *version = NULL;
+        uint32_t step;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "old", "value", 5), 0);
+        CHECK_EQ(sb_guard_grow(&reader, 0), 0);
+        CHECK_EQ(sb_op_get(&reader, "old", 3, 0, &version), 0);
+        CHECK_EQ(delete (&writer, "old"), 0);
+        for (step = 0; step < 20; step++) {
+                let_eras_pass(SB_ERA_OLD);
+                sweep();
+                CHECK(!memcmp(version->bytes, "oldvalue", 8));
+                CHECK_EQ(problems(), 0);
+        }
+        sb_guard_set(&reader, 0, 0);
+        sweep();
+        sweep();
+        CHECK(!sb_slab_is_block(
+                &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+        unmake_bus();
+}
+
+static void test_what_was_in_idle_hands_for_ages_is_sound_when_they_let_go(void)
+{
+        struct sb_version *version = NULL;
+        uint32_t step;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "old", "value", 5), 0);
+        CHECK_EQ(sb_guard_grow(&reader, 0), 0);
+        CHECK_EQ(sb_op_get(&reader, "old", 3, 0, &version), 0);
+        sb_view_renew(&writer);
+        CHECK_EQ(put(&writer, "old", "newer", 5), 0);
+        CHECK_EQ(sb_load_relaxed(&version->block.retire), SB_RETIRE_FREEING | writer.slot);
+        for (step = 0; step < 9; step++) {
+                let_eras_pass(SB_ERA_OLD);
+                sweep_by(&reader);
+        }
+        sb_retire_release(&writer);
+        CHECK_EQ(problems(), 0);
+        sb_guard_set(&reader, 0, 0);
+        sweep_by(&reader);
+        sweep_by(&reader);
+        CHECK(!sb_slab_is_block(
+                &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_old_version_is_protected_by_a_new_pin_however_many_eras_have_passed);
         RUN(test_untouched_version_is_protected_after_all_eras_have_passed);
         RUN(test_era_stands_still_rather_than_leave_a_stopped_reader_behind);
+        RUN(test_guarded_version_stays_and_is_sound_however_long_ago_it_was_deleted);
+        RUN(test_what_was_in_idle_hands_for_ages_is_sound_when_they_let_go);
         return test_end();
 }
