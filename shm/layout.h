@@ -25,14 +25,15 @@
 #define SB_LAYOUT_VERSION 1u
 #define SB_LINE           64u
 
-#define SB_KEY_LEN_MAX  1024u
-#define SB_HEIGHT_MAX   16u /* of a node in the ordered index; one in four nodes is one higher */
-#define SB_BUCKET_CELLS 7u
-#define SB_CLASS_MAX    60u
-#define SB_BLOCK_MIN    64u
-#define SB_GUARDS_MAX   65536u
-#define SB_STOCK_MAX    352u /* blocks that one client has in hand */
-#define SB_STOCK_BLOCK  256u /* of this size at least, where there are any */
+#define SB_KEY_LEN_MAX     1024u
+#define SB_HEIGHT_MAX      16u /* of a node in the ordered index; one in four nodes is one higher */
+#define SB_BUCKET_CELLS    7u
+#define SB_CLASS_MAX       60u
+#define SB_BLOCK_MIN       64u
+#define SB_GUARDS_MAX      65536u
+#define SB_STOCK_MAX       352u /* blocks that one client has in hand */
+#define SB_STOCK_BATCH_MIN 64u  /* so many at least: a smaller stock is not worth its batches */
+#define SB_STOCK_BLOCK     256u /* of this size at least, where there are any */
 /* Chunk 0 of a client's guard words lies in its record; each further one doubles, up to the largest
  * class. So many are SB_GUARDS_MAX words where units are smallest, in segments of up to 16 MiB. */
 #ifndef SB_GUARD_CHUNKS

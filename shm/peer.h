@@ -88,6 +88,7 @@ struct sb_peer {
         struct sb_cell64 *stock;            /* of the record; [0] is not the stock's */
         uint16_t stock_ready[SB_CLASS_MAX]; /* blocks that can be built in, by class */
         uint16_t stock_free;                /* places without a block */
+        uint32_t stock_held, stock_limit;   /* places with one; how many there may be */
         uint16_t stock_next[SB_STOCK_MAX + 1];
         uint32_t stock_class_end; /* larger classes are not for the stock */
         bool stock_short;         /* a place was missing */

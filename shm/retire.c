@@ -268,8 +268,10 @@ void sb_retire_release(struct sb_peer *peer)
 
 void sb_retire_expect(struct sb_peer *peer, uint32_t old)
 {
-        uint32_t stock = peer->segment.geometry.stock_count;
+        uint32_t stock;
 
+        sb_stock_limit(peer);
+        stock = peer->stock_limit;
         peer->limbo_ripe = UINT32_MAX;
         peer->limbo_wake = SB_LIMBO_MAX / 2;
         if (stock >= SB_STOCK_BATCH_MIN) {
@@ -293,7 +295,7 @@ static void compact(struct sb_peer *peer)
                 }
         peer->limbo_count = kept;
         /* What somebody's pin or guard keeps is not for the stock. */
-        if (held > peer->segment.geometry.stock_count / 2)
+        if (held > peer->stock_limit / 2)
                 held = release_waiting(peer);
         /* It is dated: the next sweep finds it, and here is room for more. */
         if (kept > SB_LIMBO_MAX / 2) {

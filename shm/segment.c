@@ -85,6 +85,8 @@ static uint32_t stock_for(uint64_t size, uint32_t client_count)
 {
         uint64_t share = size / 16 / client_count / SB_STOCK_BLOCK;
 
+        if (share < SB_STOCK_BATCH_MIN)
+                return 0;
         return (uint32_t)(share < SB_STOCK_MAX ? share : SB_STOCK_MAX);
 }
 

@@ -29,6 +29,22 @@ void sb_stock_release(struct sb_peer *peer, struct sb_limbo *limbo)
         limbo->place = 0;
 }
 
+void sb_stock_limit(struct sb_peer *peer)
+{
+        const struct sb_geometry *g = &peer->segment.geometry;
+        /* A:roster. Records that were ever in use; the engine's is not counted. */
+        uint64_t high = sb_load_acquire(&peer->segment.super->client_high);
+        uint64_t share = high > 1 ? g->unit_count / 2 / (high - 1) : g->unit_count / 2;
+
+        peer->stock_limit = g->stock_count;
+        if (g->stock_count < SB_STOCK_BATCH_MIN) /* was asked for */
+                return;
+        if (share < peer->stock_limit)
+                peer->stock_limit = share < SB_STOCK_BATCH_MIN ? 0 : (uint32_t)share;
+        if (peer->stock_held > peer->stock_limit)
+                sb_stock_empty(peer);
+}
+
 void sb_stock_empty(struct sb_peer *peer)
 {
         uint32_t class_, place;

@@ -32,8 +32,6 @@
 #include "slab.h"
 #include "snapshot.h"
 
-#define SB_STOCK_BATCH_MIN 64u /* a smaller stock is not what batches are for */
-
 /* The place of a block of this class that is ready to be built in, or 0. It stays where it is until
  * sb_stock_take(). */
 static inline uint32_t sb_stock_first(const struct sb_peer *peer, uint32_t class_)
@@ -68,6 +66,7 @@ static inline void sb_stock_vacate(struct sb_peer *peer, uint32_t place)
         sb_store_release(&peer->stock[place], 0);
         peer->stock_next[place] = (uint16_t)peer->stock_free;
         peer->stock_free = (uint16_t)place;
+        peer->stock_held--;
 }
 
 /* Take @old, which this peer has just replaced with @version, in hand, and out of the chain: @place
@@ -87,7 +86,7 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                 return false;
         if (!place) {
                 used = peer->stock_free;
-                if (SB_UNLIKELY(!used)) {
+                if (SB_UNLIKELY(peer->stock_held >= peer->stock_limit)) {
                         peer->stock_short = true;
                         return false;
                 }
@@ -107,8 +106,10 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
         if (SB_FAULT(STOCK_NOTE_LATE))
                 /* R:stock, too late: that is the fault. */
                 sb_store_release(&peer->stock[used], offset);
-        if (!place)
+        if (!place) {
                 peer->stock_free = peer->stock_next[used];
+                peer->stock_held++;
+        }
         peer->limbo[peer->limbo_count] = (struct sb_limbo){
                 .offset = offset,
                 .era = sb_load_acquire(&segment->super->era), /* A:era. After the unlink, as in
@@ -129,6 +130,9 @@ undo:
 void sb_stock_ready(struct sb_peer *peer, const struct sb_limbo *limbo);
 /* It waits too long in here: dated, and everybody's to free. @limbo becomes an ordinary one. */
 void sb_stock_release(struct sb_peer *peer, struct sb_limbo *limbo);
+/* How many blocks this client may hold: all clients together about as many as half the units, since
+ * a unit in which one lies cannot change its class. */
+void sb_stock_limit(struct sb_peer *peer);
 /* Give back all that is ready. */
 void sb_stock_empty(struct sb_peer *peer);
 /* What a dead client had in hand: linked again, or dated. Under a pin. */

@@ -24,9 +24,9 @@
 
 static struct sb_peer writer, reader;
 
-static inline bool make_bus(uint64_t size)
+static inline bool make_bus_for(uint64_t size, uint32_t clients)
 {
-        struct sb_geometry_wish wish = {.size = size, .clients = 2};
+        struct sb_geometry_wish wish = {.size = size, .clients = clients};
         struct sb_slot_identity identity = {.pid = 1};
         uint64_t id[2] = {1, 2};
         struct sb_geometry geometry;
@@ -48,6 +48,11 @@ static inline bool make_bus(uint64_t size)
                 return false;
         sb_peer_init(&reader, &segment, slot, generation);
         return true;
+}
+
+static inline bool make_bus(uint64_t size)
+{
+        return make_bus_for(size, 2);
 }
 
 static inline void unmake_bus(void)

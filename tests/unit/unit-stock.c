@@ -102,14 +102,14 @@ static uint32_t room_beside_idle(uint64_t size, bool replaces, uint32_t *ret_in_
 
 static void test_an_idle_process_keeps_no_more_than_its_share_from_others(void)
 {
-        static const uint64_t sizes[] = {1 << 20, 2 << 20, 4 << 20, 16 << 20};
+        static const uint64_t sizes[] = {2 << 20, 4 << 20, 16 << 20};
         uint32_t i, without, with, held, share;
 
         for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
                 without = room_beside_idle(sizes[i], false, &held);
                 CHECK_EQ(held, 0);
                 with = room_beside_idle(sizes[i], true, &held);
-                share = (uint32_t)(sizes[i] / 16 / 3 / 256);
+                share = writer.segment.geometry.unit_count / 2 / 2;
                 share = share < SB_STOCK_MAX ? share : SB_STOCK_MAX;
                 CHECK(without > 0);
                 CHECK(held <= share && held > share / 2);
@@ -127,7 +127,7 @@ static void test_nobodys_own_stock_makes_his_write_fail(void)
 
         for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
                 for (replaces = 0; replaces < 2; replaces++) {
-                        CHECK(make_bus(1 << 20));
+                        CHECK(make_bus(4 << 20));
                         CHECK_EQ(put_some(&writer, "r", 0, 500, 150), 500);
                         sb_view_renew(&writer);
                         if (replaces) {
@@ -145,11 +145,48 @@ static void test_nobodys_own_stock_makes_his_write_fail(void)
         }
 }
 
+/* Many overwrite keys all over the segment and do nothing more; then all goes, and values of
+ * another size come. What idle ones have in hand keeps its units what they are. */
+static void test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes(void)
+{
+        enum { CLIENTS = 16, KEYS = 40000, EACH = 2000 };
+        static struct sb_peer idle[CLIENTS];
+        struct sb_slot_identity identity = {.pid = 1};
+        uint32_t i, k, slot, generation, fresh, room, held = 0;
+        char key[32];
+
+        CHECK(make_bus_for(16 << 20, CLIENTS + 2));
+        fresh = fill(&writer, "w", 1000);
+        unmake_bus();
+        CHECK(make_bus_for(16 << 20, CLIENTS + 2));
+        for (i = 0; i < CLIENTS; i++) {
+                CHECK_EQ(sb_slot_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
+                sb_peer_init(&idle[i], &writer.segment, slot, generation);
+        }
+        CHECK_EQ(put_some(&writer, "r", 0, KEYS, 150), KEYS);
+        for (i = 0; i < CLIENTS; i++) {
+                sb_view_renew(&idle[i]);
+                for (k = 0; k < EACH; k++) {
+                        snprintf(key, sizeof(key), "r%08u", (i * EACH + k) * 7919 % KEYS);
+                        CHECK_EQ(put(&idle[i], key, value, 150), 0);
+                }
+                held += in_hand(&idle[i]);
+        }
+        CHECK_EQ(delete_some(&writer, "r", 0, KEYS), 0);
+        room = fill(&writer, "w", 1000);
+        TEST_NOTE("%u blocks in hand of %u idle ones, in %u units: room for %u values, of %u", held,
+                CLIENTS, writer.segment.geometry.unit_count, room, fresh);
+        CHECK(held <= writer.segment.geometry.unit_count / 2 && room * 5 >= fresh * 2);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_an_idle_process_deleted_serves_others);
         RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
         RUN(test_nobodys_own_stock_makes_his_write_fail);
+        RUN(test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes);
         return test_end();
 }
