@@ -147,17 +147,17 @@ static uint32_t get_one(
 
 static uint32_t get_many(struct sb_peer *peer, const struct bench_batch *batch, uint64_t *sum)
 {
-        struct sb_op_write keys[BENCH_MANY] = {0};
+        struct sb_op_key keys[BENCH_MANY];
         struct sb_version *versions[BENCH_MANY];
         uint32_t guards[BENCH_MANY], done = 0;
 
         for (uint32_t i = 0; i < BENCH_MANY; i++) {
-                keys[i].key_len = BENCH_KEY_LEN;
+                keys[i].len = BENCH_KEY_LEN;
                 guards[i] = i;
         }
         for (uint32_t from = 0; from < batch->count; from += BENCH_MANY) {
                 for (uint32_t i = 0; i < BENCH_MANY; i++)
-                        keys[i].key = batch->keys[from + i].bytes;
+                        keys[i].data = batch->keys[from + i].bytes;
                 sb_op_get_many(peer, keys, BENCH_MANY, guards, versions);
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
                         if (!versions[i])

@@ -44,7 +44,7 @@ _agentctl()
         get) options+=' --rev' ;;
         set) options+=' --if-absent --if-rev' ;;
         del) options+=' --if-rev' ;;
-        scan) options+=' --values --limit' ;;
+        scan) options+=' --values --reverse --limit' ;;
         help) options=$commands ;;
         esac
         if [[ $command = @(get|set|del|scan|incr) && $keys -eq 0 && $word != -* ]]; then

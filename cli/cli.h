@@ -29,7 +29,7 @@ struct cli {
         const char *bus; /* NULL: not given */
         bool json, base64, help;
         /* of single commands; text options are NULL when not given */
-        bool if_absent, rev, values;
+        bool if_absent, rev, values, reverse;
         const char *if_rev, *ttl, *durability, *limit, *at;
         const char *later; /* an option that a later version brings */
         int operand_count;

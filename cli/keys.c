@@ -255,10 +255,12 @@ int cli_scan(struct cli *cli)
         if (r != 0)
                 return r;
         r = sb_scan_open(bus, NULL, prefix, &scan);
+        if (r == 0 && cli->reverse)
+                r = sb_scan_seek_end(scan);
         for (uint64_t count = 0; r == 0 && count < limit && !ferror(stdout); count++) {
                 struct sb_guard guard = {0};
 
-                r = sb_scan_next(scan, &guard);
+                r = cli->reverse ? sb_scan_prev(scan, &guard) : sb_scan_next(scan, &guard);
                 if (r == 0)
                         print_scanned(cli, &guard);
                 sb_guard_release(&guard);
@@ -290,35 +292,6 @@ static bool parse_integer(struct sb_bytes text, int64_t *ret)
         return true;
 }
 
-/* One attempt: read, add, compare and set. Return: 0, SB_E_CONFLICT (again), else a result; or an
- * exit code in *ret_code. */
-static int incr_once(const struct cli *cli, struct sb_bus *bus, struct sb_bytes key, int64_t by,
-        char *ret_text, uint64_t *ret_rev, struct sb_write *how, int *ret_code)
-{
-        struct sb_guard guard = {0};
-        int64_t number = 0;
-        int r;
-
-        r = sb_get(bus, key, &guard);
-        if (r != 0 && r != SB_E_NOT_FOUND)
-                return r;
-        if (r == 0 && !parse_integer(guard.value, &number)) {
-                cli_say("%s: the value is not a decimal integer of 64 bits", key_word(cli));
-                *ret_code = CLI_FAILED;
-        } else if (__builtin_add_overflow(number, by, &number)) {
-                cli_say("%s: the sum does not fit 64 bits, nothing was written", key_word(cli));
-                *ret_code = CLI_FAILED;
-        }
-        r = 0;
-        if (*ret_code == CLI_DONE) {
-                snprintf(ret_text, NUMBER_MAX + 2, "%lld", (long long)number);
-                r = sb_cas(bus, key, guard.rev, (struct sb_bytes){ret_text, strlen(ret_text)}, how,
-                        ret_rev);
-        }
-        sb_guard_release(&guard);
-        return r;
-}
-
 int cli_incr(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
@@ -327,8 +300,8 @@ int cli_incr(struct cli *cli)
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
         char text[NUMBER_MAX + 2];
         struct sb_bytes key;
-        int64_t by;
-        int r, code = CLI_DONE;
+        int64_t by, sum = 0;
+        int r;
 
         if (!parse_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
                 return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
@@ -337,13 +310,16 @@ int cli_incr(struct cli *cli)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        do
-                r = incr_once(cli, bus, key, by, text, &rev, &how, &code);
-        while (r == SB_E_CONFLICT);
-        if (code != CLI_DONE)
-                return code;
+        r = sb_incr(bus, key, by, &how, &sum, &rev);
+        if (r == -EBADMSG || r == -ERANGE) {
+                cli_say(r == -EBADMSG ? "%s: the value is not a decimal integer of 64 bits"
+                                      : "%s: the sum does not fit 64 bits, nothing was written",
+                        key_word(cli));
+                return CLI_FAILED;
+        }
         if (r != 0)
                 return cli_fail(cli, key_word(cli), r);
+        snprintf(text, sizeof(text), "%lld", (long long)sum);
         if (!cli->json) {
                 puts(text);
                 return CLI_DONE;

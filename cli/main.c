@@ -37,10 +37,11 @@ const struct cli_command cli_commands[] = {
                 "if-rev durability ", 1, 1, cli_del,
                 "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
                 "revision N (else exit code 4)."},
-        {"scan", "[PREFIX] [--values] [--limit N]", "list keys in byte order, all at one moment",
-                "values limit ", 0, 1, cli_scan,
+        {"scan", "[PREFIX] [--values] [--reverse] [--limit N]",
+                "list keys in byte order, all at one moment", "values reverse limit ", 0, 1,
+                cli_scan,
                 "One key a line, escaped; with --values a tab and the value behind it, escaped "
-                "too. No key at all is no\n"
+                "too; with\n--reverse the last key first. No key at all is no\n"
                 "failure: exit code 0."},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
                 "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
@@ -169,6 +170,7 @@ static int read_option(
                 {"rev", &cli->rev, NULL},
                 {"at", NULL, &cli->at},
                 {"values", &cli->values, NULL},
+                {"reverse", &cli->reverse, NULL},
                 {"limit", NULL, &cli->limit},
         };
         const size_t global_count = 7;

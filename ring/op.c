@@ -423,28 +423,38 @@ SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_l
         32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and \
                some */
 
-static void get_together(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count,
-        const uint32_t *guard_indexes, struct sb_version **ret_versions)
+static inline __attribute__((always_inline)) void get_together(struct sb_peer *peer,
+        const struct sb_op_key *keys, uint32_t count, const uint32_t *guard_indexes,
+        struct sb_version **ret_versions)
 {
         uint64_t hash[TOGETHER];
-        uint32_t i;
+        struct sb_found found;
+        uint32_t i, era;
 
         for (i = 0; i < count; i++) {
-                hash[i] = sb_hash_key(keys[i].key, keys[i].key_len, peer->segment.seed);
+                hash[i] = sb_find_hash(peer, keys[i].data, keys[i].len);
                 sb_find_fetch_bucket(peer, hash[i]);
         }
         for (i = 0; i < count; i++)
                 sb_find_fetch_version(peer, hash[i]);
-        sb_pin(peer);
+        era = sb_find_pin(peer);
         for (i = 0; i < count; i++) {
-                ret_versions[i] = NULL;
-                hold(peer, sb_find_newest(peer, keys[i].key, keys[i].key_len, hash[i]),
-                        guard_indexes[i], &ret_versions[i]);
+                if (SB_LIKELY(
+                            sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
+                        sb_guard_set(peer, guard_indexes[i], found.offset);
+                        ret_versions[i] = found.version;
+                        continue;
+                }
+                /* What was found so far is held, so another pin may take this one's place. */
+                if (get_long(peer, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
+                            &ret_versions[i]))
+                        ret_versions[i] = NULL;
+                era = sb_find_pin(peer);
         }
-        sb_unpin(peer);
+        sb_find_unpin(peer);
 }
 
-void sb_op_get_many(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count,
+SB_FIND_FLAT void sb_op_get_many(struct sb_peer *peer, const struct sb_op_key *keys, uint32_t count,
         const uint32_t *guard_indexes, struct sb_version **ret_versions)
 {
         uint32_t done;

@@ -38,9 +38,14 @@ int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb
 int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
         struct sb_version **ret_version);
 
-/* The same for @count keys, their memory fetched together; ret_versions[i] NULL: no value.
- * guard_indexes[i] for each. */
-void sb_op_get_many(struct sb_peer *peer, const struct sb_op_write *keys, uint32_t count,
+/* As struct sb_bytes, which callers may give. */
+struct sb_op_key {
+        const void *data;
+        size_t len;
+} __attribute__((may_alias));
+/* The same for @count keys, the memory of 32 fetched together; ret_versions[i] NULL: no value.
+ * guard_indexes[i] for each. Each key for itself: this is not a cut. */
+void sb_op_get_many(struct sb_peer *peer, const struct sb_op_key *keys, uint32_t count,
         const uint32_t *guard_indexes, struct sb_version **ret_versions);
 
 /* The work on memory that is due by now; not under a pin. */

@@ -10,6 +10,7 @@
 struct spot {
         struct sb_cell64 *link[SB_HEIGHT_MAX];
         struct sb_node *behind[SB_HEIGHT_MAX];
+        struct sb_node *before; /* at level 0; NULL: it is the first */
 };
 
 int sb_key_compare(const void *a, uint32_t a_len, const void *b, uint32_t b_len)
@@ -51,6 +52,7 @@ static bool descend(
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         int level;
 
+        ret->before = NULL;
         for (level = (int)segment->height_max - 1; level >= 0; level--) {
                 uint64_t word = sb_load_pinned(peer, &tower[level]);
 
@@ -81,6 +83,7 @@ static bool descend(
                                 ret->behind[level] = node;
                                 break;
                         }
+                        ret->before = node;
                         tower = node->next;
                         word = next;
                 }
@@ -103,6 +106,7 @@ static void find_spot(
                         return;
                 peer->count_retried++;
         }
+        ret->before = NULL;
         for (level = 0; level < SB_HEIGHT_MAX; level++) {
                 ret->link[level] = &peer->segment.super->order[level];
                 ret->behind[level] = NULL;
@@ -115,6 +119,15 @@ struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t ke
 
         find_spot(peer, key, key_len, after, &spot);
         return spot.behind[0];
+}
+
+struct sb_node *sb_order_below(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive)
+{
+        struct spot spot;
+
+        find_spot(peer, key, key_len, inclusive, &spot);
+        return spot.before;
 }
 
 struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t key_len)

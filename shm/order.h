@@ -20,6 +20,9 @@ struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node);
 void sb_order_remove(struct sb_peer *peer, struct sb_node *node);
 /* First node with a key >= @key (> with @after), unmarked when seen, or NULL. */
 struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after);
+/* Last node with a key < @key (<= with @inclusive), unmarked when seen, or NULL. */
+struct sb_node *sb_order_below(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive);
 
 /* Order of two keys: bytes, then length. */
 int sb_key_compare(const void *a, uint32_t a_len, const void *b, uint32_t b_len);

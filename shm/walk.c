@@ -56,6 +56,12 @@ struct sb_node *sb_walk_seek(struct sb_peer *peer, const void *key, uint32_t key
         return sb_order_seek(peer, key, key_len, after);
 }
 
+struct sb_node *sb_walk_below(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive)
+{
+        return sb_order_below(peer, key, key_len, inclusive);
+}
+
 struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone)
 {
         uint64_t word = sb_load_pinned(peer, &node->next[0]);

@@ -16,6 +16,10 @@ uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t 
 /* First node whose key is >= @key (> with @after), or NULL; its level-0 link was unmarked when it
  * was found. */
 struct sb_node *sb_walk_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after);
+/* Last node whose key is < @key (<= with @inclusive), or NULL. There is no link back: each step is
+ * a search. */
+struct sb_node *sb_walk_below(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive);
 /* The next node behind @node; *ret_gone says that @node is being removed, and the walk has to seek
  * anew from its key once the pin under which @node was found is over. */
 struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone);

@@ -77,7 +77,8 @@ enum sb_access sb_granted(const struct sb_bus *bus)
  * Return:   NULL.
  * Threads:  the bus's own.
  * Progress: bounded: does what can be done of its memory work without waiting, and leaves the rest
- * to the daemon. Cost:     a few system calls.
+ *           to the daemon.
+ * Cost:     a few system calls.
  */
 struct sb_bus *sb_close(struct sb_bus *bus)
 {
@@ -148,7 +149,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 }
                 if (r != 0)
                         return r;
-                bus->tickets[bus->place_count] = (uint64_t)bus->place_count << 32;
+                bus->tickets[bus->place_count] = bus->place_count;
                 if (bus->place_count == 0)
                         bus->quick++;
                 else

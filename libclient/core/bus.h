@@ -39,7 +39,7 @@ struct sb_bus_home {
 struct sb_bus {
         const struct sb_cell32 *alive; /* 1; 0 in a forked child */
         uint64_t quick;                /* SB_BUS_QUICK | count */
-        uint64_t *tickets;             /* of each place: place << 32 | times it was given back */
+        uint64_t *tickets;             /* of each place: times it was given back << 32 | place */
         uint32_t *places_free;         /* a stack, as long as @tickets */
         uint32_t place_free_count;
         uint32_t place_count;    /* places 0 .. place_count-1 have a guard word */
@@ -120,7 +120,7 @@ static inline uint64_t sb_bus_ticket_take(struct sb_bus *bus)
 static inline void sb_bus_place_give(struct sb_bus *bus, uint32_t place)
 {
         /* The count wraps in its own half. */
-        bus->tickets[place] = bus->tickets[place] >> 32 << 32 | (uint32_t)(bus->tickets[place] + 1);
+        bus->tickets[place] = (bus->tickets[place] + (UINT64_C(1) << 32)) & ~SB_BUS_QUICK;
         bus->places_free[bus->place_free_count++] = place;
 }
 

@@ -65,42 +65,33 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         return 0;
 }
 
-/* One batch of keys of any length; its places were reserved. */
+/* One batch of keys, one at least; its places were reserved. */
 static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
         struct sb_guard *ret_guards)
 {
-        struct sb_peer *peer = &bus->peer;
-        uint64_t hash[BATCH_MAX];
-        struct sb_version *version;
-        struct sb_found found;
-        uint32_t era;
+        uint32_t places[BATCH_MAX], i, left = 0;
+        struct sb_version *versions[BATCH_MAX];
 
-        for (uint32_t i = 0; i < count; i++) {
-                hash[i] = sb_hash_key(keys[i].data, keys[i].len, peer->segment.seed);
-                sb_find_fetch_bucket(peer, hash[i]);
-        }
-        for (uint32_t i = 0; i < count; i++)
-                sb_find_fetch_version(peer, hash[i]);
-        era = sb_find_pin(peer);
-        for (uint32_t i = 0; i < count; i++) {
-                if (SB_LIKELY(
-                            sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
-                        sb_guard_set(peer, sb_bus_place_first(bus), found.offset);
-                        sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), found.version, keys[i].len,
+        static_assert(sizeof(struct sb_op_key) == sizeof(*keys) &&
+                              offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
+                "the same");
+        i = 0;
+        do
+                places[i] = sb_bus_place_take(bus);
+        while (++i < count);
+        sb_op_get_many(
+                &bus->peer, (const struct sb_op_key *)(const void *)keys, count, places, versions);
+        for (i = 0; i < count; i++) {
+                if (SB_LIKELY(versions[i] != NULL)) {
+                        sb_bus_guard_fill(bus, bus->tickets[places[i]], versions[i], keys[i].len,
                                 &ret_guards[i]);
                         continue;
                 }
-                /* What was found so far is held by guards, so another pin may take this one's
-                 * place. */
-                if (sb_op_get(peer, keys[i].data, (uint32_t)keys[i].len, sb_bus_place_first(bus),
-                            &version) == 0)
-                        sb_bus_guard_fill(
-                                bus, sb_bus_ticket_take(bus), version, keys[i].len, &ret_guards[i]);
-                else
-                        ret_guards[i].bus = NULL;
-                era = sb_find_pin(peer);
+                ret_guards[i].bus = NULL;
+                places[left++] = places[i];
         }
-        sb_find_unpin(peer);
+        while (SB_UNLIKELY(left))
+                bus->places_free[bus->place_free_count++] = places[--left];
 }
 
 /**
@@ -113,8 +104,10 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
  * Each key is read at some moment during the call: this is not a cut.
  *
  * Return:   0; SB_E_DETACHED; SB_E_FULL (more than 65,536 guards would be held) and -ENOMEM: none
- * is held. Threads:  the bus's own. Progress: as sb_get(). Cost:     the misses of up to 32 keys
- * overlap: less than half of a get for each key.
+ *           is held.
+ * Threads:  the bus's own.
+ * Progress: as sb_get().
+ * Cost:     the misses of up to 32 keys overlap: less than half of a get for each key.
  */
 int sb_get_many(
         struct sb_bus *bus, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)
@@ -144,9 +137,9 @@ int sb_get_many(
 }
 
 /* Any guard but the quick one, and copies of those that were released. */
-static __attribute__((noinline)) void release_place(struct sb_bus *bus, uint64_t ticket)
+static inline void release_place(struct sb_bus *bus, uint64_t ticket)
 {
-        uint32_t place = (uint32_t)(ticket >> 32);
+        uint32_t place = (uint32_t)ticket;
 
         if (place >= bus->place_count || bus->tickets[place] != ticket)
                 return;

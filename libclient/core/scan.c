@@ -19,9 +19,8 @@
 #include "shm/walk.h"
 
 #define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
-#define STEPS_MAX                                                                                  \
-        256u /* keys passed over under one pin, so that a walk over dead ones holds up no memory   \
-              */
+/* Keys passed over under one pin, so that a walk over dead ones holds up no memory. */
+#define STEPS_MAX 256u
 
 enum position { AT_KEY, AT_NODE, AT_END };
 
@@ -50,8 +49,10 @@ struct sb_scan {
  * An open scan keeps what its cut needs: close it soon where others write much.
  *
  * Return:   0; SB_E_FULL: this bus has as many scans open as it may (32), or holds 65,536 guards;
- * SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOTSUP; -ENOMEM. Threads:  the bus's own. Progress:
- * lock-free; nobody waits for a scan. Cost:     one compare and swap on the commit clock.
+ *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOTSUP; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free; nobody waits for a scan.
+ * Cost:     one compare and swap on the commit clock.
  */
 int sb_scan_open(
         struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
@@ -92,6 +93,14 @@ int sb_scan_open(
         bus->scans = scan;
         *ret_scan = scan;
         return 0;
+}
+
+static int compare_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
+{
+        size_t len = a_len < b_len ? a_len : b_len;
+        int order = len == 0 ? 0 : memcmp(a, b, len);
+
+        return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
 }
 
 /* Go on at the first key not below @key (@after: above it). */
@@ -183,8 +192,10 @@ static int check_scan(const struct sb_scan *scan)
  * @ret_guard:  the version; held until it is released, whatever becomes of the scan
  *
  * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_FULL (65,536 guards are held;
- * the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM. Threads:  the bus's own. Progress:
- * lock-free; passes over keys that came or went since the cut. Cost:     two cold misses a key.
+ *           the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free; passes over keys that came or went since the cut.
+ * Cost:     two cold misses a key.
  */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
@@ -218,12 +229,142 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
         return r;
 }
 
-static int compare_bytes(const void *a, size_t a_len, const void *b, size_t b_len)
+/* From where the scan stands downwards: *ret_bound and its length; whether the bound itself counts.
+ */
+static bool bound_below(
+        struct sb_scan *scan, unsigned char bound[SB_KEY_LEN_MAX], uint32_t *ret_len)
 {
-        size_t len = a_len < b_len ? a_len : b_len;
-        int order = len == 0 ? 0 : memcmp(a, b, len);
+        const struct sb_segment *segment = &scan->bus->peer.segment;
+        uint32_t len = scan->prefix_len;
 
-        return order != 0 ? order : (a_len > b_len) - (a_len < b_len);
+        if (scan->position == AT_NODE) {
+                /* Behind this node's key. The guard word holds the node, and its key is plain. */
+                const struct sb_node *node = sb_node_at(segment, scan->node);
+                const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
+
+                *ret_len = key ? node->key_len : 0;
+                if (key)
+                        memcpy(bound, key, *ret_len);
+                return true;
+        }
+        if (scan->position == AT_KEY &&
+                (compare_bytes(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
+                        (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
+                memcpy(bound, scan->key, scan->key_len);
+                *ret_len = scan->key_len;
+                return scan->after;
+        }
+        /* At the end, or above all keys with the prefix: below what comes behind the prefix. */
+        memcpy(bound, scan->prefix, len);
+        while (len > 0 && bound[len - 1] == 0xff)
+                len--;
+        if (len > 0) {
+                bound[len - 1]++;
+                *ret_len = len;
+                return false;
+        }
+        memset(bound, 0xff, SB_KEY_LEN_MAX); /* no key is above it */
+        *ret_len = SB_KEY_LEN_MAX;
+        return true;
+}
+
+/* Under a pin: the last key in range below the bound with a value at the cut. Return: 0; the scan
+ * stands before it; SB_E_NOT_FOUND: before the first; AGAIN. */
+static int step_back_pinned(struct sb_scan *scan, unsigned char bound[SB_KEY_LEN_MAX],
+        uint32_t *bound_len, bool *inclusive, struct sb_version **ret_version)
+{
+        struct sb_peer *peer = &scan->bus->peer;
+
+        for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
+                struct sb_node *node = sb_walk_below(peer, bound, *bound_len, *inclusive);
+                const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
+                struct sb_version *version;
+
+                if (key == NULL || node->key_len < scan->prefix_len ||
+                        memcmp(key, scan->prefix, scan->prefix_len) != 0) {
+                        stand_at_key(scan, scan->prefix, scan->prefix_len, false);
+                        return SB_E_NOT_FOUND;
+                }
+                memcpy(bound, key, node->key_len);
+                *bound_len = node->key_len;
+                *inclusive = false;
+                version = sb_walk_at(peer, node, scan->cut);
+                if (version != NULL &&
+                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                        stand_at_key(scan, bound, *bound_len, false);
+                        *ret_version = version;
+                        return 0;
+                }
+        }
+        return AGAIN;
+}
+
+/**
+ * sb_scan_prev() - hold the version of the key before, at the scan's cut
+ * @scan:       an open scan
+ * @ret_guard:  as for sb_scan_next()
+ *
+ * A scan stands between two keys: after sb_scan_next() gave a key, sb_scan_prev() gives it again,
+ * and the other way round. To begin with the last key: sb_scan_seek_end() first.
+ *
+ * Return:   0; SB_E_NOT_FOUND: there is none before; otherwise as sb_scan_next().
+ * Threads:  the bus's own.
+ * Progress: lock-free; passes over keys that came or went since the cut.
+ * Cost:     a search from the top of the index for each key: some ten cold misses.
+ */
+int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
+{
+        unsigned char bound[SB_KEY_LEN_MAX];
+        struct sb_version *version = NULL;
+        struct sb_bus *bus;
+        uint32_t place, len;
+        bool inclusive;
+        int r;
+
+        if (scan == NULL || ret_guard == NULL)
+                return -EINVAL;
+        r = check_scan(scan);
+        if (r != 0)
+                return r;
+        bus = scan->bus;
+        r = sb_bus_place_reserve(bus, 1);
+        if (r != 0)
+                return r;
+        place = sb_bus_place_first(bus);
+        inclusive = bound_below(scan, bound, &len);
+        do {
+                sb_pin(&bus->peer);
+                r = step_back_pinned(scan, bound, &len, &inclusive, &version);
+                if (r == 0)
+                        sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
+                sb_unpin(&bus->peer);
+        } while (r == AGAIN);
+        if (r == 0)
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
+                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
+        return r;
+}
+
+/**
+ * sb_scan_seek_end() - go behind the last key, at the same cut
+ * @scan:       an open scan; sb_scan_prev() gives the last key then
+ *
+ * Return:   0; SB_E_DETACHED; -EINVAL.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     none: the next call searches.
+ */
+int sb_scan_seek_end(struct sb_scan *scan)
+{
+        int r;
+
+        if (scan == NULL)
+                return -EINVAL;
+        r = check_scan(scan);
+        if (r != 0)
+                return r;
+        stand_at_end(scan);
+        return 0;
 }
 
 /**
@@ -232,8 +373,10 @@ static int compare_bytes(const void *a, size_t a_len, const void *b, size_t b_le
  * @key:        next is the first key of the scan that is not below it; empty: the first of all
  *
  * Return:   0, also when no such key is there (next says so); SB_E_DETACHED; -EINVAL;
- * -ENAMETOOLONG. Threads:  the bus's own. Progress: wait-free. Cost:     none: the next call
- * searches.
+ *           -ENAMETOOLONG.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     none: the next call searches.
  */
 int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 {

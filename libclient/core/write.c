@@ -150,10 +150,12 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
  * @ret_rev:    NULL, or where the new revision goes
  *
  * Return:   0; SB_E_FULL: no room within the deadline, nothing happened; SB_E_DETACHED;
- * SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG; -EMSGSIZE; -EINTR: a signal came while it waited
- * for room, nothing happened; -EINVAL; -ENOTSUP. Threads:  the bus's own. Progress: lock-free, and
- * no wait but that for room; a process stopped or killed at any instruction delays nobody. Cost:
- * one copy of the value, two cold misses, one compare and swap; no system call.
+ *           SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG; -EMSGSIZE; -EINTR: a signal came while it
+ *           waited for room, nothing happened; -EINVAL; -ENOTSUP.
+ * Threads:  the bus's own.
+ * Progress: lock-free, and no wait but that for room; a process stopped or killed at any
+ *           instruction delays nobody.
+ * Cost:     one copy of the value, two cold misses, one compare and swap; no system call.
  */
 SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
@@ -172,11 +174,13 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
  * sb_cas() - give a key a value if it is still at a revision
  * @expected_rev: the revision that the key must have; 0: the key has no value
  * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one, 0 when there
- * is no value
+ *              is no value
  *
  * Return:   as sb_set(); SB_E_CONFLICT: another writer came first, nothing happened; -EINVAL for
- * SB_ANY_REV. Threads:  the bus's own. Progress: lock-free: SB_E_CONFLICT means that somebody
- * else's write succeeded. Cost:     as sb_set().
+ *           SB_ANY_REV.
+ * Threads:  the bus's own.
+ * Progress: lock-free: SB_E_CONFLICT means that somebody else's write succeeded.
+ * Cost:     as sb_set().
  */
 SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
         struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
@@ -199,8 +203,10 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
  * Works on a full segment too: there are blocks that nothing else may use.
  *
  * Return:   as sb_cas(); SB_E_NOT_FOUND: there is no value, whatever was expected; -EINVAL for
- * expected_rev 0. Threads:  the bus's own. Progress: as sb_cas(). Cost:     as sb_set(), without a
- * value to copy. The key's memory comes back later, by itself.
+ *           expected_rev 0.
+ * Threads:  the bus's own.
+ * Progress: as sb_cas().
+ * Cost:     as sb_set(), without a value to copy. The key's memory comes back later, by itself.
  */
 int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
         const struct sb_write *how, uint64_t *ret_rev)
@@ -217,7 +223,10 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
  * @deadline_ns: CLOCK_MONOTONIC, absolute
  *
  * Return:   SB_E_NOT_DURABLE: the bus is volatile, as all are in this version; SB_E_DETACHED;
- * -EINVAL. Threads:  the bus's own. Progress: wait-free. Cost:     two loads.
+ *           -EINVAL.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     two loads.
  */
 int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
 {

@@ -25,6 +25,13 @@ struct sb_cell32 {
 
 /* For words whose value alone matters, or that only their own writer reads back. Each use says why
  * weak is enough. */
+/* Between two looks at a word that somebody else is about to change. */
+#if defined(__x86_64__)
+#define sb_cpu_relax() __builtin_ia32_pause()
+#else
+#define sb_cpu_relax() atomic_signal_fence(memory_order_seq_cst)
+#endif
+
 #define sb_load_relaxed(cell) atomic_load_explicit(&(cell)->word_, memory_order_relaxed)
 #define sb_store_relaxed(cell, value)                                                              \
         atomic_store_explicit(&(cell)->word_, (value), memory_order_relaxed)

@@ -35,11 +35,11 @@ static int put(const char *key)
         return sb_set(bus, b(key), b(key), NULL, NULL);
 }
 
-/* The next key of a scan in @text, "" at the end, "?" for what must not be. */
-static const char *next(struct sb_scan *scan, char text[2048])
+/* The next key of a scan, or the one before, in @text, "" at the end, "?" for what must not be. */
+static const char *step(struct sb_scan *scan, bool back, char text[2048])
 {
         struct sb_guard guard = {0};
-        int r = sb_scan_next(scan, &guard);
+        int r = back ? sb_scan_prev(scan, &guard) : sb_scan_next(scan, &guard);
 
         text[0] = '\0';
         if (r != 0 && r != SB_E_NOT_FOUND)
@@ -55,6 +55,15 @@ static const char *next(struct sb_scan *scan, char text[2048])
         }
         sb_guard_release(&guard);
         return text;
+}
+
+static const char *next(struct sb_scan *scan, char text[2048])
+{
+        return step(scan, false, text);
+}
+static const char *prev(struct sb_scan *scan, char text[2048])
+{
+        return step(scan, true, text);
 }
 
 /* Whether a scan from here on gives exactly these keys, a space behind each. */
@@ -136,6 +145,90 @@ static void test_seek_goes_forwards_and_backwards_within_the_prefix(void)
         CHECK_EQ(sb_scan_seek(scan, b("b1")), 0);
         CHECK(gives(scan, "b1 b3 b5 "));
         CHECK(sb_scan_close(scan) == NULL);
+        END();
+}
+
+static bool gives_back(struct sb_scan *scan, const char *expected)
+{
+        char text[2048], got[4096] = "";
+
+        while (*prev(scan, text) != '\0' && strlen(got) < 2000) {
+                strcat(got, text);
+                strcat(got, " ");
+        }
+        if (strcmp(got, expected) != 0)
+                printf("got '%s', expected '%s'\n", got, expected);
+        return strcmp(got, expected) == 0;
+}
+
+static void test_prev_gives_the_keys_from_the_last_to_the_first(void)
+{
+        struct sb_scan *scan = NULL;
+
+        BEGIN();
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK(gives_back(scan, ""));
+        scan = sb_scan_close(scan);
+        CHECK(!put("b") && !put("a") && !put("a/1") && !put("a/2") && !put("a0") && !put("c") &&
+                !put("\xff") && !put("\xff\xff") && !put("\xff\xff\xff"));
+        CHECK_EQ(sb_delete(bus, b("c"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        CHECK(gives_back(scan, ""));
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK(gives_back(scan, "\xff\xff\xff \xff\xff \xff b a0 a/2 a/1 a "));
+        CHECK(gives(scan, "a a/1 a/2 a0 b \xff \xff\xff \xff\xff\xff "));
+        /* From the end, by itself. */
+        CHECK(gives_back(scan, "\xff\xff\xff \xff\xff \xff b a0 a/2 a/1 a "));
+        scan = sb_scan_close(scan);
+        CHECK_EQ(sb_scan_open(bus, NULL, b("a/"), &scan), 0);
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK(gives_back(scan, "a/2 a/1 "));
+        CHECK(gives_back(scan, "") && gives(scan, "a/1 a/2 "));
+        scan = sb_scan_close(scan);
+        CHECK_EQ(sb_scan_open(bus, NULL, b("\xff\xff"), &scan), 0);
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK(gives_back(scan, "\xff\xff\xff \xff\xff "));
+        sb_scan_close(scan);
+        END();
+}
+
+static void test_next_and_prev_give_the_same_key_in_turn(void)
+{
+        struct sb_scan *scan = NULL;
+        char text[2048];
+
+        BEGIN();
+        CHECK(!put("k1") && !put("k2") && !put("k3") && !put("m"));
+        CHECK_EQ(sb_scan_open(bus, NULL, b("k"), &scan), 0);
+        CHECK(strcmp(next(scan, text), "k1") == 0);
+        CHECK(strcmp(next(scan, text), "k2") == 0);
+        CHECK(strcmp(prev(scan, text), "k2") == 0);
+        CHECK(strcmp(prev(scan, text), "k1") == 0);
+        CHECK(strcmp(prev(scan, text), "") == 0);
+        CHECK(strcmp(next(scan, text), "k1") == 0);
+        /* A key that comes later is not in the cut; one that goes stays in it. */
+        CHECK(!put("k15"));
+        CHECK_EQ(sb_delete(bus, b("k2"), SB_ANY_REV, NULL, NULL), 0);
+        for (int i = 0; i < 4; i++)
+                world_tick(&world);
+        CHECK(strcmp(next(scan, text), "k2") == 0);
+        CHECK(strcmp(prev(scan, text), "k2") == 0);
+        CHECK(strcmp(prev(scan, text), "k1") == 0);
+        /* Behind a seek comes what is below it. */
+        CHECK_EQ(sb_scan_seek(scan, b("k25")), 0);
+        CHECK(strcmp(prev(scan, text), "k2") == 0);
+        CHECK_EQ(sb_scan_seek(scan, b("z")), 0);
+        CHECK(strcmp(prev(scan, text), "k3") == 0);
+        CHECK_EQ(sb_scan_seek(scan, b("a")), 0);
+        CHECK(strcmp(prev(scan, text), "") == 0);
+        CHECK_EQ(sb_scan_seek(scan, b("k1")), 0);
+        CHECK(strcmp(prev(scan, text), "") == 0);
+        CHECK(strcmp(next(scan, text), "k1") == 0);
+        CHECK_EQ(sb_scan_prev(NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_scan_prev(scan, NULL), -EINVAL);
+        CHECK_EQ(sb_scan_seek_end(NULL), -EINVAL);
+        sb_scan_close(scan);
         END();
 }
 
@@ -296,7 +389,7 @@ static const char *look_at_lane(unsigned lane)
         bool begun = sb_load_acquire(&moves[lane]) > 0;
         struct sb_scan *scan = NULL;
         char prefix[32], last[2048] = "", text[2048];
-        unsigned stays = 0, tokens = 0;
+        unsigned stays = 0, tokens = 0, count = 0;
 
         snprintf(prefix, sizeof(prefix), "lane%u/", lane);
         if (sb_scan_open(bus, NULL, b(prefix), &scan) != 0)
@@ -311,8 +404,15 @@ static const char *look_at_lane(unsigned lane)
                         tokens++;
                 else
                         stays++;
+                count++;
         }
+        /* And back: as many, and the first one last. */
+        for (strcpy(last, "~"); *prev(scan, text) != '\0'; strcpy(last, text), count--)
+                if (strcmp(text, "?") == 0 || strcmp(text, last) >= 0)
+                        return "order backwards";
         sb_scan_close(scan);
+        if (count != 0)
+                return "other keys backwards";
         if (stays != PAIRS)
                 return "a key that was always there is missing";
         return tokens > 2 || (begun && tokens == 0) ? "tokens" : NULL;
@@ -358,6 +458,8 @@ int main(int argc, char **argv)
         RUN(test_scan_of_an_empty_bus_ends_at_once_and_stays_ended);
         RUN(test_scan_gives_the_keys_with_the_prefix_in_byte_order);
         RUN(test_seek_goes_forwards_and_backwards_within_the_prefix);
+        RUN(test_prev_gives_the_keys_from_the_last_to_the_first);
+        RUN(test_next_and_prev_give_the_same_key_in_turn);
         RUN(test_scan_shows_its_cut_whatever_happens_afterwards);
         RUN(test_a_scan_goes_on_from_a_key_that_went_away);
         RUN(test_guards_of_a_scan_outlive_it);

@@ -10,8 +10,9 @@
 #include "shm/walk.h"
 
 #define SCENE_SEED UINT64_C(0x5eed5eed5eed)
-#define GUARD_GET  0u /* guard words in use: for gets, for what is held, for get_many from here on \
-                       */
+#define GUARD_GET                                                                                  \
+        0u /* guard words in use: for gets, for what is held, for get_many from here on            \
+            */
 #define GUARD_HOLD   1u
 #define GUARD_MANY   2u
 #define SCAN_BOUND   1000u
@@ -204,13 +205,13 @@ static void do_let_go(struct scene *scene, const struct act *act, struct result 
 static void do_get_many(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_peer *peer = &scene->peer[act->who];
-        struct sb_op_write keys[SCENE_KEYS] = {0};
-        struct sb_version *versions[SCENE_KEYS] = {0};
+        struct sb_op_key keys[SCENE_KEYS];
+        struct sb_version *versions[SCENE_KEYS];
         uint32_t guards[SCENE_KEYS];
 
         for (uint32_t i = 0; i < act->len; i++) {
-                keys[i].key = scene_key(act->key + i).data;
-                keys[i].key_len = (uint32_t)scene_key(act->key + i).len;
+                keys[i].data = scene_key(act->key + i).data;
+                keys[i].len = scene_key(act->key + i).len;
                 guards[i] = GUARD_MANY + i;
         }
         sb_op_get_many(peer, keys, act->len, guards, versions);
@@ -228,6 +229,45 @@ static uint32_t key_number(const void *data, size_t len)
                 if (scene_key(key).len == len && memcmp(scene_key(key).data, data, len) == 0)
                         return key;
         return SCENE_KEYS;
+}
+
+/* The same keys again, from the last to the first: each value must be the one that was seen. code:
+ * -4 another one, -5 one is missing. */
+static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[who];
+        unsigned char bound[64];
+        uint32_t len = sizeof(bound), missing = 0;
+        bool inclusive = true;
+        struct sb_node *node;
+
+        for (uint32_t key = 0; key < SCENE_KEYS; key++)
+                missing += ret->seen[key].state == FACT_VALUE;
+        memset(bound, 0xff, sizeof(bound));
+        sb_pin(peer);
+        for (uint32_t count = 0; count < SCAN_BOUND && !ret->code; count++) {
+                struct fact fact;
+                uint32_t number;
+
+                node = sb_walk_below(peer, bound, len, inclusive);
+                if (!node)
+                        break;
+                len = node->key_len;
+                memcpy(bound, &node->next[node->height], len);
+                inclusive = false;
+                number = key_number(bound, len);
+                if (number == SCENE_KEYS) {
+                        ret->code = -2;
+                        break;
+                }
+                fact = fact_of(scene, sb_walk_at(peer, node, cut), number);
+                if (!scene_fact_equal(&fact, &ret->seen[number], true))
+                        ret->code = -4;
+                missing -= fact.state == FACT_VALUE;
+        }
+        sb_unpin(peer);
+        if (!ret->code && missing)
+                ret->code = -5;
 }
 
 /* All keys at a cut, as the client library walks them. code: 0; -1 not in order, -2 a key twice or
@@ -265,6 +305,8 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 }
         }
         sb_unpin(peer);
+        if (!ret->code)
+                walk_back(scene, who, cut, ret);
 }
 
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)

@@ -157,7 +157,6 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         MODEL_CHECK(outcome->rev >= outcome->done_before);
                 break;
         case OP_MANY:
-        case OP_BATCH:
                 for (key = 0; key < WORLD_KEYS; key++)
                         if (outcome->seen[key])
                                 MODEL_CHECK(outcome->seen[key] >= outcome->done_all[key]);

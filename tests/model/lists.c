@@ -5,152 +5,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPS(...)                                                                                   \
-        {                                                                                          \
-                __VA_ARGS__                                                                        \
-        }
-#define SET_A                                                                                      \
-        {                                                                                          \
-                OP_SET, KEY_A                                                                      \
-        }
-#define SET_B                                                                                      \
-        {                                                                                          \
-                OP_SET, KEY_B                                                                      \
-        }
-#define SET_C                                                                                      \
-        {                                                                                          \
-                OP_SET, KEY_C                                                                      \
-        }
-#define PUT_A                                                                                      \
-        {                                                                                          \
-                OP_PUT, KEY_A                                                                      \
-        }
-#define CAS_A                                                                                      \
-        {                                                                                          \
-                OP_CAS, KEY_A                                                                      \
-        }
-#define CREATE_A                                                                                   \
-        {                                                                                          \
-                OP_CREATE, KEY_A                                                                   \
-        }
-#define DELETE_A                                                                                   \
-        {                                                                                          \
-                OP_DELETE, KEY_A                                                                   \
-        }
-#define DELETE_B                                                                                   \
-        {                                                                                          \
-                OP_DELETE, KEY_B                                                                   \
-        }
-#define GET_A                                                                                      \
-        {                                                                                          \
-                OP_GET, KEY_A                                                                      \
-        }
-#define GET_B                                                                                      \
-        {                                                                                          \
-                OP_GET, KEY_B                                                                      \
-        }
-#define HOLD_A                                                                                     \
-        {                                                                                          \
-                OP_HOLD, KEY_A                                                                     \
-        }
-#define SCAN                                                                                       \
-        {                                                                                          \
-                OP_SCAN, KEY_A                                                                     \
-        }
-#define SNAP_A                                                                                     \
-        {                                                                                          \
-                OP_SNAPSHOT, KEY_A                                                                 \
-        }
-#define SNAP_B                                                                                     \
-        {                                                                                          \
-                OP_SNAPSHOT, KEY_B                                                                 \
-        }
-#define SNAP_C                                                                                     \
-        {                                                                                          \
-                OP_SNAPSHOT, KEY_C                                                                 \
-        }
-#define MEMORY                                                                                     \
-        {                                                                                          \
-                OP_MEMORY, KEY_A                                                                   \
-        }
-#define WORK                                                                                       \
-        {                                                                                          \
-                OP_WORK, KEY_A                                                                     \
-        }
-#define SAFE                                                                                       \
-        {                                                                                          \
-                OP_SAFE, KEY_A                                                                     \
-        }
-#define SWEEP                                                                                      \
-        {                                                                                          \
-                OP_SWEEP, KEY_A                                                                    \
-        }
-#define TICK                                                                                       \
-        {                                                                                          \
-                OP_TICK, KEY_A                                                                     \
-        }
-#define FINI                                                                                       \
-        {                                                                                          \
-                OP_FINI, KEY_A                                                                     \
-        }
-#define OBSERVE                                                                                    \
-        {                                                                                          \
-                OP_OBSERVE, KEY_A                                                                  \
-        }
-#define REAP                                                                                       \
-        {                                                                                          \
-                OP_REAP, KEY_A                                                                     \
-        }
-#define LARGE_A                                                                                    \
-        {                                                                                          \
-                OP_LARGE, KEY_A                                                                    \
-        }
-#define LARGE_B                                                                                    \
-        {                                                                                          \
-                OP_LARGE, KEY_B                                                                    \
-        }
-#define READ                                                                                       \
-        {                                                                                          \
-                OP_READ, KEY_A                                                                     \
-        }
-#define GET_FAR                                                                                    \
-        {                                                                                          \
-                OP_GET_FAR, KEY_A                                                                  \
-        }
-#define HOLD_FAR                                                                                   \
-        {                                                                                          \
-                OP_HOLD_FAR, KEY_A                                                                 \
-        }
-#define MANY                                                                                       \
-        {                                                                                          \
-                OP_MANY, KEY_A                                                                     \
-        }
-#define BATCH                                                                                      \
-        {                                                                                          \
-                OP_BATCH, KEY_A                                                                    \
-        }
-#define ATTACH_A                                                                                   \
-        {                                                                                          \
-                OP_ATTACH, KEY_A                                                                   \
-        }
-#define ATTACH_B                                                                                   \
-        {                                                                                          \
-                OP_ATTACH, KEY_B                                                                   \
-        }
-#define ARRIVE                                                                                     \
-        {                                                                                          \
-                OP_ARRIVE, KEY_A                                                                   \
-        }
-#define CHECK                                                                                      \
-        {                                                                                          \
-                OP_CHECK, KEY_A                                                                    \
-        }
-#define PAST_A                                                                                     \
-        {                                                                                          \
-                OP_PAST, KEY_A                                                                     \
-        }
-
 /* clang-format off */
+#define OPS(...) {__VA_ARGS__}
+#define SET_A    {OP_SET, KEY_A}
+#define SET_B    {OP_SET, KEY_B}
+#define SET_C    {OP_SET, KEY_C}
+#define PUT_A    {OP_PUT, KEY_A}
+#define CAS_A    {OP_CAS, KEY_A}
+#define CREATE_A {OP_CREATE, KEY_A}
+#define DELETE_A {OP_DELETE, KEY_A}
+#define DELETE_B {OP_DELETE, KEY_B}
+#define GET_A    {OP_GET, KEY_A}
+#define GET_B    {OP_GET, KEY_B}
+#define HOLD_A   {OP_HOLD, KEY_A}
+#define SCAN     {OP_SCAN, KEY_A}
+#define SNAP_A   {OP_SNAPSHOT, KEY_A}
+#define SNAP_B   {OP_SNAPSHOT, KEY_B}
+#define SNAP_C   {OP_SNAPSHOT, KEY_C}
+#define MEMORY   {OP_MEMORY, KEY_A}
+#define WORK     {OP_WORK, KEY_A}
+#define SAFE     {OP_SAFE, KEY_A}
+#define SWEEP    {OP_SWEEP, KEY_A}
+#define TICK     {OP_TICK, KEY_A}
+#define FINI     {OP_FINI, KEY_A}
+#define OBSERVE  {OP_OBSERVE, KEY_A}
+#define REAP     {OP_REAP, KEY_A}
+#define LARGE_A  {OP_LARGE, KEY_A}
+#define LARGE_B  {OP_LARGE, KEY_B}
+#define READ     {OP_READ, KEY_A}
+#define GET_FAR  {OP_GET_FAR, KEY_A}
+#define HOLD_FAR {OP_HOLD_FAR, KEY_A}
+#define MANY     {OP_MANY, KEY_A}
+#define ATTACH_A {OP_ATTACH, KEY_A}
+#define ATTACH_B {OP_ATTACH, KEY_B}
+#define ARRIVE   {OP_ARRIVE, KEY_A}
+#define CHECK    {OP_CHECK, KEY_A}
+#define PAST_A   {OP_PAST, KEY_A}
+
 static const struct world_case keys[] = {
         {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"three cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A), OPS(CAS_A)}}, 3, 3},
@@ -425,12 +316,6 @@ static const struct world_case places[] = {
         {"many, set and free", {START_PAIR, {OPS(MANY, MANY), OPS(SET_A, WORK, SET_B, WORK)}}, 2, 2},
         {"many, delete, remove, make", {START_PAIR, {OPS(MANY), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
         {"many under buffers", {START_PAIR, {OPS(MANY), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
-        {"batch, set, set", {START_PAIR, {OPS(BATCH), OPS(SET_A, SET_B)}}, 2, 3},
-        {"batch, set and free", {START_PAIR, {OPS(BATCH, BATCH), OPS(SET_A, WORK, SET_B, WORK)}}, 2, 2},
-        {"batch, sets and frees by two", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK), OPS(SET_B, WORK)}}, 3, 2},
-        {"batch, delete, remove, make", {START_PAIR, {OPS(BATCH), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
-        {"batch under buffers", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
-        {"killed batch", {START_PAIR, {OPS(BATCH), OPS(SET_A, WORK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"attach, attach", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_A)}, .free_records = 2}, 2, 2},
         {"attach, attach to one place", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1}, 2, 3},
         {"attach under free", {START_RETIRED, {OPS(ATTACH_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1, .free_records = 1}, 2, 2},

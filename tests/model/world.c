@@ -117,46 +117,21 @@ static void do_get(
         }
 }
 
-/* As get_batch() in libclient/core/read.c does it. */
-static void get_batch(struct sb_peer *peer, const struct sb_op_write *keys, const uint32_t *guards,
-        struct sb_version **ret)
+static void do_get_all(struct sb_peer *peer, struct outcome *outcome)
 {
-        uint32_t key, era = sb_find_pin(peer);
-        struct sb_found found;
-
-        for (key = 0; key < WORLD_KEYS; key++) {
-                if (sb_find_plain(peer, keys[key].key, keys[key].key_len,
-                            sb_hash_key(keys[key].key, keys[key].key_len, peer->segment.seed), era,
-                            &found)) {
-                        sb_guard_set(peer, guards[key], found.offset);
-                        ret[key] = found.version;
-                        continue;
-                }
-                if (sb_op_get(peer, keys[key].key, keys[key].key_len, guards[key], &ret[key]))
-                        ret[key] = NULL;
-                era = sb_find_pin(peer);
-        }
-        sb_find_unpin(peer);
-}
-
-static void do_get_all(struct sb_peer *peer, enum world_op_kind kind, struct outcome *outcome)
-{
-        struct sb_op_write keys[WORLD_KEYS] = {0};
-        struct sb_version *versions[WORLD_KEYS] = {0};
+        struct sb_op_key keys[WORLD_KEYS];
+        struct sb_version *versions[WORLD_KEYS];
         uint32_t guards[WORLD_KEYS], key;
 
         for (key = 0; key < WORLD_KEYS; key++) {
                 outcome->done_all[key] = model_noted(NOTE_DONE + key);
-                keys[key].key = world_key(key);
-                keys[key].key_len = world_key_len(key);
+                keys[key].data = world_key(key);
+                keys[key].len = world_key_len(key);
                 guards[key] = key;
                 if (sb_guard_grow(peer, key))
                         model_fail("no guard");
         }
-        if (kind == OP_MANY)
-                sb_op_get_many(peer, keys, WORLD_KEYS, guards, versions);
-        else
-                get_batch(peer, keys, guards, versions);
+        sb_op_get_many(peer, keys, WORLD_KEYS, guards, versions);
         for (key = 0; key < WORLD_KEYS; key++) {
                 if (!versions[key])
                         continue;
@@ -386,8 +361,7 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                         world_check_version(world.held[me], world.held_key[me]);
                 break;
         case OP_MANY:
-        case OP_BATCH:
-                do_get_all(peer, op->kind, outcome);
+                do_get_all(peer, outcome);
                 break;
         case OP_ATTACH:
                 do_attach(me, peer, op, tag, outcome);

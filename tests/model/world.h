@@ -50,7 +50,6 @@ enum world_op_kind {
         OP_GET_FAR,
         OP_HOLD_FAR,
         OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
-        OP_BATCH,  /* all keys in the steps of sb_get_many() */
         OP_ATTACH, /* claim a record, set the key as a new peer, leave */
         OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
 };

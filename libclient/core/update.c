@@ -1,0 +1,239 @@
+/*
+ * Read, change, compare and set, as one call: by a caller's function, or by one of ours.
+ *
+ * Always true: an attempt that fails has lost against a write that succeeded, so among those who
+ * update one key some get on; each pauses a little longer than the time before, up to some
+ * microseconds, so that few are in each other's way.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <mimalloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "libclient/core/bus.h"
+
+#define ATTEMPTS_MAX 1000u
+#define PAUSE_BITS   10u /* at most 1,023 turns of a pause instruction, some ten microseconds */
+#define DECIMAL_MAX  20u /* characters of the longest decimal of 64 bits */
+
+/* Of a length that differs among those who wait: from the address of a stack and the attempt. */
+static void pause_after(uint32_t attempt)
+{
+        uint64_t mixed = ((uint64_t)(uintptr_t)&attempt >> 4 ^ attempt) * 0x9e3779b97f4a7c15u;
+        uint32_t bits = attempt < PAUSE_BITS ? attempt : PAUSE_BITS;
+        uint32_t turns = (uint32_t)(mixed >> 32) & ((1u << bits) - 1);
+
+        while (turns--)
+                sb_cpu_relax();
+}
+
+/* One attempt. SB_E_CONFLICT: somebody else's write came in between. */
+static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_function *function,
+        void *argument, const struct sb_write *how, uint64_t *ret_rev)
+{
+        struct sb_bytes value = {NULL, 0};
+        struct sb_guard old;
+        int r;
+
+        memset(&old, 0, sizeof(old));
+        r = sb_get(bus, key, &old);
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        r = function(argument, &old, &value);
+        if (r == 0)
+                r = sb_cas(bus, key, old.bus == NULL ? 0 : old.rev, value, how, ret_rev);
+        else if (r == SB_E_CONFLICT)
+                r = -ECANCELED; /* the function's own: no reason to try again */
+        sb_guard_release(&old);
+        return r;
+}
+
+/**
+ * sb_update() - give a key the value that a function makes of its present one
+ * @bus:        bus with access SB_PEER
+ * @function:   called once per attempt, with the present value (old->bus NULL: none) under a guard;
+ *              sets *ret_value, whose bytes stay until the next call or the end of sb_update().
+ *              Anything but 0: nothing is written, and sb_update() returns it
+ * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one
+ *
+ * Between the function's call and the write nobody else has written the key. The function may be
+ * called several times, so it must have no effect beyond its argument.
+ *
+ * Return:   0; what @function returned; SB_E_CONFLICT: others came first 1,000 times in a row,
+ *           nothing happened; otherwise as sb_get() and sb_cas().
+ * Threads:  the bus's own.
+ * Progress: lock-free: an attempt fails only when another's write succeeded.
+ * Cost:     a get, a compare and set, and @function, for each attempt.
+ */
+int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *function, void *argument,
+        const struct sb_write *how, uint64_t *ret_rev)
+{
+        int r = SB_E_CONFLICT;
+
+        if (bus == NULL || function == NULL)
+                return -EINVAL;
+        for (uint32_t attempt = 0; attempt < ATTEMPTS_MAX && r == SB_E_CONFLICT; attempt++) {
+                if (attempt)
+                        pause_after(attempt);
+                r = update_once(bus, key, function, argument, how, ret_rev);
+        }
+        return r;
+}
+
+/* ---- integers ---- */
+
+struct number {
+        int64_t by, result;
+        char text[DECIMAL_MAX + 2];
+};
+
+/* As Redis keeps them: no sign but -, no space, no leading zeros. */
+static bool integer_parse(struct sb_bytes text, int64_t *ret)
+{
+        const char *p = text.data;
+        bool negative = text.len > 0 && p[0] == '-';
+        uint64_t number = 0, most = negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
+        size_t i = negative;
+
+        if (text.len == i || text.len > DECIMAL_MAX || (p[i] == '0' && text.len > 1))
+                return false;
+        for (; i < text.len; i++)
+                if (p[i] < '0' || p[i] > '9' || __builtin_mul_overflow(number, 10, &number) ||
+                        __builtin_add_overflow(number, (uint64_t)(p[i] - '0'), &number) ||
+                        number > most)
+                        return false;
+        *ret = negative ? (int64_t)(0 - number) : (int64_t)number;
+        return true;
+}
+
+static struct sb_bytes integer_print(struct number *number)
+{
+        int len = snprintf(number->text, sizeof(number->text), "%lld", (long long)number->result);
+
+        return (struct sb_bytes){number->text, (size_t)len};
+}
+
+static int add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+{
+        struct number *number = argument;
+        int64_t present = 0;
+
+        if (old->bus != NULL && !integer_parse(old->value, &present))
+                return -EBADMSG;
+        if (__builtin_add_overflow(present, number->by, &number->result))
+                return -ERANGE;
+        *ret_value = integer_print(number);
+        return 0;
+}
+
+static int raise_to(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+{
+        struct number *number = argument;
+
+        number->result = number->by;
+        if (old->bus != NULL && !integer_parse(old->value, &number->result))
+                return -EBADMSG;
+        if (old->bus != NULL && number->result >= number->by)
+                return -EALREADY;
+        number->result = number->by;
+        *ret_value = integer_print(number);
+        return 0;
+}
+
+/**
+ * sb_incr() - add to a decimal integer that a key has as text; no value counts as 0
+ * @by:         what to add; may be negative
+ * @ret_sum:    NULL, or where the sum goes
+ *
+ * Return:   0; -EBADMSG: the value is not a decimal integer of 64 bits; -ERANGE: the sum is none;
+ *           then nothing was written. Otherwise as sb_update().
+ * Threads, Progress, Cost: as sb_update().
+ */
+int sb_incr(struct sb_bus *bus, struct sb_bytes key, int64_t by, const struct sb_write *how,
+        int64_t *ret_sum, uint64_t *ret_rev)
+{
+        struct number number = {.by = by};
+        int r = sb_update(bus, key, add, &number, how, ret_rev);
+
+        if (r == 0 && ret_sum != NULL)
+                *ret_sum = number.result;
+        return r;
+}
+
+/**
+ * sb_max() - raise a decimal integer that a key has as text to at least a number
+ * @number:     the least that the key has afterwards
+ * @ret_max:    NULL, or where the larger one goes
+ * @ret_rev:    NULL, or where the new revision goes; untouched when nothing was written
+ *
+ * Nothing is written when the key has as much already.
+ *
+ * Return:   0; -EBADMSG: the value is not a decimal integer of 64 bits. Otherwise as sb_update().
+ * Threads, Progress, Cost: as sb_update().
+ */
+int sb_max(struct sb_bus *bus, struct sb_bytes key, int64_t number, const struct sb_write *how,
+        int64_t *ret_max, uint64_t *ret_rev)
+{
+        struct number wanted = {.by = number};
+        int r = sb_update(bus, key, raise_to, &wanted, how, ret_rev);
+
+        if (r == -EALREADY)
+                r = 0;
+        if (r == 0 && ret_max != NULL)
+                *ret_max = wanted.result;
+        return r;
+}
+
+/* ---- bytes ---- */
+
+struct tail {
+        struct sb_bytes bytes;
+        char *whole; /* mimalloc's */
+        size_t size;
+};
+
+static int join(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+{
+        struct tail *tail = argument;
+        size_t head = old->bus == NULL ? 0 : old->value.len, len = head + tail->bytes.len;
+
+        if (len > tail->size || tail->whole == NULL) {
+                char *whole = mi_realloc(tail->whole, len + 1);
+
+                if (whole == NULL)
+                        return -ENOMEM;
+                tail->whole = whole;
+                tail->size = len;
+        }
+        if (head)
+                memcpy(tail->whole, old->value.data, head);
+        if (tail->bytes.len)
+                memcpy(tail->whole + head, tail->bytes.data, tail->bytes.len);
+        *ret_value = (struct sb_bytes){tail->whole, len};
+        return 0;
+}
+
+/**
+ * sb_append() - bytes at the end of a key's value; no value counts as an empty one
+ * @bytes:      any, also none: then the key has a value afterwards
+ *
+ * Return:   0; -EMSGSIZE: the value would be too large, nothing was written; -ENOMEM; -EINVAL.
+ *           Otherwise as sb_update().
+ * Threads, Progress: as sb_update().
+ * Cost:     as sb_update(), with two copies of the whole value.
+ */
+int sb_append(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes bytes,
+        const struct sb_write *how, uint64_t *ret_rev)
+{
+        struct tail tail = {.bytes = bytes};
+        int r;
+
+        if (bus == NULL || (bytes.data == NULL && bytes.len > 0))
+                return -EINVAL;
+        if (bytes.len > bus->peer.segment.value_len_max)
+                return -EMSGSIZE;
+        r = sb_update(bus, key, join, &tail, how, ret_rev);
+        mi_free(tail.whole);
+        return r;
+}
