@@ -553,7 +553,7 @@ int main(int argc, char **argv)
                 .rounds = 9,
                 .slice_ns = 100000000,
                 .warm_ns = 40000000,
-                .peer_mask = 7,
+                .peer_mask = 7 | (BENCH_PEERS > 4 ? 16 : 0), /* not direct */
                 .agentd = "agentd/agentd"};
         struct sigaction action = {.sa_handler = on_signal};
         const char *pages = "auto";

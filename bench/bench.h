@@ -68,7 +68,7 @@ struct bench_peer {
         void (*tick)(void *store);
 };
 
-extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_direct;
+extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_direct, bench_lmdb;
 
 /* bench.c: memory and work */
 

@@ -9,7 +9,14 @@
 #include <unistd.h>
 
 const struct bench_peer *const bench_peers[BENCH_PEERS] = {
-        &bench_ideal, &bench_table, &bench_statebus, &bench_direct};
+        &bench_ideal,
+        &bench_table,
+        &bench_statebus,
+        &bench_direct,
+#ifdef BENCH_LMDB
+        &bench_lmdb,
+#endif
+};
 
 void bench_options_usage(void)
 {
@@ -17,7 +24,8 @@ void bench_options_usage(void)
         fputs("usage: bench-keys [--keys N] [--rounds N] [--seconds S] [--only CASE] [--peers NAME,...] [--processes N,...]\n"
                 "                  [--hugepages auto|require|off] [--agentd PATH] [--quick] [--profile OPERATIONS]\n"
                 "  --seconds S   what one slice measures; a run has cases x rounds x contenders x numbers of processes slices\n"
-                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, direct (without the library)\n"
+                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, lmdb (where it is),\n"
+                "                direct (statebus without its library)\n"
                 "  --profile N   no clock and no processes: N operations of each case by each contender, for callgrind\n",
                 stderr);
         /* clang-format on */

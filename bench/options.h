@@ -4,7 +4,11 @@
 
 #include "bench.h"
 
-#define BENCH_PEERS      4u
+#ifdef BENCH_LMDB
+#define BENCH_PEERS 5u
+#else
+#define BENCH_PEERS 4u
+#endif
 #define BENCH_COUNTS_MAX 8u /* different numbers of processes in one run */
 
 extern const struct bench_peer *const bench_peers[BENCH_PEERS];

@@ -1,0 +1,197 @@
+/*
+ * LMDB, for who has it: one transaction for each operation, as programs do that share state by it.
+ * The file lies in shared memory and is never synchronised: no disk is measured.
+ */
+#include <errno.h>
+#include <lmdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+struct store {
+        char path[64];
+        uint64_t size;
+};
+
+struct handle {
+        MDB_env *env;
+        MDB_txn *reader; /* reset between reads, so that it holds up nothing */
+        MDB_dbi table;
+};
+
+/* LMDB's own results are negative, too, and below those of errno. */
+static int result_of(int r)
+{
+        return r > 0 ? -r : r ? -EIO : 0;
+}
+
+static int env_open(const struct store *store, MDB_env **ret_env)
+{
+        int r = mdb_env_create(ret_env);
+
+        if (!r)
+                r = mdb_env_set_mapsize(*ret_env, store->size);
+        if (!r)
+                r = mdb_env_set_maxreaders(*ret_env, 2 * BENCH_WORKERS_MAX);
+        if (!r)
+                r = mdb_env_open(*ret_env, store->path,
+                        MDB_NOSUBDIR | MDB_NOSYNC | MDB_WRITEMAP | MDB_NORDAHEAD | MDB_NOMEMINIT,
+                        0600);
+        return r;
+}
+
+static MDB_val key_of(const struct bench_key *key)
+{
+        return (MDB_val){.mv_size = BENCH_KEY_LEN, .mv_data = (void *)(uintptr_t)key->bytes};
+}
+
+static int fill(MDB_env *env, const struct bench_shape *shape)
+{
+        unsigned char bytes[1024];
+        MDB_val value = {.mv_size = shape->value_len, .mv_data = bytes};
+        struct bench_key key;
+        MDB_txn *txn;
+        MDB_dbi table;
+        int r = mdb_txn_begin(env, NULL, 0, &txn);
+
+        if (r)
+                return r;
+        r = mdb_dbi_open(txn, NULL, 0, &table);
+        for (uint32_t i = 0; i < shape->key_count && !r; i++) {
+                MDB_val name;
+
+                bench_key_write(i, &key);
+                name = key_of(&key);
+                memset(bytes, (int)i & 0xff, shape->value_len);
+                r = mdb_put(txn, table, &name, &value, 0);
+        }
+        if (!r)
+                return mdb_txn_commit(txn);
+        mdb_txn_abort(txn);
+        return r;
+}
+
+static int lmdb_create(const struct bench_shape *shape, void **ret_store)
+{
+        struct store *store = calloc(1, sizeof(*store));
+        MDB_env *env = NULL;
+        int r;
+
+        if (!store)
+                return -ENOMEM;
+        *ret_store = store;
+        snprintf(store->path, sizeof(store->path), "/dev/shm/statebus-bench-%ld", (long)getpid());
+        store->size = 2 * bench_segment_size(shape->key_count, shape->value_len);
+        r = env_open(store, &env);
+        if (!r)
+                r = fill(env, shape);
+        /* Workers open it for themselves: an environment does not survive a fork(). */
+        if (env)
+                mdb_env_close(env);
+        return result_of(r);
+}
+
+static void lmdb_destroy(void *opaque)
+{
+        struct store *store = opaque;
+        char lock[80];
+
+        snprintf(lock, sizeof(lock), "%s-lock", store->path);
+        unlink(store->path);
+        unlink(lock);
+        free(store);
+}
+
+static void lmdb_detach(void *opaque)
+{
+        struct handle *handle = opaque;
+
+        if (handle->reader)
+                mdb_txn_abort(handle->reader);
+        if (handle->env)
+                mdb_env_close(handle->env);
+        free(handle);
+}
+
+static int lmdb_attach(void *opaque, uint32_t index, void **ret_handle)
+{
+        struct handle *handle = calloc(1, sizeof(*handle));
+        int r;
+
+        (void)index;
+        if (!handle)
+                return -ENOMEM;
+        r = env_open(opaque, &handle->env);
+        if (!r)
+                r = mdb_txn_begin(handle->env, NULL, MDB_RDONLY, &handle->reader);
+        if (!r)
+                r = mdb_dbi_open(handle->reader, NULL, 0, &handle->table);
+        if (r) {
+                lmdb_detach(handle);
+                return result_of(r);
+        }
+        /* The table's handle stays open behind the commit. */
+        r = mdb_txn_commit(handle->reader);
+        if (!r)
+                r = mdb_txn_begin(handle->env, NULL, MDB_RDONLY, &handle->reader);
+        mdb_txn_reset(handle->reader);
+        *ret_handle = handle;
+        return result_of(r);
+}
+
+static uint32_t get_one(
+        struct handle *handle, const struct bench_key *key, uint32_t value_len, uint64_t *sum)
+{
+        MDB_val name = key_of(key), value;
+        uint32_t done = 0;
+
+        if (mdb_txn_renew(handle->reader))
+                return 0;
+        if (!mdb_get(handle->reader, handle->table, &name, &value)) {
+                *sum += bench_consume(value.mv_data, value_len);
+                done = 1;
+        }
+        mdb_txn_reset(handle->reader);
+        return done;
+}
+
+static uint32_t set_one(struct handle *handle, const struct bench_batch *batch, uint32_t i)
+{
+        MDB_val name = key_of(&batch->keys[i]);
+        MDB_val value = {.mv_size = batch->value_len, .mv_data = (void *)(uintptr_t)batch->value};
+        MDB_txn *txn;
+
+        if (mdb_txn_begin(handle->env, NULL, 0, &txn))
+                return 0;
+        if (mdb_put(txn, handle->table, &name, &value, 0)) {
+                mdb_txn_abort(txn);
+                return 0;
+        }
+        return mdb_txn_commit(txn) == 0;
+}
+
+static uint32_t lmdb_run(void *opaque, const struct bench_batch *batch)
+{
+        struct handle *handle = opaque;
+        uint64_t sum = 0;
+        uint32_t done = 0;
+
+        for (uint32_t i = 0; i < batch->count; i++)
+                done += batch->op == BENCH_MIX && batch->is_write[i]
+                                ? set_one(handle, batch, i)
+                                : get_one(handle, &batch->keys[i], batch->value_len, &sum);
+        bench_use(sum);
+        return done;
+}
+
+const struct bench_peer bench_lmdb = {
+        .name = "lmdb",
+        .ops = 1u << BENCH_GET | 1u << BENCH_MIX,
+        .create = lmdb_create,
+        .attach = lmdb_attach,
+        .run = lmdb_run,
+        .detach = lmdb_detach,
+        .destroy = lmdb_destroy,
+};
