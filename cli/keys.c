@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "libclient/core/update.h"
 
 #define KEY_WORD_MAX 60 /* characters of a key in a message */
 #define NUMBER_MAX   20 /* characters of the longest decimal of 64 bits */
@@ -268,30 +269,6 @@ int cli_scan(struct cli *cli)
         return r == 0 || r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "scan", r);
 }
 
-/* A decimal integer of 64 bits as Redis keeps it: no sign but -, no space, no leading zeros. */
-static bool parse_integer(struct sb_bytes text, int64_t *ret)
-{
-        const char *p = text.data;
-        size_t i = 0;
-        bool negative = text.len > 0 && p[0] == '-';
-        uint64_t number = 0, most = negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
-
-        if (negative)
-                i = 1;
-        if (text.len == i || text.len > NUMBER_MAX || (p[i] == '0' && text.len > 1))
-                return false;
-        for (; i < text.len; i++) {
-                if (p[i] < '0' || p[i] > '9')
-                        return false;
-                if (__builtin_mul_overflow(number, 10, &number) ||
-                        __builtin_add_overflow(number, (uint64_t)(p[i] - '0'), &number) ||
-                        number > most)
-                        return false;
-        }
-        *ret = negative ? (int64_t)(0 - number) : (int64_t)number;
-        return true;
-}
-
 int cli_incr(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
@@ -303,7 +280,7 @@ int cli_incr(struct cli *cli)
         int64_t by, sum = 0;
         int r;
 
-        if (!parse_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
+        if (!sb_update_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
                 return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)

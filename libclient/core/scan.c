@@ -181,9 +181,116 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
         return SB_E_NOT_FOUND;
 }
 
+/* A place between keys, to look downwards from. */
+struct bound {
+        uint32_t len;
+        bool inclusive; /* the key itself counts */
+        unsigned char key[SB_KEY_LEN_MAX];
+};
+
+static void bound_set(struct bound *ret, const void *key, uint32_t len, bool inclusive)
+{
+        if (len > 0)
+                memcpy(ret->key, key, len);
+        ret->len = len;
+        ret->inclusive = inclusive;
+}
+
+/* Where the scan stands. */
+static void bound_of(const struct sb_scan *scan, struct bound *ret)
+{
+        const struct sb_segment *segment = &scan->bus->peer.segment;
+        uint32_t len = scan->prefix_len;
+
+        if (scan->position == AT_NODE) {
+                /* Behind this node's key. The guard word holds the node, and its key is plain. */
+                const struct sb_node *node = sb_node_at(segment, scan->node);
+                const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
+
+                bound_set(ret, key, key ? node->key_len : 0, true);
+                return;
+        }
+        if (scan->position == AT_KEY &&
+                (compare_bytes(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
+                        (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
+                bound_set(ret, scan->key, scan->key_len, scan->after);
+                return;
+        }
+        /* At the end, or above all keys with the prefix: below what comes behind the prefix. */
+        while (len > 0 && scan->prefix[len - 1] == 0xff)
+                len--;
+        bound_set(ret, scan->prefix, len, false);
+        if (len > 0) {
+                ret->key[len - 1]++;
+                return;
+        }
+        memset(ret->key, 0xff, SB_KEY_LEN_MAX); /* no key is above it */
+        ret->len = SB_KEY_LEN_MAX;
+        ret->inclusive = true;
+}
+
+/* Under a pin: the last key in range below @bound, which moves down, with a value at the cut.
+ * Return: 0, the scan stands before it; SB_E_NOT_FOUND, before the first; AGAIN. */
+static int step_back_pinned(
+        struct sb_scan *scan, struct bound *bound, struct sb_version **ret_version)
+{
+        struct sb_peer *peer = &scan->bus->peer;
+
+        for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
+                struct sb_node *node =
+                        sb_walk_below(peer, bound->key, bound->len, bound->inclusive);
+                const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
+                struct sb_version *version;
+
+                if (key == NULL || node->key_len < scan->prefix_len ||
+                        memcmp(key, scan->prefix, scan->prefix_len) != 0) {
+                        stand_at_key(scan, scan->prefix, scan->prefix_len, false);
+                        return SB_E_NOT_FOUND;
+                }
+                bound_set(bound, key, node->key_len, false);
+                version = sb_walk_at(peer, node, scan->cut);
+                if (version != NULL &&
+                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                        stand_at_key(scan, bound->key, bound->len, false);
+                        *ret_version = version;
+                        return 0;
+                }
+        }
+        return AGAIN;
+}
+
 static int check_scan(const struct sb_scan *scan)
 {
         return scan->bus == NULL || sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
+}
+
+static int check_step(const struct sb_scan *scan, const struct sb_guard *ret_guard)
+{
+        return scan == NULL || ret_guard == NULL ? -EINVAL : check_scan(scan);
+}
+
+/* To the next key, or down from @bound, and hold its version. */
+static int step(struct sb_scan *scan, struct bound *bound, struct sb_guard *ret_guard)
+{
+        struct sb_version *version = NULL;
+        struct sb_bus *bus = scan->bus;
+        uint32_t place;
+        int r = sb_bus_place_reserve(bus, 1);
+
+        if (r != 0)
+                return r;
+        place = sb_bus_place_first(bus);
+        do {
+                sb_pin(&bus->peer);
+                r = bound ? step_back_pinned(scan, bound, &version) : step_pinned(scan, &version);
+                if (r == 0)
+                        sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
+                sb_unpin(&bus->peer);
+        } while (r == AGAIN);
+        if (r == 0)
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
+                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
+        return r;
 }
 
 /**
@@ -199,104 +306,13 @@ static int check_scan(const struct sb_scan *scan)
  */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        struct sb_version *version = NULL;
-        struct sb_bus *bus;
-        uint32_t place;
-        int r;
+        int r = check_step(scan, ret_guard);
 
-        if (scan == NULL || ret_guard == NULL)
-                return -EINVAL;
-        r = check_scan(scan);
         if (r != 0)
                 return r;
         if (scan->position == AT_END)
                 return SB_E_NOT_FOUND;
-        bus = scan->bus;
-        r = sb_bus_place_reserve(bus, 1);
-        if (r != 0)
-                return r;
-        place = sb_bus_place_first(bus);
-        do {
-                sb_pin(&bus->peer);
-                r = step_pinned(scan, &version);
-                if (r == 0)
-                        sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
-                sb_unpin(&bus->peer);
-        } while (r == AGAIN);
-        if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
-                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
-        return r;
-}
-
-/* From where the scan stands downwards: *ret_bound and its length; whether the bound itself counts.
- */
-static bool bound_below(
-        struct sb_scan *scan, unsigned char bound[SB_KEY_LEN_MAX], uint32_t *ret_len)
-{
-        const struct sb_segment *segment = &scan->bus->peer.segment;
-        uint32_t len = scan->prefix_len;
-
-        if (scan->position == AT_NODE) {
-                /* Behind this node's key. The guard word holds the node, and its key is plain. */
-                const struct sb_node *node = sb_node_at(segment, scan->node);
-                const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
-
-                *ret_len = key ? node->key_len : 0;
-                if (key)
-                        memcpy(bound, key, *ret_len);
-                return true;
-        }
-        if (scan->position == AT_KEY &&
-                (compare_bytes(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
-                        (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
-                memcpy(bound, scan->key, scan->key_len);
-                *ret_len = scan->key_len;
-                return scan->after;
-        }
-        /* At the end, or above all keys with the prefix: below what comes behind the prefix. */
-        memcpy(bound, scan->prefix, len);
-        while (len > 0 && bound[len - 1] == 0xff)
-                len--;
-        if (len > 0) {
-                bound[len - 1]++;
-                *ret_len = len;
-                return false;
-        }
-        memset(bound, 0xff, SB_KEY_LEN_MAX); /* no key is above it */
-        *ret_len = SB_KEY_LEN_MAX;
-        return true;
-}
-
-/* Under a pin: the last key in range below the bound with a value at the cut. Return: 0; the scan
- * stands before it; SB_E_NOT_FOUND: before the first; AGAIN. */
-static int step_back_pinned(struct sb_scan *scan, unsigned char bound[SB_KEY_LEN_MAX],
-        uint32_t *bound_len, bool *inclusive, struct sb_version **ret_version)
-{
-        struct sb_peer *peer = &scan->bus->peer;
-
-        for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
-                struct sb_node *node = sb_walk_below(peer, bound, *bound_len, *inclusive);
-                const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
-                struct sb_version *version;
-
-                if (key == NULL || node->key_len < scan->prefix_len ||
-                        memcmp(key, scan->prefix, scan->prefix_len) != 0) {
-                        stand_at_key(scan, scan->prefix, scan->prefix_len, false);
-                        return SB_E_NOT_FOUND;
-                }
-                memcpy(bound, key, node->key_len);
-                *bound_len = node->key_len;
-                *inclusive = false;
-                version = sb_walk_at(peer, node, scan->cut);
-                if (version != NULL &&
-                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                        stand_at_key(scan, bound, *bound_len, false);
-                        *ret_version = version;
-                        return 0;
-                }
-        }
-        return AGAIN;
+        return step(scan, NULL, ret_guard);
 }
 
 /**
@@ -314,35 +330,13 @@ static int step_back_pinned(struct sb_scan *scan, unsigned char bound[SB_KEY_LEN
  */
 int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        unsigned char bound[SB_KEY_LEN_MAX];
-        struct sb_version *version = NULL;
-        struct sb_bus *bus;
-        uint32_t place, len;
-        bool inclusive;
-        int r;
+        struct bound bound;
+        int r = check_step(scan, ret_guard);
 
-        if (scan == NULL || ret_guard == NULL)
-                return -EINVAL;
-        r = check_scan(scan);
         if (r != 0)
                 return r;
-        bus = scan->bus;
-        r = sb_bus_place_reserve(bus, 1);
-        if (r != 0)
-                return r;
-        place = sb_bus_place_first(bus);
-        inclusive = bound_below(scan, bound, &len);
-        do {
-                sb_pin(&bus->peer);
-                r = step_back_pinned(scan, bound, &len, &inclusive, &version);
-                if (r == 0)
-                        sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
-                sb_unpin(&bus->peer);
-        } while (r == AGAIN);
-        if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
-                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
-        return r;
+        bound_of(scan, &bound);
+        return step(scan, &bound, ret_guard);
 }
 
 /**

@@ -6,6 +6,8 @@
  * microseconds, so that few are in each other's way.
  */
 #define _GNU_SOURCE
+#include "libclient/core/update.h"
+
 #include <errno.h>
 #include <mimalloc.h>
 #include <stdio.h>
@@ -88,8 +90,7 @@ struct number {
         char text[DECIMAL_MAX + 2];
 };
 
-/* As Redis keeps them: no sign but -, no space, no leading zeros. */
-static bool integer_parse(struct sb_bytes text, int64_t *ret)
+bool sb_update_integer(struct sb_bytes text, int64_t *ret)
 {
         const char *p = text.data;
         bool negative = text.len > 0 && p[0] == '-';
@@ -119,7 +120,7 @@ static int add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_
         struct number *number = argument;
         int64_t present = 0;
 
-        if (old->bus != NULL && !integer_parse(old->value, &present))
+        if (old->bus != NULL && !sb_update_integer(old->value, &present))
                 return -EBADMSG;
         if (__builtin_add_overflow(present, number->by, &number->result))
                 return -ERANGE;
@@ -132,7 +133,7 @@ static int raise_to(void *argument, const struct sb_guard *old, struct sb_bytes 
         struct number *number = argument;
 
         number->result = number->by;
-        if (old->bus != NULL && !integer_parse(old->value, &number->result))
+        if (old->bus != NULL && !sb_update_integer(old->value, &number->result))
                 return -EBADMSG;
         if (old->bus != NULL && number->result >= number->by)
                 return -EALREADY;
