@@ -12,20 +12,8 @@
 static struct world world;
 static struct sb_bus *bus;
 
-#define BEGIN()                                                                                    \
-        do {                                                                                       \
-                const char *why = world_open(&world, 16 * MIB, 8);                                 \
-                if (why != NULL)                                                                   \
-                        TEST_SKIP(why);                                                            \
-                bus = world_bus(&world);                                                           \
-                CHECK(bus != NULL);                                                                \
-        } while (0)
-#define END()                                                                                      \
-        do {                                                                                       \
-                CHECK(world_sound(&world, bus));                                                   \
-                bus = sb_close(bus);                                                               \
-                CHECK(world_close(&world));                                                        \
-        } while (0)
+#define BEGIN() WORLD_BEGIN(16 * MIB)
+#define END()   WORLD_END()
 
 static void test_stat_counts_keys_memory_and_clients(void)
 {

@@ -18,20 +18,8 @@ static struct sb_bus *bus;
 /* Once, and no waiting. */
 static const struct sb_write at_once = {.size = sizeof(at_once), .deadline_ns = 1};
 
-#define BEGIN()                                                                                    \
-        do {                                                                                       \
-                const char *why = world_open(&world, 4 * MIB, 8);                                  \
-                if (why != NULL)                                                                   \
-                        TEST_SKIP(why);                                                            \
-                bus = world_bus(&world);                                                           \
-                CHECK(bus != NULL);                                                                \
-        } while (0)
-#define END()                                                                                      \
-        do {                                                                                       \
-                CHECK(world_sound(&world, bus));                                                   \
-                bus = sb_close(bus);                                                               \
-                CHECK(world_close(&world));                                                        \
-        } while (0)
+#define BEGIN() WORLD_BEGIN(4 * MIB)
+#define END()   WORLD_END()
 
 static struct sb_bytes key_of(unsigned number, char text[32])
 {

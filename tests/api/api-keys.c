@@ -11,22 +11,9 @@ static struct world world;
 static struct sb_bus *bus;
 
 /* Begin a test with a bus of 16 MiB; ends it with END(). */
-#define BEGIN() BEGIN_OF(16 * MIB)
-#define BEGIN_OF(size)                                                                             \
-        do {                                                                                       \
-                const char *why = world_open(&world, (size), 8);                                   \
-                if (why != NULL)                                                                   \
-                        TEST_SKIP(why);                                                            \
-                bus = world_bus(&world);                                                           \
-                CHECK(bus != NULL);                                                                \
-        } while (0)
-#define END()                                                                                      \
-        do {                                                                                       \
-                CHECK(world_sound(&world, bus));                                                   \
-                bus = sb_close(bus);                                                               \
-                CHECK(bus == NULL);                                                                \
-                CHECK(world_close(&world));                                                        \
-        } while (0)
+#define BEGIN()        WORLD_BEGIN(16 * MIB)
+#define BEGIN_OF(size) WORLD_BEGIN(size)
+#define END()          WORLD_END()
 
 static void test_get_of_absent_key_is_not_found_and_leaves_the_guard(void)
 {

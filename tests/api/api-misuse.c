@@ -17,23 +17,16 @@ static char large[2048];
 
 #define BEGIN()                                                                                    \
         do {                                                                                       \
-                const char *why = world_open(&world, 4 * MIB, 8);                                  \
-                if (why != NULL)                                                                   \
-                        TEST_SKIP(why);                                                            \
-                bus = world_bus(&world);                                                           \
-                CHECK(bus != NULL);                                                                \
+                WORLD_BEGIN(4 * MIB);                                                              \
                 CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), 0);                        \
         } while (0)
-/* Nothing that was asked wrongly has left a trace. */
 #define END()                                                                                      \
         do {                                                                                       \
                 struct sb_guard end_guard = {0};                                                   \
                 CHECK_EQ(sb_get(bus, b("key"), &end_guard), 0);                                    \
                 CHECK(end_guard.rev == 1 && end_guard.value.len == 5);                             \
                 sb_guard_release(&end_guard);                                                      \
-                CHECK(world_sound(&world, bus));                                                   \
-                bus = sb_close(bus);                                                               \
-                CHECK(world_close(&world));                                                        \
+                WORLD_END();                                                                       \
         } while (0)
 
 static const struct sb_bytes value = {"v", 1}, no_data = {NULL, 3}, empty = {"", 0},

@@ -14,20 +14,8 @@ static struct world world;
 static struct sb_bus *bus;
 static const struct sb_bytes all = {NULL, 0};
 
-#define BEGIN()                                                                                    \
-        do {                                                                                       \
-                const char *why = world_open(&world, 16 * MIB, 8);                                 \
-                if (why != NULL)                                                                   \
-                        TEST_SKIP(why);                                                            \
-                bus = world_bus(&world);                                                           \
-                CHECK(bus != NULL);                                                                \
-        } while (0)
-#define END()                                                                                      \
-        do {                                                                                       \
-                CHECK(world_sound(&world, bus));                                                   \
-                bus = sb_close(bus);                                                               \
-                CHECK(world_close(&world));                                                        \
-        } while (0)
+#define BEGIN() WORLD_BEGIN(16 * MIB)
+#define END()   WORLD_END()
 
 /* Set KEY to itself. */
 static int put(const char *key)

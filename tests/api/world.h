@@ -40,6 +40,23 @@ void world_tick(struct world *world);
 /* Whether the validator finds nothing, with buses open and idle. */
 bool world_sound(struct world *world, struct sb_bus *bus);
 
+/* Begin a test on a bus of @size bytes, and end it soundly: in a file with `world` and `bus`. */
+#define WORLD_BEGIN(size)                                                                          \
+        do {                                                                                       \
+                const char *why = world_open(&world, (size), 8);                                   \
+                if (why != NULL)                                                                   \
+                        TEST_SKIP(why);                                                            \
+                bus = world_bus(&world);                                                           \
+                CHECK(bus != NULL);                                                                \
+        } while (0)
+#define WORLD_END()                                                                                \
+        do {                                                                                       \
+                CHECK(world_sound(&world, bus));                                                   \
+                bus = sb_close(bus);                                                               \
+                CHECK(bus == NULL);                                                                \
+                CHECK(world_close(&world));                                                        \
+        } while (0)
+
 /* A string as bytes. */
 struct sb_bytes b(const char *text);
 /* CLOCK_MONOTONIC. */
