@@ -45,7 +45,7 @@ struct keys {
 static struct {
         struct event event[EVENTS_MAX];
         uint32_t count;
-        uint32_t changes[EVENTS_MAX][WORLD_KEYS]; /* at cuts */
+        struct keys at_cut[EVENTS_MAX];
         uint64_t tried;
 } order;
 
@@ -114,11 +114,12 @@ static void add_events(void)
 static bool goes_before(const struct event *a, const struct event *b)
 {
         uint32_t over = (uint32_t)(b->outcome->over_before >> 8 * a->thread) & 255;
-        bool b_early = b->kind == EVENT_CUT && b->what->txn.early;
+        /* Observers may see what is long over. */
+        bool untimely = b->what->kind == OP_LOOK || (b->kind == EVENT_CUT && b->what->txn.early);
 
-        if (a->thread == b->thread)
-                return a->op < b->op || (a->op == b->op && a < b);
-        if (a->op < over && !b_early)
+        if (a->thread == b->thread && a->op == b->op)
+                return a < b;
+        if (!untimely && (a->thread == b->thread ? a->op < b->op : a->op < over))
                 return true;
         if (!a->stamp || !b->stamp)
                 return false;
@@ -206,6 +207,15 @@ static bool do_reads(const struct event *event, struct keys *keys)
         return true;
 }
 
+/* Whether a key is as it was at the event's cut. Made and forgotten in between, it may be: absent is
+ * absent. */
+static bool unchanged(const struct event *event, const struct keys *keys, uint32_t key)
+{
+        const struct key *before = &order.at_cut[event->cut].key[key], *now = &keys->key[key];
+
+        return before->changes == now->changes || (before->tag == NONE && now->tag == NONE);
+}
+
 static bool do_commit(const struct event *event, struct keys *keys)
 {
         const struct outcome *outcome = event->outcome;
@@ -218,8 +228,7 @@ static bool do_commit(const struct event *event, struct keys *keys)
 
                 if (!deletes && !(outcome->wrote >> key & 1))
                         continue;
-                if (!event->what->txn.serializable &&
-                        keys->key[key].changes != order.changes[event->cut][key])
+                if (!event->what->txn.serializable && !unchanged(event, keys, key))
                         return false;
                 if ((deletes && keys->key[key].tag == NONE) ||
                         !write(&keys->key[key], 0,
@@ -232,20 +241,21 @@ static bool do_commit(const struct event *event, struct keys *keys)
 /* Somebody was first: one of the keys that are given as the cause was written since the cut. */
 static bool do_conflict(const struct event *event, struct keys *keys)
 {
+        const struct keys *before = &order.at_cut[event->cut];
         const struct outcome *outcome = event->outcome;
         uint32_t written = outcome->wrote | outcome->deleted, count = 0, key;
 
         if (outcome->cause == SB_COMMIT_CAUSE_NONE)
                 return true;
         for (key = 0; key < WORLD_KEYS; key++) {
-                bool changed = keys->key[key].changes != order.changes[event->cut][key];
+                bool changed = keys->key[key].changes != before->key[key].changes;
 
                 if ((written >> key & 1) && count++ == outcome->cause)
                         return changed;
         }
         for (key = 0; key < WORLD_KEYS; key++)
                 if (outcome->cause >= count && (outcome->looked >> key & 1) &&
-                        keys->key[key].changes != order.changes[event->cut][key])
+                        keys->key[key].changes != before->key[key].changes)
                         return true;
         return false;
 }
@@ -253,14 +263,12 @@ static bool do_conflict(const struct event *event, struct keys *keys)
 static bool happens(uint32_t i, struct keys *keys)
 {
         const struct event *event = &order.event[i];
-        uint32_t key;
 
         switch (event->kind) {
         case EVENT_PLAIN:
                 return do_plain(event, keys);
         case EVENT_CUT:
-                for (key = 0; key < WORLD_KEYS; key++)
-                        order.changes[i][key] = keys->key[key].changes;
+                order.at_cut[i] = *keys;
                 return do_reads(event, keys);
         case EVENT_COMMIT:
                 return do_commit(event, keys);
