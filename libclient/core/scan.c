@@ -15,6 +15,7 @@
 
 #include "libclient/core/bus.h"
 #include "shm/order.h"
+#include "shm/reserved.h"
 #include "shm/snapshot.h"
 #include "shm/walk.h"
 
@@ -33,6 +34,7 @@ struct sb_scan {
         enum position position;
         /* AT_KEY: the first key above it, rather than the first not below it */
         bool after;
+        bool reserved; /* the bus's own keys are asked for */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
@@ -86,6 +88,7 @@ int sb_scan_open(
                 memcpy(scan->prefix, prefix.data, prefix.len);
                 memcpy(scan->key, prefix.data, prefix.len);
         }
+        scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
         if (scan->next != NULL)
@@ -165,6 +168,10 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
                 if (key == NULL || node->key_len < scan->prefix_len ||
                         memcmp(key, scan->prefix, scan->prefix_len) != 0)
                         break;
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
+                        return AGAIN;
+                }
                 version = sb_walk_at(peer, node, scan->cut);
                 if (version != NULL &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
@@ -247,6 +254,10 @@ static int step_back_pinned(
                         stand_at_key(scan, scan->prefix, scan->prefix_len, false);
                         return SB_E_NOT_FOUND;
                 }
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
+                        continue;
+                }
                 bound_set(bound, key, node->key_len, false);
                 version = sb_walk_at(peer, node, scan->cut);
                 if (version != NULL &&
@@ -286,6 +297,12 @@ static int step(struct sb_scan *scan, struct bound *bound, struct sb_guard *ret_
                 if (r == 0)
                         sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
                 sb_unpin(&bus->peer);
+                /* After the reads: what they found is no part of a cut that was taken away. */
+                if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut)) {
+                        if (r == 0)
+                                sb_guard_set(&bus->peer, place, 0);
+                        return SB_E_LAPPED;
+                }
         } while (r == AGAIN);
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
@@ -298,8 +315,9 @@ static int step(struct sb_scan *scan, struct bound *bound, struct sb_guard *ret_
  * @scan:       an open scan
  * @ret_guard:  the version; held until it is released, whatever becomes of the scan
  *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_FULL (65,536 guards are held;
- *           the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_LAPPED: an operator took the
+ *           cut away, or it grew older than the bus allows; SB_E_FULL (65,536 guards are held; the
+ *           scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free; passes over keys that came or went since the cut.
  * Cost:     two cold misses a key.

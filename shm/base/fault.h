@@ -47,7 +47,9 @@
         X(STOCK_NO_GRACE, "a block in hand is built in before its grace period is over")           \
         X(STOCK_LIVE_EARLY, "a block in hand is said to be live before it is installed")           \
         X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that somebody has in hand")               \
-        X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")
+        X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
+        X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
+        X(MARK_CLOSED_EARLY, "a mark's cut is announced no more when the mark is taken")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };
