@@ -17,6 +17,7 @@
 #include "shm/slab.h"
 #include "shm/snapshot.h"
 #include "shm/stock.h"
+#include "shm/txn.h"
 #include "shm/walk.h"
 #include "overwrite.h"
 
@@ -186,19 +187,36 @@ static bool supersede(struct sb_peer *peer, struct sb_version *version, struct s
         return sb_prune_behind(peer, version, old);
 }
 
+/* The head is an intent or was aborted: what counts is below. NULL: look again. */
+static __attribute__((noinline)) struct sb_version *look_through(
+        struct sb_peer *peer, struct sb_version *head)
+{
+        struct sb_settled settled;
+        struct sb_version *version = sb_txn_effective(peer, head, &settled);
+
+        if (settled.outcome != SB_TXN_UNDECIDED || SB_FAULT(TXN_NOT_HELPED))
+                return version;
+        sb_txn_help(peer, head);
+        return NULL;
+}
+
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int install(
         struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
-        struct sb_version *old = attempt->place.head,
+        struct sb_version *head = attempt->place.head, *old = head,
                           *version = (struct sb_version *)(peer->segment.base + attempt->version);
         uint64_t early = 0;
 
         /* A predecessor is stamped before it is replaced: else an effect could be in a cut without
          * its cause; before it is seen at all, else a later cut could be without what was seen. */
-        if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED))
-                sb_stamp(peer, old);
+        if (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
+                SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT)) {
+                old = look_through(peer, head);
+                if (!old)
+                        return AGAIN;
+        }
         if (SB_UNLIKELY(!has_value(old)) && write->kind == SB_VERSION_DELETED)
                 return SB_E_NOT_FOUND;
         if (write->expected_rev != SB_OP_ANY_REV &&
@@ -206,17 +224,17 @@ static inline __attribute__((always_inline)) int install(
                 ret->rev = has_value(old) ? old->rev : 0;
                 return SB_E_CONFLICT;
         }
-        version->rev = old->rev + 1;
-        version->node = old->node;
+        version->rev = (SB_FAULT(CONFLICT_BURNS) ? head : old)->rev + 1;
+        version->node = head->node;
         /* Relaxed, both: private until the CAS publishes them. */
         sb_store_relaxed(&version->stamp, 0);
-        sb_store_relaxed(&version->prev, sb_offset_of(&peer->segment, old));
+        sb_store_relaxed(&version->prev, sb_offset_of(&peer->segment, head));
         if (SB_FAULT(STAMP_EARLY))
                 early = sb_load_acquire(&peer->segment.super->clock); /* A:clock. */
         /* R:operation > A:operation. Before the install: whoever raises `safe` stamps what it finds
          * there. */
         if (!SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, old->node);
+                sb_store_release(&peer->client->operation, head->node);
         /* R:publish > A:publish. This is the write; the flags ride along. */
         if (SB_UNLIKELY(!sb_cas64_full(attempt->place.cell, attempt->place.word,
                     (attempt->place.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
@@ -224,15 +242,22 @@ static inline __attribute__((always_inline)) int install(
                 return AGAIN;
         }
         if (SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, old->node); /* R:operation. */
+                sb_store_release(&peer->client->operation, head->node); /* R:operation. */
         if (attempt->stock_place)
                 sb_stock_publish(peer, &version->block);
         if (early)
                 sb_cas64_full(&version->stamp, 0, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        attempt->look_again = !supersede(peer, version, old, ret->cut, attempt->stock_place) ||
-                              write->kind == SB_VERSION_DELETED;
+        if (SB_LIKELY(old == head)) {
+                attempt->look_again =
+                        !supersede(peer, version, old, ret->cut, attempt->stock_place) ||
+                        write->kind == SB_VERSION_DELETED;
+        } else {
+                attempt->look_again = true;
+                if (attempt->stock_place)
+                        sb_stock_vacate(peer, attempt->stock_place);
+        }
         attempt->version = 0;
         return 0;
 }

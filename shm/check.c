@@ -22,12 +22,14 @@
 #include "slab.h"
 #include "slot.h"
 #include "stock.h"
+#include "txn.h"
 
 struct look {
         struct sb_peer *peer;
         struct sb_segment *segment;
         struct sb_check_report *report;
         bool quiescent;
+        uint64_t held, listed; /* versions that are held; those that transactions list */
 };
 
 __attribute__((format(printf, 2, 3))) static void problem(
@@ -227,15 +229,53 @@ static void check_order(struct look *look)
 
 /* ---- buckets and chains ---- */
 
+/* A version of a transaction that is under way or was aborted. */
+static const char *intent_fault(
+        struct look *look, struct sb_version *version, uint64_t word, bool newest)
+{
+        struct sb_commit *commit;
+
+        if (word == SB_STAMP_ABORTED)
+                return NULL;
+        if (!sb_stamp_is_intent(word))
+                return "a stamp makes no sense";
+        if (!newest)
+                return "an intent was replaced before it was decided";
+        if (!(SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN))
+                return "an intent has no transaction's number";
+        commit = sb_slab_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL)
+                         ? sb_commit_at(look->segment, word & SB_OFFSET_MASK)
+                         : NULL;
+        if (commit && SB_STATUS_STATE(sb_load_acquire(&commit->status)) <= SB_STATUS_ABORTED)
+                return NULL; /* A:status. */
+        /* Over meanwhile: then the outcome was copied first. A:stamp. */
+        return sb_load_acquire(&version->stamp) == word ? "an intent names no transaction" : NULL;
+}
+
+/* A committed one: @rev, @stamp: of the committed one above. */
+static const char *order_fault(struct look *look, struct sb_version *version, uint64_t own_stamp,
+        uint64_t rev, uint64_t stamp)
+{
+        if (version->rev >= rev)
+                return "revisions do not descend";
+        if ((!own_stamp && rev != UINT64_MAX) || own_stamp > stamp)
+                return "stamps do not descend";
+        /* A:clock. */
+        if (own_stamp >= sb_load_acquire(&look->segment->super->clock) + 1)
+                return "a stamp is ahead of the clock";
+        return NULL;
+}
+
 /* *suspect: as for check_level(). */
 static const char *chain_fault(
         struct look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
 {
         struct sb_segment *segment = look->segment;
         const uint64_t suspected = *suspect;
-        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = 0, stamp = 0, link, size,
-                 steps;
+        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = UINT64_MAX, stamp = UINT64_MAX,
+                 link, size, steps;
         struct sb_version *version = head;
+        const char *fault;
 
         for (steps = 0; version; steps++) {
                 uint64_t own_stamp, at = sb_offset_of(segment, version), shape;
@@ -246,24 +286,25 @@ static const char *chain_fault(
                         return "the chain leads to what is no version";
                 shape = version->shape;
                 if (!SB_SHAPE_KEY_LEN(shape) || SB_SHAPE_KEY_LEN(shape) > segment->key_len_max ||
-                        sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) >
-                                size)
+                        sb_version_size(shape) > size)
                         return "key and value do not fit their block";
                 if (version->node != head->node)
                         return "a version of another key is in the chain";
                 own_stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
-                if (steps && version->rev >= rev)
-                        return "revisions do not descend";
-                if (steps && (!own_stamp || (stamp && own_stamp > stamp)))
-                        return "stamps do not descend";
-                if (own_stamp >= sb_load_acquire(&segment->super->clock) + 1) /* A:clock. */
-                        return "a stamp is ahead of the clock";
+                if (own_stamp & SB_STAMP_INTENT) {
+                        fault = intent_fault(look, version, own_stamp, !steps);
+                } else {
+                        fault = order_fault(look, version, own_stamp, rev, stamp);
+                        rev = version->rev;
+                        if (own_stamp)
+                                stamp = own_stamp;
+                }
+                if (fault)
+                        return fault;
                 if (at == suspected)
                         return "a version in the chain is retired";
                 if (!*suspect && is_retired(&version->block))
                         *suspect = at;
-                rev = version->rev;
-                stamp = own_stamp;
                 link = sb_load_pinned(look->peer, &version->prev);
                 if (!steps && (link & SB_PREV_MARKED))
                         return "the newest version is on its way out";
@@ -324,9 +365,20 @@ static const char *head_fault(
         if (look->quiescent && !sb_reach_node(look->peer, node))
                 return "its node is not in the ordered index";
         retire = sb_load_acquire(&head->block.retire); /* A:retire. */
-        if (retire && retire < SB_RETIRE_FREEING)
+        if (retire > SB_RETIRE_HELD && retire < SB_RETIRE_FREEING)
                 return "its newest version is retired";
         return NULL;
+}
+
+/* The first version that is not a transaction's that is under way or was aborted. */
+static struct sb_version *what_counts(struct look *look, struct sb_version *head)
+{
+        struct sb_version *version = head;
+
+        while (version && (sb_load_acquire(&version->stamp) & SB_STAMP_INTENT)) /* A:stamp. */
+                version = sb_version_at(
+                        look->segment, sb_load_pinned(look->peer, &version->prev) & SB_OFFSET_MASK);
+        return version ? version : head;
 }
 
 static void check_cell(struct look *look, uint32_t bucket, uint32_t place)
@@ -356,6 +408,7 @@ static void check_cell(struct look *look, uint32_t bucket, uint32_t place)
                 return;
         }
         report->versions += versions;
+        head = what_counts(look, head);
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
                 report->births++;
         else if ((SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE)
@@ -454,6 +507,27 @@ static bool unnoted(struct look *look, struct sb_block *block, uint64_t at, enum
         return true;
 }
 
+/* Who holds a version that is held: a transaction that is not over for all lists it. Both are
+ * counted here, and compared when nobody is at work. */
+static void count_held(struct look *look, uint64_t at, uint32_t retire)
+{
+        struct sb_commit *commit;
+        uint32_t i;
+
+        look->held += retire == SB_RETIRE_HELD;
+        commit = look->quiescent && retire >= SB_RETIRE_DYING ? sb_commit_at(look->segment, at)
+                                                              : NULL;
+        /* A:status. What a committed one lists may be others' by now. */
+        if (!commit || SB_STATUS_STATE(sb_load_acquire(&commit->status)) != SB_STATUS_ABORTED)
+                return;
+        for (i = 0; i < commit->write_count; i++) {
+                struct sb_version *version = sb_version_at(look->segment, commit->write[i]);
+
+                look->listed += version && sb_load_acquire(&version->block.retire) ==
+                                                   SB_RETIRE_HELD; /* A:retire. */
+        }
+}
+
 static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_t at, uint64_t size)
 {
         struct sb_check_report *report = look->report;
@@ -463,6 +537,8 @@ static void check_block(struct look *look, uint32_t unit, uint64_t word, uint64_
 
         report->blocks_used++;
         report->bytes_used += size;
+        if (kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE)
+                count_held(look, at, retire);
         if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING && era_ahead(look, retire))
                 problem(look, "unit %u: the block at offset %llu is dated in an era to come", unit,
                         (unsigned long long)at);
@@ -633,6 +709,9 @@ int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
                 check_buckets(&look);
         if (!ret->problem_count)
                 check_units(&look);
+        if (!ret->problem_count && look.quiescent && look.held != look.listed)
+                problem(&look, "%llu versions are held, transactions list %llu",
+                        (unsigned long long)look.held, (unsigned long long)look.listed);
         for (slot = 0; slot < segment->geometry.client_count; slot++)
                 check_client(&look, slot);
         return 0;

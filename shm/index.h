@@ -50,10 +50,9 @@ static inline uint32_t sb_height_of(const struct sb_segment *segment, uint64_t h
 static inline bool sb_version_fits(
         const struct sb_segment *segment, const struct sb_version *version)
 {
-        uint64_t shape = version->shape, at = sb_offset_of(segment, version);
+        uint64_t at = sb_offset_of(segment, version);
 
-        return at + sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) <=
-               segment->geometry.size;
+        return at + sb_version_size(version->shape) <= segment->geometry.size;
 }
 /* Keys are short and mostly equal here, their tags being so: eight bytes at a time beat a call. */
 static inline bool sb_key_same(const unsigned char *a, const void *key, uint32_t len)

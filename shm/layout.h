@@ -327,6 +327,12 @@ static_assert(sizeof(struct sb_version) == 48, "version");
 #define SB_PREV_SETTLED UINT64_C(2)
 /* Behind the value, where the kind has SB_VERSION_HAS_TXN: the number of the transaction. */
 #define SB_TRAILER_TXN 8u
+/* All of a version, header and trailer included. */
+static inline uint64_t sb_version_size(uint64_t shape)
+{
+        return sizeof(struct sb_version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) +
+               (SB_SHAPE_KIND(shape) & SB_VERSION_HAS_TXN ? SB_TRAILER_TXN : 0);
+}
 
 /* A transaction's descriptor: a block of its own, laid out like a version, so that all that frees
  * blocks takes it for one. What is plain is written before its offset is shown to anybody. */

@@ -86,13 +86,33 @@ int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64
         return 0;
 }
 
+/* The first version that is not aborted; NULL: one on the way is held still. */
+static struct sb_version *under_aborted(struct sb_peer *peer, struct sb_version *head)
+{
+        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
+
+        /* A:stamp, A:retire. Let go once, it is let go for good. */
+        while (head && sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED && steps--) {
+                if (sb_load_acquire(&head->block.retire) == SB_RETIRE_HELD && /* A:retire. */
+                        !SB_FAULT(REMOVE_UNDER_ABORTED))
+                        return NULL;
+                head = sb_version_at(
+                        &peer->segment, sb_load_pinned(peer, &head->prev) & SB_OFFSET_MASK);
+        }
+        return head;
+}
+
 /* Whether no cut, open or to come, can tell this key from one that is not there. */
 static bool removable(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view)
 {
-        uint32_t kind = SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND;
-        /* A:stamp. */
-        uint64_t stamp = sb_load_acquire(&head->stamp);
+        uint64_t stamp;
+        uint32_t kind;
 
+        head = under_aborted(peer, head);
+        if (!head)
+                return false;
+        kind = SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND;
+        stamp = sb_load_acquire(&head->stamp); /* A:stamp. */
         if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
                 return false;
         if (SB_FAULT(REMOVE_IGNORES_CUTS))
@@ -131,6 +151,24 @@ static void date_unhooked(struct sb_peer *peer, struct sb_node *node)
                 sb_retire_wait(peer, sb_offset_of(&peer->segment, node), era, true);
 }
 
+/* All that lies in a frozen cell: a birth or a tombstone, and aborted versions above it. @finish:
+ * date it, else say that it goes. */
+static void retire_chain(struct sb_peer *peer, struct sb_version *head, bool finish)
+{
+        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
+
+        while (head && steps--) {
+                struct sb_version *next = sb_version_at(
+                        &peer->segment, sb_load_pinned(peer, &head->prev) & SB_OFFSET_MASK);
+
+                if (finish)
+                        sb_retire_finish(peer, &head->block);
+                else
+                        sb_retire_begin(peer, &head->block);
+                head = SB_FAULT(UNHOOK_HEAD_ONLY) ? NULL : next;
+        }
+}
+
 void sb_node_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
 {
         struct sb_segment *segment = &peer->segment;
@@ -146,14 +184,14 @@ void sb_node_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
                 sb_index_raise_floor(segment, node->hash, head->rev);
         /* What lies in the cell says that it goes before it is out of reach, so that no kill can
          * lose it. */
-        sb_retire_begin(peer, &head->block);
+        retire_chain(peer, head, false);
         if (!SB_FAULT(GONE_UNMARKED))
                 sb_cas64_full(&node->cell, cell_number, SB_NODE_GONE);
         sb_order_remove(peer, node);
         sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
         if (SB_FAULT(FLOOR_LATE))
                 sb_index_raise_floor(segment, node->hash, head->rev);
-        sb_retire_finish(peer, &head->block);
+        retire_chain(peer, head, true);
         date_unhooked(peer, node);
 }
 

@@ -75,6 +75,8 @@ struct sb_peer {
         struct sb_reserve guards;     /* chunks of guard words: rare, of any class */
         uint32_t exhausted[8];        /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
+        bool exhausted_many;      /* more than fit there */
+        uint32_t aborted_waiting; /* own transactions whose intents lie in chains still */
         struct sb_pending pending[SB_PENDING_MAX];
         struct sb_view view;
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */

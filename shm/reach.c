@@ -6,6 +6,7 @@
 #include "index.h"
 #include "order.h"
 #include "slab.h"
+#include "txn.h"
 
 /* Births may lie in any cell of their buckets, also in one that is not their node's. */
 static bool reach_birth(struct sb_peer *peer, const struct sb_version *birth, uint64_t hash)
@@ -69,13 +70,24 @@ static bool chunk_in_use(const struct sb_segment *segment, const struct sb_guard
                sb_offset_of(segment, chunk);
 }
 
+/* Whether its retire word says so. An intent that is held and whose transaction is not over lies
+ * where it was installed, or is its owner's still. */
+static bool retire_says_published(const struct sb_block *block)
+{
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+        /* A:stamp. */
+        return retire &&
+               (retire != SB_RETIRE_HELD || !sb_stamp_is_intent(sb_load_acquire(
+                                                    &((const struct sb_version *)block)->stamp)));
+}
+
 bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_block *block = sb_block_at(segment, offset);
         struct sb_node *node = (struct sb_node *)block;
-        uint32_t retire;
-        bool reached;
+        bool published, reached;
 
         if (!block)
                 return true;
@@ -83,9 +95,9 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
          * published after the pin could be replaced, built in again by its writer (shm/stock.h) and
          * published elsewhere while we look, and be missed in both lives. */
         do
-                retire = sb_load_acquire(&block->retire);
+                published = retire_says_published(block);
         while (!SB_FAULT(REACH_UNCOVERED) && !sb_pin_covers(peer));
-        if (retire)
+        if (published)
                 return true;
         sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES)
@@ -98,5 +110,5 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         else
                 reached = sb_reach_version(peer, (struct sb_version *)block);
         sb_model_unchecked_end();
-        return reached || sb_load_acquire(&block->retire); /* A:retire. */
+        return reached || retire_says_published(block);
 }

@@ -18,9 +18,21 @@
 #include "slot.h"
 #include "snapshot.h"
 #include "stock.h"
+#include "txn.h"
 
 #define SWEEP_SLICE    64u /* units a tick */
 #define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
+
+/* A transaction: to its end, whoever helped it there. What it replaced a sweep finds. */
+static void finish_commit(struct sb_peer *peer, struct sb_client *dead, uint64_t at)
+{
+        struct sb_commit *commit = sb_slab_is_block(&peer->segment, at, SB_UNIT_VERSIONS, NULL)
+                                           ? sb_commit_at(&peer->segment, at)
+                                           : NULL;
+
+        if (commit && !SB_FAULT(REAP_FORGETS_TXN))
+                sb_txn_finish(peer, commit, &dead->operation);
+}
 
 /* What the operation slot names: stamped if installed, every birth asked, a bare key or cell-less
  * node on its way out. */
@@ -32,6 +44,10 @@ static void finish_operation(struct sb_peer *peer, struct sb_client *dead)
         struct sb_cell64 *cell;
         struct sb_version *head;
 
+        if (at & SB_OPERATION_COMMIT) {
+                finish_commit(peer, dead, at & SB_OFFSET_MASK);
+                return;
+        }
         if (!at || !sb_slab_is_block(segment, at, SB_UNIT_NODES, NULL))
                 return;
         node = sb_node_at(segment, at);
@@ -47,8 +63,9 @@ static void finish_operation(struct sb_peer *peer, struct sb_client *dead)
         head = cell ? sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK) : NULL;
         if (!head || head->node != at)
                 return;
-        if (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH)
-                sb_stamp(peer, head);
+        if (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH &&
+                (sb_stamp(peer, head) & SB_STAMP_INTENT))
+                return; /* somebody's transaction, or aborted: that was not the dead one's write */
         /* Whatever it replaced, or a bare birth. */
         sb_retire_later(peer, own, sb_load_acquire(&head->stamp)); /* A:stamp. */
 }
@@ -67,8 +84,11 @@ static void finish_freeing(struct sb_peer *peer, struct sb_client *dead, uint32_
         if (SB_FAULT(REAP_FORGETS_FREEING))
                 return;
         /* A:retire. */
-        if (set && sb_load_acquire(&block->retire) == (SB_RETIRE_FREEING | slot))
-                sb_slab_clear(peer, at);
+        if (!set || sb_load_acquire(&block->retire) != (SB_RETIRE_FREEING | slot))
+                return;
+        if (!SB_FAULT(FINISH_FREEING_NO_DISPOSE))
+                sb_retire_dispose(peer, at);
+        sb_slab_clear(peer, at);
 }
 
 /* Blocks in a unit that its dead owner took and never published. */

@@ -7,6 +7,7 @@
 #include "slab.h"
 #include "snapshot.h"
 #include "stock.h"
+#include "txn.h"
 
 #define FIRST_GRACE                                                                                \
         UINT64_C(1) /* low bit of sb_limbo.offset: a node whose first grace period this is */
@@ -233,6 +234,17 @@ static void mark_guarded(struct sb_peer *peer, struct batch *batch)
         }
 }
 
+void sb_retire_dispose(struct sb_peer *peer, uint64_t offset)
+{
+        uint32_t kind = sb_slab_kind_of(&peer->segment, offset) >> 6;
+        struct sb_commit *commit = kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE
+                                           ? sb_commit_at(&peer->segment, offset)
+                                           : NULL;
+
+        if (commit)
+                sb_txn_dispose(peer, commit);
+}
+
 static bool free_one(struct sb_peer *peer, const struct sb_limbo *limbo)
 {
         struct sb_block *block_ = sb_block_at(&peer->segment, limbo->offset);
@@ -245,6 +257,7 @@ static bool free_one(struct sb_peer *peer, const struct sb_limbo *limbo)
         }
         if (!sb_cas32_full(&block_->retire, limbo->era, SB_RETIRE_FREEING | peer->slot))
                 return false;
+        sb_retire_dispose(peer, limbo->offset);
         sb_slab_clear(peer, limbo->offset);
         return true;
 }

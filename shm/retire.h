@@ -24,6 +24,9 @@ static inline void sb_retire_count(struct sb_peer *peer)
                 peer->limbo_ripened = true;
         }
 }
+/* Before a block that is in the caller's hand is freed: if it is a transaction's descriptor, its
+ * aborted versions are let go. */
+void sb_retire_dispose(struct sb_peer *peer, uint64_t offset);
 /* When the next batch is due, with @old ones in limbo that may stay there for long. */
 void sb_retire_expect(struct sb_peer *peer, uint32_t old);
 /* Prune and remove what is due; not under a pin. */

@@ -306,8 +306,8 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         set_limits(&segment);
         segment.bucket_mask = segment.geometry.bucket_count - 1;
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
-        segment.values_end =
-                segment.geometry.size - sizeof(struct sb_version) - segment.key_len_max;
+        segment.values_end = segment.geometry.size - sizeof(struct sb_version) -
+                             segment.key_len_max - SB_TRAILER_TXN;
         *ret = segment;
         return 0;
 }

@@ -237,8 +237,11 @@ bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
 
 static void exhaust(struct sb_peer *peer, uint32_t unit)
 {
-        sb_assert(peer->exhausted_count < EXHAUSTED_MAX);
-        peer->exhausted[peer->exhausted_count++] = unit;
+        /* More than fit are found by their words, when the operation is over. */
+        if (SB_LIKELY(peer->exhausted_count < EXHAUSTED_MAX))
+                peer->exhausted[peer->exhausted_count++] = unit;
+        else
+                peer->exhausted_many = true;
 }
 
 /* Make an EMPTY unit of a slab of nobody's in which no block is left. */
@@ -472,8 +475,6 @@ static bool refill(
                 if (reserve->unit != NO_UNIT) {
                         if (refill_from(peer, reserve, kind, class_))
                                 return true;
-                        if (peer->exhausted_count == EXHAUSTED_MAX)
-                                return false;
                         exhaust(peer, reserve->unit);
                         reserve->unit = NO_UNIT;
                 }
@@ -538,7 +539,7 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
         uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, end, unit,
                  run, round;
 
-        if (count > limit || peer->exhausted_count == EXHAUSTED_MAX)
+        if (count > limit)
                 return SB_E_FULL;
         sb_era_advance(peer); /* as for a slab */
         for (round = 0; round < 2; round++) {
@@ -598,8 +599,7 @@ int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, ui
         if (class_ == peer->segment.class_count)
                 return take_large(peer, size, ret_offset);
         reserve = reserve_of(peer, kind, class_);
-        if (kind == SB_UNIT_GUARDS && peer->exhausted_count < EXHAUSTED_MAX &&
-                reserve->unit != NO_UNIT) {
+        if (kind == SB_UNIT_GUARDS && reserve->unit != NO_UNIT) {
                 /* Chunks differ in class and are rare: one slab each, given up with the operation.
                  */
                 exhaust(peer, reserve->unit);
@@ -652,8 +652,40 @@ static void release(struct sb_peer *peer, struct sb_reserve *reserve)
         }
 }
 
+static bool in_reserve(const struct sb_peer *peer, enum sb_unit_kind kind, uint32_t unit)
+{
+        uint32_t i;
+
+        if (kind == SB_UNIT_GUARDS)
+                return peer->guards.unit == unit;
+        for (i = 0; i < peer->segment.class_count; i++)
+                if ((kind == SB_UNIT_NODES ? &peer->nodes[i] : &peer->versions[i])->unit == unit)
+                        return true;
+        return peer->tombstones.unit == unit;
+}
+
+/* Behind an operation that took more slabs than the list has room for: all that are ours and not in
+ * reserve. */
+static void give_up_all(struct sb_peer *peer)
+{
+        uint32_t unit;
+
+        for (unit = 0; unit < peer->segment.geometry.unit_count; unit++) {
+                uint64_t word = unit_word(&peer->segment, unit);
+
+                if (word && SB_UNIT_KIND(word) < SB_UNIT_PART &&
+                        SB_UNIT_OWNER(word) == sb_slab_owner(peer) &&
+                        !in_reserve(peer, SB_UNIT_KIND(word), unit))
+                        sb_slab_give_up(peer, unit);
+        }
+        peer->exhausted_count = 0;
+        peer->exhausted_many = false;
+}
+
 void sb_slab_settle_some(struct sb_peer *peer)
 {
+        if (SB_UNLIKELY(peer->exhausted_many))
+                give_up_all(peer);
         while (SB_UNLIKELY(peer->exhausted_count))
                 sb_slab_give_up(peer, peer->exhausted[--peer->exhausted_count]);
         /* What is in reserve is everybody's: nobody keeps it for the next time. */

@@ -8,14 +8,20 @@
 #include "node.h"
 #include "retire.h"
 #include "slab.h"
+#include "txn.h"
 
 uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
 {
         /* A:stamp. */
         uint64_t stamp = sb_load_acquire(&version->stamp);
 
-        if (SB_LIKELY(stamp))
+        if (SB_LIKELY((int64_t)stamp > 0))
                 return stamp;
+        if (stamp) {
+                struct sb_settled settled = sb_txn_settle(peer, version);
+
+                return settled.outcome == SB_TXN_COMMITTED ? settled.stamp : SB_STAMP_ABORTED;
+        }
         /* A:clock. Read after the install, which we have done or seen: no cut that was taken before
          * can contain it. */
         sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
@@ -42,9 +48,16 @@ static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
 {
         uint64_t at = sb_load_pinned(peer, &client->operation);
         struct sb_node *node = at ? sb_node_at(&peer->segment, at) : NULL;
+        struct sb_commit *commit;
         struct sb_version *head;
         struct sb_cell64 *cell;
 
+        if (at & SB_OPERATION_COMMIT) {
+                commit = SB_FAULT(SAFE_SKIPS_TXN) ? NULL : sb_commit_at(&peer->segment, at);
+                if (commit)
+                        sb_txn_resolve(peer, commit);
+                return;
+        }
         if (!node)
                 return;
         /* A node that was noted and never linked is freed at once when its maker is reaped. Another
@@ -253,14 +266,16 @@ static bool begin_unlink(struct sb_peer *peer, struct sb_version *version)
          * ever. */
         while (!retire && !sb_retire_begin(peer, &version->block))
                 retire = sb_load_acquire(&version->block.retire); /* A:retire. */
+        if (retire == SB_RETIRE_HELD)
+                return SB_FAULT(PRUNE_TAKES_HELD); /* his, too, who is in a transaction */
         return retire < SB_RETIRE_FREEING || SB_FAULT(PRUNE_TAKES_STOCK);
 }
 
 /* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */
-static enum unlinked unlink_version(
-        struct sb_peer *peer, struct sb_version *successor, struct sb_version *version)
+static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *successor,
+        uint64_t link, struct sb_version *version)
 {
-        uint64_t at = sb_offset_of(&peer->segment, version), own;
+        uint64_t own, flags = 0;
 
         if (!SB_FAULT(UNLINK_BEFORE_DYING) && !begin_unlink(peer, version))
                 return IN_HAND;
@@ -268,11 +283,16 @@ static enum unlinked unlink_version(
                 own = sb_load_pinned(peer, &version->prev);
                 /* The last of its chain needs no mark: nothing can be taken out behind it, so its
                  * link stays 0. */
-                if (!own || (own & SB_PREV_MARKED) || SB_FAULT(UNLINK_UNMARKED) ||
+                if (!(own & SB_OFFSET_MASK) || (own & SB_PREV_MARKED) ||
+                        SB_FAULT(UNLINK_UNMARKED) ||
                         sb_cas64_full(&version->prev, own, own | SB_PREV_MARKED))
                         break;
         }
-        if (!sb_cas64_full(&successor->prev, at, own & SB_OFFSET_MASK))
+        /* A helper may still be about to set the link of a transaction's version to what it was
+         * when it was not in yet. */
+        if ((SB_SHAPE_KIND(successor->shape) & SB_VERSION_HAS_TXN) && !SB_FAULT(PREV_UNSETTLED))
+                flags = SB_PREV_SETTLED;
+        if (!sb_cas64_full(&successor->prev, link, (own & SB_OFFSET_MASK) | flags))
                 return CHANGED;
         if (SB_FAULT(UNLINK_BEFORE_DYING))
                 sb_retire_begin(peer, &version->block);
@@ -280,42 +300,55 @@ static enum unlinked unlink_version(
         return UNLINKED;
 }
 
-/* One walk down. -1: the chain changed under us; else whether something superseded was kept. */
+/* One walk down. -1: the chain changed under us; else whether something superseded was kept. Only
+ * what is committed supersedes; what is aborted goes as soon as it is let go (its transaction sees
+ * to it that somebody looks here then). */
 static int prune_once(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view)
 {
-        struct sb_version *successor = head;
-        uint64_t successor_stamp, link, stamp, steps = 0;
-        bool going;
+        struct sb_version *holder = head; /* of the link that we follow */
+        uint64_t newer = 0, link,
+                 steps = 0; /* newer: stamp of the next newer committed one, or 0 */
+        struct sb_settled settled;
         int kept = 0;
 
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
                 return 0;
-        successor_stamp = sb_stamp(peer, head);
+        settled = sb_txn_settle(peer, head);
+        if (settled.outcome == SB_TXN_COMMITTED ||
+                (SB_FAULT(PRUNE_BY_ABORTED) && settled.outcome == SB_TXN_ABORTED))
+                newer = settled.stamp ? settled.stamp : SB_STAMP_BIRTH;
         for (;;) {
                 struct sb_version *version;
                 enum unlinked r = IN_HAND;
+                bool aborted, going;
+                uint64_t stamp;
 
-                link = sb_load_pinned(peer, &successor->prev);
+                link = sb_load_pinned(peer, &holder->prev);
                 if ((link & SB_PREV_MARKED) || steps++ > peer->segment.geometry.size / SB_BLOCK_MIN)
                         return -1;
-                version = link ? sb_version_at(&peer->segment, link) : NULL;
+                version = link & SB_OFFSET_MASK
+                                  ? sb_version_at(&peer->segment, link & SB_OFFSET_MASK)
+                                  : NULL;
                 if (!version)
                         return kept;
                 /* A:stamp. Set before its successor was installed. */
                 stamp = sb_load_acquire(&version->stamp);
+                aborted = stamp == SB_STAMP_ABORTED;
                 /* One that is marked goes, whatever our view, perhaps an older one, says: its
                  * unlinker may have stopped. */
                 going = sb_load_pinned(peer, &version->prev) & SB_PREV_MARKED;
-                if (going || SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
-                        !sb_view_needs(view, stamp, successor_stamp))
-                        r = unlink_version(peer, successor, version);
+                if (going || aborted ||
+                        (newer && (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
+                                          !sb_view_needs(view, stamp, newer))))
+                        r = unlink_version(peer, holder, link, version);
                 if (r == CHANGED)
                         return -1;
-                if (r == IN_HAND) {
-                        kept = 1;
-                        successor = version;
-                        successor_stamp = stamp;
-                }
+                if (r == UNLINKED)
+                        continue;
+                kept |= newer && !aborted;
+                holder = version;
+                if (!aborted)
+                        newer = stamp;
         }
 }
 
@@ -346,13 +379,16 @@ bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb
          * just replaced. If not, one stamp for both versions means that no cut can tell them apart.
          */
         bool current = sb_load_acquire(&peer->segment.super->clock) == peer->view.bound;
+        uint64_t link = sb_load_pinned(peer, &version->prev);
 
+        if ((link & SB_PREV_MARKED) || (link & SB_OFFSET_MASK) != sb_offset_of(&peer->segment, old))
+                return false;
         /* A:stamp, both. */
         if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH &&
                 sb_view_needs(current ? &peer->view : &nothing, sb_load_acquire(&old->stamp),
                         sb_load_acquire(&version->stamp)))
                 return false;
-        return unlink_version(peer, version, old) == UNLINKED;
+        return unlink_version(peer, version, link, old) == UNLINKED;
 }
 
 void sb_view_renew(struct sb_peer *peer)

@@ -6,7 +6,8 @@
 
 #include "peer.h"
 
-/* Stamp a version that is committed, if nobody has yet; returns its stamp. */
+/* Stamp a version that is committed, if nobody has yet; returns its stamp, or one above every clock
+ * for what is aborted or not decided. */
 uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version);
 /* Take a cut: everything stamped so far, nothing installed later. */
 uint64_t sb_cut_take(struct sb_peer *peer);

@@ -80,7 +80,7 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
 
         /* A:publish. The last of its chain: then nothing can be taken out behind it, and no mark is
          * needed. */
-        if (SB_UNLIKELY(sb_load_acquire(&old->prev)) ||
+        if (SB_UNLIKELY(sb_load_acquire(&old->prev) & SB_OFFSET_MASK) ||
                 SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= peer->stock_class_end) ||
                 SB_UNLIKELY(peer->limbo_count == SB_LIMBO_MAX))
                 return false;

@@ -171,7 +171,7 @@ static void sweep_block(
         peer->count_swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
-        if (!retire) {
+        if (retire <= SB_RETIRE_HELD) {
                 /* perhaps taken and not published: then it is filled later, with a younger birth */
                 sb_model_unchecked_begin();
                 raise_birth(peer, &block->birth);

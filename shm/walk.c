@@ -7,6 +7,23 @@
 #include "index.h"
 #include "order.h"
 #include "snapshot.h"
+#include "txn.h"
+
+/* Down from an intent or an aborted version. An undecided one that is stamped may be committed at a
+ * cut that was taken already: it is helped; without a stamp it will be later than whatever the
+ * caller has seen. */
+static __attribute__((noinline)) struct sb_version *below(
+        struct sb_peer *peer, struct sb_version *head)
+{
+        struct sb_settled settled;
+        struct sb_version *version = sb_txn_effective(peer, head, &settled);
+
+        if (settled.outcome == SB_TXN_UNDECIDED && settled.stamp && !SB_FAULT(GET_SER_AS_BEFORE)) {
+                sb_txn_help(peer, head);
+                version = sb_txn_effective(peer, head, &settled);
+        }
+        return version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH ? version : NULL;
+}
 
 /* The version in this cell, if it is the key's newest that counts. */
 static struct sb_version *newest_in(
@@ -20,9 +37,10 @@ static struct sb_version *newest_in(
                 SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
                 SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
                 return NULL;
-        if (!SB_FAULT(GET_NO_STAMP))
-                sb_stamp(peer, version);
-        return version;
+        if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&version->stamp)) /* A:stamp. */
+                return version;
+        return SB_LIKELY(!(sb_stamp(peer, version) & SB_STAMP_INTENT)) ? version
+                                                                       : below(peer, version);
 }
 
 struct sb_version *sb_find_newest(
@@ -78,10 +96,21 @@ static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         while (version && sb_version_fits(segment, version) && steps--) {
+                struct sb_settled settled = {.outcome = SB_TXN_COMMITTED};
+
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return NULL;
                 if (sb_stamp(peer, version) <= cut)
                         return version;
+                /* A:stamp. */
+                if (SB_UNLIKELY(sb_load_acquire(&version->stamp) & SB_STAMP_INTENT))
+                        settled = sb_txn_settle(peer, version);
+                /* Without a stamp yet it will have one above the cut. */
+                if (SB_UNLIKELY(settled.outcome == SB_TXN_UNDECIDED) && settled.stamp &&
+                        settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE)) {
+                        sb_txn_help(peer, version);
+                        continue;
+                }
                 version = sb_version_at(
                         segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
         }

@@ -49,7 +49,38 @@
         X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that somebody has in hand")               \
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
-        X(MARK_CLOSED_EARLY, "a mark's cut is announced no more when the mark is taken")
+        X(MARK_CLOSED_EARLY, "a mark's cut is announced no more when the mark is taken")           \
+        X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
+        X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
+        X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \
+        X(PREV_UNSETTLED, "an unlink behind a transaction's version does not say so")              \
+        X(TXN_STAMP_EACH, "each version of a transaction takes a stamp of its own")                \
+        X(TXN_STAMP_IN_DECISION, "a transaction's stamp is read before the decision")              \
+        X(TXN_COPIES_ALL, "a helper copies the outcome into all versions of the list")             \
+        X(TXN_NOT_HELD, "intents are not held")                                                    \
+        X(TXN_RELEASE_EARLY, "aborted intents are let go before the grace period")                 \
+        X(TXN_DISPOSE_HEAD_ONLY, "an aborted intent is looked for in the cell alone")              \
+        X(TXN_NODE_UNASKED, "a helper installs over whatever is in the cell")                      \
+        X(TXN_COMMIT_STALE, "a key is not looked at before an intent is built over it")            \
+        X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
+        X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
+        X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
+        X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
+        X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
+        X(SER_SEEN_ONLY, "ranges are not validated")                                               \
+        X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
+        X(READ_SER_AS_BEFORE, "a read at a cut looks through an intent stamped in it")             \
+        X(GET_SER_AS_BEFORE, "a get looks through an intent that is stamped and undecided")        \
+        X(REMOVE_UNDER_ABORTED, "a key is removed under an intent that is held")                   \
+        X(UNHOOK_HEAD_ONLY, "a removal retires the newest version alone")                          \
+        X(PRUNE_TAKES_HELD, "a pruner unlinks a version that is held")                             \
+        X(PRUNE_BY_ABORTED, "an aborted version supersedes")                                       \
+        X(REAP_FORGETS_TXN, "the reaper does not finish a dead one's transaction")                 \
+        X(NOTE_CLEARED_LATE, "a transaction's note goes after its descriptor is dated")            \
+        X(DYING_LATE, "a transaction's note goes before its descriptor is on its way out")         \
+        X(FINISH_FREEING_NO_DISPOSE, "the reaper frees a descriptor and forgets its intents")      \
+        X(CONFLICT_BURNS, "a revision counts on from an aborted one")                              \
+        X(SAFE_SKIPS_TXN, "safe is raised without resolving transactions")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };

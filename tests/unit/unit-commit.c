@@ -1,0 +1,300 @@
+/*
+ * Commits of many keys (ring/commit.h), one after another in one process: what they write, when
+ * they conflict, and that nothing is left behind by those that do not happen.
+ */
+#include "ring/commit.h"
+#include "shm/node.h"
+#include "shm/order.h"
+#include "shm/snapshot.h"
+#include "tests/unit/bus.h"
+
+#define MANY 3000u
+
+static char value[100000];
+
+struct txn {
+        uint32_t snapshot;
+        uint64_t cut;
+};
+
+static bool begin(struct sb_peer *peer, struct txn *txn)
+{
+        return !sb_snapshot_open(peer, &txn->snapshot, &txn->cut);
+}
+
+static struct sb_commit_write write_of(const char *key, const char *text)
+{
+        return (struct sb_commit_write){.key = key,
+                .key_len = (uint32_t)strlen(key),
+                .kind = text ? SB_VERSION_VALUE : SB_VERSION_DELETED,
+                .value = text,
+                .value_len = text ? strlen(text) : 0};
+}
+
+static struct sb_commit_range point(const char *key)
+{
+        return (struct sb_commit_range){
+                .low = key, .low_len = (uint32_t)strlen(key), .flags = SB_RANGE_POINT};
+}
+
+/* Commit, and end. */
+static int commit(struct sb_peer *peer, struct txn *txn, const struct sb_commit_write *writes,
+        uint32_t write_count, const struct sb_commit_range *ranges, uint32_t range_count,
+        struct sb_commit_result *ret)
+{
+        struct sb_commit_wish wish = {.writes = writes,
+                .write_count = write_count,
+                .ranges = ranges,
+                .range_count = range_count,
+                .serializable = ranges != NULL,
+                .snapshot = txn->snapshot,
+                .cut = txn->cut};
+        int r = sb_commit_run(peer, &wish, ret);
+
+        sb_snapshot_close(peer, txn->snapshot);
+        return r;
+}
+
+static bool reads(const char *key, const char *text)
+{
+        struct sb_version *version;
+        bool same;
+
+        sb_pin(&reader);
+        version = find(key);
+        if (version && SB_SHAPE_KIND(version->shape) & SB_VERSION_DELETED)
+                version = NULL;
+        same = version ? text && SB_SHAPE_VALUE_LEN(version->shape) == strlen(text) &&
+                                 !memcmp(version->bytes + strlen(key), text, strlen(text))
+                       : !text;
+        sb_unpin(&reader);
+        return same;
+}
+
+static uint64_t rev_of(const char *key)
+{
+        struct sb_version *version;
+        uint64_t rev;
+
+        sb_pin(&reader);
+        version = find(key);
+        rev = version ? version->rev : 0;
+        sb_unpin(&reader);
+        return rev;
+}
+
+/* All memory work done, everything accounted for; how many blocks are in use, UINT64_MAX when
+ * something is wrong. */
+static uint64_t settled_blocks(void)
+{
+        struct sb_check_report report;
+        int i;
+
+        for (i = 0; i < 4; i++) {
+                sb_op_memory_work(&writer, true);
+                sb_op_memory_work(&reader, true);
+        }
+        sb_slab_release_all(&writer);
+        sb_slab_release_all(&reader);
+        if (sb_check(&writer, true, &report))
+                return UINT64_MAX;
+        for (uint32_t j = 0; j < report.problem_count && j < 8; j++)
+                TEST_NOTE("%s", report.problems[j]);
+        return report.problem_count ? UINT64_MAX : report.blocks_used;
+}
+
+static void test_a_commit_writes_all_its_keys(void)
+{
+        struct sb_commit_write writes[] = {
+                write_of("a", "1"), write_of("key-number-2", "twotwotwo"), write_of("z", "")};
+        struct sb_commit_result result;
+        struct txn txn;
+
+        CHECK(make_bus(4 << 20) && !put(&writer, "a", "0", 1));
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 3, NULL, 0, &result), 0);
+        CHECK(reads("a", "1") && reads("key-number-2", "twotwotwo") && reads("z", ""));
+        CHECK_EQ(rev_of("a"), 2);
+        CHECK(result.cut > txn.cut);
+        CHECK(!put(&writer, "key-number-2", "fourfourfour", 12));
+        CHECK(reads("key-number-2", "fourfourfour"));
+        CHECK_EQ(rev_of("key-number-2"), 2);
+        CHECK(settled_blocks() != UINT64_MAX);
+        unmake_bus();
+}
+
+static void test_what_was_written_since_the_cut_is_a_conflict(void)
+{
+        struct sb_commit_write writes[] = {write_of("a", "1"), write_of("b", "1")};
+        struct sb_commit_result result;
+        struct txn txn;
+
+        CHECK(make_bus(4 << 20) && !put(&writer, "a", "0", 1) && !put(&writer, "b", "0", 1));
+        CHECK(begin(&writer, &txn));
+        CHECK(!put(&reader, "b", "2", 1));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), SB_E_CONFLICT);
+        CHECK_EQ(result.cause, 1);
+        CHECK(reads("a", "0") && reads("b", "2"));
+        CHECK_EQ(rev_of("a"), 1);
+        CHECK(!put(&reader, "a", "3", 1));
+        CHECK_EQ(rev_of("a"), 2);
+        CHECK(settled_blocks() != UINT64_MAX);
+        unmake_bus();
+}
+
+static void test_a_delete_in_a_commit_leaves_nothing(void)
+{
+        struct sb_commit_write writes[] = {write_of("a", NULL), write_of("b", NULL)};
+        struct sb_commit_result result;
+        struct txn txn;
+        uint64_t before;
+
+        CHECK(make_bus(4 << 20));
+        before = settled_blocks();
+        CHECK(!put(&writer, "a", "0", 1) && !put(&writer, "b", "0", 1));
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), 0);
+        CHECK(reads("a", NULL) && reads("b", NULL));
+        settled_blocks();
+        CHECK_EQ(settled_blocks(), before);
+        unmake_bus();
+}
+
+static void test_what_was_read_and_written_since_is_a_conflict_when_serializable(void)
+{
+        struct sb_commit_write writes[] = {write_of("b", "1")};
+        struct sb_commit_range ranges[] = {point("a"), point("nothing")};
+        struct sb_commit_result result;
+        struct txn txn;
+
+        CHECK(make_bus(4 << 20) && !put(&writer, "a", "0", 1));
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 1, ranges, 2, &result), 0);
+        CHECK(reads("b", "1"));
+        CHECK(begin(&writer, &txn));
+        CHECK(!put(&reader, "nothing", "now", 3));
+        CHECK_EQ(commit(&writer, &txn, writes, 1, ranges, 2, &result), SB_E_CONFLICT);
+        CHECK_EQ(result.cause, 1 + 1);
+        CHECK_EQ(rev_of("b"), 1);
+        CHECK(!put(&reader, "b", "2", 1));
+        CHECK_EQ(rev_of("b"), 2);
+        CHECK(settled_blocks() != UINT64_MAX);
+        unmake_bus();
+}
+
+static void test_a_key_made_in_a_range_is_a_conflict_when_serializable(void)
+{
+        struct sb_commit_write writes[] = {write_of("x", "1")};
+        struct sb_commit_range ranges[] = {{.low = "k", .low_len = 1, .high = "l", .high_len = 1}};
+        struct sb_commit_result result;
+        struct txn txn;
+
+        CHECK(make_bus(4 << 20) && !put(&writer, "k1", "0", 1));
+        CHECK(begin(&writer, &txn));
+        CHECK(!put(&reader, "l", "outside", 7));
+        CHECK_EQ(commit(&writer, &txn, writes, 1, ranges, 1, &result), 0);
+        CHECK(begin(&writer, &txn));
+        CHECK(!put(&reader, "k2", "new", 3));
+        CHECK_EQ(commit(&writer, &txn, writes, 1, ranges, 1, &result), SB_E_CONFLICT);
+        CHECK_EQ(result.cause, 1);
+        CHECK(settled_blocks() != UINT64_MAX);
+        unmake_bus();
+}
+
+static void test_thousands_of_keys_commit_together(void)
+{
+        static struct sb_commit_write writes[MANY];
+        static char keys[MANY][16];
+        struct sb_commit_result result;
+        struct txn txn;
+        uint64_t before;
+        uint32_t i;
+
+        CHECK(make_bus(16 << 20));
+        before = settled_blocks();
+        for (i = 0; i < MANY; i++) {
+                snprintf(keys[i], sizeof(keys[i]), "many%08u", i);
+                writes[i] = write_of(keys[i], keys[i]);
+        }
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, MANY, NULL, 0, &result), 0);
+        for (i = 0; i < MANY; i++)
+                CHECK(reads(keys[i], keys[i]));
+        CHECK(settled_blocks() != UINT64_MAX);
+        for (i = 0; i < MANY; i++)
+                writes[i] = write_of(keys[i], NULL);
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, MANY, NULL, 0, &result), 0);
+        settled_blocks();
+        CHECK_EQ(settled_blocks(), before);
+        unmake_bus();
+}
+
+static void test_what_has_no_room_changes_nothing_and_fits_when_there_is_some(void)
+{
+        struct sb_commit_write writes[] = {write_of("a", "1"), write_of("b", "1")};
+        struct sb_commit_result result;
+        struct txn txn;
+        char key[32];
+        uint32_t i;
+
+        CHECK(make_bus(4 << 20) && !put(&writer, "a", "0", 1));
+        writes[1].value = value;
+        writes[1].value_len = sizeof(value);
+        for (i = 0;; i++) {
+                snprintf(key, sizeof(key), "fill%06u", i);
+                if (put(&writer, key, value, 60000))
+                        break;
+        }
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), SB_E_FULL);
+        CHECK(reads("a", "0") && reads("b", NULL));
+        while (i--) {
+                snprintf(key, sizeof(key), "fill%06u", i);
+                CHECK(!delete (&writer, key));
+        }
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), 0);
+        CHECK(reads("a", "1"));
+        CHECK(settled_blocks() != UINT64_MAX);
+        unmake_bus();
+}
+
+static void test_conflicts_for_ever_leave_nothing(void)
+{
+        struct sb_commit_write writes[] = {
+                write_of("a", "1"), write_of("b", "1"), write_of("c", "1")};
+        struct sb_commit_result result;
+        uint64_t before;
+        struct txn txn;
+        uint32_t i;
+
+        CHECK(make_bus(4 << 20));
+        for (i = 0; i < 3; i++)
+                CHECK(!put(&writer, writes[i].key, "0", 1));
+        before = settled_blocks();
+        for (i = 0; i < 20000; i++) {
+                CHECK(begin(&writer, &txn));
+                CHECK(!put(&reader, "c", "2", 1));
+                CHECK_EQ(commit(&writer, &txn, writes, 3, NULL, 0, &result), SB_E_CONFLICT);
+        }
+        CHECK_EQ(rev_of("c"), 20001);
+        CHECK_EQ(rev_of("a"), 1);
+        settled_blocks();
+        CHECK_EQ(settled_blocks(), before);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_commit_writes_all_its_keys);
+        RUN(test_what_was_written_since_the_cut_is_a_conflict);
+        RUN(test_a_delete_in_a_commit_leaves_nothing);
+        RUN(test_what_was_read_and_written_since_is_a_conflict_when_serializable);
+        RUN(test_a_key_made_in_a_range_is_a_conflict_when_serializable);
+        RUN(test_thousands_of_keys_commit_together);
+        RUN(test_what_has_no_room_changes_nothing_and_fits_when_there_is_some);
+        RUN(test_conflicts_for_ever_leave_nothing);
+        return test_end();
+}
