@@ -37,8 +37,10 @@ static void scene_pause(void *context, uint64_t ns)
         (void)context;
         (void)ns;
 }
-static const struct sb_os scene_os = {
-        .now_ns = scene_now, .membarrier = scene_membarrier, .pause = scene_pause};
+static const struct sb_os scene_os = {.now_ns = scene_now,
+        .realtime_ns = scene_now,
+        .membarrier = scene_membarrier,
+        .pause = scene_pause};
 
 static bool long_keys;
 
