@@ -68,6 +68,7 @@ static int server_start(struct store *store)
         while (fgets(line, sizeof(line), store->messages))
                 if (strstr(line, "ready to accept connections"))
                         return 0;
+        line[strcspn(line, "\r\n")] = 0;
         fprintf(stderr, "bench-keys: %s ended before it was ready, and said: %s\n",
                 BENCH_REDIS_SERVER, line);
         return -ECONNREFUSED;
