@@ -405,6 +405,22 @@ static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
+int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t snapshot,
+        uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+{
+        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        bool held;
+
+        sb_pin(peer);
+        held = hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
+        sb_unpin(peer);
+        if (sb_snapshot_holds(peer, snapshot, cut))
+                return held ? 0 : SB_E_NOT_FOUND;
+        if (held)
+                sb_guard_set(peer, guard_index, 0);
+        return SB_E_LAPPED;
+}
+
 SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len,
         uint32_t guard_index, struct sb_version **ret_version)
 {

@@ -38,6 +38,11 @@ int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb
 int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
         struct sb_version **ret_version);
 
+/* The value at @cut, announced in the caller's word @snapshot, under a guard. Return: 0,
+ * SB_E_NOT_FOUND, SB_E_LAPPED (the announcement was taken away). */
+int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t snapshot,
+        uint64_t cut, uint32_t guard_index, struct sb_version **ret_version);
+
 /* As struct sb_bytes, which callers may give. */
 struct sb_op_key {
         const void *data;

@@ -139,9 +139,10 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
                 SB_UNLIKELY(word & SB_CELL_FROZEN))
                 return false;
         version = (struct sb_version *)(segment->base + offset);
-        /* A plain value of a key of this length: no birth, no tombstone, no trailer. */
+        /* A value of a key of this length: no birth, no tombstone, no expiry; a transaction's
+         * number behind it does no harm. */
         shape = version->shape ^ key_len << 17;
-        if (SB_UNLIKELY(shape & UINT64_C(0x0ffff000)))
+        if (SB_UNLIKELY(shape & UINT64_C(0x0ffef000)))
                 return false;
         /* A:stamp. */
         stamp = sb_load_acquire(&version->stamp);

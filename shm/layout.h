@@ -22,7 +22,7 @@
 #include "base/atomic.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 1u
+#define SB_LAYOUT_VERSION 2u
 #define SB_LINE           64u
 
 #define SB_KEY_LEN_MAX     1024u
@@ -147,17 +147,17 @@ struct sb_client {
         uint64_t pad0[2];
         /* line: the owner's own words, read by reclaimers and by the reaper.
          * pin: 0, or {lo : 32, hi : 32}, the eras that this client may be reading in.
-         * operation: 0, or the offset of the node (low bits 0) whose key is being written; later:
-         * of a descriptor | 1. freeing: 0, or the offset of the block that is being freed.
-         * guard_high: guard words 0 .. guard_high-1 were ever used. opens: counts snapshots opened.
-         */
+         * operation: 0, or the offset of the node (low bits 0) whose key is being written, or
+         * SB_OPERATION_COMMIT | that of a descriptor (struct sb_commit). freeing: 0, or the offset
+         * of the block that is being freed. guard_high: guard words 0 .. guard_high-1 were ever
+         * used. opens: counts snapshots opened. commits: counts transactions, never reset. */
         struct sb_cell64 pin;
         struct sb_cell64 operation;
         struct sb_cell64 freeing;
         struct sb_cell64 guard_high;
         struct sb_cell64 opens;
         struct sb_cell64 feed_head, feed_tail; /* of the feed ring: the engine's and the owner's */
-        uint64_t pad1[1];
+        struct sb_cell64 commits;
         /* guard_chunk[i], i > 0: offset of the block with more guard words; the owner, cleared by
          * the reaper. */
         struct sb_cell64 guard_chunk[SB_GUARD_CHUNKS];
@@ -168,6 +168,8 @@ struct sb_client {
 };
 static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
 static_assert(offsetof(struct sb_client, words) % SB_LINE == 0, "line");
+
+#define SB_OPERATION_COMMIT UINT64_C(1)
 
 /* What a feed ring carries: which key changed, never which version. */
 struct sb_feed_entry {
@@ -232,9 +234,9 @@ enum sb_unit_kind {
 
 /* The first word of every block. birth: the allocator's hi when it filled the block; raised by a
  * sweep when it is very old, so that eras can wrap. retire: 0 live (or not published yet);
- * SB_RETIRE_HELD (later: an intent); SB_RETIRE_DYING: on its way out of what links it; an era:
- * unlinked in that era; SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its bit or
- * to use it again, and has noted it. */
+ * SB_RETIRE_HELD: an intent of a transaction that is not over for all; SB_RETIRE_DYING: on its way
+ * out of what links it; an era: unlinked in that era; SB_RETIRE_FREEING | slot: client slot has it
+ * in hand, to clear its bit or to use it again, and has noted it. */
 struct sb_block {
         struct sb_cell32 birth;
         struct sb_cell32 retire;
@@ -250,6 +252,7 @@ enum sb_version_kind {
         SB_VERSION_DELETED = 1,
         SB_VERSION_EXPIRED = 2,
         SB_VERSION_BIRTH = 3,
+        SB_VERSION_COMMIT = 4, /* no version: a transaction's descriptor */
         SB_VERSION_KIND = 7,
         SB_VERSION_HAS_EXPIRY = 8,
         SB_VERSION_HAS_TXN = 16
@@ -267,10 +270,11 @@ enum sb_version_kind {
 struct sb_version {
         struct sb_block block;
         uint64_t rev;
-        struct sb_cell64 stamp; /* 0: not yet; SB_STAMP_BIRTH; the clock after the install; later:
-                                   SB_STAMP_INTENT | descriptor. By CAS */
+        struct sb_cell64 stamp; /* 0: not yet; SB_STAMP_BIRTH; the clock after the install;
+                                   SB_STAMP_INTENT | offset of the descriptor; SB_STAMP_ABORTED. By
+                                   CAS */
         struct sb_cell64 prev;  /* offset of what it replaced, or 0; SB_PREV_MARKED: this version
-                                   leaves the chain. By CAS once published */
+                                   leaves the chain; SB_PREV_SETTLED. By CAS once published */
         uint64_t node;
         uint64_t shape;
         unsigned char bytes[]; /* key, value, trailers */
@@ -278,7 +282,50 @@ struct sb_version {
 static_assert(sizeof(struct sb_version) == 48, "version");
 #define SB_STAMP_BIRTH  UINT64_C(1) /* older than every cut that anybody took */
 #define SB_STAMP_INTENT (UINT64_C(1) << 63)
-#define SB_PREV_MARKED  UINT64_C(1)
+/* Neither is ever a stamp: negative, so that every short way leaves them alone. */
+#define SB_STAMP_ABORTED (SB_STAMP_INTENT | 8)
+#define SB_PREV_MARKED   UINT64_C(1)
+/* Something behind this version of a transaction was taken out: so the version was in its chain,
+ * and no helper may set its link any more. */
+#define SB_PREV_SETTLED UINT64_C(2)
+/* Behind the value, where the kind has SB_VERSION_HAS_TXN: the number of the transaction. */
+#define SB_TRAILER_TXN 8u
+
+/* A transaction's descriptor: a block of its own, laid out like a version, so that all that frees
+ * blocks takes it for one. What is plain is written before its offset is shown to anybody. */
+struct sb_commit {
+        struct sb_block block; /* retire: 0, DYING once the outcome is in all versions, an era */
+        uint64_t number;       /* {slot + 1 : 16, count : 48}: as in the versions' trailers */
+        struct sb_cell64 status;
+        struct sb_cell64 zero; /* where versions have prev */
+        uint64_t node;         /* 0: linked by nothing */
+        uint64_t shape; /* kind SB_VERSION_COMMIT, no key; value length: all behind the head */
+        uint64_t cut;   /* that was read at */
+        uint32_t write_count;
+        uint32_t range_count;
+        uint64_t ranges_len; /* bytes */
+        /* Offsets of the versions, in the order of their keys; then the ranges, packed: {low length
+         * : 16, high length : 16, flags : 16, low, high}. */
+        uint64_t write[];
+};
+static_assert(offsetof(struct sb_commit, shape) == offsetof(struct sb_version, shape), "commit");
+static_assert(offsetof(struct sb_commit, status) == offsetof(struct sb_version, stamp), "commit");
+static_assert(offsetof(struct sb_commit, zero) == offsetof(struct sb_version, prev), "commit");
+static_assert(offsetof(struct sb_commit, node) == offsetof(struct sb_version, node), "commit");
+/* status: {stamp or cause : 61, serializable : 1, state : 2}. Every change is a CAS:
+ * snapshot isolation: {UNDECIDED, 0} -> {COMMITTED, 0} -> {COMMITTED, stamp};
+ * serializable: {UNDECIDED, 0} -> {UNDECIDED, stamp} -> {COMMITTED, stamp}; both: {UNDECIDED, any}
+ * -> {ABORTED, cause}: 0 gave way; 1 + number of the write that was not first; 1 + write_count +
+ * number of the range; SB_CAUSE_GONE: a key went away, to be made again. */
+enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABORTED = 2 };
+#define SB_STATUS_STATE(word)      ((enum sb_status)((word)&3u))
+#define SB_STATUS_SERIALIZABLE     UINT64_C(4)
+#define SB_STATUS_VALUE(word)      ((word) >> 3)
+#define SB_STATUS_OF(state, value) ((uint64_t)(value) << 3 | (uint64_t)(state))
+#define SB_CAUSE_GONE              ((UINT64_C(1) << 61) - 1)
+#define SB_RANGE_POINT             1u /* the key low alone */
+#define SB_RANGE_NO_END            2u
+#define SB_RANGE_HEAD              6u /* bytes before low and high */
 
 struct sb_node {
         struct sb_block block;

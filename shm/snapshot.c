@@ -110,6 +110,13 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
         return 0;
 }
 
+bool sb_snapshot_holds(const struct sb_peer *peer, uint32_t index, uint64_t cut)
+{
+        /* A:announce. Whoever took it away stored that before he pruned: what was read before this
+         * look was whole. */
+        return sb_load_acquire(&sb_client_snapshots(peer->client)[index]) == cut;
+}
+
 void sb_snapshot_close(struct sb_peer *peer, uint32_t index)
 {
         /* Relaxed: the own word. A:clock. */

@@ -14,6 +14,8 @@ uint64_t sb_cut_take(struct sb_peer *peer);
 void sb_safe_raise(struct sb_peer *peer);
 /* Announce a snapshot, then take its cut. Return: 0, SB_E_FULL (snapshot_count are open). */
 int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut);
+/* Whether the caller's announcement @index still is of @cut: asked after a read at it. */
+bool sb_snapshot_holds(const struct sb_peer *peer, uint32_t index, uint64_t cut);
 void sb_snapshot_close(struct sb_peer *peer, uint32_t index);
 /* Read the bound, flush everybody's stores, read the announcements. */
 void sb_view_take(struct sb_peer *peer, struct sb_view *ret);

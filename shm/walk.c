@@ -70,23 +70,13 @@ struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *r
         return word & SB_OFFSET_MASK ? sb_node_at(&peer->segment, word & SB_OFFSET_MASK) : NULL;
 }
 
-struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64_t cut)
+/* Down the chain whose head @word names, to the first version that is in the cut. */
+static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_t cut)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t at = sb_offset_of(segment, node), word, own = sb_load_pinned(peer, &node->cell);
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
-        struct sb_cell64 *cell = sb_cell_at(segment, own);
-        struct sb_version *version;
+        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more.
-         */
-        if (!cell)
-                return NULL;
-        word = sb_load_pinned(peer, cell);
-        version = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
-                                                   : NULL;
-        if (!version || version->node != at)
-                return NULL;
         while (version && sb_version_fits(segment, version) && steps--) {
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return NULL;
@@ -95,5 +85,48 @@ struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64
                 version = sb_version_at(
                         segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
         }
+        return NULL;
+}
+
+struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64_t cut)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t at = sb_offset_of(segment, node), word, own = sb_load_pinned(peer, &node->cell);
+        struct sb_cell64 *cell = sb_cell_at(segment, own);
+        struct sb_version *head;
+
+        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more.
+         */
+        if (!cell)
+                return NULL;
+        word = sb_load_pinned(peer, cell);
+        head = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
+                                                : NULL;
+        return head && head->node == at ? newest_at(peer, word, cut) : NULL;
+}
+
+struct sb_version *sb_find_at(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_path path = sb_path_first(segment, hash);
+
+        do {
+                struct sb_bucket *bucket = &segment->buckets[path.bucket];
+                uint32_t mask = sb_bucket_match(bucket, hash);
+
+                for (; mask; mask &= mask - 1) {
+                        uint64_t word = sb_load_pinned(peer, sb_bucket_first(bucket, mask));
+                        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                        /* Births and frozen cells: no value at a cut that is announced. */
+                        if ((word & SB_CELL_FROZEN) || !version ||
+                                !sb_version_is(segment, version, key, key_len))
+                                continue;
+                        version = newest_at(peer, word, cut);
+                        if (version)
+                                return version;
+                }
+        } while (sb_path_next(segment, hash, &path));
         return NULL;
 }

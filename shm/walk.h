@@ -11,6 +11,10 @@
  * a tombstone. */
 struct sb_version *sb_find_newest(
         struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash);
+/* The version of a key at @cut, which is announced: the newest that is committed with stamp <= cut;
+ * NULL: none, or a birth. May be a tombstone. */
+struct sb_version *sb_find_at(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut);
 /* sb_hash_key() with the segment's seed, not inlined. */
 uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t key_len);
 /* First node whose key is >= @key (> with @after), or NULL; its level-0 link was unmarked when it

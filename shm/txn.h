@@ -1,0 +1,65 @@
+/*
+ * A transaction that is under way: what everybody does who meets one (models: commit, txn, abort,
+ * prev, reap, desc; Harris, Fraser and Pratt, DISC 2002, for the descriptor that anybody can
+ * finish). docs/transactions.md has the whole protocol.
+ *
+ * A version whose stamp word names a descriptor is an intent. The descriptor's status word is the
+ * truth about all its intents at once: they are committed in the instant in which it says so. From
+ * then on everybody who meets one copies the outcome into that version; the owner, or his reaper,
+ * into all.
+ *
+ * Always true, each a rule that a model breaks once:
+ *
+ * - An undecided intent is never replaced: who wants to write first brings its transaction to an
+ *   end. So below a head no stamp word names a descriptor.
+ * - Only the owner, or his reaper, goes through the list to copy and to let go; a helper's list may
+ *   be old.
+ * - An intent's block is HELD until its transaction is over for all who may be at work on it: what
+ *   was aborted is not even unlinked before.
+ * - A commit clock read is no stamp before all intents are in.
+ *
+ * All under the caller's pin.
+ */
+#ifndef SB_TXN_H
+#define SB_TXN_H
+
+#include "peer.h"
+
+enum sb_outcome { SB_TXN_UNDECIDED, SB_TXN_COMMITTED, SB_TXN_ABORTED };
+struct sb_settled {
+        enum sb_outcome outcome;
+        uint64_t stamp; /* COMMITTED: its stamp; UNDECIDED: a serializable one's stamp if it
+                           commits, 0: none yet */
+};
+
+static inline bool sb_stamp_is_intent(uint64_t stamp)
+{
+        return (stamp & SB_STAMP_INTENT) && (stamp & SB_OFFSET_MASK);
+}
+
+/* What became of a version: stamps what is committed and not stamped; copies a final outcome into
+ * this version. Never helps. A birth is COMMITTED. */
+struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version);
+/* Bring the undecided transaction that @version belongs to to its end. */
+void sb_txn_help(struct sb_peer *peer, struct sb_version *version);
+/* The first version from @head down that is committed (a birth counts), stamped; NULL: none, the
+ * segment is damaged, or the chain is changing: look again. ret_head says what the head is;
+ * undecided, it is looked through. */
+struct sb_version *sb_txn_effective(
+        struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head);
+/* For the owner, whose `operation` names the descriptor: bring it to its end, copy the outcome, let
+ * go of what is committed, take back the note, date the descriptor. Return: the outcome; *ret_value:
+ * the stamp, or the cause of the abort. */
+enum sb_outcome sb_txn_run(struct sb_peer *peer, struct sb_commit *commit, uint64_t *ret_value);
+/* The same for a dead owner's; @operation: his word. */
+void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation);
+/* For `safe`: what is committed and not stamped, or will have a stamp that is known, is resolved.
+ */
+void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *commit);
+/* The grace period of an aborted one is over, and its block in the caller's hand: its versions are
+ * let go, or dated where they never were in. */
+void sb_txn_dispose(struct sb_peer *peer, struct sb_commit *commit);
+/* The descriptor at @offset, or NULL where none can be. */
+struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset);
+
+#endif
