@@ -22,6 +22,7 @@
 #include "libclient/core/bus.h"
 #include "libclient/core/txn.h"
 #include "shm/order.h"
+#include "shm/reserved.h"
 #include "shm/snapshot.h"
 #include "shm/walk.h"
 
@@ -43,6 +44,7 @@ struct sb_scan {
         enum position position;
         /* AT_KEY: the first key above it, rather than the first not below it */
         bool after;
+        bool reserved; /* the bus's own keys are asked for */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
@@ -113,6 +115,7 @@ int sb_scan_open(
                 memcpy(scan->prefix, prefix.data, prefix.len);
                 memcpy(scan->key, prefix.data, prefix.len);
         }
+        scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
         if (scan->next != NULL)
@@ -225,6 +228,10 @@ static int step_pinned(
                 if (key == NULL || !in_prefix(scan, key, node->key_len) ||
                         own_is_first(own, key, node->key_len, false))
                         break;
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
+                        return AGAIN;
+                }
                 version = sb_walk_at(peer, node, scan->cut);
                 if (version != NULL &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
@@ -315,6 +322,10 @@ static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
                 if (key == NULL) {
                         stand_at_key(scan, scan->prefix, scan->prefix_len, false);
                         return SB_E_NOT_FOUND;
+                }
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
+                        continue;
                 }
                 bound_set(bound, key, node->key_len, false);
                 version = sb_walk_at(peer, node, scan->cut);
@@ -437,9 +448,9 @@ static int step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
  * @ret_guard:  the version, or in a transaction a copy of an own write (as sb_txn_get() gives);
  *              held until it is released, whatever becomes of the scan
  *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_LAPPED: the cut was taken away;
- *           SB_E_FULL (65,536 guards are held; the scan has not moved); SB_E_DETACHED; -EINVAL;
- *           -ENOMEM.
+ * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_LAPPED: an operator took the
+ *           cut away, or it grew older than the bus allows; SB_E_FULL (65,536 guards are held; the
+ *           scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free; passes over keys that came or went since the cut.
  * Cost:     two cold misses a key.
