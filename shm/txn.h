@@ -29,7 +29,8 @@ enum sb_outcome { SB_TXN_UNDECIDED, SB_TXN_COMMITTED, SB_TXN_ABORTED };
 struct sb_settled {
         enum sb_outcome outcome;
         uint64_t stamp; /* COMMITTED: its stamp; UNDECIDED: a serializable one's stamp if it
-                           commits, 0: none yet */
+                           commits, 0: none yet, and
+                           it will be from a later clock */
 };
 
 static inline bool sb_stamp_is_intent(uint64_t stamp)

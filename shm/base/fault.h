@@ -66,6 +66,7 @@
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
         X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
+        X(SER_STAMP_UNSAID, "a serializable transaction's stamp is read before anybody knows")     \
         X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
         X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \

@@ -121,6 +121,28 @@ void usage_delete_all(enum scene_who who)
         }
 }
 
+/* All keys in one transaction, and what was there before is seen in it. */
+static void commit_all(enum scene_who who)
+{
+        struct fact facts[SCENE_KEYS], after[SCENE_KEYS];
+        struct result got;
+
+        scene_facts(&scene, who, facts);
+        got = usage_act(who, TXN, 0, 5, TXN_SERIALIZABLE | scene.key_count, ANY);
+        scene_facts(&scene, who, after);
+        if (got.code)
+                trial_fail("a transaction over all keys gives %d", got.code);
+        for (uint32_t key = 0; key < scene.key_count; key++) {
+                struct fact want = {FACT_VALUE, 5, 10, facts[key].rev + 1};
+
+                if (!scene_fact_equal(&got.seen[key], &facts[key], true) ||
+                        !scene_fact_equal(&after[key], &want, true))
+                        trial_fail("a transaction reads {%s} for key %u, get {%s}; after it {%s}",
+                                trial_fact_text(&got.seen[key]), key, trial_fact_text(&facts[key]),
+                                trial_fact_text(&after[key]));
+        }
+}
+
 void usage_everything(enum scene_who who)
 {
         struct fact facts[SCENE_KEYS];
@@ -140,6 +162,8 @@ void usage_everything(enum scene_who who)
                                 trial_fact_text(&facts[key]));
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++)
                 write_all_ways(who, key, &facts[key]);
+        if (!(trial.scenario->flags & TRIAL_FULL) && !trial_failed())
+                commit_all(who);
 }
 
 void usage_drain(enum scene_who who)

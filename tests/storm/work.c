@@ -1,0 +1,692 @@
+/* Random transactions; see work.h, and record.h for what is written down about them. */
+#include "work.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define VALUE_MAX 2000u
+#define STEPS_MAX 8u
+
+struct work_table *work_table;
+
+enum own { OWN_NONE, OWN_SET, OWN_DELETED };
+
+struct worker {
+        struct sb_bus *bus;
+        struct sb_txn *txn; /* NULL: plain operations */
+        struct work_place *place;
+        struct record *record;
+        uint32_t number; /* of the place */
+        uint64_t random, who;
+        struct {
+                enum own what;
+                uint32_t len;
+                uint64_t rev; /* that it will have; 0: not known */
+        } own[WORK_KEYS];
+};
+
+void work_complain(const char *format, ...)
+{
+        va_list arguments;
+
+        if (__atomic_exchange_n(&work_table->complained, true, __ATOMIC_SEQ_CST))
+                return;
+        va_start(arguments, format);
+        vsnprintf(work_table->complaint, sizeof(work_table->complaint), format, arguments);
+        va_end(arguments);
+}
+
+uint64_t work_random(uint64_t *state)
+{
+        uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+        return x ^ x >> 31;
+}
+
+uint64_t work_now_ns(void)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void work_rest(uint64_t us)
+{
+        struct timespec wait = {
+                .tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+
+        nanosleep(&wait, NULL);
+}
+
+static bool stopped(void)
+{
+        return __atomic_load_n(&work_table->stop, __ATOMIC_RELAXED) ||
+               __atomic_load_n(&work_table->complained, __ATOMIC_RELAXED);
+}
+
+static uint32_t below(struct worker *w, uint32_t limit)
+{
+        return (uint32_t)(work_random(&w->random) >> 33) % limit;
+}
+
+/* ---- keys and values ---- */
+
+struct sb_bytes work_key(uint32_t number, char text[16])
+{
+        int len = snprintf(text, 16, "hot/%u/%u", number / WORK_MEMBERS, number % WORK_MEMBERS);
+
+        return (struct sb_bytes){text, (size_t)len};
+}
+
+/* Number of a key of a scan; WORK_KEYS for what is none. */
+static uint32_t number_of(struct sb_bytes key)
+{
+        const char *text = key.data;
+        uint32_t group, member;
+
+        if (key.len != 7 || memcmp(text, "hot/", 4) != 0)
+                return WORK_KEYS;
+        group = (uint32_t)(text[4] - '0');
+        member = (uint32_t)(text[6] - '0');
+        return group < WORK_GROUPS && member < WORK_MEMBERS ? group * WORK_MEMBERS + member
+                                                            : WORK_KEYS;
+}
+
+static struct sb_bytes make_value(uint64_t who, uint32_t len, unsigned char *bytes)
+{
+        memcpy(bytes, &who, sizeof(who));
+        for (uint32_t i = sizeof(who); i < len; i++)
+                bytes[i] = (unsigned char)(who + i);
+        return (struct sb_bytes){bytes, len};
+}
+
+/* Who wrote it; 0 for what nobody wrote so. */
+static uint64_t writer_of(struct sb_bytes value)
+{
+        const unsigned char *bytes = value.data;
+        uint64_t who;
+
+        if (value.len < sizeof(who) || value.len > VALUE_MAX)
+                return 0;
+        memcpy(&who, bytes, sizeof(who));
+        for (uint32_t i = sizeof(who); i < value.len; i++)
+                if (bytes[i] != (unsigned char)(who + i))
+                        return 0;
+        return who;
+}
+
+/* ---- notes ---- */
+
+static void note(struct worker *w, enum record_what what, uint32_t key, uint64_t rev)
+{
+        record_add(w->record, (struct record_note){.what = what, .key = key, .rev = rev});
+        w->place->operations += what == RECORD_READ || what == RECORD_ABSENT ||
+                                what == RECORD_SET || what == RECORD_DELETE;
+}
+
+static void note_begin(struct worker *w, uint64_t began, uint64_t cut)
+{
+        w->who = RECORD_IDENTITY(w->number, ++w->record->identities);
+        record_add(w->record,
+                (struct record_note){
+                        .what = RECORD_BEGIN, .who = w->who, .number = began, .cut = cut});
+}
+
+static void note_end(struct worker *w, enum record_what what, uint64_t cut, uint64_t rev)
+{
+        record_add(w->record, (struct record_note){.what = what,
+                                      .rev = rev,
+                                      .number = work_now_ns(),
+                                      .cut = what == RECORD_COMMITTED ? cut : 0});
+        w->place->commits += what == RECORD_COMMITTED;
+}
+
+static void note_read(struct worker *w, uint32_t key, const struct sb_guard *guard)
+{
+        uint64_t who = writer_of(guard->value);
+
+        if (!who)
+                work_complain("key %u has a broken value", key);
+        record_add(w->record, (struct record_note){.what = RECORD_READ,
+                                      .key = key,
+                                      .rev = guard->rev,
+                                      .who = who,
+                                      .number = guard->txn,
+                                      .cut = guard->cut});
+        w->place->operations++;
+}
+
+/* ---- the steps of a transaction ---- */
+
+/* What the transaction wrote itself is as it wrote it. */
+static void check_own(struct worker *w, uint32_t key, const struct sb_guard *guard, bool found)
+{
+        if (found != (w->own[key].what == OWN_SET))
+                work_complain("an own %s of key %u was not seen", found ? "delete" : "set", key);
+        else if (found && (guard->value.len != w->own[key].len ||
+                                  writer_of(guard->value) != w->who || guard->rev != 0))
+                work_complain("an own set of key %u reads differently", key);
+}
+
+/* Return: revision at the cut, 0: there is no value. @silent: not a read of the history. */
+static uint64_t get(struct worker *w, uint32_t key, bool silent)
+{
+        struct sb_guard guard = {0};
+        uint64_t rev = 0;
+        char text[16];
+        int r = sb_txn_get(w->txn, work_key(key, text), &guard);
+
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                work_complain("a get in a transaction said %d", r);
+        else if (w->own[key].what != OWN_NONE)
+                check_own(w, key, &guard, r == 0);
+        else if (r == 0 && !silent)
+                note_read(w, key, &guard);
+        else if (r == SB_E_NOT_FOUND && !silent)
+                note(w, RECORD_ABSENT, key, 0);
+        rev = r == 0 ? guard.rev : 0;
+        sb_guard_release(&guard);
+        return rev;
+}
+
+static void set(struct worker *w, uint32_t key)
+{
+        uint32_t len = below(w, 64) ? 8 + below(w, 60) : 8 + below(w, VALUE_MAX - 8);
+        unsigned char bytes[VALUE_MAX];
+        char text[16];
+        int r;
+
+        if (w->own[key].what == OWN_NONE) {
+                uint64_t rev = get(w, key, below(w, 2));
+
+                w->own[key].rev = rev ? rev + 1 : 0;
+        }
+        r = sb_txn_set(w->txn, work_key(key, text), make_value(w->who, len, bytes));
+        if (r != 0)
+                work_complain("a set in a transaction said %d", r);
+        w->own[key].what = OWN_SET;
+        w->own[key].len = len;
+}
+
+static void delete (struct worker *w, uint32_t key)
+{
+        uint64_t rev;
+        char text[16];
+        int r;
+
+        if (w->own[key].what != OWN_NONE)
+                return;
+        rev = get(w, key, below(w, 2));
+        r = sb_txn_delete(w->txn, work_key(key, text));
+        if (r != (rev ? 0 : SB_E_NOT_FOUND))
+                work_complain("a delete in a transaction said %d", r);
+        if (rev) {
+                w->own[key].what = OWN_DELETED;
+                w->own[key].rev = rev + 1;
+        }
+}
+
+/* The keys of a group from @first to @last were looked at, @found of them there. */
+static void note_scanned(struct worker *w, uint32_t first, uint32_t last, const bool *found)
+{
+        for (uint32_t key = first; key <= last; key++)
+                if (!found[key] && w->own[key].what == OWN_NONE)
+                        note(w, RECORD_ABSENT, key, 0);
+                else if (!found[key] && w->own[key].what == OWN_SET)
+                        work_complain("a scan leaves out the own key %u", key);
+}
+
+static int scan_step(
+        struct worker *w, struct sb_scan *scan, bool back, bool *found, uint32_t *ret_key)
+{
+        struct sb_guard guard = {0};
+        int r = back ? sb_scan_prev(scan, &guard) : sb_scan_next(scan, &guard);
+        uint32_t key;
+
+        if (r != 0)
+                return r;
+        key = number_of(guard.key);
+        if (key == WORK_KEYS || found[key])
+                work_complain("a scan gives what it should not");
+        else if (w->own[key].what != OWN_NONE)
+                check_own(w, key, &guard, true);
+        else
+                note_read(w, key, &guard);
+        if (key < WORK_KEYS)
+                found[key] = true;
+        *ret_key = key;
+        sb_guard_release(&guard);
+        return 0;
+}
+
+/* A group, forwards or backwards, to the end or only some keys of it. */
+static void scan_group(struct worker *w, struct sb_scan *scan, uint32_t group)
+{
+        uint32_t first = group * WORK_MEMBERS, last = first + WORK_MEMBERS - 1,
+                 limit = below(w, 2) ? WORK_MEMBERS + 1 : 1 + below(w, WORK_MEMBERS), key = first;
+        bool found[WORK_KEYS] = {false}, back = below(w, 4) == 0;
+        int r = back ? sb_scan_seek_end(scan) : 0;
+
+        for (uint32_t count = 0; r == 0 && count < limit; count++) {
+                r = scan_step(w, scan, back, found, &key);
+                if (r == 0 && (key < first || key > last)) {
+                        work_complain("a scan of group %u gives key %u", group, key);
+                        return;
+                }
+        }
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                work_complain("a scan said %d", r);
+        if (r == 0 && back)
+                first = key;
+        else if (r == 0)
+                last = key;
+        note_scanned(w, first, last, found);
+}
+
+static void scan(struct worker *w)
+{
+        uint32_t group = below(w, WORK_GROUPS);
+        struct sb_scan *scan;
+        char text[16];
+        int len = snprintf(text, sizeof(text), "hot/%u/", group);
+        int r = sb_scan_open(w->bus, w->txn, (struct sb_bytes){text, (size_t)len}, &scan);
+
+        if (r != 0 && r != SB_E_FULL)
+                work_complain("opening a scan said %d", r);
+        if (r != 0)
+                return;
+        if (w->txn == NULL)
+                note_begin(w, work_now_ns(), sb_scan_cut(scan));
+        scan_group(w, scan, group);
+        if (w->txn == NULL)
+                note_end(w, RECORD_COMMITTED, sb_scan_cut(scan), 0);
+        sb_scan_close(scan);
+}
+
+/* ---- transactions ---- */
+
+static void step(struct worker *w, bool only_read)
+{
+        uint32_t key = below(w, WORK_KEYS), what = below(w, only_read ? 60 : 100);
+
+        if (what < 48)
+                get(w, key, false);
+        else if (what < 60)
+                scan(w);
+        else if (what < 88)
+                set(w, key);
+        else
+                delete (w, key);
+}
+
+static bool write_down(struct worker *w)
+{
+        bool writes = false;
+
+        for (uint32_t key = 0; key < WORK_KEYS; key++)
+                if (w->own[key].what != OWN_NONE) {
+                        note(w, w->own[key].what == OWN_SET ? RECORD_SET : RECORD_DELETE, key,
+                                w->own[key].rev);
+                        writes = true;
+                }
+        return writes;
+}
+
+/* The conflict is over a key that was read or written, one that was written if nothing else
+ * counts. */
+static void check_conflict(struct worker *w, enum sb_isolation isolation)
+{
+        struct sb_bytes key = sb_txn_conflict(w->txn);
+        uint32_t number = key.data ? number_of(key) : WORK_KEYS;
+
+        if (number == WORK_KEYS)
+                work_complain("a conflict over no key");
+        else if (isolation == SB_SNAPSHOT && w->own[number].what == OWN_NONE)
+                work_complain("a conflict over key %u, which was not written", number);
+}
+
+static void commit(struct worker *w, enum sb_isolation isolation)
+{
+        uint64_t cut = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        bool writes = write_down(w);
+        int r;
+
+        if (writes && below(w, 32) == 0) {
+                note_end(w, RECORD_ABORTED, 0, 0);
+                return;
+        }
+        if (writes)
+                record_add(w->record, (struct record_note){.what = RECORD_TRY});
+        r = sb_txn_commit(w->txn, &how);
+        if (r == SB_E_FULL)
+                r = sb_txn_commit(w->txn, &how);
+        note_end(w, r == 0 ? RECORD_COMMITTED : RECORD_ABORTED, cut, 0);
+        w->place->conflicts += r == SB_E_CONFLICT;
+        w->place->full += r == SB_E_FULL;
+        if (r == SB_E_CONFLICT)
+                check_conflict(w, isolation);
+        if ((r != 0 && r != SB_E_CONFLICT && r != SB_E_FULL) || (r == SB_E_CONFLICT && !writes))
+                work_complain("a commit said %d", r);
+}
+
+static void transaction(struct worker *w)
+{
+        uint32_t steps = 1 + below(w, STEPS_MAX);
+        bool only_read = below(w, 5) == 0;
+        enum sb_isolation isolation = work_table->isolation == WORK_SNAPSHOT       ? SB_SNAPSHOT
+                                      : work_table->isolation == WORK_SERIALIZABLE ? SB_SERIALIZABLE
+                                      : below(w, 2)                                ? SB_SNAPSHOT
+                                                    : SB_SERIALIZABLE;
+        uint64_t began = work_now_ns();
+        int r = sb_txn_begin(w->bus, isolation, &w->txn);
+
+        w->place->full += r == SB_E_FULL;
+        if (r != 0 && r != SB_E_FULL)
+                work_complain("begin said %d", r);
+        if (r != 0) {
+                w->txn = NULL;
+                return;
+        }
+        memset(w->own, 0, sizeof(w->own));
+        note_begin(w, began, sb_txn_cut(w->txn));
+        while (steps--)
+                step(w, only_read);
+        commit(w, isolation);
+        memset(w->own, 0, sizeof(w->own));
+        w->txn = sb_txn_end(w->txn);
+}
+
+/* ---- plain operations ---- */
+
+static void plain_set(struct worker *w, uint32_t key)
+{
+        uint64_t rev = 0, cut = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        unsigned char bytes[128];
+        char text[16];
+        int r;
+
+        note_begin(w, work_now_ns(), 0);
+        note(w, RECORD_SET, key, 0);
+        record_add(w->record, (struct record_note){.what = RECORD_TRY});
+        r = sb_set(w->bus, work_key(key, text), make_value(w->who, 8 + below(w, 100), bytes), &how,
+                &rev);
+        note_end(w, r == 0 ? RECORD_COMMITTED : RECORD_ABORTED, cut, rev);
+        w->place->full += r == SB_E_FULL;
+        if (r != 0 && r != SB_E_FULL)
+                work_complain("a set said %d", r);
+}
+
+/* A get, and a compare and set, or a delete, of what it gave. */
+static void plain_change(struct worker *w, uint32_t key, bool deletes)
+{
+        uint64_t expected = 0, rev = 0, cut = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        unsigned char bytes[128];
+        struct sb_guard guard = {0};
+        struct sb_bytes value;
+        char text[16];
+        int r;
+
+        note_begin(w, work_now_ns(), 0);
+        value = make_value(w->who, 8 + below(w, 100), bytes);
+        r = sb_get(w->bus, work_key(key, text), &guard);
+        if (r == 0)
+                note_read(w, key, &guard);
+        expected = r == 0 ? guard.rev : 0;
+        sb_guard_release(&guard);
+        if (deletes && !expected) {
+                note_end(w, RECORD_ABORTED, 0, 0);
+                return;
+        }
+        note(w, deletes ? RECORD_DELETE : RECORD_SET, key, expected ? expected + 1 : 0);
+        record_add(w->record, (struct record_note){.what = RECORD_TRY});
+        r = deletes ? sb_delete(w->bus, work_key(key, text), expected, &how, &rev)
+                    : sb_cas(w->bus, work_key(key, text), expected, value, &how, &rev);
+        note_end(w, r == 0 ? RECORD_COMMITTED : RECORD_ABORTED, cut, r == 0 ? rev : 0);
+        w->place->full += r == SB_E_FULL;
+        if (r == 0 && expected && rev != expected + 1)
+                work_complain("a change of revision %llu made %llu", (unsigned long long)expected,
+                        (unsigned long long)rev);
+        if (r != 0 && r != SB_E_CONFLICT && r != SB_E_FULL && !(deletes && r == SB_E_NOT_FOUND))
+                work_complain("a cas or delete said %d", r);
+}
+
+static void plain_get(struct worker *w, uint32_t key)
+{
+        struct sb_guard guard = {0};
+        char text[16];
+        int r;
+
+        note_begin(w, work_now_ns(), 0);
+        r = sb_get(w->bus, work_key(key, text), &guard);
+        if (r == 0)
+                note_read(w, key, &guard);
+        else if (r != SB_E_NOT_FOUND)
+                work_complain("a get said %d", r);
+        sb_guard_release(&guard);
+        note_end(w, RECORD_COMMITTED, 0, 0);
+}
+
+/* ---- the bank ---- */
+
+static struct sb_bytes account_key(uint32_t number, char text[16])
+{
+        int len = snprintf(text, 16, "bank/%02u", number);
+
+        return (struct sb_bytes){text, (size_t)len};
+}
+
+static uint64_t balance_of(struct sb_bytes value)
+{
+        uint64_t balance = UINT64_MAX / 1000;
+
+        if (value.len == sizeof(balance))
+                memcpy(&balance, value.data, sizeof(balance));
+        return balance;
+}
+
+/* @txn NULL: a plain get. No value: nothing. */
+static int balance(struct sb_bus *bus, struct sb_txn *txn, uint32_t number, uint64_t *ret_balance)
+{
+        struct sb_guard guard = {0};
+        char text[16];
+        int r = txn ? sb_txn_get(txn, account_key(number, text), &guard)
+                    : sb_get(bus, account_key(number, text), &guard);
+
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        *ret_balance = r == 0 ? balance_of(guard.value) : 0;
+        sb_guard_release(&guard);
+        return 0;
+}
+
+static int book(struct sb_txn *txn, uint32_t number, uint64_t old, uint64_t new)
+{
+        char text[16];
+        struct sb_bytes key = account_key(number, text);
+
+        if (new)
+                return sb_txn_set(txn, key, (struct sb_bytes){&new, sizeof(new)});
+        return old ? sb_txn_delete(txn, key) : 0;
+}
+
+struct transfer {
+        uint32_t from, to;
+        uint64_t amount;
+};
+
+static int transfer_once(void *argument, struct sb_txn *txn)
+{
+        const struct transfer *transfer = argument;
+        uint64_t from, to, amount = transfer->amount;
+        int r = balance(NULL, txn, transfer->from, &from);
+
+        if (!r)
+                r = balance(NULL, txn, transfer->to, &to);
+        if (r)
+                return r;
+        amount = amount < from ? amount : from;
+        r = book(txn, transfer->from, from, from - amount);
+        return r ? r : book(txn, transfer->to, to, to + amount);
+}
+
+static void transfer(struct worker *w)
+{
+        struct transfer transfer = {.from = below(w, WORK_ACCOUNTS), .amount = 1 + below(w, 120)};
+        enum sb_isolation isolation =
+                work_table->isolation == WORK_SERIALIZABLE ? SB_SERIALIZABLE : SB_SNAPSHOT;
+        int r;
+
+        transfer.to = (transfer.from + 1 + below(w, WORK_ACCOUNTS - 1)) % WORK_ACCOUNTS;
+        r = sb_transact(w->bus, isolation, transfer_once, &transfer, NULL);
+        w->place->transfers += r == 0;
+        w->place->conflicts += r == SB_E_CONFLICT;
+        w->place->full += r == SB_E_FULL;
+        if (r != 0 && r != SB_E_CONFLICT && r != SB_E_FULL)
+                work_complain("a transfer said %d", r);
+}
+
+static int sum_gets(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
+{
+        uint64_t sum = 0, one;
+
+        for (uint32_t i = 0; i < WORK_ACCOUNTS; i++) {
+                int r = balance(bus, txn, i, &one);
+
+                if (r)
+                        return r;
+                sum += one;
+        }
+        *ret_sum = sum;
+        return 0;
+}
+
+static int sum_scan(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
+{
+        struct sb_guard guard = {0};
+        struct sb_scan *scan;
+        uint64_t sum = 0;
+        int r = sb_scan_open(bus, txn, (struct sb_bytes){"bank/", 5}, &scan);
+
+        if (r)
+                return r;
+        while ((r = sb_scan_next(scan, &guard)) == 0) {
+                sum += balance_of(guard.value);
+                sb_guard_release(&guard);
+        }
+        sb_scan_close(scan);
+        *ret_sum = sum;
+        return r == SB_E_NOT_FOUND ? 0 : r;
+}
+
+bool work_bank_open(struct sb_bus *bus)
+{
+        uint64_t hundred = 100;
+        char text[16];
+
+        for (uint32_t i = 0; i < WORK_ACCOUNTS; i++)
+                if (sb_set(bus, account_key(i, text), (struct sb_bytes){&hundred, 8}, NULL, NULL))
+                        return false;
+        return true;
+}
+
+bool work_bank_adds_up(struct sb_bus *bus)
+{
+        uint64_t gets = 0, scanned = 0;
+
+        return sum_gets(bus, NULL, &gets) == 0 && sum_scan(bus, NULL, &scanned) == 0 &&
+               gets == WORK_TOTAL && scanned == WORK_TOTAL;
+}
+
+static void expect_total(struct work_place *place, const char *by, int r, uint64_t sum)
+{
+        if (r == SB_E_FULL)
+                return;
+        if (r || sum != WORK_TOTAL)
+                work_complain(
+                        "the bank, summed up by %s: %d, %llu", by, r, (unsigned long long)sum);
+        place->sums++;
+}
+
+/* ---- the processes ---- */
+
+void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed)
+{
+        struct work_place *own = &work_table->place[place];
+        uint64_t sum = 0;
+
+        while (!stopped()) {
+                struct sb_txn *txn = NULL;
+                int r = sb_txn_begin(bus, work_random(&seed) % 2, &txn);
+
+                for (uint32_t i = 0; i < 3 && r == 0; i++) {
+                        expect_total(own, "gets in a transaction", sum_gets(bus, txn, &sum), sum);
+                        expect_total(own, "a scan in a transaction", sum_scan(bus, txn, &sum), sum);
+                        work_rest(
+                                i && work_random(&seed) % 16 == 0 ? work_random(&seed) % 20000 : 0);
+                }
+                if (r == 0 && sb_txn_commit(txn, NULL) != 0)
+                        work_complain("a commit of nothing did not go through");
+                sb_txn_end(txn);
+                expect_total(own, "a scan", sum_scan(bus, NULL, &sum), sum);
+                own->torn += sum_gets(bus, NULL, &sum) == 0 && sum != WORK_TOTAL;
+                work_rest(200);
+        }
+}
+
+void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record, uint64_t seed)
+{
+        struct worker w = {.bus = bus,
+                .place = &work_table->place[place],
+                .record = record,
+                .number = place,
+                .random = seed};
+
+        while (!stopped()) {
+                uint32_t what = below(&w, 100), key = below(&w, WORK_KEYS);
+
+                if (record->count > RECORD_ROOM - 256)
+                        work_rest(1000);
+                else if (what < 62)
+                        transaction(&w);
+                else if (what < 68)
+                        transfer(&w);
+                else if (what < 74)
+                        scan(&w);
+                else if (what < 82)
+                        plain_get(&w, key);
+                else if (what < 90)
+                        plain_set(&w, key);
+                else
+                        plain_change(&w, key, what >= 96);
+        }
+}
+
+bool work_clear(struct sb_bus *bus)
+{
+        char text[16];
+
+        for (uint32_t key = 0; key < WORK_KEYS; key++) {
+                int r = sb_delete(bus, work_key(key, text), SB_ANY_REV, NULL, NULL);
+
+                if (r != 0 && r != SB_E_NOT_FOUND)
+                        return false;
+        }
+        return true;
+}
+
+void work_read_end(struct sb_bus *bus, uint32_t place, struct record *record)
+{
+        struct worker w = {
+                .bus = bus, .place = &work_table->place[place], .record = record, .number = place};
+
+        for (uint32_t key = 0; key < WORK_KEYS; key++)
+                plain_get(&w, key);
+}

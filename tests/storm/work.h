@@ -1,0 +1,59 @@
+/*
+ * What the processes of storm-txn do: workers run random transactions over a few hot keys, plain
+ * operations in between, and move money in a bank; a watcher adds the bank up all the while.
+ *
+ * Always true: whoever sees something impossible writes it into the table, and everybody ends.
+ */
+#ifndef SB_TESTS_WORK_H
+#define SB_TESTS_WORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "libclient/statebus.h"
+#include "record.h"
+
+#define WORK_GROUPS   3u /* prefixes */
+#define WORK_MEMBERS  5u /* keys of each */
+#define WORK_KEYS     (WORK_GROUPS * WORK_MEMBERS)
+#define WORK_ACCOUNTS 12u
+#define WORK_TOTAL    (WORK_ACCOUNTS * 100u)
+
+enum work_isolation { WORK_SNAPSHOT, WORK_SERIALIZABLE, WORK_MIXED };
+
+/* What outlives a process of a place. */
+struct work_place {
+        pid_t pid;
+        uint64_t operations, commits, conflicts, full; /* operations: that are recorded */
+        uint64_t transfers, sums, torn; /* torn: sums of plain gets that did not add up */
+};
+
+struct work_table {
+        struct work_place place[RECORD_PLACES];
+        char complaint[256];
+        bool complained, stop;
+        enum work_isolation isolation;
+};
+
+extern struct work_table *work_table;
+
+void __attribute__((format(printf, 1, 2))) work_complain(const char *format, ...);
+uint64_t work_random(uint64_t *state);
+uint64_t work_now_ns(void);
+void work_rest(uint64_t us);
+struct sb_bytes work_key(uint32_t number, char text[16]);
+
+/* Until the table says stop. */
+void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record, uint64_t seed);
+void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed);
+
+/* Everybody gets 100; whether it adds up now. */
+bool work_bank_open(struct sb_bus *bus);
+bool work_bank_adds_up(struct sb_bus *bus);
+
+/* For who is alone: no key has a value; what is there is read into @record. */
+bool work_clear(struct sb_bus *bus);
+void work_read_end(struct sb_bus *bus, uint32_t place, struct record *record);
+
+#endif
