@@ -17,9 +17,10 @@
 #include "shm/txn.h"
 #include "op.h"
 
-#define EFFORTS         3u
-#define ABORTED_WAITING 8u /* aborted transactions in limbo: then a batch is worth its membarrier  \
-                            */
+#define EFFORTS 3u
+#define ABORTED_WAITING                                                                            \
+        8u /* aborted transactions in limbo: then a batch is worth its membarrier                  \
+            */
 
 /* One commit on its way. The descriptor's list of versions is also ours of blocks. */
 struct attempt {
@@ -312,6 +313,9 @@ static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_commit_r
                 sb_cas64_full(&commit->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0,
                         SB_STATUS_OF(SB_STATUS_ABORTED, SB_CAUSE_GONE) |
                                 (wish->serializable ? SB_STATUS_SERIALIZABLE : 0));
+        if (SB_FAULT(TXN_CLOSE_EARLY))
+                /* R:announce, too early: that is the fault. */
+                sb_store_release(&sb_client_snapshots(peer->client)[wish->snapshot], 0);
         outcome = sb_txn_run(peer, commit, &value);
         if (outcome == SB_TXN_COMMITTED) {
                 ret->cut = value;

@@ -51,6 +51,8 @@
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
         X(MARK_CLOSED_EARLY, "a mark's cut is announced no more when the mark is taken")           \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
+        X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
+        X(TXN_ABORT_BY_FLAGS, "a flag of the cell that changed is taken for a conflict")           \
         X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
         X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \
         X(PREV_UNSETTLED, "an unlink behind a transaction's version does not say so")              \
@@ -70,6 +72,8 @@
         X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \
         X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
+        X(SER_NO_UNWIND, "who found a ring does not go back")                                      \
+        X(TXN_CLOSE_EARLY, "the cut is given up before the decision")                              \
         X(READ_SER_AS_BEFORE, "a read at a cut looks through an intent stamped in it")             \
         X(GET_SER_AS_BEFORE, "a get looks through an intent that is stamped and undecided")        \
         X(REMOVE_UNDER_ABORTED, "a key is removed under an intent that is held")                   \
