@@ -520,6 +520,11 @@ void sb_txn_help(struct sb_peer *peer, struct sb_version *version)
                 }
 }
 
+void sb_txn_decide(struct sb_peer *peer, struct sb_commit *commit)
+{
+        help_root(peer, commit);
+}
+
 /* ---- the end, by the owner or his reaper ---- */
 
 void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation)

@@ -71,7 +71,8 @@ static const struct world_case txns[] = {
         {"txn: skew and get", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA)), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: skew under buffers", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 2, .delays = 2},
         /* T9 */
-        {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 3},
+        {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
+        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 4},
         /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
         {"txn: reads at cuts", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, CUT(KB)), OPS(CUT(KA | KB))}}, 3, 2},

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "shm/base/hash.h"
+#include "shm/base/result.h"
 #include "shm/check.h"
+#include "shm/evict.h"
 #include "shm/find.h"
 #include "shm/index.h"
+#include "shm/mark.h"
 #include "shm/retire.h"
 
 struct world_state world;
@@ -392,9 +395,16 @@ static void do_past(struct sb_peer *peer, const struct world_op *op, struct outc
                         (unsigned long)outcome->seen[op->key], (unsigned long)world.past_seen);
 }
 
+static bool is_evicted(struct sb_peer *peer, const struct world_op *op, uint32_t index,
+        const struct outcome *outcome)
+{
+        return op->kind != OP_MARK && !sb_snapshot_holds(peer, index, outcome->cut);
+}
+
 static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
         struct outcome again = {0};
+        struct sb_mark_value mark;
         uint32_t index, key;
 
         for (key = 0; key < WORLD_KEYS; key++)
@@ -405,14 +415,25 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
                 return;
         outcome->read_cut = outcome->cut;
         outcome->begun = true;
+        if (op->kind == OP_MARK) {
+                if (sb_mark_take(peer, outcome->cut, &mark))
+                        model_fail("no mark");
+                sb_snapshot_close(peer, index);
+        }
         if (op->kind == OP_SCAN) {
                 world_scan(peer, outcome->cut, WORLD_KEYS, outcome);
         } else {
                 read_at(peer, op->key, outcome->cut, outcome);
                 read_at(peer, op->key, outcome->cut, &again);
-                MODEL_CHECK(outcome->seen[op->key] == again.seen[op->key]);
+                if (!is_evicted(peer, op, index, outcome))
+                        MODEL_CHECK(outcome->seen[op->key] == again.seen[op->key]);
         }
-        sb_snapshot_close(peer, index);
+        if (is_evicted(peer, op, index, outcome))
+                outcome->r = SB_E_LAPPED;
+        if (op->kind == OP_MARK)
+                sb_mark_let_go(peer, &mark);
+        else
+                sb_snapshot_close(peer, index);
 }
 
 /* A history rule comes and goes, as far as the cell shows it. */
@@ -469,6 +490,10 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_ARRIVE:
                 do_arrive(peer, op);
                 break;
+        case OP_EVICT:
+                sb_evict_all(peer, UINT64_MAX);
+                break;
+        case OP_MARK:
         case OP_SCAN:
         case OP_SNAPSHOT:
                 do_snapshot(peer, op, outcome);

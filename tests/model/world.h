@@ -51,6 +51,8 @@ enum world_op_kind {
         OP_HOLD_FAR,
         OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
         OP_ATTACH, /* claim a record, set the key as a new peer, leave */
+        OP_EVICT,  /* the engine's own: all snapshots of the others are taken away */
+        OP_MARK,   /* mark a cut, look at the key in it twice, let the mark go */
         OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
         OP_TXN,
         OP_FREE,  /* free what is in limbo, until nothing is */
