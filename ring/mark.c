@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "op.h"
-#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/epoch.h"
@@ -102,8 +101,6 @@ int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint
         r = sb_snapshot_open(peer, &index, &cut);
         if (r)
                 return r;
-        if (SB_FAULT(MARK_CLOSED_EARLY))
-                sb_snapshot_close(peer, index);
         r = sb_mark_take(peer, cut, &mark);
         if (r == SB_E_FULL) {
                 sb_marks_repair(peer);
@@ -112,15 +109,14 @@ int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint
         if (!r) {
                 r = name_it(peer, &key, &mark, &rev);
                 /* While the announcement stands, nobody takes the mark for a dead one's. */
-                if (!r && !SB_FAULT(MARK_CLOSED_EARLY) && !sb_snapshot_holds(peer, index, cut)) {
+                if (!r && !sb_snapshot_holds(peer, index, cut)) {
                         (void)write_key(peer, &key, NULL, rev, &rev);
                         r = SB_E_LAPPED;
                 }
                 if (r)
                         sb_mark_let_go(peer, &mark);
         }
-        if (!SB_FAULT(MARK_CLOSED_EARLY))
-                sb_snapshot_close(peer, index);
+        sb_snapshot_close(peer, index);
         if (!r)
                 *ret_cut = cut;
         return r;

@@ -2,13 +2,32 @@
 #include "evict.h"
 
 #include "base/fault.h"
+#include "epoch.h"
 #include "retire.h"
+#include "txn.h"
 
 #define ROUNDS_MAX 1024u /* more only in a damaged segment */
 
-/* Return: whether this call took it away. */
-static bool evict(struct sb_cell64 *word, uint64_t cut_max)
+/* A commit at this cut that is under way was asked for before: it comes to its end while pruners
+ * still keep what it goes by. One that is noted later is given up by its owner, who looks at the
+ * announcement behind the note. */
+static void end_commit(struct sb_peer *peer, struct sb_client *client, uint64_t cut)
 {
+        struct sb_commit *commit;
+        uint64_t at;
+
+        sb_pin(peer);
+        at = sb_load_pinned(peer, &client->operation);
+        commit = at & SB_OPERATION_COMMIT ? sb_commit_at(&peer->segment, at) : NULL;
+        if (commit && commit->cut == cut)
+                sb_txn_decide(peer, commit);
+        sb_unpin(peer);
+}
+
+/* Return: whether this call took it away. */
+static bool evict(struct sb_peer *peer, struct sb_client *client, uint32_t index, uint64_t cut_max)
+{
+        struct sb_cell64 *word = &sb_client_snapshots(client)[index];
         uint32_t rounds;
 
         for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
@@ -22,6 +41,9 @@ static bool evict(struct sb_cell64 *word, uint64_t cut_max)
                 if (!(cut & SB_SNAPSHOT_EVICTING) &&
                         !sb_cas64_full(word, cut, cut | SB_SNAPSHOT_EVICTING))
                         continue;
+                cut &= ~SB_SNAPSHOT_EVICTING;
+                if (!SB_FAULT(EVICT_BESIDE_COMMIT))
+                        end_commit(peer, client, cut);
                 /* R:announce > A:announce. Its owner may have ended it meanwhile. */
                 return sb_cas64_full(word, cut | SB_SNAPSHOT_EVICTING, SB_SNAPSHOT_EVICTED);
         }
@@ -34,7 +56,7 @@ static uint32_t evict_words(struct sb_peer *peer, uint32_t slot, uint64_t cut_ma
         uint32_t count = 0, i;
 
         for (i = 0; i < segment->geometry.snapshot_count; i++)
-                count += evict(&sb_client_snapshots(sb_client_at(segment, slot))[i], cut_max);
+                count += evict(peer, sb_client_at(segment, slot), i, cut_max);
         return count;
 }
 
@@ -67,11 +89,11 @@ void sb_evict_finish(struct sb_peer *peer)
 
         for (slot = 1; slot < segment->geometry.client_count; slot++)
                 for (i = 0; i < segment->geometry.snapshot_count; i++) {
-                        struct sb_cell64 *word =
-                                &sb_client_snapshots(sb_client_at(segment, slot))[i];
-                        uint64_t cut = sb_load_acquire(word); /* A:announce. */
+                        struct sb_client *client = sb_client_at(segment, slot);
+                        uint64_t cut =
+                                sb_load_acquire(&sb_client_snapshots(client)[i]); /* A:announce. */
 
-                        if (cut & SB_SNAPSHOT_EVICTING)
-                                evict(word, cut & ~SB_SNAPSHOT_EVICTING);
+                        if (!(cut & SB_SNAPSHOT_PENDING) && (cut & SB_SNAPSHOT_EVICTING))
+                                evict(peer, client, i, cut & ~SB_SNAPSHOT_EVICTING);
                 }
 }

@@ -134,11 +134,11 @@ static bool has_key(struct sb_peer *peer, uint64_t owner)
 void sb_marks_repair(struct sb_peer *peer)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t high = sb_load_acquire(&segment->super->mark_high); /* A:mark. */
         bool freed = false;
         uint32_t i;
 
-        for (i = 0; i < high && i < segment->geometry.mark_count; i++) {
+        /* All of them: one that is being made may lie above mark_high. */
+        for (i = 0; i < segment->geometry.mark_count; i++) {
                 struct sb_mark *mark = &segment->marks[i];
                 uint64_t owner = sb_load_acquire(&mark->owner); /* A:mark. */
 

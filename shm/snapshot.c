@@ -227,6 +227,8 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
         if (sb_load_acquire(&segment->super->observers))             /* A:observers. */
                 ret->bound = sb_load_acquire(&segment->super->safe); /* A:safe. */
         segment->os->membarrier(segment->os->context);
+        if (SB_FAULT(PRUNE_MARKS_FIRST))
+                read_marks(segment, ret);
         high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
         for (slot = 0; slot < high && slot < segment->geometry.client_count &&
                        !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS);
@@ -234,7 +236,8 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
                 for (i = 0; i < segment->geometry.snapshot_count; i++)
                         read_announcement(
                                 peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
-        read_marks(segment, ret);
+        if (!SB_FAULT(PRUNE_MARKS_FIRST))
+                read_marks(segment, ret);
 }
 
 bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successor)

@@ -49,7 +49,8 @@
         X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that somebody has in hand")               \
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
-        X(MARK_CLOSED_EARLY, "a mark's cut is announced no more when the mark is taken")           \
+        X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its commit")            \
+        X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
         X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \

@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/mark.h"
 #include "shm/base/result.h"
+#include "shm/evict.h"
+#include "shm/mark.h"
 #include "shm/slab.h"
 #include "shm/slot.h"
 #include "shm/txn.h"
@@ -259,6 +262,8 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
                 memcpy(bound, &node->next[node->height], len);
                 inclusive = false;
                 number = key_number(bound, len);
+                if (sb_is_reserved(bound, len))
+                        continue;
                 if (number == SCENE_KEYS) {
                         ret->code = -2;
                         break;
@@ -290,15 +295,18 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 size_t len = node->key_len, shorter = len < last_len ? len : last_len;
                 uint32_t number = key_number(key, len);
                 int order = memcmp(last, key, shorter);
+                bool own = sb_is_reserved(key, len); /* the bus's: a mark */
 
-                if (count == SCAN_BOUND || number == SCENE_KEYS || order > 0 ||
+                if (count == SCAN_BOUND || (number == SCENE_KEYS && !own) || order > 0 ||
                         (order == 0 && last_len >= len)) {
                         ret->code = count == SCAN_BOUND ? -3 : number == SCENE_KEYS ? -2 : -1;
                         break;
                 }
                 memcpy(last, key, len);
                 last_len = len;
-                ret->seen[number] = scene_fact_of(scene, sb_walk_at(peer, node, cut), number);
+                if (!own)
+                        ret->seen[number] =
+                                scene_fact_of(scene, sb_walk_at(peer, node, cut), number);
                 node = sb_walk_next(peer, node, &gone);
                 if (gone) {
                         sb_unpin(peer);
@@ -323,18 +331,23 @@ static void do_snapshot(struct scene *scene, const struct act *act, struct resul
                 if (ret->code)
                         return;
         }
-        if (act->kind == SCAN || act->kind == SNAPSHOT_READ)
+        if (act->kind == SCAN || act->kind == SNAPSHOT_READ) {
                 walk(scene, act->who, cut, ret);
+                if (!sb_snapshot_holds(peer, index, cut))
+                        *ret = (struct result){.code = SB_E_LAPPED};
+        }
         if (act->kind == SCAN || act->kind == SNAPSHOT_END)
                 sb_snapshot_close(peer, index);
-        if (act->kind == SNAPSHOT_READ)
+        if (act->kind == SNAPSHOT_READ && !ret->code)
                 scene->snapshot_read[act->who] = *ret;
         if (act->kind == SNAPSHOT) {
                 scene->snapshot[act->who] = index;
                 scene->snapshot_cut[act->who] = cut;
         }
         if (act->kind != SCAN)
-                scene->snapshot_was_read[act->who] = act->kind == SNAPSHOT_READ;
+                scene->snapshot_was_read[act->who] =
+                        act->kind == SNAPSHOT_READ &&
+                        (!ret->code || scene->snapshot_was_read[act->who]);
 }
 
 static void do_reap(struct scene *scene, const struct act *act)
@@ -342,6 +355,7 @@ static void do_reap(struct scene *scene, const struct act *act)
         struct sb_peer *dead = &scene->peer[act->key];
 
         sb_reap_slot(&scene->peer[act->who], dead->slot, dead->generation);
+        sb_marks_repair(&scene->peer[act->who]);
         scene->attached[act->key] = false;
 }
 
@@ -374,6 +388,25 @@ static void do_adopt(struct scene *scene, struct result *ret)
                 if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE &&
                         !alive(scene, slot, generation))
                         sb_reap_slot(engine, slot, generation);
+        if (ret->code)
+                return;
+        sb_evict_finish(engine);
+        sb_marks_repair(engine);
+}
+
+static void do_mark(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[act->who];
+        uint64_t cut;
+
+        if (act->kind == MARK) {
+                ret->code = sb_mark_make(peer, "m", 1, &cut);
+        } else if (act->kind == MARK_DROP) {
+                ret->code = sb_mark_forget(peer, "m", 1);
+        } else {
+                ret->code = sb_mark_look_up(peer, "m", 1, &cut);
+                ret->seen[0].rev = !ret->code;
+        }
 }
 
 static void do_validate(struct scene *scene, const struct act *act, struct result *ret)
@@ -466,6 +499,14 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 break;
         case FILL:
                 do_fill(scene, act, ret);
+                break;
+        case MARK:
+        case MARK_DROP:
+        case MARK_FIND:
+                do_mark(scene, act, ret);
+                break;
+        case EVICT:
+                sb_evict_client(peer, scene->peer[act->key].slot, UINT64_MAX);
                 break;
         case VALIDATE:
                 do_validate(scene, act, ret);
@@ -599,7 +640,7 @@ const char *scene_act_text(const struct act *act)
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
                 "grow_guards", "work", "sweep", "safe", "tick", "attach", "detach", "reap", "adopt",
-                "fill", "validate", "txn", "txn_commit"};
+                "fill", "mark", "mark_drop", "mark_find", "evict", "validate", "txn", "txn_commit"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

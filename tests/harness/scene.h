@@ -49,8 +49,12 @@ enum act_kind {
         REAP,        /* the engine reaps peer `key` */
         /* a new engine takes over from a dead one, and reaps it and who else is not alive */
         ADOPT,
-        FILL,     /* keys from key on get ever smaller values until no room is left for any */
-        VALIDATE, /* sb_check, not quiescent; code: number of problems */
+        FILL, /* keys from key on get ever smaller values until no room is left for any */
+        MARK, /* name the present cut "m" */
+        MARK_DROP,
+        MARK_FIND, /* seen[0].rev: whether there is one */
+        EVICT,     /* the engine takes the snapshots of peer `key` away */
+        VALIDATE,  /* sb_check, not quiescent; code: number of problems */
         TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */
         TXN_COMMIT, /* the same, one attempt, at the cut that SNAPSHOT opened; closes it */
 };

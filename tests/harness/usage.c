@@ -4,9 +4,29 @@
 #include <string.h>
 
 #include "shm/base/result.h"
+#include "shm/mark.h"
 
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u
+
+/* When nobody is in the middle of it: who is named has its mark, and no mark is nobody's. */
+static void check_marks(enum scene_who who, const char *when)
+{
+        const struct sb_segment *segment = &scene.segment;
+        struct result named = usage_act(who, MARK_FIND, 0, 0, 0, ANY);
+        uint32_t marks = 0;
+        uint64_t cut;
+
+        for (uint32_t i = 0; i < segment->geometry.mark_count; i++) {
+                bool used = sb_load_acquire(&segment->marks[i].owner);
+
+                if (used != sb_mark_read(segment, i, &cut))
+                        trial_fail("%s: mark %u is half made", when, i);
+                marks += used;
+        }
+        if (marks != named.seen[0].rev)
+                trial_fail("%s: %u marks are in use, and find says %d", when, marks, named.code);
+}
 
 bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret)
 {
@@ -20,6 +40,8 @@ bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb
                 trial_fail("%s: check finds %u: %s", when, ret->problem_count, ret->problems[0]);
         else if (ret->blocks_lost)
                 trial_fail("%s: %llu blocks lost", when, (unsigned long long)ret->blocks_lost);
+        if (quiescent && !trial_failed())
+                check_marks(who, when);
         return !trial_failed();
 }
 
@@ -150,6 +172,8 @@ void usage_drain(enum scene_who who)
 
         if (!trial_failed())
                 usage_delete_all(who);
+        if (!trial_failed())
+                usage_act(who, MARK_DROP, 0, 0, 0, ANY);
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
                 if (scene.attached[i])
                         usage_act((enum scene_who)i, DETACH, 0, 0, 0, ANY);

@@ -163,12 +163,15 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         else
                                 MODEL_CHECK(absence_possible(key, outcome->done_all[key]));
                 break;
+        case OP_MARK:
         case OP_SCAN:
         case OP_SNAPSHOT:
+                if (outcome->r == SB_E_LAPPED)
+                        break;
                 for (key = 0; key < WORLD_KEYS; key++) {
                         uint64_t expected = value_at(key, outcome->cut);
 
-                        if (op->kind == OP_SNAPSHOT && key != op->key)
+                        if (op->kind != OP_SCAN && key != op->key)
                                 continue;
                         if (expected != NO_REV && expected != outcome->seen[key])
                                 model_fail("at cut %lu %s is revision %lu, but %lu was read",
@@ -195,7 +198,7 @@ static void check_order(void)
                         const struct outcome *outcome = &world.outcomes[t][i];
                         enum world_op_kind kind = spec()->ops[t][i].kind;
                         bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD ||
-                                      kind == OP_SCAN || kind == OP_SNAPSHOT;
+                                      kind == OP_SCAN || kind == OP_SNAPSHOT || kind == OP_MARK;
 
                         if (!outcome->finished || outcome->r || !counts)
                                 continue;
@@ -203,7 +206,7 @@ static void check_order(void)
                                 model_fail("T%u was in cut %lu before, and now is in %lu", t,
                                         (unsigned long)last, (unsigned long)outcome->cut);
                         last = outcome->cut;
-                        if (kind != OP_SCAN && kind != OP_SNAPSHOT)
+                        if (kind != OP_SCAN && kind != OP_SNAPSHOT && kind != OP_MARK)
                                 continue;
                         for (key = 0; key < WORLD_KEYS; key++)
                                 for (k = 0, count = facts_of(key, facts); k < count; k++)
@@ -314,8 +317,8 @@ static uint32_t see_end(void)
                 world.end_tag[key] = outcome.tags[key];
         }
         for (key = 0; key < SB_BUCKET_CELLS; key++) {
-                version = sb_version_at(segment,
-                        sb_load_relaxed(&segment->buckets->cell[key]) & SB_OFFSET_MASK);
+                version = sb_version_at(
+                        segment, sb_load_relaxed(&segment->buckets->cell[key]) & SB_OFFSET_MASK);
                 aborted += version && sb_load_relaxed(&version->stamp) == SB_STAMP_ABORTED;
         }
         return aborted;
@@ -432,12 +435,12 @@ static void check_answers(void)
                         if (!outcome->finished || !outcome->r)
                                 continue;
                         MODEL_CHECK(outcome->r != SB_E_FULL || spec()->start == START_FULL);
-                        MODEL_CHECK(outcome->r == SB_E_FULL ||
-                                    (outcome->r == SB_E_CONFLICT &&
-                                            (kind == OP_TXN || kind == OP_CAS ||
-                                                    kind == OP_CREATE)) ||
-                                    (outcome->r == SB_E_NOT_FOUND &&
-                                            (kind == OP_GET || kind == OP_DELETE)));
+                        MODEL_CHECK(
+                                outcome->r == SB_E_FULL ||
+                                (outcome->r == SB_E_CONFLICT &&
+                                        (kind == OP_TXN || kind == OP_CAS || kind == OP_CREATE)) ||
+                                (outcome->r == SB_E_NOT_FOUND &&
+                                        (kind == OP_GET || kind == OP_DELETE)));
                 }
 }
 

@@ -5,9 +5,12 @@
 #include <string.h>
 
 #include "shm/base/hash.h"
+#include "shm/base/result.h"
 #include "shm/check.h"
+#include "shm/evict.h"
 #include "shm/find.h"
 #include "shm/index.h"
+#include "shm/mark.h"
 #include "shm/retire.h"
 
 struct world_state world;
@@ -101,13 +104,18 @@ void world_check_version(const struct sb_version *version, enum world_key key)
 
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version)
 {
+        uint64_t rev = 0;
+        uint32_t tag = 0;
+
+        if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                world_check_version(version, key);
+                rev = version->rev;
+                tag = (uint32_t)version->bytes[world_key_len(key)] - '0';
+        }
+        /* At once: this thread may be killed at any access. */
+        outcome->seen[key] = rev;
+        outcome->tags[key] = tag;
         outcome->looked |= (uint8_t)(1u << key);
-        outcome->seen[key] = 0;
-        if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
-                return;
-        world_check_version(version, key);
-        outcome->seen[key] = version->rev;
-        outcome->tags[key] = (uint32_t)version->bytes[world_key_len(key)] - '0';
 }
 
 static void do_get(
@@ -214,8 +222,9 @@ static enum world_key key_of(const struct sb_node *node)
 }
 
 /* The first @keys keys. */
-void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *outcome)
+void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret)
 {
+        struct outcome seen = *ret, *outcome = &seen;
         struct sb_node *node;
         uint32_t count = 0, key;
 
@@ -245,10 +254,10 @@ void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcom
                 }
         }
         sb_unpin(peer);
+        *ret = seen;
 }
 
-static void read_at(
-        struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
+static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
 {
         struct sb_version *version = NULL;
         struct sb_node *node;
@@ -298,8 +307,8 @@ static struct sb_version *observe(struct sb_peer *peer, enum world_key key, uint
                 version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
         if (version && version->node != sb_offset_of(segment, node))
                 version = NULL;
-        for (; version; version = sb_version_at(segment,
-                                sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
+        for (; version; version = sb_version_at(
+                                segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
                 model_touch(version, sizeof *version);
                 stamp = observe_stamp(peer, version);
                 if (stamp > SB_STAMP_BIRTH && stamp <= cut)
@@ -386,9 +395,16 @@ static void do_past(struct sb_peer *peer, const struct world_op *op, struct outc
                         (unsigned long)outcome->seen[op->key], (unsigned long)world.past_seen);
 }
 
+static bool is_evicted(struct sb_peer *peer, const struct world_op *op, uint32_t index,
+        const struct outcome *outcome)
+{
+        return op->kind != OP_MARK && !sb_snapshot_holds(peer, index, outcome->cut);
+}
+
 static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
         struct outcome again = {0};
+        struct sb_mark_value mark;
         uint32_t index, key;
 
         for (key = 0; key < WORLD_KEYS; key++)
@@ -399,14 +415,25 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
                 return;
         outcome->read_cut = outcome->cut;
         outcome->begun = true;
+        if (op->kind == OP_MARK) {
+                if (sb_mark_take(peer, outcome->cut, &mark))
+                        model_fail("no mark");
+                sb_snapshot_close(peer, index);
+        }
         if (op->kind == OP_SCAN) {
                 world_scan(peer, outcome->cut, WORLD_KEYS, outcome);
         } else {
                 read_at(peer, op->key, outcome->cut, outcome);
                 read_at(peer, op->key, outcome->cut, &again);
-                MODEL_CHECK(outcome->seen[op->key] == again.seen[op->key]);
+                if (!is_evicted(peer, op, index, outcome))
+                        MODEL_CHECK(outcome->seen[op->key] == again.seen[op->key]);
         }
-        sb_snapshot_close(peer, index);
+        if (is_evicted(peer, op, index, outcome))
+                outcome->r = SB_E_LAPPED;
+        if (op->kind == OP_MARK)
+                sb_mark_let_go(peer, &mark);
+        else
+                sb_snapshot_close(peer, index);
 }
 
 /* A history rule comes and goes, as far as the cell shows it. */
@@ -463,6 +490,10 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_ARRIVE:
                 do_arrive(peer, op);
                 break;
+        case OP_EVICT:
+                sb_evict_all(peer, UINT64_MAX);
+                break;
+        case OP_MARK:
         case OP_SCAN:
         case OP_SNAPSHOT:
                 do_snapshot(peer, op, outcome);
