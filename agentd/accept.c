@@ -207,6 +207,20 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
         connection->generation = generation;
 }
 
+static void evict(struct sb_engine *engine, struct sb_connection *connection,
+        const struct sb_hello_request *request)
+{
+        struct sb_hello_answer answer;
+        uint32_t count = 0;
+
+        sb_hello_refuse(sb_reaper_evict(engine, request->ticket & UINT32_MAX, request->ticket >> 32,
+                                request->verb == SB_HELLO_KILL, &count),
+                &answer);
+        answer.slot = count;
+        (void)send_answer(connection->fd, &answer, -1);
+        connection->state = SB_CONNECTION_ANSWERED;
+}
+
 /* What a peer that has not asked yet says. */
 static void hear(
         struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
@@ -214,12 +228,14 @@ static void hear(
         struct sb_hello_request request;
         int r = sb_hello_judge(packet, len, engine->peer.segment.super->features, &request);
 
-        if (!r && request.verb != SB_HELLO_ATTACH)
+        if (!r && request.verb == SB_HELLO_GIVE_BACK)
                 r = -EPROTO;
         if (r)
                 refuse(connection, r);
-        else
+        else if (request.verb == SB_HELLO_ATTACH)
                 attach(engine, connection, &request);
+        else
+                evict(engine, connection, &request);
 }
 
 /* What one says that was answered already: that it could not use the answer, or nothing. It gets no

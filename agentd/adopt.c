@@ -16,6 +16,8 @@
 #include "agentd/log.h"
 #include "shm/base/result.h"
 #include "shm/check.h"
+#include "shm/evict.h"
+#include "shm/mark.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
 
@@ -109,6 +111,8 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         if (end)
                 return end;
         sb_reaper_adopt(engine);
+        sb_evict_finish(&engine->peer);
+        sb_marks_repair(&engine->peer);
         super = segment.super;
         /* Relaxed: for people. */
         generation = sb_load_relaxed(&super->engine_generation) + 1;

@@ -18,6 +18,7 @@
 #define CLIENTS_MAX  4000u
 #define FLUSH_MS_MAX 60000u
 #define SIZE_MAX_    (UINT64_C(1) << 46)
+#define AGE_MAX_NS   (UINT64_C(366) * 24 * 3600000000000)
 
 static const char help_text[] =
         "agentd serves a statebus: it makes the shared segment, attaches clients and cleans up "
@@ -33,6 +34,9 @@ static const char help_text[] =
         "                         (batched and strict come with a later version)\n"
         "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
         "      --clients N        how many clients can be attached at once, 1 to 4000 [256]\n"
+        "      --max-snapshot-age T  take snapshots away that are held for longer than T, such as "
+        "10m, "
+        "1h [off]\n"
         "      --recover-to CUT   start from an older cut (needs a durable bus)\n"
         "      --check-config     check the options, print them, and exit\n"
         "      --version          print the version, and exit\n"
@@ -98,6 +102,34 @@ static bool read_size(const char *text, uint64_t *ret)
         return true;
 }
 
+/* Digits and one of ms, s, m, h; or "off". */
+static bool read_age(const char *text, uint64_t *ret_ns)
+{
+        static const struct {
+                const char *unit;
+                uint64_t ns;
+        } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
+        size_t digits = strspn(text, "0123456789");
+        char number[16];
+        uint64_t value;
+
+        if (!strcmp(text, "off")) {
+                *ret_ns = 0;
+                return true;
+        }
+        if (!digits || digits >= sizeof(number))
+                return false;
+        memcpy(number, text, digits);
+        number[digits] = 0;
+        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+                if (!strcmp(text + digits, units[i].unit) &&
+                        read_number(number, 1, AGE_MAX_NS / units[i].ns, &value)) {
+                        *ret_ns = value * units[i].ns;
+                        return true;
+                }
+        return false;
+}
+
 static bool read_hugepages(const char *word, enum sb_config_hugepages *ret)
 {
         if (!strcmp(word, "auto"))
@@ -129,6 +161,7 @@ enum option_code {
         OPTION_DURABILITY,
         OPTION_FLUSH_MS,
         OPTION_CLIENTS,
+        OPTION_SNAPSHOT_AGE,
         OPTION_RECOVER_TO,
         OPTION_CHECK,
         OPTION_VERSION
@@ -141,6 +174,7 @@ static const struct option options[] = {
         {"durability", required_argument, NULL, OPTION_DURABILITY},
         {"flush-ms", required_argument, NULL, OPTION_FLUSH_MS},
         {"clients", required_argument, NULL, OPTION_CLIENTS},
+        {"max-snapshot-age", required_argument, NULL, OPTION_SNAPSHOT_AGE},
         {"recover-to", required_argument, NULL, OPTION_RECOVER_TO},
         {"check-config", no_argument, NULL, OPTION_CHECK},
         {"version", no_argument, NULL, OPTION_VERSION},
@@ -183,6 +217,12 @@ static bool take(int option, const char *value, struct sb_config *config, struct
                 if (!read_number(value, 1, CLIENTS_MAX, &number))
                         return complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
                 config->clients = (uint32_t)number;
+                return true;
+        case OPTION_SNAPSHOT_AGE:
+                if (!read_age(value, &config->snapshot_age_ns))
+                        return complain("--max-snapshot-age %s: give a time such as 500ms, 30s, "
+                                        "10m or 1h, or off",
+                                value);
                 return true;
         case OPTION_RECOVER_TO:
                 return complain("--recover-to %s: only a durable bus has cuts to go back to, and "
@@ -265,6 +305,10 @@ static void print(const struct sb_config *config)
         printf("durability = volatile\n");
         printf("flush-ms = %u\n", config->flush_ms);
         printf("clients = %u\n", config->clients);
+        if (config->snapshot_age_ns)
+                printf("max-snapshot-age = %" PRIu64 "ms\n", config->snapshot_age_ns / 1000000);
+        else
+                printf("max-snapshot-age = off\n");
 }
 
 bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit)

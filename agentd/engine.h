@@ -87,6 +87,10 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot);
 uint32_t sb_reaper_collect(struct sb_engine *engine);
 /* A record that its process will never use. */
 void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation);
+/* Take a client's snapshots away; with @kill, end its process. @pid: 0, or whose it must be.
+ * Return: 0; SB_E_NOT_FOUND: there is no such client; -errno of the kill. */
+int sb_reaper_evict(
+        struct sb_engine *engine, uint32_t slot, uint64_t pid, bool kill, uint32_t *ret_count);
 void sb_reaper_close_all(struct sb_engine *engine);
 /* When a process was started, in clock ticks. Return: 0, -errno. */
 int sb_reaper_start_time(uint32_t pid, uint64_t *ret);

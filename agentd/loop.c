@@ -28,7 +28,9 @@
 #include "agentd/guard.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
+#include "shm/evict.h"
 #include "shm/reap.h"
+#include "shm/times.h"
 
 #define EVENTS_AT_ONCE 64
 #define TICK_NS        UINT64_C(10000000)
@@ -69,12 +71,33 @@ static bool is_idle(struct sb_engine *engine)
         return idle;
 }
 
+/* The time of the last cut; and whoever holds one for longer than the bus allows. */
+static void note_time(struct sb_engine *engine)
+{
+        struct sb_segment *segment = &engine->peer.segment;
+        uint64_t age = engine->keeper->config->snapshot_age_ns;
+        /* A:safe. */
+        struct sb_moment now = {.cut = sb_load_acquire(&segment->super->safe)}, then;
+        uint32_t count;
+
+        now.realtime_ns = segment->os->realtime_ns(segment->os->context);
+        now.monotonic_ns = segment->os->now_ns(segment->os->context);
+        sb_times_note(segment, &now);
+        if (!age || now.monotonic_ns < age ||
+                !sb_times_at_monotonic(segment, now.monotonic_ns - age, &then))
+                return;
+        count = sb_evict_all(&engine->peer, then.cut);
+        if (count)
+                sb_log("%u snapshots older than --max-snapshot-age were taken away", count);
+}
+
 /* Return: whether there is more to do at once. */
 static bool tick(struct sb_engine *engine)
 {
         bool idle = is_idle(engine);
         bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
 
+        note_time(engine);
         (void)is_idle(engine); /* what the tick itself has moved does not count */
         if (more || !idle)
                 set_timer(engine, TICK_NS);

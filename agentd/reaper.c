@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -19,6 +20,9 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
+#include "shm/base/result.h"
+#include "shm/evict.h"
+#include "shm/mark.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
 
@@ -84,6 +88,7 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
                 return;
         forget(watcher);
         sb_reap_slot(&engine->peer, slot, watcher->generation);
+        sb_marks_repair(&engine->peer);
 }
 
 uint32_t sb_reaper_collect(struct sb_engine *engine)
@@ -104,6 +109,30 @@ void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t gener
         if (engine->watchers[slot].generation == generation)
                 forget(&engine->watchers[slot]);
         sb_reap_slot(&engine->peer, slot, generation);
+        sb_marks_repair(&engine->peer);
+}
+
+int sb_reaper_evict(
+        struct sb_engine *engine, uint32_t slot, uint64_t pid, bool kill, uint32_t *ret_count)
+{
+        const struct sb_segment *segment = &engine->peer.segment;
+        uint32_t generation;
+
+        if (!slot || slot >= segment->geometry.client_count ||
+                sb_slot_state(segment, slot, &generation) != SB_CLIENT_ATTACHED ||
+                (pid && sb_client_at(segment, slot)->pid != pid))
+                return SB_E_NOT_FOUND;
+        *ret_count = sb_evict_client(&engine->peer, slot, UINT64_MAX);
+        sb_log("client %u (pid %u): an operator took %u snapshots away%s", slot,
+                sb_client_at(segment, slot)->pid, *ret_count, kill ? ", and ends it" : "");
+        if (!kill)
+                return 0;
+        /* The record's own process, by what it was attached with: never another one of that pid. */
+        if (engine->watchers[slot].pidfd < 0 || engine->watchers[slot].generation != generation)
+                return SB_E_NOT_FOUND;
+        return syscall(SYS_pidfd_send_signal, engine->watchers[slot].pidfd, SIGKILL, NULL, 0) < 0
+                       ? -errno
+                       : 0;
 }
 
 /* A pidfd of the process that a record names, or -1 when that process is dead. -2: it lives and

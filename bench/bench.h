@@ -54,6 +54,9 @@ struct bench_shape {
 struct bench_peer {
         const char *name;
         uint32_t ops; /* bit 1 << enum bench_op: what it can do */
+        /* Workers ask a process of this contender's own. So they map nothing, and when they lose
+         * their core, then as a rule to that process: it is the contender's time. */
+        bool is_server;
         /* Parent, before the workers are made: the memory, filled with every key. Return: 0,
          * -errno. */
         int (*create)(const struct bench_shape *shape, void **ret_store);
@@ -68,7 +71,8 @@ struct bench_peer {
         void (*tick)(void *store);
 };
 
-extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_direct, bench_lmdb;
+extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_direct, bench_lmdb,
+        bench_redis;
 
 /* bench.c: memory and work */
 

@@ -13,8 +13,11 @@ const struct bench_peer *const bench_peers[BENCH_PEERS] = {
         &bench_table,
         &bench_statebus,
         &bench_direct,
-#ifdef BENCH_LMDB
+#if BENCH_LMDB
         &bench_lmdb,
+#endif
+#if BENCH_REDIS
+        &bench_redis,
 #endif
 };
 
@@ -24,8 +27,8 @@ void bench_options_usage(void)
         fputs("usage: bench-keys [--keys N] [--rounds N] [--seconds S] [--only CASE] [--peers NAME,...] [--processes N,...]\n"
                 "                  [--hugepages auto|require|off] [--agentd PATH] [--quick] [--profile OPERATIONS]\n"
                 "  --seconds S   what one slice measures; a run has cases x rounds x contenders x numbers of processes slices\n"
-                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, lmdb (where it is),\n"
-                "                direct (statebus without its library)\n"
+                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, lmdb and redis (where\n"
+                "                they are), direct (statebus without its library)\n"
                 "  --profile N   no clock and no processes: N operations of each case by each contender, for callgrind\n",
                 stderr);
         /* clang-format on */

@@ -4,12 +4,16 @@
 
 #include "bench.h"
 
-#ifdef BENCH_LMDB
-#define BENCH_PEERS 5u
-#else
-#define BENCH_PEERS 4u
+/* Contenders that need something that not everybody has: 1 where it was found. */
+#ifndef BENCH_LMDB
+#define BENCH_LMDB 0
 #endif
-#define BENCH_COUNTS_MAX 8u /* different numbers of processes in one run */
+#ifndef BENCH_REDIS
+#define BENCH_REDIS 0
+#endif
+#define BENCH_PEERS       (4u + BENCH_LMDB + BENCH_REDIS)
+#define BENCH_PEERS_USUAL (((1u << BENCH_PEERS) - 1) & ~8u) /* not direct */
+#define BENCH_COUNTS_MAX  8u /* different numbers of processes in one run */
 
 extern const struct bench_peer *const bench_peers[BENCH_PEERS];
 

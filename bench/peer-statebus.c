@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +32,7 @@ static int daemon_start(struct store *store, const struct bench_shape *shape)
         if (store->daemon < 0)
                 return -errno;
         if (store->daemon == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGTERM);
                 dup2(ends[1], STDERR_FILENO);
                 close(ends[0]);
                 close(ends[1]);

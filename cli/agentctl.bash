@@ -3,7 +3,7 @@
 _agentctl()
 {
         local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-        local commands='start stop get set del scan incr stat clients check version help'
+        local commands='start stop get set del scan incr stat clients evict mark check version help'
         local command='' bus=() options='-b -o --base64 --help' keys=0 i
 
         COMPREPLY=()
@@ -11,7 +11,7 @@ _agentctl()
                 case ${COMP_WORDS[i]} in
                 -b | --bus)
                         bus=(-b "${COMP_WORDS[++i]}") ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability)
+                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --pid)
                         ((i++)) ;;
                 -*) ;;
                 *)
@@ -35,12 +35,14 @@ _agentctl()
         --durability)
                 mapfile -t COMPREPLY < <(compgen -W 'volatile' -- "$word")
                 return ;;
-        --if-rev | --limit | --size | --clients)
+        --if-rev | --limit | --size | --clients | --max-snapshot-age | --pid)
                 return ;;
         esac
         case $command in
         '') options="$commands $options" ;;
-        start) options='--size --hugepages --durability --clients' ;;
+        start) options='--size --hugepages --durability --clients --max-snapshot-age' ;;
+        evict) options+=' --kill --pid' ;;
+        mark) options+=' --drop' ;;
         get) options+=' --rev' ;;
         set) options+=' --if-absent --if-rev' ;;
         del) options+=' --if-rev' ;;

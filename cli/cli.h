@@ -30,7 +30,8 @@ struct cli {
         bool json, base64, help;
         /* of single commands; text options are NULL when not given */
         bool if_absent, rev, values, reverse;
-        const char *if_rev, *ttl, *durability, *limit, *at;
+        bool kill, drop;
+        const char *if_rev, *ttl, *durability, *limit, *at, *pid;
         const char *later; /* an option that a later version brings */
         int operand_count;
         char **operands;
@@ -54,7 +55,9 @@ int cli_scan(struct cli *cli);
 int cli_incr(struct cli *cli);
 int cli_stat(struct cli *cli);
 int cli_clients(struct cli *cli);
+int cli_evict(struct cli *cli);
 int cli_check(struct cli *cli);
+int cli_mark(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);
@@ -74,6 +77,10 @@ int cli_fail(const struct cli *cli, const char *what, int result);
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
 /* A number in decimal. Return: 0, or CLI_USAGE after a message. */
 int cli_number(const char *text, const char *name, uint64_t *ret);
+/* A moment of the bus: a cut's number, a mark's name, @SECONDS since 1970, or a date and time of
+ * ISO
+ * 8601. Return: 0, or an exit code after a message. */
+int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut);
 /* A time such as 5s, 200ms, 2m, 1h. Return: 0, or CLI_USAGE after a message. */
 int cli_duration(const char *text, const char *name, uint64_t *ret_ns);
 /* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control
@@ -98,6 +105,7 @@ void json_text(const char *name, const char *value);
 void json_bytes(const char *name, struct sb_bytes bytes, bool base64);
 void json_list_begin(const char *name);
 void json_list_text(const char *value);
+void json_list_number(uint64_t value);
 void json_list_end(void);
 void json_end(void);
 

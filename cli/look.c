@@ -100,13 +100,14 @@ int cli_stat(struct cli *cli)
         return CLI_DONE;
 }
 
-static void print_client(const struct cli *cli, const struct sb_admin_client *client)
+static void print_client(const struct cli *cli, const struct sb_admin_client *client,
+        const struct sb_admin_holder *holder)
 {
         static const char *const names[] = {"observer", "mediated", "peer"};
         const char *access = client->number == 0         ? "engine"
                              : client->access <= SB_PEER ? names[client->access]
                                                          : "unknown";
-        char age[32], pinned[32];
+        char age[32], pinned[32], cut[32] = "-", cut_age[32] = "-", held[32];
 
         if (cli->json) {
                 json_begin();
@@ -118,18 +119,44 @@ static void print_client(const struct cli *cli, const struct sb_admin_client *cl
                 json_number("guards", client->guards);
                 json_number("pinned_bytes", client->pinned_bytes);
                 json_number("snapshots", client->snapshots);
+                json_number("evicted", client->evicted);
+                json_list_begin("cuts");
+                for (uint32_t i = 0; i < holder->cut_count; i++)
+                        json_list_number(holder->cuts[i]);
+                json_list_end();
+                json_number("cut_age_ms", client->cut_age_ns / 1000000);
+                json_number("held_bytes", holder->held_bytes);
                 json_flag("reading", client->reading);
                 json_end();
                 return;
         }
-        printf("%6u %8u %6u %-8s %12s %7u %12s %6u\n", client->number, client->pid, client->uid,
-                access, age_words(client->age_ns, age), client->guards,
-                bytes_words(client->pinned_bytes, pinned), client->snapshots);
+        if (client->cut != 0) {
+                snprintf(cut, sizeof(cut), "%" PRIu64, client->cut);
+                age_words(client->cut_age_ns, cut_age);
+        }
+        printf("%6u %8u %6u %-8s %12s %7u %12s %6u %10s %10s %10s%s\n", client->number, client->pid,
+                client->uid, access, age_words(client->age_ns, age), client->guards,
+                bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
+                bytes_words(holder->held_bytes, held),
+                client->evicted != 0 ? " (some were taken away)" : "");
+}
+
+/* What a client holds by cuts. */
+static const struct sb_admin_holder *holder_of(
+        const struct sb_admin_holders *holders, uint32_t client)
+{
+        static const struct sb_admin_holder none;
+
+        for (uint32_t i = 0; i < holders->count; i++)
+                if (holders->holders[i].client == client)
+                        return &holders->holders[i];
+        return &none;
 }
 
 int cli_clients(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_admin_holders holders = {0};
         struct sb_admin_client client;
         uint32_t number = 0;
         int r;
@@ -137,12 +164,51 @@ int cli_clients(struct cli *cli)
         r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
+        r = sb_admin_holders(bus, &holders);
+        if (r != 0)
+                return cli_fail(cli, "clients", r);
         if (!cli->json)
-                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED  "
-                       "SCANS\n");
+                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED   CUTS "
+                       "    OLDEST    ITS AGE       KEPT\n");
         while ((r = sb_admin_client_next(bus, &number, &client)) == 0)
-                print_client(cli, &client);
+                print_client(cli, &client, holder_of(&holders, client.number));
+        sb_admin_holders_free(&holders);
         return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "clients", r);
+}
+
+int cli_evict(struct cli *cli)
+{
+        uint64_t number, pid = 0;
+        uint32_t count = 0;
+        int r;
+
+        r = cli_number(cli->operands[0], "CLIENT", &number);
+        if (r == 0 && cli->pid != NULL)
+                r = cli_number(cli->pid, "--pid", &pid);
+        if (r != 0)
+                return r;
+        if (number > UINT32_MAX || pid > UINT32_MAX)
+                r = SB_E_NOT_FOUND;
+        else
+                r = sb_admin_evict(cli->bus, (uint32_t)number, (uint32_t)pid, cli->kill, &count);
+        if (r == SB_E_NOT_FOUND) {
+                cli_say("there is no client %s%s%s: `agentctl %sclients` shows them",
+                        cli->operands[0], pid != 0 ? " of process " : "", pid != 0 ? cli->pid : "",
+                        cli_bus_words(cli));
+                return CLI_NOT_FOUND;
+        }
+        if (r != 0)
+                return cli_fail(cli, "evict", r);
+        if (cli->json) {
+                json_begin();
+                json_number("client", number);
+                json_number("snapshots", count);
+                json_flag("killed", cli->kill);
+                json_end();
+        } else {
+                printf("%u\n", count);
+        }
+        return CLI_DONE;
 }
 
 static void print_check_json(const struct sb_check_report *report)

@@ -51,7 +51,28 @@ const struct cli_command cli_commands[] = {
                 NULL},
         {"clients", "", "who is attached, and how much memory they hold", "", 0, 0, cli_clients,
                 "GUARDS are versions held in place; PINNED is the memory that they keep from being "
-                "reused."},
+                "reused.\n"
+                "CUTS are open scans and transactions; OLDEST is the least cut of them, and KEPT "
+                "the "
+                "memory of versions\n"
+                "that were replaced since and are kept for them. `agentctl evict` takes them "
+                "away."},
+        {"evict", "CLIENT [--kill] [--pid PID]", "take a client's open cuts away", "kill pid ", 1,
+                1, cli_evict,
+                "CLIENT is a number that `agentctl clients` shows. Prints how many cuts it held; "
+                "its "
+                "reads at them say LAPPED\n"
+                "from then on. What it holds by guards it keeps: --kill ends the process. With "
+                "--pid "
+                "only if the client is\n"
+                "that process still. No such client: exit code 3."},
+        {"mark", "[NAME [--drop]]", "keep a moment of the whole bus under a name; list them",
+                "drop ", 0, 1, cli_mark,
+                "Prints the cut. A marked cut is kept, and all that was there then, until --drop. "
+                "Without a NAME: all marks,\n"
+                "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
+                "drop "
+                "that is not there: 3."},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
@@ -172,6 +193,9 @@ static int read_option(
                 {"values", &cli->values, NULL},
                 {"reverse", &cli->reverse, NULL},
                 {"limit", NULL, &cli->limit},
+                {"kill", &cli->kill, NULL},
+                {"pid", NULL, &cli->pid},
+                {"drop", &cli->drop, NULL},
         };
         const size_t global_count = 7;
         const char *word = argv[*index], *name = word + (word[1] == '-' ? 2 : 1),

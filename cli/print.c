@@ -205,6 +205,11 @@ void json_list_text(const char *value)
         json_text(NULL, value);
 }
 
+void json_list_number(uint64_t value)
+{
+        json_number(NULL, value);
+}
+
 void json_list_end(void)
 {
         putchar(']');

@@ -40,7 +40,7 @@ int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_
                 return -EPROTONOSUPPORT;
         if (request.zero || request.access > SB_PEER)
                 return -EINVAL;
-        if (request.verb != SB_HELLO_ATTACH && request.verb != SB_HELLO_GIVE_BACK)
+        if (request.verb < SB_HELLO_ATTACH || request.verb > SB_HELLO_KILL)
                 return -EINVAL;
         if (!request.ticket)
                 return -EINVAL;

@@ -8,6 +8,8 @@
  *        map the descriptor             <-       answer {slot, generation, size} + memfd
  *        close                          ->       forget the connection; the record lives on
  *
+ * Or, from who need not be attached: request (EVICT, whom) -> answer {how many snapshots}.
+ *
  * The memfd comes by SCM_RIGHTS.
  *
  * Always true: one message is one packet (SOCK_SEQPACKET) of exactly one size; no descriptor is
@@ -32,7 +34,13 @@ enum sb_hello_verb {
         SB_HELLO_ATTACH = 1, /* give me a record and the segment */
         SB_HELLO_GIVE_BACK =
                 2, /* on the same connection: I could not map it, take the record back. No answer */
+        /* take away the snapshots of the client that the ticket names, SB_HELLO_WHOM. Answer: slot:
+         * how many */
+        SB_HELLO_EVICT = 3,
+        SB_HELLO_KILL = 4, /* and end its process */
 };
+/* {pid or 0: any : 32, number of the client : 32} */
+#define SB_HELLO_WHOM(pid, slot) ((uint64_t)(pid) << 32 | (uint32_t)(slot))
 
 /* The first three fields of both messages stay where they are in every protocol version. */
 struct sb_hello_request {
@@ -43,7 +51,7 @@ struct sb_hello_request {
         uint32_t features;       /* that the client understands */
         uint32_t access;         /* enum sb_access, the most wanted */
         uint32_t zero;
-        uint64_t ticket; /* random, never 0; names this attempt to attach */
+        uint64_t ticket; /* random, never 0; names this attempt to attach, or whom to evict */
 };
 static_assert(sizeof(struct sb_hello_request) == 40, "request");
 
@@ -54,7 +62,7 @@ struct sb_hello_answer {
         uint32_t layout_version;
         uint32_t features;
         uint32_t access;     /* granted */
-        uint32_t slot;       /* the client's record */
+        uint32_t slot;       /* the client's record; or how many snapshots were taken away */
         uint32_t generation; /* of that record */
         uint32_t zero;
         uint64_t size; /* bytes of the segment */

@@ -1,8 +1,8 @@
 /*
  * What lies where in a segment, and who writes which word. docs/format.md draws it.
  *
- *      superblock | client records | buckets, spill buckets | unit words, unit births | unit
- * bitmaps | units ...
+ *      superblock | client records | times, marks | buckets, spill buckets | unit words, unit
+ * births | unit bitmaps | units ...
  *
  * Always true: fixed widths only, offsets instead of pointers, every shared word a cell; what is
  * plain is written before its object is published and never afterwards. The layout version changes
@@ -45,6 +45,8 @@
 struct sb_geometry {
         uint64_t size;       /* of the whole segment */
         uint64_t clients_at; /* offset of client record 0, the engine's */
+        uint64_t times_at;   /* struct sb_times, times_count entries a level */
+        uint64_t marks_at;   /* mark_count of struct sb_mark */
         uint64_t buckets_at; /* bucket_count buckets, then spill_count more */
         uint64_t unit_words_at;
         uint64_t bitmaps_at;
@@ -61,6 +63,8 @@ struct sb_geometry {
         uint32_t snapshot_count; /* announcement words in a client record */
         uint32_t feed_count;     /* entries of a client's feed ring; 0 on a volatile bus */
         uint32_t stock_count;    /* words of a client's stock */
+        uint32_t times_count;
+        uint32_t mark_count;
 };
 
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
@@ -76,7 +80,7 @@ struct sb_superblock {
         uint64_t created_ns;
         uint64_t zero[2];
         struct sb_geometry geometry;
-        uint64_t pad0[4];
+        uint64_t pad0[1];
         /* line: era and state. era: whoever reclaims, by CAS (never 0..15, never above SB_ERA_MAX).
          * state: keeper, engine. */
         struct sb_cell32 era;
@@ -111,8 +115,11 @@ struct sb_superblock {
         /* The head of the ordered index: next links as in a node, of greatest height, for the key
          * below all. */
         struct sb_cell64 order[SB_HEIGHT_MAX];
+        /* line: history. mark_high: marks 0 .. mark_high-1 were ever used; raised by CAS. */
+        struct sb_cell64 mark_high;
+        uint64_t pad5[7];
 };
-static_assert(sizeof(struct sb_geometry) == 96, "geometry");
+static_assert(sizeof(struct sb_geometry) == 120, "geometry");
 static_assert(offsetof(struct sb_superblock, era) % SB_LINE == 0, "line");
 static_assert(offsetof(struct sb_superblock, clock) % SB_LINE == 0, "line");
 static_assert(offsetof(struct sb_superblock, client_high) % SB_LINE == 0, "line");
@@ -133,8 +140,12 @@ enum sb_client_state {
         ((uint64_t)(uint32_t)(generation) << 32 | (uint32_t)(state))
 
 /* An announcement: 0 none; SB_SNAPSHOT_PENDING | count of opens: being opened, whoever meets it
- * gives it a cut by CAS; else the cut. */
-#define SB_SNAPSHOT_PENDING (UINT64_C(1) << 63)
+ * gives it a cut by CAS; else the cut. The engine takes one away (shm/evict.h): cut |
+ * SB_SNAPSHOT_EVICTING: reads at it are over, pruners keep it still; then SB_SNAPSHOT_EVICTED,
+ * below every cut; both by CAS, and it stays so until the owner ends it. */
+#define SB_SNAPSHOT_PENDING  (UINT64_C(1) << 63)
+#define SB_SNAPSHOT_EVICTING (UINT64_C(1) << 62)
+#define SB_SNAPSHOT_EVICTED  UINT64_C(1)
 
 struct sb_client {
         /* line: identity. The engine writes it in state CLAIMED. */
@@ -176,6 +187,32 @@ struct sb_feed_entry {
         uint64_t node;
         uint64_t stamp;
 };
+
+/* ---- times and marks ---- */
+
+/* When cuts were taken, as rings: one entry each tick of the engine, each second, minute and hour.
+ * The engine alone writes. An entry: cut 0, then the times, which were read after the cut was
+ * taken, then the cut; a reader loads the cut on both sides of them. position: entries ever
+ * written. */
+#define SB_TIME_LEVELS 4u
+struct sb_time {
+        struct sb_cell64 cut;
+        struct sb_cell64 realtime_ns, monotonic_ns;
+};
+struct sb_times {
+        struct sb_cell64 position[SB_TIME_LEVELS];
+        uint64_t pad[4];
+        struct sb_time entry[]; /* times_count of level 0, of level 1, ... */
+};
+static_assert(sizeof(struct sb_times) == SB_LINE, "times");
+
+/* A cut that is kept under a name (shm/mark.h). owner: 0 free; {slot + 1 : 16, count : 48} of who
+ * made it, never the same again; with SB_MARK_MAKING while its maker writes the cut. By CAS. */
+struct sb_mark {
+        struct sb_cell64 owner;
+        struct sb_cell64 cut;
+};
+#define SB_MARK_MAKING (UINT64_C(1) << 63)
 
 /* ---- buckets ---- */
 
@@ -320,7 +357,8 @@ static_assert(offsetof(struct sb_commit, zero) == offsetof(struct sb_version, pr
 static_assert(offsetof(struct sb_commit, node) == offsetof(struct sb_version, node), "commit");
 /* status: {stamp or cause : 61, serializable : 1, state : 2}. Every change is a CAS:
  * snapshot isolation: {UNDECIDED, 0} -> {COMMITTED, 0} -> {COMMITTED, stamp};
- * serializable: {UNDECIDED, 0} -> {UNDECIDED, stamp} -> {COMMITTED, stamp}; both: {UNDECIDED, any}
+ * serializable: {UNDECIDED, 0} -> {UNDECIDED, STAMPING}, all intents are in -> {UNDECIDED, stamp}
+ * -> {COMMITTED, stamp}; both: {UNDECIDED, any}
  * -> {ABORTED, cause}: 0 gave way; 1 + number of the write that was not first; 1 + write_count +
  * number of the range; SB_CAUSE_GONE: a key went away, to be made again. */
 enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABORTED = 2 };
@@ -328,10 +366,12 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
 #define SB_STATUS_SERIALIZABLE     UINT64_C(4)
 #define SB_STATUS_VALUE(word)      ((word) >> 3)
 #define SB_STATUS_OF(state, value) ((uint64_t)(value) << 3 | (uint64_t)(state))
-#define SB_CAUSE_GONE              ((UINT64_C(1) << 61) - 1)
-#define SB_RANGE_POINT             1u /* the key low alone */
-#define SB_RANGE_NO_END            2u
-#define SB_RANGE_HEAD              6u /* bytes before low and high */
+/* The clock is read for it from now on: no stamp, but below all. */
+#define SB_STATUS_STAMPING UINT64_C(1)
+#define SB_CAUSE_GONE      ((UINT64_C(1) << 61) - 1)
+#define SB_RANGE_POINT     1u /* the key low alone */
+#define SB_RANGE_NO_END    2u
+#define SB_RANGE_HEAD      6u /* bytes before low and high */
 
 struct sb_node {
         struct sb_block block;

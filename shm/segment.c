@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define SMALLEST_KEY    128u /* a node and a version of the least class */
+#define TIMES_MAX       1024u
+#define MARKS_MAX       64u
 #define UNITS_MIN       4u
 #define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1)
 
@@ -56,13 +58,23 @@ static uint32_t reserve_for(uint32_t unit_count)
         return unit_count < 32 ? 1 : unit_count < 192 ? 2 : unit_count / 64;
 }
 
+/* What lies between the client records and the units' words; clients_at is there. */
+static void lay_out_head(struct sb_geometry *g)
+{
+        g->times_at = g->clients_at + (uint64_t)g->client_count * g->client_stride;
+        g->marks_at = g->times_at + sizeof(struct sb_times) +
+                      SB_TIME_LEVELS * sizeof(struct sb_time) * (uint64_t)g->times_count;
+        g->buckets_at =
+                round_up(g->marks_at + sizeof(struct sb_mark) * (uint64_t)g->mark_count, SB_LINE);
+}
+
 /* Lay the areas out; false when too few units are left. */
 static bool lay_out(struct sb_geometry *g)
 {
         uint64_t head, each, room;
 
         g->clients_at = round_up(sizeof(struct sb_superblock), g->client_stride);
-        g->buckets_at = g->clients_at + (uint64_t)g->client_count * g->client_stride;
+        lay_out_head(g);
         head = g->buckets_at +
                ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
         g->unit_words_at = head;
@@ -90,6 +102,14 @@ static uint32_t stock_for(uint64_t size, uint32_t client_count)
         return (uint32_t)(share < SB_STOCK_MAX ? share : SB_STOCK_MAX);
 }
 
+/* One for each 64 KiB, within bounds: a thousandth of the segment at most. */
+static uint32_t history_count_for(uint64_t size, uint32_t most)
+{
+        uint64_t count = size / 65536;
+
+        return count < 4 ? 4 : count < most ? (uint32_t)count : most;
+}
+
 static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geometry *ret)
 {
         struct sb_geometry g = {.size = size};
@@ -104,6 +124,8 @@ static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geo
         g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0
                         : wish->stock_count                ? wish->stock_count
                                                            : stock_for(size, g.client_count);
+        g.times_count = wish->times_count ? wish->times_count : history_count_for(size, TIMES_MAX);
+        g.mark_count = wish->mark_count ? wish->mark_count : history_count_for(size, MARKS_MAX);
         record = round_up(record + 8 * (uint64_t)g.stock_count,
                 wish->client_stride ? wish->client_stride : 4096);
         g.client_stride = (uint32_t)record;
@@ -132,7 +154,8 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 (!power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
                 return -EINVAL;
         if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 ||
-                wish->feed_count > 1u << 20 ||
+                wish->feed_count > 1u << 20 || wish->times_count > TIMES_MAX ||
+                wish->mark_count > MARKS_MAX ||
                 (wish->stock_count > SB_STOCK_MAX && wish->stock_count != SB_STOCK_NONE))
                 return -EINVAL;
         r = fit(wish, size, &g);
@@ -208,7 +231,8 @@ static bool geometry_sound(const struct sb_geometry *g, uint64_t size)
                 g->bitmap_stride != bitmap_stride_for(g->unit_size) ||
                 g->spill_count != (g->bucket_count / 4 ? g->bucket_count / 4 : 1))
                 return false;
-        if (g->stock_count > SB_STOCK_MAX ||
+        if (g->stock_count > SB_STOCK_MAX || !g->times_count || g->times_count > TIMES_MAX ||
+                !g->mark_count || g->mark_count > MARKS_MAX ||
                 sizeof(struct sb_client) +
                                 8 * ((uint64_t)g->guard_inline + g->snapshot_count +
                                             g->stock_count) +
@@ -221,7 +245,10 @@ static bool geometry_sound(const struct sb_geometry *g, uint64_t size)
                 g->clients_at < sizeof(struct sb_superblock) || g->clients_at % SB_LINE ||
                 g->clients_at > size)
                 return false;
-        if (g->buckets_at != g->clients_at + (uint64_t)g->client_count * g->client_stride ||
+        again.clients_at = g->clients_at;
+        lay_out_head(&again);
+        if (g->times_at != again.times_at || g->marks_at != again.marks_at ||
+                g->buckets_at != again.buckets_at ||
                 g->unit_words_at != g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) *
                                                             sizeof(struct sb_bucket))
                 return false;
@@ -268,6 +295,8 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         if (!geometry_sound(&segment.geometry, size))
                 return -EBADMSG;
         segment.seed = super->seed;
+        segment.times = (struct sb_times *)(segment.base + segment.geometry.times_at);
+        segment.marks = (struct sb_mark *)(segment.base + segment.geometry.marks_at);
         segment.buckets = (struct sb_bucket *)(segment.base + segment.geometry.buckets_at);
         segment.unit_words = (struct sb_cell64 *)(segment.base + segment.geometry.unit_words_at);
         segment.unit_births =

@@ -23,6 +23,8 @@ struct sb_geometry_wish {
         uint32_t snapshot_count; /* [32] */
         uint32_t feed_count;     /* [0] */
         uint32_t stock_count;    /* [by the segment's size and clients]; SB_STOCK_NONE: 0 */
+        uint32_t times_count;    /* [by the segment's size, 4 .. 1024] */
+        uint32_t mark_count;     /* [by the segment's size, 4 .. 64] */
 };
 
 #define SB_STOCK_NONE UINT32_MAX
@@ -32,6 +34,8 @@ struct sb_geometry_wish {
 struct sb_segment {
         unsigned char *base;
         struct sb_superblock *super;
+        struct sb_times *times;
+        struct sb_mark *marks;
         struct sb_bucket *buckets;
         struct sb_cell64 *unit_words;
         struct sb_cell32 *unit_births;

@@ -4,6 +4,7 @@
 #include "base/fault.h"
 #include "base/result.h"
 #include "epoch.h"
+#include "mark.h"
 #include "node.h"
 #include "retire.h"
 #include "slab.h"
@@ -92,6 +93,12 @@ void sb_safe_raise(struct sb_peer *peer)
         }
 }
 
+/* Whether an announcement is of a cut that nobody takes away. */
+static bool is_cut(uint64_t word)
+{
+        return word > SB_SNAPSHOT_EVICTED && !(word & (SB_SNAPSHOT_PENDING | SB_SNAPSHOT_EVICTING));
+}
+
 int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut)
 {
         struct sb_cell64 *words = sb_client_snapshots(peer->client);
@@ -103,21 +110,23 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
                 index++;
         if (index == peer->segment.geometry.snapshot_count)
                 return SB_E_FULL;
-        pending = SB_SNAPSHOT_PENDING | (sb_load_relaxed(&peer->client->opens) + 1);
-        sb_store_relaxed(&peer->client->opens, pending & ~SB_SNAPSHOT_PENDING);
-        if (SB_FAULT(CUT_BEFORE_ANNOUNCE)) {
+        do {
+                pending = SB_SNAPSHOT_PENDING | (sb_load_relaxed(&peer->client->opens) + 1);
+                sb_store_relaxed(&peer->client->opens, pending & ~SB_SNAPSHOT_PENDING);
+                if (SB_FAULT(CUT_BEFORE_ANNOUNCE)) {
+                        cut = sb_cut_take(peer);
+                        /* R:announce, too late: that is the fault. */
+                        sb_exchange_full(&words[index], cut);
+                        break;
+                }
+                /* R:announce > A:announce. A full barrier: announced before the cut is taken. */
+                sb_exchange_full(&words[index], pending);
                 cut = sb_cut_take(peer);
-                /* R:announce, too late: that is the fault. */
-                sb_exchange_full(&words[index], cut);
-                *ret_index = index;
-                *ret_cut = cut;
-                return 0;
-        }
-        /* R:announce > A:announce. A full barrier: announced before the cut is taken. */
-        sb_exchange_full(&words[index], pending);
-        cut = sb_cut_take(peer);
-        if (!sb_cas64_full(&words[index], pending, cut))
-                cut = sb_load_acquire(&words[index]); /* A:announce: a pruner gave it its cut. */
+                if (!sb_cas64_full(&words[index], pending, cut))
+                        /* A:announce. A pruner gave it its cut; or that was even taken away again.
+                         */
+                        cut = sb_load_acquire(&words[index]);
+        } while (!is_cut(cut));
         *ret_index = index;
         *ret_cut = cut;
         return 0;
@@ -127,14 +136,18 @@ bool sb_snapshot_holds(const struct sb_peer *peer, uint32_t index, uint64_t cut)
 {
         /* A:announce. Whoever took it away stored that before he pruned: what was read before this
          * look was whole. */
-        return sb_load_acquire(&sb_client_snapshots(peer->client)[index]) == cut;
+        return sb_load_acquire(&sb_client_snapshots(peer->client)[index]) == cut ||
+               SB_FAULT(EVICT_NO_LOOK);
 }
 
 void sb_snapshot_close(struct sb_peer *peer, uint32_t index)
 {
-        /* Relaxed: the own word. A:clock. */
+        /* Relaxed: the own word, in which what was taken away counts as little as it says. A:clock.
+         */
         bool moved = sb_load_acquire(&peer->segment.super->clock) >
-                     sb_load_relaxed(&sb_client_snapshots(peer->client)[index]) + 1;
+                     (sb_load_relaxed(&sb_client_snapshots(peer->client)[index]) &
+                             ~SB_SNAPSHOT_EVICTING) +
+                             1;
 
         /* R:announce. Reads in it are over. */
         sb_store_release(&sb_client_snapshots(peer->client)[index], 0);
@@ -182,8 +195,21 @@ static void read_announcement(struct sb_peer *peer, struct sb_cell64 *word, stru
                 sb_cas64_full(word, cut, sb_cut_take(peer));
                 cut = sb_load_acquire(word); /* A:announce. */
         }
-        if (cut)
+        /* Until it says EVICTED, somebody may be reading at it. */
+        cut &= ~SB_SNAPSHOT_EVICTING;
+        if (cut > SB_SNAPSHOT_EVICTED)
                 add_cut(view, cut);
+}
+
+/* Marked cuts, each of which was announced by its maker until it was in the table. */
+static void read_marks(struct sb_segment *segment, struct sb_view *view)
+{
+        uint64_t high = sb_load_acquire(&segment->super->mark_high), cut; /* A:mark. */
+        uint32_t i;
+
+        for (i = 0; i < high && i < segment->geometry.mark_count; i++)
+                if (sb_mark_read(segment, i, &cut))
+                        add_cut(view, cut);
 }
 
 void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
@@ -201,6 +227,8 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
         if (sb_load_acquire(&segment->super->observers))             /* A:observers. */
                 ret->bound = sb_load_acquire(&segment->super->safe); /* A:safe. */
         segment->os->membarrier(segment->os->context);
+        if (SB_FAULT(PRUNE_MARKS_FIRST))
+                read_marks(segment, ret);
         high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
         for (slot = 0; slot < high && slot < segment->geometry.client_count &&
                        !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS);
@@ -208,6 +236,8 @@ void sb_view_take(struct sb_peer *peer, struct sb_view *ret)
                 for (i = 0; i < segment->geometry.snapshot_count; i++)
                         read_announcement(
                                 peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
+        if (!SB_FAULT(PRUNE_MARKS_FIRST))
+                read_marks(segment, ret);
 }
 
 bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successor)

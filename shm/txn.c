@@ -404,21 +404,41 @@ static enum step validate(struct sb_peer *peer, const struct path *path, uint32_
         return decided(commit) ? DECIDED : IN;
 }
 
+/* All are in: the stamp that it will have. Not before the status says that the clock is read: so
+ * who sees an undecided one that does not say so, and leaves it out of his cut, knows that its
+ * stamp is read from a later clock. */
+static void take_stamp(struct sb_peer *peer, struct sb_commit *commit)
+{
+        uint64_t status = status_of(commit);
+
+        if (SB_FAULT(SER_NO_STAMP))
+                return;
+        /* R:status > A:status, both. */
+        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && !SB_STATUS_VALUE(status) &&
+                !SB_FAULT(SER_STAMP_UNSAID)) {
+                sb_cas64_full(&commit->status, status, status | SB_STATUS_STAMPING << 3);
+                status = status_of(commit);
+        }
+        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED &&
+                SB_STATUS_VALUE(status) <= SB_STATUS_STAMPING)
+                /* A:clock, read after all were seen installed. */
+                sb_cas64_full(&commit->status, status,
+                        SB_STATUS_OF(
+                                SB_STATUS_UNDECIDED, sb_load_acquire(&peer->segment.super->clock)) |
+                                SB_STATUS_SERIALIZABLE);
+}
+
 /* All intents in, in the order of their keys; then, for a serializable one, the stamp that it would
  * have, and only then a look at all that it has read: what others install later has a later stamp,
  * and looks at what this one wrote. */
 static enum step help_serializable(struct sb_peer *peer, const struct path *path)
 {
         struct sb_commit *commit = path->commit;
-        uint64_t status = status_of(commit);
         uint32_t range = 0;
+        uint64_t status;
         enum step r;
 
-        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && !SB_STATUS_VALUE(status) &&
-                !SB_FAULT(SER_NO_STAMP))
-                /* A:clock, read after all were seen installed. R:status > A:status. */
-                sb_cas64_full(&commit->status, status,
-                        status | sb_load_acquire(&peer->segment.super->clock) << 3);
+        take_stamp(peer, commit);
         r = validate(peer, path, &range);
         if (r == CHANGED)
                 return give_up(commit, 1 + (uint64_t)commit->write_count + range);
@@ -488,6 +508,11 @@ void sb_txn_help(struct sb_peer *peer, struct sb_version *version)
                         sb_cas64_full(&each->stamp, word, outcome_of(stamped(peer, commit)));
                         sb_cas32_full(&each->block.retire, SB_RETIRE_HELD, 0);
                 }
+}
+
+void sb_txn_decide(struct sb_peer *peer, struct sb_commit *commit)
+{
+        help_root(peer, commit);
 }
 
 /* ---- the end, by the owner or his reaper ---- */

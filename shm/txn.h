@@ -29,7 +29,8 @@ enum sb_outcome { SB_TXN_UNDECIDED, SB_TXN_COMMITTED, SB_TXN_ABORTED };
 struct sb_settled {
         enum sb_outcome outcome;
         uint64_t stamp; /* COMMITTED: its stamp; UNDECIDED: a serializable one's stamp if it
-                           commits, 0: none yet */
+                           commits, 0: none yet, and
+                           it will be from a later clock */
 };
 
 static inline bool sb_stamp_is_intent(uint64_t stamp)
@@ -53,6 +54,8 @@ struct sb_version *sb_txn_effective(
 enum sb_outcome sb_txn_run(struct sb_peer *peer, struct sb_commit *commit, uint64_t *ret_value);
 /* The same for a dead owner's; @operation: his word. */
 void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation);
+/* Bring to its end the transaction that somebody has noted: for who takes its cut away. */
+void sb_txn_decide(struct sb_peer *peer, struct sb_commit *commit);
 /* For `safe`: what is committed and not stamped, or will have a stamp that is known, is resolved.
  */
 void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *commit);

@@ -96,15 +96,18 @@ static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         while (version && sb_version_fits(segment, version) && steps--) {
-                struct sb_settled settled = {.outcome = SB_TXN_COMMITTED};
+                struct sb_settled settled = {
+                        .outcome = SB_TXN_COMMITTED,
+                        .stamp = sb_load_acquire(&version->stamp), /* A:stamp. */
+                };
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return NULL;
-                if (sb_stamp(peer, version) <= cut)
-                        return version;
-                /* A:stamp. */
-                if (SB_UNLIKELY(sb_load_acquire(&version->stamp) & SB_STAMP_INTENT))
+                /* One look says both, what it is and when: it may be decided any time. */
+                if (SB_UNLIKELY((int64_t)settled.stamp <= 0))
                         settled = sb_txn_settle(peer, version);
+                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut)
+                        return version;
                 /* Without a stamp yet it will have one above the cut. */
                 if (SB_UNLIKELY(settled.outcome == SB_TXN_UNDECIDED) && settled.stamp &&
                         settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE)) {

@@ -5,7 +5,10 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
+#include "ring/hello.h"
+#include "shm/reserved.h"
 #include "shm/slot.h"
+#include "shm/times.h"
 
 #define BUCKETS_A_PIN 256u
 
@@ -27,7 +30,8 @@ static void count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_st
                 struct sb_version *version = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
                 uint32_t kind;
 
-                if (version == NULL)
+                if (version == NULL ||
+                        sb_is_reserved(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
                         continue;
                 kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
                 if (kind == SB_VERSION_VALUE)
@@ -117,10 +121,25 @@ static uint64_t block_bytes(const struct sb_segment *segment, uint64_t offset)
         return class_ < segment->class_count ? segment->class_size[class_] : 0;
 }
 
+static void count_snapshot(uint64_t word, struct sb_admin_client *found)
+{
+        uint64_t cut = word & ~SB_SNAPSHOT_EVICTING;
+
+        if (word == SB_SNAPSHOT_EVICTED ||
+                (word & (SB_SNAPSHOT_PENDING | SB_SNAPSHOT_EVICTING)) == SB_SNAPSHOT_EVICTING)
+                found->evicted++;
+        else if (word != 0)
+                found->snapshots++;
+        if (cut > SB_SNAPSHOT_EVICTED && !(cut & SB_SNAPSHOT_PENDING) &&
+                (found->cut == 0 || cut < found->cut))
+                found->cut = cut;
+}
+
 int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret)
 {
         const struct sb_segment *segment = &bus->peer.segment;
         struct sb_admin_client found = {0};
+        struct sb_moment moment;
         struct sb_client *client;
         uint64_t high;
 
@@ -140,7 +159,9 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
         /* Relaxed, all of these: numbers for people. */
         found.reading = sb_load_relaxed(&client->pin) != 0;
         for (uint32_t i = 0; i < segment->geometry.snapshot_count; i++)
-                found.snapshots += sb_load_relaxed(&sb_client_snapshots(client)[i]) != 0;
+                count_snapshot(sb_load_relaxed(&sb_client_snapshots(client)[i]), &found);
+        if (found.cut != 0 && sb_times_behind(segment, found.cut, &moment))
+                found.cut_age_ns = age_ns(bus, moment.monotonic_ns);
         high = sb_load_relaxed(&client->guard_high);
         /* The pin keeps chunks of guard words from being reused under the walk. */
         sb_pin(&bus->peer);
@@ -182,6 +203,17 @@ int sb_admin_keeper(const char *bus, pid_t *ret_pid)
 
         r = sb_place_resolve(bus, &place);
         return r != 0 ? r : sb_place_keeper(&place, ret_pid);
+}
+
+int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, uint32_t *ret_count)
+{
+        struct sb_place place;
+        int r;
+
+        if (number == 0)
+                return SB_E_NOT_FOUND; /* the engine has none */
+        r = sb_place_resolve(bus, &place);
+        return r != 0 ? r : sb_attach_evict(&place, SB_HELLO_WHOM(pid, number), kill, ret_count);
 }
 
 int sb_admin_start(const char *bus, const char *const *options)

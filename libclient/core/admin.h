@@ -39,7 +39,24 @@ struct sb_admin_client {
         uint32_t guards;
         uint64_t pinned_bytes; /* of the blocks that the guards hold */
         uint32_t snapshots;    /* open cuts */
+        uint32_t evicted;      /* that were taken away, and not ended yet */
+        uint64_t cut;          /* the oldest of the open ones; 0: none */
+        uint64_t cut_age_ns;   /* so old it is at least */
         bool reading;          /* pinned just now */
+};
+
+/* Who holds which cuts, and which memory is kept for them: a picture of one moment. */
+#define SB_ADMIN_MARKS UINT32_MAX /* holder of marked cuts */
+struct sb_admin_holder {
+        uint32_t client;     /* or SB_ADMIN_MARKS */
+        uint32_t cut_count;  /* several of one holder may be the same */
+        uint64_t *cuts;      /* ascending */
+        uint64_t held_bytes; /* of superseded versions that one of them needs */
+};
+struct sb_admin_holders {
+        struct sb_admin_holder *holders;
+        uint32_t count;
+        uint64_t *cuts_;
 };
 
 /* Return: 0, SB_E_DETACHED. Cost: a walk over all keys. */
@@ -48,6 +65,15 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 /* The first attached client from record *number on; *number moves behind it. Return: 0,
  * SB_E_NOT_FOUND, SB_E_DETACHED. */
 int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret);
+
+/* All holders of cuts. Return: 0, SB_E_DETACHED, -ENOMEM. Cost: a walk over all versions. */
+int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret);
+void sb_admin_holders_free(struct sb_admin_holders *holders);
+
+/* Take the snapshots of client @number away, if it is of process @pid (0: any); with @kill, end
+ * that
+ * process. Needs no place as a client. Return: 0, SB_E_NOT_FOUND, as sb_attach(). */
+int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, uint32_t *ret_count);
 
 /* The validator, on the live segment. Return: 0 (see problem_count), SB_E_DETACHED, -EBADMSG. */
 int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret);

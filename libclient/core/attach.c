@@ -79,9 +79,9 @@ static int take_descriptor(struct msghdr *message)
         return kept;
 }
 
-/* Wait for the answer. Return: 0, with the descriptor or -1; -ECONNRESET: the engine went away
- * without one; -errno. */
-static int receive_answer(int fd, struct sb_hello_answer *ret_answer, int *ret_memfd)
+/* Wait for the answer, with a descriptor where it @attaches. Return: 0, with the descriptor or -1;
+ * -ECONNRESET: the engine went away without one; -errno. */
+static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_answer, int *ret_memfd)
 {
         union {
                 struct cmsghdr header;
@@ -100,7 +100,7 @@ static int receive_answer(int fd, struct sb_hello_answer *ret_answer, int *ret_m
                 return -errno;
         memfd = take_descriptor(&message);
         r = len ? sb_hello_hear(packet, (size_t)len, ret_answer) : -ECONNRESET;
-        if (!r && !ret_answer->result && memfd < 0)
+        if (!r && attaches && !ret_answer->result && memfd < 0)
                 r = -EPROTO;
         if (r && memfd >= 0)
                 close(memfd);
@@ -158,7 +158,7 @@ static int attempt(
         /* One that was refused at once may find the other end closed, and the answer in its queue
          * all the same. */
         if (!r || r == -EPIPE)
-                r = receive_answer(fd, &answer, &memfd);
+                r = receive_answer(fd, true, &answer, &memfd);
         if (!r)
                 r = answer.result;
         if (!r) {
@@ -186,6 +186,39 @@ int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachmen
                         return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
         }
         return -ECONNREFUSED;
+}
+
+/* One connection, as attempt(). */
+static int ask_to_evict(const struct sb_place *place, uint64_t whom, bool kill, uint32_t *ret_count)
+{
+        struct sb_hello_answer answer;
+        int fd, memfd = -1, r;
+
+        fd = dial(place, 0);
+        if (fd < 0)
+                return fd;
+        r = send_request(fd, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, SB_PEER, whom);
+        if (!r || r == -EPIPE)
+                r = receive_answer(fd, false, &answer, &memfd);
+        if (memfd >= 0)
+                close(memfd);
+        close(fd);
+        if (!r)
+                r = answer.result;
+        if (!r)
+                *ret_count = answer.slot;
+        return r;
+}
+
+int sb_attach_evict(const struct sb_place *place, uint64_t whom, bool kill, uint32_t *ret_count)
+{
+        int r = -ECONNRESET;
+
+        for (unsigned i = 0; i < ATTEMPTS_MAX && (r == -ECONNRESET || r == -EPIPE); i++)
+                r = ask_to_evict(place, whom, kill, ret_count);
+        if (r == -ECONNRESET || r == -EPIPE)
+                return -ECONNREFUSED;
+        return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
 }
 
 void sb_attach_unmap(struct sb_attachment *attachment)

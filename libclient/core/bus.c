@@ -10,7 +10,9 @@
 #include <mimalloc.h>
 #include <sys/mman.h>
 
+#include "libclient/core/own.h"
 #include "libclient/core/scan.h"
+#include "libclient/core/txn.h"
 #include "ring/op.h"
 
 #define ALIVE_SIZE   4096u
@@ -70,9 +72,9 @@ enum sb_access sb_granted(const struct sb_bus *bus)
  * sb_close() - give a bus back
  * @bus:        a bus, or NULL; whose guards are released, or will not be touched again
  *
- * All its guards end, its scans answer SB_E_DETACHED from now on (sb_scan_close() still frees
- * them), and its place is free for another client when the call returns. In a forked child it gives
- * back the child's memory and touches nothing of the parent's.
+ * All its guards end, its scans and transactions answer SB_E_DETACHED from now on (sb_scan_close()
+ * and sb_txn_end() still free them), and its place is free for another client when the call
+ * returns. In a forked child it gives back the child's memory and touches nothing of the parent's.
  *
  * Return:   NULL.
  * Threads:  the bus's own.
@@ -85,6 +87,12 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         if (bus == NULL)
                 return NULL;
         sb_scan_orphan(bus->scans);
+        sb_txn_orphan(bus);
+        /* What guards alone still hold. */
+        while (bus->held != NULL) {
+                bus->held->holders = 1;
+                sb_own_value_drop(bus->held);
+        }
         if (sb_load_relaxed(bus->alive) != 0) {
                 /* A segment that was replaced may have been so because it is damaged: nobody needs
                  * its record any more. */
@@ -111,6 +119,17 @@ bool sb_bus_lost(struct sb_bus *bus)
                 /* Relaxed: the value alone matters. */
                 bus->lost = sb_load_relaxed(&segment->super->state) != SB_SEGMENT_SERVING;
         return bus->lost;
+}
+
+int sb_bus_guard_txn(struct sb_guard *guard)
+{
+        const struct sb_segment *segment = &guard->bus->peer.segment;
+        const unsigned char *behind = (const unsigned char *)guard->value.data + guard->value.len;
+
+        /* Else only in a damaged segment. */
+        if (sb_offset_of(segment, behind) + SB_TRAILER_TXN <= segment->geometry.size)
+                memcpy(&guard->txn, behind, sizeof(guard->txn));
+        return 0;
 }
 
 int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)

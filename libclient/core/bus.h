@@ -35,6 +35,9 @@ struct sb_bus_home {
 };
 
 #define SB_BUS_QUICK (UINT64_C(1) << 63)
+/* In a ticket: the guard holds private memory instead of a version (libclient/core/own.h), which
+ * its reserved[1] names; the place's guard word holds nothing. */
+#define SB_BUS_PRIVATE (UINT64_C(1) << 31)
 
 struct sb_bus {
         const struct sb_cell32 *alive; /* 1; 0 in a forked child */
@@ -45,9 +48,12 @@ struct sb_bus {
         uint32_t place_count;    /* places 0 .. place_count-1 have a guard word */
         uint32_t place_capacity; /* of the array */
         enum sb_access access;
-        struct sb_bus_home *home; /* NULL: the segment is somebody else's */
-        bool lost;                /* nobody will ever serve the segment again */
-        struct sb_scan *scans;    /* the open ones */
+        struct sb_bus_home *home;  /* NULL: the segment is somebody else's */
+        bool lost;                 /* nobody will ever serve the segment again */
+        struct sb_scan *scans;     /* the open ones */
+        struct sb_txn *txns;       /* that have not ended */
+        struct sb_txn *txn_spare;  /* one that ended: for the next */
+        struct sb_own_value *held; /* by guards with SB_BUS_PRIVATE */
         struct sb_peer peer;
 };
 
@@ -150,13 +156,18 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(
 #endif
 }
 
+/* The number behind the value that @guard holds, which a transaction wrote. Return: 0. */
+int sb_bus_guard_txn(struct sb_guard *guard);
+
 /* Describe @version, which the place of @ticket holds, and which is a stamped value. Field by
  * field: as one assignment it would be a string instruction, which ends the overlapping of misses.
  *
  * What is known early and what comes with the version's memory must not share a store: who reads
  * the address of the value, or who releases, would wait for the length and the writer, a whole
- * cache miss. */
-static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bus *bus,
+ * cache miss.
+ *
+ * Return: 0, so that the rare case is a jump: as a call it would cost the others their registers. */
+static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
         uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
 {
         uint64_t shape;
@@ -174,6 +185,9 @@ static inline __attribute__((always_inline)) void sb_bus_guard_fill(struct sb_bu
         ret_guard->value.len = SB_SHAPE_VALUE_LEN(shape);
         ret_guard->writer = SB_SHAPE_WRITER(shape);
         sb_bus_put_rev(ret_guard, version);
+        if (SB_UNLIKELY(shape & (uint64_t)SB_VERSION_HAS_TXN << 12))
+                return sb_bus_guard_txn(ret_guard);
+        return 0;
 }
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * What this version of the library declares but does not do yet: watches, waits and transactions.
- * Each answers misuse first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
+ * What this version of the library declares but does not do yet: watches and waits. Each answers
+ * misuse first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
  *
- * Always true: nobody ever got a struct sb_watch or a struct sb_txn from here, so any that comes in
- * is misuse, and the closers have nothing to free.
+ * Always true: nobody ever got a struct sb_watch from here, so any that comes in is misuse, and the
+ * closer has nothing to free.
  */
 #include "libclient/core/bus.h"
 
@@ -56,47 +56,4 @@ int sb_fd(struct sb_bus *bus)
         if (bus == NULL)
                 return -EINVAL;
         return sb_bus_detached(bus) ? -ENOTCONN : -ENOTSUP;
-}
-
-int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn)
-{
-        if (bus == NULL || ret_txn == NULL || isolation > SB_SERIALIZABLE)
-                return -EINVAL;
-        return later(bus);
-}
-
-int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_guard)
-{
-        (void)txn;
-        (void)key;
-        (void)ret_guard;
-        return -EINVAL;
-}
-
-int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
-{
-        (void)txn;
-        (void)key;
-        (void)value;
-        return -EINVAL;
-}
-
-int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
-{
-        (void)txn;
-        (void)key;
-        return -EINVAL;
-}
-
-int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
-{
-        (void)txn;
-        (void)how;
-        return -EINVAL;
-}
-
-struct sb_txn *sb_txn_end(struct sb_txn *txn)
-{
-        (void)txn;
-        return NULL;
 }

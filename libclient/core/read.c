@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/own.h"
 #include "ring/op.h"
 #include "shm/find.h"
 
@@ -32,8 +33,7 @@ static __attribute__((noinline)) int get_long(
         r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_place_first(bus), &version);
         if (r != 0)
                 return r;
-        sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
-        return 0;
+        return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
 }
 
 /* Documented in statebus.h. */
@@ -61,8 +61,7 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
                 return get_long(bus, key, ret_guard);
         bus->quick = ticket;
         sb_find_hold_and_unpin(peer, 0, found.offset);
-        sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
-        return 0;
+        return sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
 }
 
 /* One batch of keys, one at least; its places were reserved. */
@@ -137,12 +136,19 @@ int sb_get_many(
 }
 
 /* Any guard but the quick one, and copies of those that were released. */
-static inline void release_place(struct sb_bus *bus, uint64_t ticket)
+static inline void release_place(struct sb_bus *bus, const struct sb_guard *guard)
 {
-        uint32_t place = (uint32_t)ticket;
+        uint64_t ticket = guard->reserved[0];
+        uint32_t place = (uint32_t)(ticket & ~SB_BUS_PRIVATE);
 
         if (place >= bus->place_count || bus->tickets[place] != ticket)
                 return;
+        if (ticket & SB_BUS_PRIVATE) {
+                bus->tickets[place] &= ~SB_BUS_PRIVATE;
+                sb_bus_place_give(bus, place);
+                sb_own_value_drop((struct sb_own_value *)(uintptr_t)guard->reserved[1]);
+                return;
+        }
         sb_bus_place_give(bus, place);
         /* In a forked child the guard word is the parent's. */
         if (sb_load_relaxed(bus->alive) != 0)
@@ -170,7 +176,7 @@ void sb_guard_release(struct sb_guard *guard)
         ticket = guard->reserved[0];
         guard->bus = NULL;
         if (SB_UNLIKELY(ticket != bus->quick)) {
-                release_place(bus, ticket);
+                release_place(bus, guard);
                 return;
         }
         bus->quick = ticket + 1;

@@ -6,6 +6,12 @@
  * holds; a node that was removed meanwhile (its key had no value in the cut) is left by looking for
  * the next key above its own.
  *
+ * In a transaction it reads at that one's cut, which is announced already, and the transaction's
+ * own writes are merged in: the next key is the lesser of the next in the segment and the next
+ * write, which hides the same key in the segment, and passes as nothing when it is a delete. They
+ * are looked up anew in each step, so writes may come in between. A serializable transaction notes
+ * each step: nothing between the places before and behind it but what it gave.
+ *
  * Always true: at AT_NODE the scan's place holds the node; elsewhere it holds nothing.
  */
 #include "libclient/core/scan.h"
@@ -14,11 +20,14 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/txn.h"
 #include "shm/order.h"
+#include "shm/reserved.h"
 #include "shm/snapshot.h"
 #include "shm/walk.h"
 
 #define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
+#define OWN   (-2) /* an own write comes first; never leaves this file */
 /* Keys passed over under one pin, so that a walk over dead ones holds up no memory. */
 #define STEPS_MAX 256u
 
@@ -27,32 +36,52 @@ enum position { AT_KEY, AT_NODE, AT_END };
 struct sb_scan {
         struct sb_bus *bus;           /* NULL: closed under the scan */
         struct sb_scan *next, **link; /* in the bus's list */
+        struct sb_txn *txn;           /* NULL: none, or ended */
+        bool in_txn;                  /* not a cut of its own */
         uint64_t cut;
-        uint32_t snapshot; /* its announcement */
+        uint32_t snapshot; /* the cut's announcement */
         uint32_t place;    /* whose guard word holds the node */
         enum position position;
         /* AT_KEY: the first key above it, rather than the first not below it */
         bool after;
+        bool reserved; /* the bus's own keys are asked for */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
 };
 
+/* A cut of its own, or @txn's. Return: 0, SB_E_FULL. */
+static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn)
+{
+        if (txn == NULL)
+                return sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
+        scan->txn = txn;
+        scan->in_txn = true;
+        scan->snapshot = txn->snapshot;
+        scan->cut = txn->cut;
+        txn->scan_count++;
+        return 0;
+}
+
 /**
- * sb_scan_open() - look at all keys with a prefix as they are now
+ * sb_scan_open() - look at all keys with a prefix as they are now, or as a transaction sees them
  * @bus:        bus with any access
- * @txn:        NULL: at a cut taken now; transactions come in a later version (-ENOTSUP)
+ * @txn:        NULL: at a cut taken now; an open transaction of @bus: at its cut, with its own
+ *              writes, also those that it makes while the scan is open
  * @prefix:     may be empty: all keys; not kept after the call
  * @ret_scan:   stands before the first key
  *
- * An open scan keeps what its cut needs: close it soon where others write much.
+ * An open scan keeps what its cut needs: close it soon where others write much. In a transaction it
+ * ends with it: once that is decided or ended, each call but sb_scan_cut() and sb_scan_close()
+ * answers -EINVAL.
  *
- * Return:   0; SB_E_FULL: this bus has as many scans open as it may (32), or holds 65,536 guards;
- *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOTSUP; -ENOMEM.
+ * Return:   0; SB_E_FULL: this bus has as many scans and transactions open as it may (32; one in a
+ *           transaction does not count), or holds 65,536 guards; SB_E_DETACHED; -EINVAL;
+ *           -ENAMETOOLONG; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free; nobody waits for a scan.
- * Cost:     one compare and swap on the commit clock.
+ * Cost:     one compare and swap on the commit clock; in a transaction none.
  */
 int sb_scan_open(
         struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
@@ -62,19 +91,19 @@ int sb_scan_open(
 
         if (bus == NULL || ret_scan == NULL || (prefix.data == NULL && prefix.len > 0))
                 return -EINVAL;
+        if (txn != NULL && (txn->state != SB_TXN_OPEN || txn->bus != bus))
+                return -EINVAL;
         if (prefix.len > bus->peer.segment.key_len_max)
                 return -ENAMETOOLONG;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        if (txn != NULL)
-                return -ENOTSUP;
         r = sb_bus_place_reserve(bus, 1);
         if (r != 0)
                 return r;
         scan = mi_zalloc(sizeof(*scan));
         if (scan == NULL)
                 return -ENOMEM;
-        r = sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
+        r = take_cut(scan, bus, txn);
         if (r != 0) {
                 mi_free(scan);
                 return r;
@@ -86,6 +115,7 @@ int sb_scan_open(
                 memcpy(scan->prefix, prefix.data, prefix.len);
                 memcpy(scan->key, prefix.data, prefix.len);
         }
+        scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
         if (scan->next != NULL)
@@ -131,9 +161,42 @@ static void stand_at_end(struct sb_scan *scan)
         scan->position = AT_END;
 }
 
+/* Whether an own write comes before @key, or is of the same key. @key NULL: there is no key. */
+static bool own_is_first(
+        const struct sb_own_write *own, const unsigned char *key, uint32_t key_len, bool backwards)
+{
+        int order;
+
+        if (own == NULL || key == NULL)
+                return own != NULL;
+        order = sb_key_compare(key, key_len, own->value->bytes, own->value->key_len);
+        return backwards ? order <= 0 : order >= 0;
+}
+
+static bool in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
+{
+        return key_len >= scan->prefix_len && memcmp(key, scan->prefix, scan->prefix_len) == 0;
+}
+
+/* Behind an own write; at @node, when that has its key. */
+static int stand_behind_own(
+        struct sb_scan *scan, const struct sb_own_value *own, struct sb_node *node)
+{
+        const unsigned char *key = node ? sb_node_key(&scan->bus->peer.segment, node) : NULL;
+
+        if (key != NULL && node->key_len == own->key_len &&
+                memcmp(key, own->bytes, own->key_len) == 0)
+                stand_at_node(scan, node);
+        else
+                stand_at_key(scan, own->bytes, own->key_len, true);
+        return OWN;
+}
+
 /* Under a pin: from where the scan stands to the first key in range with a value at the cut.
- * Return: 0 (the scan stands at its node); SB_E_NOT_FOUND (at the end); AGAIN. */
-static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
+ * @own: the next own write in range, or NULL. Return: 0 (the scan stands at its node); OWN (it
+ * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
+static int step_pinned(
+        struct sb_scan *scan, const struct sb_own_write *own, struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
         struct sb_node *node = NULL;
@@ -162,9 +225,13 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
                 if (node == NULL)
                         break;
                 key = sb_node_key(&peer->segment, node);
-                if (key == NULL || node->key_len < scan->prefix_len ||
-                        memcmp(key, scan->prefix, scan->prefix_len) != 0)
+                if (key == NULL || !in_prefix(scan, key, node->key_len) ||
+                        own_is_first(own, key, node->key_len, false))
                         break;
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
+                        return AGAIN;
+                }
                 version = sb_walk_at(peer, node, scan->cut);
                 if (version != NULL &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
@@ -177,6 +244,8 @@ static int step_pinned(struct sb_scan *scan, struct sb_version **ret_version)
                         return AGAIN;
                 }
         }
+        if (own != NULL)
+                return stand_behind_own(scan, own->value, node);
         stand_at_end(scan);
         return SB_E_NOT_FOUND;
 }
@@ -230,9 +299,10 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
 }
 
 /* Under a pin: the last key in range below @bound, which moves down, with a value at the cut.
- * Return: 0, the scan stands before it; SB_E_NOT_FOUND, before the first; AGAIN. */
-static int step_back_pinned(
-        struct sb_scan *scan, struct bound *bound, struct sb_version **ret_version)
+ * @own: the last own write there, or NULL. Return: 0, OWN: the scan stands before it;
+ * SB_E_NOT_FOUND, before the first; AGAIN. */
+static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
+        const struct sb_own_write *own, struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
 
@@ -242,10 +312,20 @@ static int step_back_pinned(
                 const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
                 struct sb_version *version;
 
-                if (key == NULL || node->key_len < scan->prefix_len ||
-                        memcmp(key, scan->prefix, scan->prefix_len) != 0) {
+                if (key == NULL || !in_prefix(scan, key, node->key_len))
+                        key = NULL;
+                if (own_is_first(own, key, key ? node->key_len : 0, true)) {
+                        bound_set(bound, own->value->bytes, own->value->key_len, false);
+                        stand_at_key(scan, bound->key, bound->len, false);
+                        return OWN;
+                }
+                if (key == NULL) {
                         stand_at_key(scan, scan->prefix, scan->prefix_len, false);
                         return SB_E_NOT_FOUND;
+                }
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
+                        continue;
                 }
                 bound_set(bound, key, node->key_len, false);
                 version = sb_walk_at(peer, node, scan->cut);
@@ -261,7 +341,11 @@ static int step_back_pinned(
 
 static int check_scan(const struct sb_scan *scan)
 {
-        return scan->bus == NULL || sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
+        if (scan->bus == NULL)
+                return SB_E_DETACHED;
+        if (scan->in_txn)
+                return scan->txn == NULL ? -EINVAL : sb_txn_check(scan->txn);
+        return sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
 }
 
 static int check_step(const struct sb_scan *scan, const struct sb_guard *ret_guard)
@@ -269,37 +353,104 @@ static int check_step(const struct sb_scan *scan, const struct sb_guard *ret_gua
         return scan == NULL || ret_guard == NULL ? -EINVAL : check_scan(scan);
 }
 
-/* To the next key, or down from @bound, and hold its version. */
-static int step(struct sb_scan *scan, struct bound *bound, struct sb_guard *ret_guard)
+/* The transaction's own write that is next from @place, or NULL. */
+static struct sb_own_write *own_from(
+        const struct sb_scan *scan, const struct bound *place, bool backwards)
 {
+        const struct sb_own *own = scan->txn == NULL ? NULL : &scan->txn->own;
+        struct sb_own_write *write;
+
+        if (own == NULL || own->count == 0)
+                return NULL;
+        write = backwards ? sb_own_below(own, place->key, place->len, place->inclusive)
+                          : sb_own_above(own, place->key, place->len, place->inclusive);
+        return write != NULL && in_prefix(scan, write->value->bytes, write->value->key_len) ? write
+                                                                                            : NULL;
+}
+
+/* One step from @place, which going back moves along: to a key whose version the guard word of
+ * @place_index holds; or to an own write that is a value. Return: 0, OWN, SB_E_NOT_FOUND. */
+static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards,
+        uint32_t place_index, struct sb_version **ret_version, struct sb_own_write **ret_own)
+{
+        struct sb_own_write *own = own_from(scan, place, backwards);
+        struct sb_peer *peer = &scan->bus->peer;
+        int r;
+
+        do {
+                sb_pin(peer);
+                r = backwards ? step_back_pinned(scan, place, own, ret_version)
+                              : step_pinned(scan, own, ret_version);
+                if (r == 0)
+                        sb_guard_set(peer, place_index, sb_offset_of(&peer->segment, *ret_version));
+                sb_unpin(peer);
+                if (r == OWN && own->kind == SB_OWN_DELETED) {
+                        bound_of(scan, place);
+                        own = own_from(scan, place, backwards);
+                        r = AGAIN;
+                }
+        } while (r == AGAIN);
+        *ret_own = own;
+        return r;
+}
+
+/* What lies between these places was seen. */
+static void note_step(struct sb_scan *scan, const struct bound *from, bool backwards)
+{
+        struct bound to;
+        struct sb_ranges_edge edges[2];
+
+        bound_of(scan, &to);
+        edges[backwards] = (struct sb_ranges_edge){from->key, from->len, from->inclusive};
+        edges[!backwards] = (struct sb_ranges_edge){to.key, to.len, to.inclusive};
+        sb_ranges_add(&scan->txn->ranges, &edges[0], &edges[1]);
+}
+
+/* To the next key, or the one before, and hold its version. */
+static int step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
+{
+        bool noted = scan->txn != NULL && scan->txn->serializable;
         struct sb_version *version = NULL;
+        struct sb_own_write *own = NULL;
         struct sb_bus *bus = scan->bus;
-        uint32_t place;
+        struct bound place, from;
+        uint32_t place_index;
         int r = sb_bus_place_reserve(bus, 1);
 
+        if (r == 0 && noted)
+                r = sb_ranges_reserve(&scan->txn->ranges, &scan->txn->own);
         if (r != 0)
                 return r;
-        place = sb_bus_place_first(bus);
-        do {
-                sb_pin(&bus->peer);
-                r = bound ? step_back_pinned(scan, bound, &version) : step_pinned(scan, &version);
+        if (backwards || scan->txn != NULL)
+                bound_of(scan, &place);
+        if (noted)
+                bound_set(&from, place.key, place.len, place.inclusive);
+        place_index = sb_bus_place_first(bus);
+        r = step_merged(scan, &place, backwards, place_index, &version, &own);
+        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut)) {
                 if (r == 0)
-                        sb_guard_set(&bus->peer, place, sb_offset_of(&bus->peer.segment, version));
-                sb_unpin(&bus->peer);
-        } while (r == AGAIN);
+                        sb_guard_set(&bus->peer, place_index, 0);
+                return SB_E_LAPPED;
+        }
+        if (noted)
+                note_step(scan, &from, backwards);
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
                         SB_SHAPE_KEY_LEN(version->shape), ret_guard);
-        return r;
+        if (r == OWN)
+                sb_txn_guard_fill(bus, own->value, ret_guard);
+        return r == OWN ? 0 : r;
 }
 
 /**
  * sb_scan_next() - hold the next key's version at the scan's cut
  * @scan:       an open scan
- * @ret_guard:  the version; held until it is released, whatever becomes of the scan
+ * @ret_guard:  the version, or in a transaction a copy of an own write (as sb_txn_get() gives);
+ *              held until it is released, whatever becomes of the scan
  *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_FULL (65,536 guards are held;
- *           the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_LAPPED: an operator took the
+ *           cut away, or it grew older than the bus allows; SB_E_FULL (65,536 guards are held; the
+ *           scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free; passes over keys that came or went since the cut.
  * Cost:     two cold misses a key.
@@ -312,7 +463,7 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
                 return r;
         if (scan->position == AT_END)
                 return SB_E_NOT_FOUND;
-        return step(scan, NULL, ret_guard);
+        return step(scan, false, ret_guard);
 }
 
 /**
@@ -330,13 +481,9 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
  */
 int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        struct bound bound;
         int r = check_step(scan, ret_guard);
 
-        if (r != 0)
-                return r;
-        bound_of(scan, &bound);
-        return step(scan, &bound, ret_guard);
+        return r != 0 ? r : step(scan, true, ret_guard);
 }
 
 /**
@@ -418,8 +565,11 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
                 if (sb_load_relaxed(scan->bus->alive) != 0) {
                         if (scan->position == AT_NODE)
                                 sb_guard_set(&scan->bus->peer, scan->place, 0);
-                        sb_snapshot_close(&scan->bus->peer, scan->snapshot);
+                        if (!scan->in_txn)
+                                sb_snapshot_close(&scan->bus->peer, scan->snapshot);
                 }
+                if (scan->txn != NULL)
+                        scan->txn->scan_count--;
                 sb_bus_place_give(scan->bus, scan->place);
                 *scan->link = scan->next;
                 if (scan->next != NULL)
@@ -433,4 +583,11 @@ void sb_scan_orphan(struct sb_scan *scans)
 {
         for (struct sb_scan *scan = scans; scan != NULL; scan = scan->next)
                 scan->bus = NULL;
+}
+
+void sb_scan_forget(struct sb_scan *scans, const struct sb_txn *txn)
+{
+        for (struct sb_scan *scan = scans; scan != NULL; scan = scan->next)
+                if (scan->txn == txn)
+                        scan->txn = NULL;
 }

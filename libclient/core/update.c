@@ -16,14 +16,13 @@
 #include "libclient/core/bus.h"
 
 #define ATTEMPTS_MAX 1000u
-#define PAUSE_BITS   10u /* at most 1,023 turns of a pause instruction, some ten microseconds */
+#define PAUSE_BITS   10u /* some ten microseconds */
 #define DECIMAL_MAX  20u /* characters of the longest decimal of 64 bits */
 
-/* Of a length that differs among those who wait: from the address of a stack and the attempt. */
-static void pause_after(uint32_t attempt)
+/* From the address of a stack, and the attempt. */
+void sb_update_pause(uint32_t attempt, uint32_t bits)
 {
         uint64_t mixed = ((uint64_t)(uintptr_t)&attempt >> 4 ^ attempt) * 0x9e3779b97f4a7c15u;
-        uint32_t bits = attempt < PAUSE_BITS ? attempt : PAUSE_BITS;
         uint32_t turns = (uint32_t)(mixed >> 32) & ((1u << bits) - 1);
 
         while (turns--)
@@ -77,7 +76,7 @@ int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *funct
                 return -EINVAL;
         for (uint32_t attempt = 0; attempt < ATTEMPTS_MAX && r == SB_E_CONFLICT; attempt++) {
                 if (attempt)
-                        pause_after(attempt);
+                        sb_update_pause(attempt, attempt < PAUSE_BITS ? attempt : PAUSE_BITS);
                 r = update_once(bus, key, function, argument, how, ret_rev);
         }
         return r;

@@ -4,10 +4,11 @@
  * comes back without this process's help too.
  */
 #define _GNU_SOURCE
+#include "libclient/core/write.h"
+
 #include <string.h>
 #include <time.h>
 
-#include "libclient/core/bus.h"
 #include "ring/op.h"
 #include "ring/overwrite.h"
 
@@ -18,7 +19,7 @@
 
 /* A larger struct sb_write than ours comes from a program made for a later version: fine while it
  * asks for nothing that we do not know. */
-static int check_how(const struct sb_write *how)
+int sb_write_check(const struct sb_write *how)
 {
         const unsigned char *bytes = (const unsigned char *)how;
 
@@ -32,8 +33,7 @@ static int check_how(const struct sb_write *how)
         return how->durability > SB_STRICT || how->flags != 0 ? -EINVAL : 0;
 }
 
-/* What was asked for properly, but this bus does not do. */
-static int check_able(const struct sb_bus *bus, const struct sb_write *how)
+int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
 {
         if (bus->access == SB_OBSERVER)
                 return SB_E_DENIED;
@@ -55,18 +55,18 @@ static uint64_t now_ns(const struct sb_bus *bus)
         return os->now_ns(os->context);
 }
 
-/* The first attempt found no room: more of them, up to the deadline. */
-static int wait_for_room(struct sb_bus *bus, const struct sb_op_write *write, uint64_t deadline_ns,
-        struct sb_op_result *ret_result)
+int sb_write_wait(
+        struct sb_bus *bus, const struct sb_write *how, sb_write_attempt *attempt, void *argument)
 {
         uint64_t now = now_ns(bus), pause = PAUSE_FIRST_NS;
+        uint64_t deadline_ns = how == NULL ? 0 : how->deadline_ns;
         int r;
 
         if (deadline_ns == 0)
                 deadline_ns = now + ROOM_WAIT_NS;
         for (;;) {
                 sb_op_memory_work(&bus->peer, true);
-                r = sb_op_write(&bus->peer, write, ret_result);
+                r = attempt(argument);
                 if (r != SB_E_FULL)
                         return r;
                 if (sb_bus_detached(bus))
@@ -83,6 +83,19 @@ static int wait_for_room(struct sb_bus *bus, const struct sb_op_write *write, ui
                 if (pause < PAUSE_MAX_NS)
                         pause *= 2;
         }
+}
+
+struct single {
+        struct sb_peer *peer;
+        const struct sb_op_write *write;
+        struct sb_op_result *result;
+};
+
+static int attempt_single(void *argument)
+{
+        struct single *single = argument;
+
+        return sb_op_write(single->peer, single->write, single->result);
 }
 
 /* Without wishes, on a bus that serves, over a value: what nearly every write is. False: the long
@@ -119,12 +132,12 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
                 return -EINVAL;
         if (value.len > bus->peer.segment.value_len_max)
                 return -EMSGSIZE;
-        r = check_how(how);
+        r = sb_write_check(how);
         if (r != 0)
                 return r;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        r = check_able(bus, how);
+        r = sb_write_able(bus, how);
         if (r != 0)
                 return r;
         write->key = key.data;
@@ -133,7 +146,8 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         write->value_len = value.len;
         r = sb_op_write(&bus->peer, write, &result);
         if (SB_UNLIKELY(r == SB_E_FULL))
-                r = wait_for_room(bus, write, how == NULL ? 0 : how->deadline_ns, &result);
+                r = sb_write_wait(
+                        bus, how, attempt_single, &(struct single){&bus->peer, write, &result});
         if (ret_rev != NULL && (r == 0 || r == SB_E_CONFLICT))
                 *ret_rev = result.rev;
         if (r == 0 && how != NULL && how->ret_cut != NULL)

@@ -48,6 +48,9 @@
         X(STOCK_LIVE_EARLY, "a block in hand is said to be live before it is installed")           \
         X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that somebody has in hand")               \
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
+        X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
+        X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its commit")            \
+        X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
         X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \
@@ -63,6 +66,7 @@
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
         X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
+        X(SER_STAMP_UNSAID, "a serializable transaction's stamp is read before anybody knows")     \
         X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
         X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \

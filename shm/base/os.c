@@ -10,13 +10,24 @@
 
 #include "atomic.h"
 
-static uint64_t now_ns(void *context)
+static uint64_t read_clock(clockid_t clock)
 {
         struct timespec now;
 
-        (void)context;
-        clock_gettime(CLOCK_MONOTONIC, &now);
+        clock_gettime(clock, &now);
         return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t now_ns(void *context)
+{
+        (void)context;
+        return read_clock(CLOCK_MONOTONIC);
+}
+
+static uint64_t realtime_ns(void *context)
+{
+        (void)context;
+        return read_clock(CLOCK_REALTIME);
 }
 
 static void membarrier_expedited(void *context)
@@ -40,6 +51,7 @@ static void pause_ns(void *context, uint64_t ns)
 
 const struct sb_os sb_os_linux = {
         .now_ns = now_ns,
+        .realtime_ns = realtime_ns,
         .membarrier = membarrier_expedited,
         .pause = pause_ns,
 };

@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 struct sb_os {
-        uint64_t (*now_ns)(void *context); /* CLOCK_MONOTONIC */
+        uint64_t (*now_ns)(void *context);      /* CLOCK_MONOTONIC */
+        uint64_t (*realtime_ns)(void *context); /* CLOCK_REALTIME */
         /* every other thread of the segment has passed a full barrier */
         void (*membarrier)(void *context);
         void (*pause)(void *context, uint64_t ns); /* give way for about that long */

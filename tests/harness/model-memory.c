@@ -460,7 +460,8 @@ static void os_pause(void *context, uint64_t ns)
         model_yield();
 }
 
-const struct sb_os model_os = {.now_ns = os_now, .membarrier = os_membarrier, .pause = os_pause};
+const struct sb_os model_os = {
+        .now_ns = os_now, .realtime_ns = os_now, .membarrier = os_membarrier, .pause = os_pause};
 
 /* ---- the compiler's callbacks ---- */
 

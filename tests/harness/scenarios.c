@@ -5,20 +5,6 @@
 
 #include <string.h>
 
-#define DO(who_, kind_, ...)                                                                       \
-        {                                                                                          \
-                .who = (who_), .kind = (kind_), __VA_ARGS__                                        \
-        }
-#define K(n)    .key = (n)
-#define V(t, l) .tag = (t), .len = (l)
-/* Enough turns of the engine for a deleted key to go away with all its blocks. */
-#define REMOVE                                                                                     \
-        DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1), DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1)
-/* Two keys by the other one; key 0 by the subject. */
-#define TWO_KEYS DO(OTHER, SET, K(1), V(11, 10)), DO(OTHER, SET, K(2), V(12, 30))
-#define KEY_0    DO(SUBJECT, SET, K(0), V(10, 10))
-/* In another one's slab, so that what is freed there is poisoned (see scene_poison). */
-#define HIS_KEY_0 DO(OTHER, SET, K(0), V(10, 10))
 /* What others do beside a write to key 0. */
 #define OTHERS_WRITE                                                                               \
         DO(OTHER, GET, K(0)), DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, GET, K(0)),               \
@@ -379,6 +365,42 @@ const struct step_scenario step_scenarios[] = {
                 .setup = {TWO_KEYS, KEY_0, KEY_0},
                 .operation = {DO(ENGINE, SAFE)},
                 .others = {OTHERS_WRITE, DO(OTHER, SAFE)}},
+        {.name = "mark a cut",
+                .key_count = 3,
+                .setup = {TWO_KEYS, KEY_0},
+                .operation = {DO(SUBJECT, MARK)},
+                .others = {OTHERS_WRITE}},
+        {.name = "mark a cut, write, drop it",
+                .key_count = 3,
+                .setup = {TWO_KEYS, KEY_0},
+                .operation = {DO(SUBJECT, MARK), DO(SUBJECT, SET, K(0), V(30, 10)),
+                        DO(SUBJECT, MARK_DROP)},
+                .others = {OTHERS_WRITE}},
+        {.name = "drop a mark beside another one who does",
+                .key_count = 3,
+                .setup = {TWO_KEYS, DO(OTHER, MARK), KEY_0},
+                .operation = {DO(SUBJECT, MARK_DROP)},
+                .others = {DO(OTHER, MARK_DROP), DO(OTHER, MARK), DO(OTHER, SET, K(1), V(21, 14))}},
+        {.name = "read in a snapshot that is taken away",
+                .key_count = 3,
+                .setup = {TWO_KEYS, KEY_0, DO(SUBJECT, SNAPSHOT)},
+                .operation = {DO(SUBJECT, SNAPSHOT_READ), DO(SUBJECT, SNAPSHOT_END)},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(ENGINE, EVICT, K(SUBJECT)),
+                        DO(OTHER, WORK, .len = 1), DO(OTHER, SET, K(1), V(21, 14)),
+                        DO(OTHER, WORK, .len = 1), DO(OTHER, SCAN)}},
+        {.name = "open a snapshot beside an eviction",
+                .key_count = 3,
+                .setup = {TWO_KEYS, KEY_0},
+                .operation = {DO(SUBJECT, SNAPSHOT), DO(SUBJECT, SNAPSHOT_END)},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, WORK),
+                        DO(ENGINE, EVICT, K(SUBJECT)), DO(OTHER, WORK, .len = 1), DO(OTHER, SCAN)}},
+        {.name = "the engine takes a snapshot away",
+                .key_count = 3,
+                .setup = {TWO_KEYS, KEY_0, DO(OTHER, SNAPSHOT), DO(OTHER, SNAPSHOT_READ),
+                        DO(SUBJECT, SET, K(0), V(15, 20))},
+                .operation = {DO(ENGINE, EVICT, K(OTHER)), DO(ENGINE, WORK, .len = 1)},
+                .others = {DO(OTHER, SNAPSHOT_READ), DO(OTHER, SET, K(0), V(20, 12)),
+                        DO(OTHER, SNAPSHOT_END), DO(OTHER, SCAN)}},
         {.name = "more guards",
                 .wish = {.guard_inline = 12},
                 .key_count = 3,
@@ -507,10 +529,20 @@ const struct step_scenario step_scenarios[] = {
 };
 const uint32_t step_scenario_count = sizeof(step_scenarios) / sizeof(step_scenarios[0]);
 
+const struct step_scenario *scenario_at(uint32_t i)
+{
+        if (i < step_scenario_count)
+                return &step_scenarios[i];
+        i -= step_scenario_count;
+        return i < step_scenario_txn_count ? &step_scenarios_txn[i] : NULL;
+}
+
 const struct step_scenario *scenario_find(const char *name)
 {
-        for (uint32_t i = 0; i < step_scenario_count; i++)
-                if (strcmp(step_scenarios[i].name, name) == 0)
-                        return &step_scenarios[i];
+        const struct step_scenario *scenario;
+
+        for (uint32_t i = 0; (scenario = scenario_at(i)) != NULL; i++)
+                if (strcmp(scenario->name, name) == 0)
+                        return scenario;
         return NULL;
 }

@@ -4,10 +4,29 @@
 
 #include "trial.h"
 
-extern const struct step_scenario step_scenarios[];
-extern const uint32_t step_scenario_count;
+/* Those with single keys; those with transactions. */
+extern const struct step_scenario step_scenarios[], step_scenarios_txn[];
+extern const uint32_t step_scenario_count, step_scenario_txn_count;
 
+/* Number @i of all, or NULL. */
+const struct step_scenario *scenario_at(uint32_t i);
 /* By name, or NULL. */
 const struct step_scenario *scenario_find(const char *name);
+
+/* How the tables are written. */
+#define DO(who_, kind_, ...)                                                                       \
+        {                                                                                          \
+                .who = (who_), .kind = (kind_), __VA_ARGS__                                        \
+        }
+#define K(n)    .key = (n)
+#define V(t, l) .tag = (t), .len = (l)
+/* Enough turns of the engine for a deleted key to go away with all its blocks. */
+#define REMOVE                                                                                     \
+        DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1), DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1)
+/* Two keys by the other one; key 0 by the subject. */
+#define TWO_KEYS DO(OTHER, SET, K(1), V(11, 10)), DO(OTHER, SET, K(2), V(12, 30))
+#define KEY_0    DO(SUBJECT, SET, K(0), V(10, 10))
+/* In another one's slab, so that what is freed there is poisoned (see scene_poison). */
+#define HIS_KEY_0 DO(OTHER, SET, K(0), V(10, 10))
 
 #endif

@@ -4,9 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/mark.h"
 #include "shm/base/result.h"
+#include "shm/evict.h"
+#include "shm/mark.h"
 #include "shm/slab.h"
 #include "shm/slot.h"
+#include "shm/txn.h"
 #include "shm/walk.h"
 
 #define SCENE_SEED UINT64_C(0x5eed5eed5eed)
@@ -36,8 +40,10 @@ static void scene_pause(void *context, uint64_t ns)
         (void)context;
         (void)ns;
 }
-static const struct sb_os scene_os = {
-        .now_ns = scene_now, .membarrier = scene_membarrier, .pause = scene_pause};
+static const struct sb_os scene_os = {.now_ns = scene_now,
+        .realtime_ns = scene_now,
+        .membarrier = scene_membarrier,
+        .pause = scene_pause};
 
 static bool long_keys;
 
@@ -62,7 +68,7 @@ struct sb_bytes scene_key(uint32_t key)
 
 /* All values are pieces of one sequence, 7 i modulo 256, whose first byte is the tag: so they cost
  * the stepped operation nothing. */
-static const unsigned char *value_of(uint32_t tag)
+const unsigned char *scene_value(uint32_t tag)
 {
         static unsigned char sequence[VALUE_MAX + 256];
 
@@ -72,14 +78,14 @@ static const unsigned char *value_of(uint32_t tag)
         return sequence + (tag * INVERSE_OF_7 & 255);
 }
 
-static struct fact fact_of(struct scene *scene, struct sb_version *version, uint32_t key)
+struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint32_t key)
 {
         struct sb_bytes name = scene_key(key);
         struct fact fact = {.state = FACT_BROKEN};
         const unsigned char *value;
         uint64_t len, room;
 
-        if (!version || SB_SHAPE_KIND(version->shape) != SB_VERSION_VALUE)
+        if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
                 return (struct fact){0};
         len = SB_SHAPE_VALUE_LEN(version->shape);
         room = scene->image_size - (size_t)(version->bytes - scene->image);
@@ -87,7 +93,7 @@ static struct fact fact_of(struct scene *scene, struct sb_version *version, uint
                 memcmp(version->bytes, name.data, name.len) != 0)
                 return fact;
         value = version->bytes + name.len;
-        if (len > VALUE_MAX || (len && memcmp(value, value_of(value[0]), len) != 0))
+        if (len > VALUE_MAX || (len && memcmp(value, scene_value(value[0]), len) != 0))
                 return fact;
         return (struct fact){.state = FACT_VALUE,
                 .tag = len ? value[0] : 0,
@@ -154,7 +160,7 @@ static void do_write(struct scene *scene, const struct act *act, struct result *
         struct sb_bytes key = scene_key(act->key);
         struct sb_op_write write = {.key = key.data,
                 .key_len = (uint32_t)key.len,
-                .value = value_of(act->tag),
+                .value = scene_value(act->tag),
                 .value_len = act->len,
                 .kind = SB_VERSION_VALUE,
                 .expected_rev = SB_OP_ANY_REV};
@@ -186,7 +192,7 @@ static void do_get(struct scene *scene, const struct act *act, struct result *re
         ret->code = sb_op_get(peer, key.data, (uint32_t)key.len, guard, &version);
         if (ret->code)
                 return;
-        ret->seen[act->key] = fact_of(scene, version, act->key);
+        ret->seen[act->key] = scene_fact_of(scene, version, act->key);
         if (act->kind == HOLD)
                 scene->held[act->who] = version;
         else
@@ -197,7 +203,7 @@ static void do_let_go(struct scene *scene, const struct act *act, struct result 
 {
         if (!scene->held[act->who])
                 return;
-        ret->seen[act->key] = fact_of(scene, scene->held[act->who], act->key);
+        ret->seen[act->key] = scene_fact_of(scene, scene->held[act->who], act->key);
         scene->held[act->who] = NULL;
         sb_guard_set(&scene->peer[act->who], GUARD_HOLD, 0);
 }
@@ -216,7 +222,7 @@ static void do_get_many(struct scene *scene, const struct act *act, struct resul
         }
         sb_op_get_many(peer, keys, act->len, guards, versions);
         for (uint32_t i = 0; i < act->len; i++) {
-                ret->seen[act->key + i] = fact_of(scene, versions[i], act->key + i);
+                ret->seen[act->key + i] = scene_fact_of(scene, versions[i], act->key + i);
                 if (versions[i])
                         sb_guard_set(peer, guards[i], 0);
         }
@@ -256,11 +262,13 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
                 memcpy(bound, &node->next[node->height], len);
                 inclusive = false;
                 number = key_number(bound, len);
+                if (sb_is_reserved(bound, len))
+                        continue;
                 if (number == SCENE_KEYS) {
                         ret->code = -2;
                         break;
                 }
-                fact = fact_of(scene, sb_walk_at(peer, node, cut), number);
+                fact = scene_fact_of(scene, sb_walk_at(peer, node, cut), number);
                 if (!scene_fact_equal(&fact, &ret->seen[number], true))
                         ret->code = -4;
                 missing -= fact.state == FACT_VALUE;
@@ -287,15 +295,18 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 size_t len = node->key_len, shorter = len < last_len ? len : last_len;
                 uint32_t number = key_number(key, len);
                 int order = memcmp(last, key, shorter);
+                bool own = sb_is_reserved(key, len); /* the bus's: a mark */
 
-                if (count == SCAN_BOUND || number == SCENE_KEYS || order > 0 ||
+                if (count == SCAN_BOUND || (number == SCENE_KEYS && !own) || order > 0 ||
                         (order == 0 && last_len >= len)) {
                         ret->code = count == SCAN_BOUND ? -3 : number == SCENE_KEYS ? -2 : -1;
                         break;
                 }
                 memcpy(last, key, len);
                 last_len = len;
-                ret->seen[number] = fact_of(scene, sb_walk_at(peer, node, cut), number);
+                if (!own)
+                        ret->seen[number] =
+                                scene_fact_of(scene, sb_walk_at(peer, node, cut), number);
                 node = sb_walk_next(peer, node, &gone);
                 if (gone) {
                         sb_unpin(peer);
@@ -320,18 +331,23 @@ static void do_snapshot(struct scene *scene, const struct act *act, struct resul
                 if (ret->code)
                         return;
         }
-        if (act->kind == SCAN || act->kind == SNAPSHOT_READ)
+        if (act->kind == SCAN || act->kind == SNAPSHOT_READ) {
                 walk(scene, act->who, cut, ret);
+                if (!sb_snapshot_holds(peer, index, cut))
+                        *ret = (struct result){.code = SB_E_LAPPED};
+        }
         if (act->kind == SCAN || act->kind == SNAPSHOT_END)
                 sb_snapshot_close(peer, index);
-        if (act->kind == SNAPSHOT_READ)
+        if (act->kind == SNAPSHOT_READ && !ret->code)
                 scene->snapshot_read[act->who] = *ret;
         if (act->kind == SNAPSHOT) {
                 scene->snapshot[act->who] = index;
                 scene->snapshot_cut[act->who] = cut;
         }
         if (act->kind != SCAN)
-                scene->snapshot_was_read[act->who] = act->kind == SNAPSHOT_READ;
+                scene->snapshot_was_read[act->who] =
+                        act->kind == SNAPSHOT_READ &&
+                        (!ret->code || scene->snapshot_was_read[act->who]);
 }
 
 static void do_reap(struct scene *scene, const struct act *act)
@@ -339,6 +355,7 @@ static void do_reap(struct scene *scene, const struct act *act)
         struct sb_peer *dead = &scene->peer[act->key];
 
         sb_reap_slot(&scene->peer[act->who], dead->slot, dead->generation);
+        sb_marks_repair(&scene->peer[act->who]);
         scene->attached[act->key] = false;
 }
 
@@ -371,6 +388,25 @@ static void do_adopt(struct scene *scene, struct result *ret)
                 if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE &&
                         !alive(scene, slot, generation))
                         sb_reap_slot(engine, slot, generation);
+        if (ret->code)
+                return;
+        sb_evict_finish(engine);
+        sb_marks_repair(engine);
+}
+
+static void do_mark(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[act->who];
+        uint64_t cut;
+
+        if (act->kind == MARK) {
+                ret->code = sb_mark_make(peer, "m", 1, &cut);
+        } else if (act->kind == MARK_DROP) {
+                ret->code = sb_mark_forget(peer, "m", 1);
+        } else {
+                ret->code = sb_mark_look_up(peer, "m", 1, &cut);
+                ret->seen[0].rev = !ret->code;
+        }
 }
 
 static void do_validate(struct scene *scene, const struct act *act, struct result *ret)
@@ -423,6 +459,10 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         case GET_MANY:
                 do_get_many(scene, act, ret);
                 break;
+        case TXN:
+        case TXN_COMMIT:
+                scene_txn(scene, act, ret);
+                break;
         case SCAN:
         case SNAPSHOT:
         case SNAPSHOT_READ:
@@ -459,6 +499,14 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 break;
         case FILL:
                 do_fill(scene, act, ret);
+                break;
+        case MARK:
+        case MARK_DROP:
+        case MARK_FIND:
+                do_mark(scene, act, ret);
+                break;
+        case EVICT:
+                sb_evict_client(peer, scene->peer[act->key].slot, UINT64_MAX);
                 break;
         case VALIDATE:
                 do_validate(scene, act, ret);
@@ -527,10 +575,24 @@ uint32_t scene_unstamped(struct scene *scene)
                 struct sb_version *version =
                         word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
 
-                count += version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
-                         !sb_load_acquire(&version->stamp);
+                if (version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH)
+                        count += !sb_load_acquire(&version->stamp) ||
+                                 sb_stamp_is_intent(sb_load_acquire(&version->stamp));
         }
         return count;
+}
+
+/* An intent's is in its descriptor, once that is committed. */
+static uint64_t observed_stamp(struct scene *scene, struct sb_version *version)
+{
+        uint64_t stamp = sb_load_acquire(&version->stamp), status;
+        struct sb_commit *commit;
+
+        if (!sb_stamp_is_intent(stamp))
+                return stamp;
+        commit = sb_commit_at(&scene->segment, stamp & SB_OFFSET_MASK);
+        status = commit ? sb_load_acquire(&commit->status) : 0;
+        return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_STATUS_VALUE(status) : 0;
 }
 
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS])
@@ -549,11 +611,11 @@ void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS
                                 : SCENE_KEYS;
 
                 for (uint32_t steps = 0; version && key < SCENE_KEYS && steps < 1000; steps++) {
-                        uint64_t stamp = sb_load_acquire(&version->stamp);
+                        uint64_t stamp = observed_stamp(scene, version);
 
                         if (stamp && stamp <= cut) {
                                 if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH)
-                                        ret[key] = fact_of(scene, version, key);
+                                        ret[key] = scene_fact_of(scene, version, key);
                                 break;
                         }
                         word = sb_load_acquire(&version->prev) & SB_OFFSET_MASK;
@@ -578,7 +640,7 @@ const char *scene_act_text(const struct act *act)
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
                 "grow_guards", "work", "sweep", "safe", "tick", "attach", "detach", "reap", "adopt",
-                "fill", "validate"};
+                "fill", "mark", "mark_drop", "mark_find", "evict", "validate", "txn", "txn_commit"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -49,9 +49,22 @@ enum act_kind {
         REAP,        /* the engine reaps peer `key` */
         /* a new engine takes over from a dead one, and reaps it and who else is not alive */
         ADOPT,
-        FILL,     /* keys from key on get ever smaller values until no room is left for any */
-        VALIDATE, /* sb_check, not quiescent; code: number of problems */
+        FILL, /* keys from key on get ever smaller values until no room is left for any */
+        MARK, /* name the present cut "m" */
+        MARK_DROP,
+        MARK_FIND, /* seen[0].rev: whether there is one */
+        EVICT,     /* the engine takes the snapshots of peer `key` away */
+        VALIDATE,  /* sb_check, not quiescent; code: number of problems */
+        TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */
+        TXN_COMMIT, /* the same, one attempt, at the cut that SNAPSHOT opened; closes it */
 };
+
+/* Of a transaction, in len: how many keys it writes, and how. */
+#define TXN_KEYS(len)    ((len)&15u)
+#define TXN_SERIALIZABLE 0x10u /* reads all keys, as a range; else those that it writes */
+#define TXN_ADD          0x20u /* the new tag is `tag` and the sum of those that were read */
+#define TXN_DELETE       0x40u /* deletes those that have a value */
+#define TXN_LARGE        0x80u /* values of 600 bytes, else of 10 */
 
 /* What a compare and swap expects. */
 enum act_expect {
@@ -107,10 +120,17 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret);
 /* What lies in free blocks may be anything: make it so, except where @stopped may be about to take
  * some. */
 void scene_poison(struct scene *scene, enum scene_who stopped);
-/* Committed versions without a stamp that are the newest of their key. */
+/* Committed versions without a stamp, and intents that nobody has settled, that are the newest of
+ * their key. */
 uint32_t scene_unstamped(struct scene *scene);
 /* What an observer sees at @cut: he stamps nothing. */
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS]);
+/* A transaction's act. */
+void scene_txn(struct scene *scene, const struct act *act, struct result *ret);
+/* What a version is as a value of this key; NULL: none. */
+struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint32_t key);
+/* Bytes of the value with this tag. */
+const unsigned char *scene_value(uint32_t tag);
 /* Read all keys by get. */
 void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS]);
 size_t scene_size(const struct scene *scene); /* bytes to copy for a whole scene */

@@ -4,9 +4,29 @@
 #include <string.h>
 
 #include "shm/base/result.h"
+#include "shm/mark.h"
 
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u
+
+/* When nobody is in the middle of it: who is named has its mark, and no mark is nobody's. */
+static void check_marks(enum scene_who who, const char *when)
+{
+        const struct sb_segment *segment = &scene.segment;
+        struct result named = usage_act(who, MARK_FIND, 0, 0, 0, ANY);
+        uint32_t marks = 0;
+        uint64_t cut;
+
+        for (uint32_t i = 0; i < segment->geometry.mark_count; i++) {
+                bool used = sb_load_acquire(&segment->marks[i].owner);
+
+                if (used != sb_mark_read(segment, i, &cut))
+                        trial_fail("%s: mark %u is half made", when, i);
+                marks += used;
+        }
+        if (marks != named.seen[0].rev)
+                trial_fail("%s: %u marks are in use, and find says %d", when, marks, named.code);
+}
 
 bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret)
 {
@@ -20,6 +40,8 @@ bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb
                 trial_fail("%s: check finds %u: %s", when, ret->problem_count, ret->problems[0]);
         else if (ret->blocks_lost)
                 trial_fail("%s: %llu blocks lost", when, (unsigned long long)ret->blocks_lost);
+        if (quiescent && !trial_failed())
+                check_marks(who, when);
         return !trial_failed();
 }
 
@@ -99,6 +121,28 @@ void usage_delete_all(enum scene_who who)
         }
 }
 
+/* All keys in one transaction, and what was there before is seen in it. */
+static void commit_all(enum scene_who who)
+{
+        struct fact facts[SCENE_KEYS], after[SCENE_KEYS];
+        struct result got;
+
+        scene_facts(&scene, who, facts);
+        got = usage_act(who, TXN, 0, 5, TXN_SERIALIZABLE | scene.key_count, ANY);
+        scene_facts(&scene, who, after);
+        if (got.code)
+                trial_fail("a transaction over all keys gives %d", got.code);
+        for (uint32_t key = 0; key < scene.key_count; key++) {
+                struct fact want = {FACT_VALUE, 5, 10, facts[key].rev + 1};
+
+                if (!scene_fact_equal(&got.seen[key], &facts[key], true) ||
+                        !scene_fact_equal(&after[key], &want, true))
+                        trial_fail("a transaction reads {%s} for key %u, get {%s}; after it {%s}",
+                                trial_fact_text(&got.seen[key]), key, trial_fact_text(&facts[key]),
+                                trial_fact_text(&after[key]));
+        }
+}
+
 void usage_everything(enum scene_who who)
 {
         struct fact facts[SCENE_KEYS];
@@ -118,6 +162,8 @@ void usage_everything(enum scene_who who)
                                 trial_fact_text(&facts[key]));
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++)
                 write_all_ways(who, key, &facts[key]);
+        if (!(trial.scenario->flags & TRIAL_FULL) && !trial_failed())
+                commit_all(who);
 }
 
 void usage_drain(enum scene_who who)
@@ -126,6 +172,8 @@ void usage_drain(enum scene_who who)
 
         if (!trial_failed())
                 usage_delete_all(who);
+        if (!trial_failed())
+                usage_act(who, MARK_DROP, 0, 0, 0, ANY);
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
                 if (scene.attached[i])
                         usage_act((enum scene_who)i, DETACH, 0, 0, 0, ANY);

@@ -41,6 +41,8 @@
 #define ARRIVE   {OP_ARRIVE, KEY_A}
 #define CHECK    {OP_CHECK, KEY_A}
 #define PAST_A   {OP_PAST, KEY_A}
+#define EVICT    {OP_EVICT, KEY_A}
+#define MARK     {OP_MARK, KEY_A}
 
 static const struct world_case keys[] = {
         {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
@@ -167,6 +169,15 @@ static const struct world_case stocks[] = {
 };
 
 static const struct world_case snapshots[] = {
+        {"evict beside reads, a set, a prune", {START_VALUE, {OPS(EVICT), OPS(SNAP_A), OPS(SET_A, WORK)}, .engine = true},
+                3, 2},
+        {"evict beside reads, a delete, a removal", {START_VALUE, {OPS(EVICT), OPS(SNAP_A), OPS(DELETE_A, WORK)},
+                .engine = true}, 3, 2},
+        {"evict beside a scan under buffers", {START_VALUE, {OPS(EVICT, WORK), OPS(SCAN), OPS(SET_A)}, .engine = true},
+                3, 1, .delays = 1},
+        {"mark beside a set and a prune", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 3},
+        {"mark, set, prune, safe moves", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 1},
+        {"mark under buffers", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
         {"snapshot and set", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}}, 2, 3},
         {"snapshot and set, the long way", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}, .short_keys = true}, 2, 3},
         {"snapshot, set, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 3},

@@ -81,7 +81,7 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                         : at == offsetof(struct sb_superblock, order)        ? "order[0]"
                         : at == offsetof(struct sb_superblock, order) + 8    ? "order[1]"
                                                                              : "superblock");
-        } else if (offset < g->buckets_at) {
+        } else if (offset < g->times_at) {
                 uint32_t slot = (uint32_t)((offset - g->clients_at) / g->client_stride);
 
                 at = (offset - g->clients_at) % g->client_stride;
@@ -96,6 +96,12 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                                                 g->snapshot_count));
                 else
                         snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);
+        } else if (offset < g->marks_at) {
+                snprintf(ret_text, 64, "times + %lu", (unsigned long)(offset - g->times_at));
+        } else if (offset < g->buckets_at) {
+                at = (offset - g->marks_at) / 8;
+                snprintf(ret_text, 64, "mark[%lu].%s", (unsigned long)at / 2,
+                        at % 2 ? "cut" : "owner");
         } else if (offset < g->unit_words_at) {
                 at = (offset - g->buckets_at) / 8;
                 if (at % 8 == 7)

@@ -16,13 +16,15 @@ static struct sb_peer *setup_peer(void)
 static void setup_write_by(struct sb_peer *peer, enum world_key key, uint32_t value_len)
 {
         struct sb_op_result result;
-        int r = world_write(peer, key, value_len, SB_OP_ANY_REV, 9, &result);
+        uint32_t tag = TAG_SETUP + world.setup_writes++;
+        int r = world_write(peer, key, value_len, SB_OP_ANY_REV, tag, &result);
 
         if (r)
                 model_fail("a write at the start: %d", r);
         world.start_rev[key] = result.rev;
         world.start_seen[key] = value_len == TOMBSTONE ? 0 : result.rev;
         world.start_cut[key] = result.cut;
+        world.start_tag[key] = tag;
         model_note(NOTE_DONE + key, result.rev);
 }
 
@@ -56,7 +58,8 @@ static bool has_observer(void)
 
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
-                        if (spec()->ops[t][i].kind == OP_OBSERVE)
+                        if (spec()->ops[t][i].kind == OP_OBSERVE ||
+                                spec()->ops[t][i].kind == OP_LOOK)
                                 return true;
         return false;
 }
@@ -160,6 +163,16 @@ static void setup_made(void)
 
         if (spec()->start == START_EMPTY)
                 return;
+        if (spec()->start == START_BIRTHS) {
+                world_txn_start_birth(peer, KEY_A);
+                world_txn_start_birth(peer, KEY_B);
+                return;
+        }
+        if (spec()->start == START_ABORTED_BIRTH) {
+                setup_write(KEY_B, VALUE_LEN);
+                world_txn_start_aborted(peer);
+                return;
+        }
         setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
         switch (spec()->start) {
         case START_OLD:
@@ -194,6 +207,20 @@ static void setup_made(void)
         case START_PAIR:
                 setup_write(KEY_B, VALUE_LEN);
                 sb_safe_raise(peer);
+                break;
+        case START_ALL:
+                setup_write(KEY_B, VALUE_LEN);
+                setup_write(KEY_C, VALUE_LEN);
+                sb_safe_raise(peer);
+                break;
+        case START_ABORTED:
+        case START_ABORTED_OVER:
+        case START_ABORTED_DELETED:
+                setup_write(KEY_B, VALUE_LEN);
+                if (spec()->start == START_ABORTED_DELETED)
+                        setup_write(KEY_A, TOMBSTONE);
+                sb_safe_raise(peer);
+                world_txn_start_aborted(peer);
                 break;
         case START_SNAPSHOT:
                 if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))
@@ -248,5 +275,6 @@ void world_start(void)
         setup_segment();
         setup_made();
         setup_reserves();
+        world_txn_start_early();
         sb_fault_chosen = world_fault;
 }

@@ -10,11 +10,13 @@
 #include "shm/reap.h"
 #include "shm/slot.h"
 #include "shm/snapshot.h"
+#include "shm/txn.h"
 #include "shm/walk.h"
 #include "world.h"
 
 #define PEERS     (MODEL_THREADS + 1)
 #define NOTE_DONE 0u          /* + key: the highest finished revision */
+#define NOTE_OVER WORLD_KEYS  /* how many operations each thread has finished, 8 bits each */
 #define DEAD_PEER (PEERS - 1) /* of START_DEAD */
 
 /* What one operation answered. */
@@ -24,7 +26,15 @@ struct outcome {
         uint64_t rev, cut, done_before;
         uint64_t done_all[WORLD_KEYS]; /* before a snapshot, or a get of all */
         uint64_t seen[WORLD_KEYS];     /* revisions with a value, 0 for none */
+        /* Where there are transactions (serial.c): */
+        uint64_t over_before;           /* NOTE_OVER */
+        uint32_t tags[WORLD_KEYS];      /* who wrote what was seen */
+        uint8_t looked, wrote, deleted; /* keys: seen[] counts; what the commit wishes */
+        bool begun;                     /* read_cut is one */
+        uint64_t read_cut;
+        uint32_t cause;
 };
+#define TAG_SETUP 40u /* and what follows: the start state's */
 
 struct world_state {
         struct sb_peer peers[PEERS];          /* 0: the engine's */
@@ -40,6 +50,12 @@ struct world_state {
         uint64_t engine_cut, past_seen;
         bool left[PEERS];
         bool adopted, reaped;
+        bool serial; /* there are transactions: serial.c judges */
+        uint32_t early_index[MODEL_THREADS];
+        uint64_t early_cut[MODEL_THREADS];
+        uint32_t start_tag[WORLD_KEYS], setup_writes;
+        uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
+        uint32_t end_tag[WORLD_KEYS];
 };
 extern struct world_state world;
 /* In order. A and B can go the short ways (shm/find.h), unless spec()->short_keys; C cannot. */
@@ -71,12 +87,32 @@ static inline bool is_write(enum world_op_kind kind)
 #define VALUE_MAX   VALUE_LARGE
 #define TOMBSTONE   UINT32_MAX
 
-/* A value says who wrote it: thread and number of the operation, 9 for setup. @value_len:
+static inline uint32_t world_tag(uint32_t thread, uint32_t op)
+{
+        return thread * WORLD_OPS + op;
+}
+
+/* A value says who wrote it: world_tag(), or TAG_SETUP and more. @value_len:
  * VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a large block. */
 int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret);
 /* A version in hand is whole: its own key, a revision, a value that somebody wrote. */
 void world_check_version(const struct sb_version *version, enum world_key key);
+/* A value that was seen, or NULL: none. */
+void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
+void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
+void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret);
+/* All keys at safe, by an observer. */
+void world_look(struct sb_peer *peer, struct outcome *outcome);
+/* txn.c */
+void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+        struct outcome *outcome);
+/* The setup of aborted intents, and of what begins early. */
+void world_txn_start_birth(struct sb_peer *peer, enum world_key key);
+void world_txn_start_aborted(struct sb_peer *peer);
+void world_txn_start_early(void);
+/* serial.c: some order of all that was done explains all that was seen. @ended: end_seen counts. */
+void world_serial_judge(void);
 /* What a new engine does with the record of the one before it. */
 void world_adopt(void);
 /* Reap every record that was claimed by somebody who is not known. */

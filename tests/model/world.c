@@ -5,8 +5,13 @@
 #include <string.h>
 
 #include "shm/base/hash.h"
+#include "shm/base/result.h"
 #include "shm/check.h"
+#include "shm/evict.h"
 #include "shm/find.h"
+#include "shm/index.h"
+#include "shm/mark.h"
+#include "shm/retire.h"
 
 struct world_state world;
 
@@ -32,6 +37,14 @@ static unsigned char value_byte(uint32_t tag, enum world_key key, uint64_t at)
         return (unsigned char)(at % 2 ? 'a' + key : '0' + tag);
 }
 
+void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag)
+{
+        uint64_t at;
+
+        for (at = 0; at < len; at++)
+                value[at] = value_byte(tag, key, at);
+}
+
 int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret)
 {
@@ -45,10 +58,8 @@ int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, ui
                 .value = value,
                 .value_len = deletes ? 0 : value_len,
         };
-        uint64_t at;
 
-        for (at = 0; at < write.value_len; at++)
-                value[at] = value_byte(tag, key, at);
+        world_fill_value(value, write.value_len, key, tag);
         return sb_op_write(peer, &write, ret);
 }
 
@@ -91,6 +102,22 @@ void world_check_version(const struct sb_version *version, enum world_key key)
         }
 }
 
+void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version)
+{
+        uint64_t rev = 0;
+        uint32_t tag = 0;
+
+        if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                world_check_version(version, key);
+                rev = version->rev;
+                tag = (uint32_t)version->bytes[world_key_len(key)] - '0';
+        }
+        /* At once: this thread may be killed at any access. */
+        outcome->seen[key] = rev;
+        outcome->tags[key] = tag;
+        outcome->looked |= (uint8_t)(1u << key);
+}
+
 static void do_get(
         uint32_t me, struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
@@ -102,12 +129,14 @@ static void do_get(
         if (outcome->r)
                 model_fail("guard: %d", outcome->r);
         outcome->r = sb_op_get(peer, world_key(op->key), world_key_len(op->key), index, &version);
-        if (outcome->r)
+        if (outcome->r) {
+                world_see(outcome, op->key, NULL);
                 return;
-        world_check_version(version, op->key);
+        }
+        world_see(outcome, op->key, version);
         outcome->rev = version->rev;
         outcome->cut = sb_load_acquire(&version->stamp);
-        MODEL_CHECK(outcome->cut != 0);
+        MODEL_CHECK(outcome->cut != 0 && !(outcome->cut & SB_STAMP_INTENT));
         world_check_version(version, op->key);
         if (op->kind == OP_GET || op->kind == OP_GET_FAR) {
                 sb_guard_set(peer, index, 0);
@@ -192,25 +221,30 @@ static enum world_key key_of(const struct sb_node *node)
         return key;
 }
 
-static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KEYS])
+/* The first @keys keys. */
+void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret)
 {
+        struct outcome seen = *ret, *outcome = &seen;
         struct sb_node *node;
-        uint32_t count = 0;
+        uint32_t count = 0, key;
 
-        memset(seen, 0, WORLD_KEYS * sizeof *seen);
+        for (key = 0; key < keys; key++)
+                world_see(outcome, key, NULL);
         sb_pin(peer);
         node = sb_walk_seek(peer, "A", 1, false);
         while (node) {
-                struct sb_version *version = sb_walk_at(peer, node, cut);
-                enum world_key key = key_of(node);
+                struct sb_version *version;
                 bool gone = false;
 
+                key = key_of(node);
+                if (key >= keys)
+                        break;
                 MODEL_CHECK(++count < 100);
+                version = sb_walk_at(peer, node, cut);
                 if (version &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                        MODEL_CHECK(!seen[key]);
-                        world_check_version(version, key);
-                        seen[key] = version->rev;
+                        MODEL_CHECK(!outcome->seen[key]);
+                        world_see(outcome, key, version);
                 }
                 node = sb_walk_next(peer, node, &gone);
                 if (gone) {
@@ -220,9 +254,10 @@ static void scan_once(struct sb_peer *peer, uint64_t cut, uint64_t seen[WORLD_KE
                 }
         }
         sb_unpin(peer);
+        *ret = seen;
 }
 
-static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint64_t *ret_rev)
+static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
 {
         struct sb_version *version = NULL;
         struct sb_node *node;
@@ -231,40 +266,89 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, uint
         node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
         if (node && key_of(node) == key)
                 version = sb_walk_at(peer, node, cut);
-        *ret_rev = 0;
-        if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                world_check_version(version, key);
-                *ret_rev = version->rev;
-        }
+        world_see(outcome, key, version);
         sb_unpin(peer);
+}
+
+/* The stamp of a version as an observer knows it, who changes nothing: of an intent, what its
+ * transaction's status says. Whether that counts shows the second look: then the word named the
+ * descriptor all the while. */
+static uint64_t observe_stamp(struct sb_peer *peer, struct sb_version *version)
+{
+        for (;;) {
+                uint64_t stamp = sb_load_pinned(peer, &version->stamp), status;
+                struct sb_commit *commit;
+
+                if (!sb_stamp_is_intent(stamp))
+                        return stamp;
+                commit = sb_commit_at(&peer->segment, stamp & SB_OFFSET_MASK);
+                MODEL_CHECK(commit != NULL);
+                status = sb_load_acquire(&commit->status);
+                if (sb_load_acquire(&version->stamp) == stamp)
+                        return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED
+                                       ? SB_STATUS_VALUE(status)
+                                       : 0;
+        }
 }
 
 /* What an observer sees: the newest version with a stamp up to @cut; what has no stamp does not
  * count. */
-static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cut)
+static struct sb_version *observe(struct sb_peer *peer, enum world_key key, uint64_t cut)
 {
         const struct sb_segment *segment = &peer->segment;
         struct sb_version *version = NULL;
         struct sb_node *node;
         struct sb_cell64 *cell;
-        uint64_t rev = 0, stamp;
+        uint64_t stamp;
 
-        sb_pin(peer);
         node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
         cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
         if (cell)
                 version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
         if (version && version->node != sb_offset_of(segment, node))
                 version = NULL;
-        for (; version && !rev; version = sb_version_at(segment,
-                                        sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
+        for (; version; version = sb_version_at(
+                                segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
                 model_touch(version, sizeof *version);
-                stamp = sb_load_acquire(&version->stamp);
+                stamp = observe_stamp(peer, version);
                 if (stamp > SB_STAMP_BIRTH && stamp <= cut)
-                        rev = version->rev;
+                        return version;
         }
+        return NULL;
+}
+
+static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cut)
+{
+        struct sb_version *version;
+        uint64_t rev;
+
+        sb_pin(peer);
+        version = observe(peer, key, cut);
+        rev = version ? version->rev : 0;
         sb_unpin(peer);
         return rev;
+}
+
+void world_look(struct sb_peer *peer, struct outcome *outcome)
+{
+        struct sb_cell64 *safe = &peer->segment.super->safe;
+        struct outcome first, second;
+        uint32_t key;
+
+        do {
+                outcome->read_cut = sb_load_acquire(safe);
+                first = second = *outcome;
+                sb_pin(peer);
+                for (key = 0; key < WORLD_KEYS; key++)
+                        world_see(&first, key, observe(peer, key, outcome->read_cut));
+                for (key = 0; key < WORLD_KEYS; key++)
+                        world_see(&second, key, observe(peer, key, outcome->read_cut));
+                sb_unpin(peer);
+        } while (sb_load_acquire(safe) != outcome->read_cut);
+        MODEL_CHECK(!memcmp(first.seen, second.seen, sizeof first.seen) &&
+                    !memcmp(first.tags, second.tags, sizeof first.tags));
+        first.begun = true;
+        *outcome = first;
 }
 
 static void do_observe(struct sb_peer *peer, const struct world_op *op)
@@ -305,15 +389,22 @@ static void do_arrive(struct sb_peer *peer, const struct world_op *op)
 static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
         outcome->cut = world.engine_cut;
-        read_at(peer, op->key, outcome->cut, &outcome->seen[op->key]);
+        read_at(peer, op->key, outcome->cut, outcome);
         if (outcome->seen[op->key] != world.past_seen)
                 model_fail("an open snapshot reads revision %lu, not %lu",
                         (unsigned long)outcome->seen[op->key], (unsigned long)world.past_seen);
 }
 
+static bool is_evicted(struct sb_peer *peer, const struct world_op *op, uint32_t index,
+        const struct outcome *outcome)
+{
+        return op->kind != OP_MARK && !sb_snapshot_holds(peer, index, outcome->cut);
+}
+
 static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
 {
-        uint64_t again[WORLD_KEYS] = {0};
+        struct outcome again = {0};
+        struct sb_mark_value mark;
         uint32_t index, key;
 
         for (key = 0; key < WORLD_KEYS; key++)
@@ -322,14 +413,42 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
         outcome->r = sb_snapshot_open(peer, &index, &outcome->cut);
         if (outcome->r)
                 return;
-        if (op->kind == OP_SCAN) {
-                scan_once(peer, outcome->cut, outcome->seen);
-        } else {
-                read_at(peer, op->key, outcome->cut, &outcome->seen[op->key]);
-                read_at(peer, op->key, outcome->cut, &again[op->key]);
-                MODEL_CHECK(outcome->seen[op->key] == again[op->key]);
+        outcome->read_cut = outcome->cut;
+        outcome->begun = true;
+        if (op->kind == OP_MARK) {
+                if (sb_mark_take(peer, outcome->cut, &mark))
+                        model_fail("no mark");
+                sb_snapshot_close(peer, index);
         }
-        sb_snapshot_close(peer, index);
+        if (op->kind == OP_SCAN) {
+                world_scan(peer, outcome->cut, WORLD_KEYS, outcome);
+        } else {
+                read_at(peer, op->key, outcome->cut, outcome);
+                read_at(peer, op->key, outcome->cut, &again);
+                if (!is_evicted(peer, op, index, outcome))
+                        MODEL_CHECK(outcome->seen[op->key] == again.seen[op->key]);
+        }
+        if (is_evicted(peer, op, index, outcome))
+                outcome->r = SB_E_LAPPED;
+        if (op->kind == OP_MARK)
+                sb_mark_let_go(peer, &mark);
+        else
+                sb_snapshot_close(peer, index);
+}
+
+/* A history rule comes and goes, as far as the cell shows it. */
+static void do_flags(struct sb_peer *peer, const struct world_op *op)
+{
+        uint64_t hash = sb_find_hash_any(peer, world_key(op->key), world_key_len(op->key));
+        struct sb_spot spot;
+
+        sb_pin(peer);
+        if (sb_index_find(peer, world_key(op->key), world_key_len(op->key), hash, &spot) &&
+                sb_cas64_full(spot.cell, spot.word, spot.word | SB_CELL_KEPT))
+                while (spot.word = sb_load_acquire(spot.cell),
+                        !sb_cas64_full(spot.cell, spot.word, spot.word & ~SB_CELL_KEPT))
+                        ;
+        sb_unpin(peer);
 }
 
 static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
@@ -339,6 +458,8 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
 
         outcome->ran = true;
         outcome->done_before = model_noted(NOTE_DONE + op->key);
+        if (world.serial)
+                outcome->over_before = model_noted(NOTE_OVER);
         switch (op->kind) {
         case OP_NONE:
                 break;
@@ -369,6 +490,10 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_ARRIVE:
                 do_arrive(peer, op);
                 break;
+        case OP_EVICT:
+                sb_evict_all(peer, UINT64_MAX);
+                break;
+        case OP_MARK:
         case OP_SCAN:
         case OP_SNAPSHOT:
                 do_snapshot(peer, op, outcome);
@@ -404,8 +529,23 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_CHECK:
                 do_check(peer);
                 break;
+        case OP_TXN:
+                world_txn_run(me, peer, op, tag, outcome);
+                break;
+        case OP_FREE:
+                while (sb_retire_free(peer))
+                        ;
+                break;
+        case OP_LOOK:
+                world_look(peer, outcome);
+                break;
+        case OP_FLAGS:
+                do_flags(peer, op);
+                break;
         }
         outcome->finished = true;
+        if (world.serial)
+                model_note(NOTE_OVER, model_noted(NOTE_OVER) + (UINT64_C(1) << 8 * me));
 }
 
 static void run_thread(uint32_t me)
@@ -414,7 +554,7 @@ static void run_thread(uint32_t me)
 
         for (i = 0; i < WORLD_OPS; i++)
                 if (spec()->ops[me][i].kind)
-                        run_op(me, peer_of(me), &spec()->ops[me][i], me * WORLD_OPS + i,
+                        run_op(me, peer_of(me), &spec()->ops[me][i], world_tag(me, i),
                                 &world.outcomes[me][i]);
 }
 

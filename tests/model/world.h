@@ -51,12 +51,28 @@ enum world_op_kind {
         OP_HOLD_FAR,
         OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
         OP_ATTACH, /* claim a record, set the key as a new peer, leave */
+        OP_EVICT,  /* the engine's own: all snapshots of the others are taken away */
+        OP_MARK,   /* mark a cut, look at the key in it twice, let the mark go */
         OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
+        OP_TXN,
+        OP_FREE,  /* free what is in limbo, until nothing is */
+        OP_LOOK,  /* all keys at safe, twice, stamping nothing */
+        OP_FLAGS, /* the key's cell gets a flag and loses it again */
+};
+
+/* A transaction: begin, read, commit. Without writes it is a cut at which the first of what was
+ * read is read again. */
+struct world_txn {
+        uint8_t reads, writes, deletes; /* bit of each key; what is deleted is read */
+        uint8_t scan;                   /* so many keys from the first on, in order */
+        bool serializable;
+        bool early; /* begun before any thread runs; one a thread */
 };
 
 struct world_op {
         enum world_op_kind kind;
         enum world_key key;
+        struct world_txn txn;
 };
 
 enum world_start {
@@ -79,7 +95,15 @@ enum world_start {
         START_LARGE, /* A has a value of several units */
         /* A has a value; the set-up's peer has a block of one before in stock, ready */
         START_STOCK,
-        START_FULL, /* A has a value, and what is free is hardly enough for one more */
+        START_FULL,   /* A has a value, and what is free is hardly enough for one more */
+        START_ALL,    /* all keys have values */
+        START_BIRTHS, /* A and B are being made: nobody has written them yet */
+        /* A and B have values, and A above it an intent of a transaction that was aborted and is
+           not over for all */
+        START_ABORTED,
+        START_ABORTED_OVER,    /* the same, over for all; nobody has looked at the chain since */
+        START_ABORTED_BIRTH,   /* as ABORTED, but A was never there */
+        START_ABORTED_DELETED, /* as ABORTED, but A was deleted */
 };
 
 /* Where threads may be preempted or killed. */

@@ -1,0 +1,228 @@
+/*
+ * Redis, for who has it: a server of its own on a socket in a folder of its own, that keeps nothing
+ * on disk. One blocking round trip for each operation, as programs do that share state by it; the
+ * gets that others do at once go out together, one answer read after the other.
+ *
+ * The server runs where the scheduler puts it, at the workers' priority. Only this one server is
+ * ever signalled: by its pidfd, so not even its pid's next owner is.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+#define FILL_AT_ONCE 1000u /* sets on their way while the store is filled */
+
+struct store {
+        char directory[64];
+        char socket[96];
+        pid_t pid;
+        int pidfd;
+        FILE *messages; /* open as long as the server, which must not meet SIGPIPE */
+};
+
+/* The server's process; does not return. */
+static void server_become(const struct store *store, int messages, pid_t parent)
+{
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setpriority(PRIO_PROCESS, 0, -20); /* as the workers do */
+        dup2(messages, STDOUT_FILENO);
+        dup2(messages, STDERR_FILENO);
+        if (getppid() == parent)
+                execl(BENCH_REDIS_SERVER, BENCH_REDIS_SERVER, "--port", "0", "--unixsocket",
+                        store->socket, "--unixsocketperm", "700", "--dir", store->directory,
+                        "--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel",
+                        "notice", (char *)NULL);
+        _exit(127);
+}
+
+/* Start the server; return when it said that it is ready. */
+static int server_start(struct store *store)
+{
+        char line[256] = "nothing";
+        pid_t parent = getpid();
+        int ends[2];
+
+        if (pipe2(ends, O_CLOEXEC) < 0)
+                return -errno;
+        store->messages = fdopen(ends[0], "r");
+        store->pid = fork();
+        if (store->pid == 0)
+                server_become(store, ends[1], parent);
+        close(ends[1]);
+        if (store->pid < 0 || !store->messages)
+                return -ENOMEM;
+        store->pidfd = pidfd_open(store->pid, 0);
+        if (store->pidfd < 0)
+                return -errno;
+        while (fgets(line, sizeof(line), store->messages))
+                if (strstr(line, "ready to accept connections"))
+                        return 0;
+        line[strcspn(line, "\r\n")] = 0;
+        fprintf(stderr, "bench-keys: %s ended before it was ready, and said: %s\n",
+                BENCH_REDIS_SERVER, line);
+        return -ECONNREFUSED;
+}
+
+/* Whether the next answer is the value, or for a write that it was written. */
+static uint32_t answer_take(
+        redisContext *connection, bool is_write, uint32_t value_len, uint64_t *sum)
+{
+        redisReply *reply;
+        uint32_t done = 0;
+
+        if (redisGetReply(connection, (void **)&reply) != REDIS_OK)
+                return 0;
+        if (is_write) {
+                done = reply->type == REDIS_REPLY_STATUS;
+        } else if (reply->type == REDIS_REPLY_STRING && reply->len == value_len) {
+                *sum += bench_consume((const unsigned char *)reply->str, value_len);
+                done = 1;
+        }
+        freeReplyObject(reply);
+        return done;
+}
+
+static int set_append(redisContext *connection, const struct bench_key *key,
+        const unsigned char *value, uint32_t value_len)
+{
+        const char *words[] = {"SET", (const char *)key->bytes, (const char *)value};
+        const size_t lengths[] = {3, BENCH_KEY_LEN, value_len};
+
+        return redisAppendCommandArgv(connection, 3, words, lengths);
+}
+
+static int get_append(redisContext *connection, const struct bench_key *key)
+{
+        const char *words[] = {"GET", (const char *)key->bytes};
+        const size_t lengths[] = {3, BENCH_KEY_LEN};
+
+        return redisAppendCommandArgv(connection, 2, words, lengths);
+}
+
+static int fill(redisContext *connection, const struct bench_shape *shape)
+{
+        unsigned char value[1024];
+        struct bench_key key;
+        uint64_t sum;
+
+        for (uint32_t i = 0, answered = 0; answered < shape->key_count;) {
+                for (; i < shape->key_count && i - answered < FILL_AT_ONCE; i++) {
+                        bench_key_write(i, &key);
+                        memset(value, (int)i & 0xff, shape->value_len);
+                        if (set_append(connection, &key, value, shape->value_len) != REDIS_OK)
+                                return -EIO;
+                }
+                for (; answered < i; answered++)
+                        if (!answer_take(connection, true, 0, &sum))
+                                return -EIO;
+        }
+        return 0;
+}
+
+static int redis_attach(void *opaque, uint32_t index, void **ret_handle)
+{
+        const struct store *store = opaque;
+        redisContext *connection = redisConnectUnix(store->socket);
+
+        (void)index;
+        if (!connection)
+                return -ENOMEM;
+        if (connection->err) {
+                redisFree(connection);
+                return -ECONNREFUSED;
+        }
+        *ret_handle = connection;
+        return 0;
+}
+
+static void redis_detach(void *handle)
+{
+        redisFree(handle);
+}
+
+static int redis_create(const struct bench_shape *shape, void **ret_store)
+{
+        struct store *store = calloc(1, sizeof(*store));
+        void *connection;
+        int r;
+
+        if (!store)
+                return -ENOMEM;
+        store->pidfd = -1;
+        *ret_store = store;
+        strcpy(store->directory, "/tmp/statebus-bench-XXXXXX");
+        if (!mkdtemp(store->directory)) {
+                store->directory[0] = 0;
+                return -errno;
+        }
+        snprintf(store->socket, sizeof(store->socket), "%s/redis", store->directory);
+        r = server_start(store);
+        if (!r)
+                r = redis_attach(store, 0, &connection);
+        if (!r) {
+                r = fill(connection, shape);
+                redis_detach(connection);
+        }
+        return r;
+}
+
+static void redis_destroy(void *opaque)
+{
+        struct store *store = opaque;
+
+        if (store->pidfd >= 0) {
+                pidfd_send_signal(store->pidfd, SIGTERM, NULL, 0);
+                waitpid(store->pid, NULL, 0); /* unless that was seen already */
+                close(store->pidfd);
+        }
+        if (store->messages)
+                fclose(store->messages);
+        if (store->directory[0]) {
+                unlink(store->socket); /* the server's part, as a rule */
+                if (rmdir(store->directory) < 0)
+                        fprintf(stderr, "bench-keys: %s is left behind\n", store->directory);
+        }
+        free(store);
+}
+
+static uint32_t redis_run(void *connection, const struct bench_batch *batch)
+{
+        uint32_t at_once = batch->op == BENCH_GET_MANY ? BENCH_MANY : 1, done = 0;
+        uint64_t sum = 0;
+
+        for (uint32_t i = 0; i < batch->count; i += at_once) {
+                bool is_write = batch->op == BENCH_MIX && batch->is_write[i];
+                int r = REDIS_OK;
+
+                for (uint32_t k = i; k < i + at_once && r == REDIS_OK; k++)
+                        r = is_write ? set_append(connection, &batch->keys[k], batch->value,
+                                               batch->value_len)
+                                     : get_append(connection, &batch->keys[k]);
+                for (uint32_t k = 0; k < at_once && r == REDIS_OK; k++)
+                        done += answer_take(connection, is_write, batch->value_len, &sum);
+        }
+        bench_use(sum);
+        return done;
+}
+
+const struct bench_peer bench_redis = {
+        .name = "redis",
+        .ops = 1u << BENCH_GET | 1u << BENCH_GET_MANY | 1u << BENCH_MIX,
+        .is_server = true,
+        .create = redis_create,
+        .attach = redis_attach,
+        .run = redis_run,
+        .detach = redis_detach,
+        .destroy = redis_destroy,
+};

@@ -1,0 +1,183 @@
+/* Commands about the past: mark; and what names a moment. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+#include "shm/reserved.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* Digits, and perhaps a point and more of them: seconds. */
+static bool read_seconds(const char *text, uint64_t *ret_ns)
+{
+        uint64_t seconds = 0, ns = 0, unit = SECOND_NS;
+        const char *p = text;
+
+        for (; *p >= '0' && *p <= '9'; p++)
+                if (__builtin_mul_overflow(seconds, 10, &seconds) ||
+                        __builtin_add_overflow(seconds, (uint64_t)(*p - '0'), &seconds))
+                        return false;
+        if (p == text)
+                return false;
+        if (*p == '.')
+                for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
+                        ns += (uint64_t)(*p - '0') * (unit / 10);
+        return *p == '\0' && !__builtin_mul_overflow(seconds, SECOND_NS, &seconds) &&
+               !__builtin_add_overflow(seconds, ns, ret_ns);
+}
+
+/* What is behind the seconds of ISO 8601: a fraction, and a zone: none: local time; Z, +HH:MM,
+ * -HH:MM. */
+static bool read_zone(const char *text, struct tm *tm, uint64_t *ret_ns)
+{
+        uint64_t fraction = 0, unit = SECOND_NS;
+        int hours = 0, minutes = 0, len = 0;
+        time_t seconds;
+        bool local;
+
+        if (*text == '.' || *text == ',')
+                for (text++; *text >= '0' && *text <= '9'; text++, unit /= 10)
+                        fraction += (uint64_t)(*text - '0') * (unit / 10);
+        local = *text == '\0';
+        if (strcmp(text, "Z") != 0 && !local) {
+                if ((*text != '+' && *text != '-') ||
+                        sscanf(text + 1, "%2d:%2d%n", &hours, &minutes, &len) != 2 ||
+                        text[1 + len] != '\0')
+                        return false;
+                if (*text == '-') {
+                        hours = -hours;
+                        minutes = -minutes;
+                }
+        }
+        tm->tm_isdst = -1;
+        seconds = local ? mktime(tm) : timegm(tm);
+        seconds -= hours * 3600 + minutes * 60;
+        if (seconds < 0)
+                return false;
+        *ret_ns = (uint64_t)seconds * SECOND_NS + fraction;
+        return true;
+}
+
+/* 2025-06-01, 2025-06-01T12:30, 2025-06-01 12:30:05.25+02:00 ... */
+static bool read_iso(const char *text, uint64_t *ret_ns)
+{
+        static const char *const forms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S",
+                "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"};
+
+        for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+                struct tm tm = {0};
+                const char *end = strptime(text, forms[i], &tm);
+
+                if (end != NULL && read_zone(end, &tm, ret_ns))
+                        return true;
+        }
+        return false;
+}
+
+int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut)
+{
+        uint64_t time_ns = 0;
+        struct sb_bytes name;
+        int r;
+
+        if (*text >= '0' && *text <= '9' && strspn(text, "0123456789") == strlen(text))
+                return cli_number(text, "a cut", ret_cut);
+        if (*text == '@' ? read_seconds(text + 1, &time_ns) : read_iso(text, &time_ns)) {
+                r = sb_cut_at(bus, time_ns, ret_cut);
+                if (r != SB_E_LAPPED)
+                        return r == 0 ? 0 : cli_fail(cli, text, r);
+                cli_say("%s: agentd has no note of that time, or none any more", text);
+                return CLI_NOT_FOUND;
+        }
+        r = cli_key(cli, text, false, &name);
+        if (r != 0)
+                return r;
+        r = sb_mark_find(bus, name, ret_cut);
+        if (r != SB_E_NOT_FOUND)
+                return r == 0 ? 0 : cli_fail(cli, text, r);
+        cli_say("%s: neither a cut's number nor a time (@SECONDS, 2025-06-01T12:30:00Z), and there "
+                "is no such mark: `agentctl %smark` lists them",
+                text, cli_bus_words(cli));
+        return CLI_NOT_FOUND;
+}
+
+static void print_mark(const struct cli *cli, struct sb_bytes name, uint64_t cut)
+{
+        if (cli->json) {
+                json_begin();
+                json_bytes("mark", name, cli->base64);
+                json_number("cut", cut);
+                json_end();
+                return;
+        }
+        if (cli->base64)
+                print_base64(name);
+        else
+                print_escaped(name);
+        printf("\t%" PRIu64 "\n", cut);
+}
+
+static int list_marks(struct cli *cli, struct sb_bus *bus)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        int r;
+
+        r = sb_scan_open(bus, NULL, (struct sb_bytes){SB_RESERVED_MARK, SB_MARK_PREFIX}, &scan);
+        while (r == 0) {
+                struct sb_guard guard = {0};
+
+                r = sb_scan_next(scan, &guard);
+                if (r == 0) {
+                        struct sb_bytes name = {(const char *)guard.key.data + SB_MARK_PREFIX,
+                                guard.key.len - SB_MARK_PREFIX};
+                        uint64_t cut;
+
+                        /* One that is dropped just now, or whose maker died, is none. */
+                        if (sb_mark_find(bus, name, &cut) == 0)
+                                print_mark(cli, name, cut);
+                }
+                sb_guard_release(&guard);
+        }
+        return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "mark", r);
+}
+
+int cli_mark(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bytes name = {0};
+        uint64_t cut = 0;
+        int r = 0;
+
+        if (cli->operand_count > 0)
+                r = cli_key(cli, cli->operands[0], false, &name);
+        else if (cli->drop)
+                r = cli_usage("mark --drop wants a NAME");
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        if (cli->operand_count == 0)
+                return list_marks(cli, bus);
+        r = cli->drop ? sb_mark_drop(bus, name) : sb_mark(bus, name, &cut);
+        if (r == SB_E_NOT_FOUND) {
+                cli_say("%s: there is no such mark", cli->operands[0]);
+                return CLI_NOT_FOUND;
+        }
+        if (r == SB_E_CONFLICT) {
+                cli_say("%s: there is a mark of that name: drop it first, or choose another",
+                        cli->operands[0]);
+                return CLI_CONFLICT;
+        }
+        if (r != 0)
+                return cli_fail(cli, cli->operands[0], r);
+        if (cli->drop)
+                return CLI_DONE;
+        if (cli->json)
+                print_mark(cli, name, cut);
+        else
+                printf("%" PRIu64 "\n", cut);
+        return CLI_DONE;
+}

@@ -1,0 +1,202 @@
+/*
+ * Who holds which cuts, and how much memory is kept for them; see admin.h.
+ *
+ * A version that was superseded is kept for a cut c when its own stamp is not above c and its
+ * successor's is. All chains are walked once; for each such version every holder with a cut in
+ * between is charged once.
+ */
+#include <mimalloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "shm/mark.h"
+#include "shm/slab.h"
+#include "shm/snapshot.h"
+
+#define BUCKETS_A_PIN 64u
+
+/* The sum of one walk: all cuts, ascending, each with its holder. */
+struct held_cut {
+        uint64_t cut;
+        uint32_t holder; /* index */
+};
+struct tally {
+        struct held_cut *cuts;
+        uint32_t cut_count;
+        uint64_t *charged; /* of each holder: number of the version that it was charged for last */
+        uint64_t version_number;
+};
+
+static int compare_cuts(const void *a, const void *b)
+{
+        uint64_t left = ((const struct held_cut *)a)->cut,
+                 right = ((const struct held_cut *)b)->cut;
+
+        return (left > right) - (left < right);
+}
+
+/* Bytes of a block, which is linked, or just was. */
+static uint64_t block_bytes(const struct sb_segment *segment, const struct sb_version *version)
+{
+        uint64_t bytes = sizeof(*version) + SB_SHAPE_KEY_LEN(version->shape) +
+                         SB_SHAPE_VALUE_LEN(version->shape);
+        uint32_t class_ = sb_slab_class(segment, bytes);
+
+        if (class_ < segment->class_count)
+                return segment->class_size[class_];
+        return (bytes + segment->geometry.unit_size - 1) / segment->geometry.unit_size *
+               segment->geometry.unit_size;
+}
+
+/* A version that was current from @stamp until @successor. */
+static void charge(struct tally *tally, struct sb_admin_holders *holders, uint64_t stamp,
+        uint64_t successor, uint64_t bytes)
+{
+        uint32_t low = 0, high = tally->cut_count;
+
+        tally->version_number++;
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (tally->cuts[middle].cut < stamp)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        for (; low < tally->cut_count && tally->cuts[low].cut < successor; low++) {
+                uint32_t holder = tally->cuts[low].holder;
+
+                if (tally->charged[holder] == tally->version_number)
+                        continue;
+                tally->charged[holder] = tally->version_number;
+                holders->holders[holder].held_bytes += bytes;
+        }
+}
+
+/* Under a pin. */
+static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struct tally *tally,
+        struct sb_admin_holders *holders)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN, newer = 0;
+        struct sb_version *version =
+                sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
+
+        /* A stamp that is none yet, or none ever, says nothing of this version. */
+        while (version != NULL && steps-- > 0) {
+                uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
+
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                        return;
+                if (stamp > SB_STAMP_BIRTH && !(stamp & SB_STAMP_INTENT)) {
+                        if (newer != 0)
+                                charge(tally, holders, stamp, newer, block_bytes(segment, version));
+                        newer = stamp;
+                }
+                version = sb_version_at(
+                        segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
+        }
+}
+
+static void walk_all(struct sb_bus *bus, struct tally *tally, struct sb_admin_holders *holders)
+{
+        struct sb_peer *peer = &bus->peer;
+        const struct sb_geometry *geometry = &peer->segment.geometry;
+        uint64_t count = (uint64_t)geometry->bucket_count + geometry->spill_count;
+
+        for (uint64_t bucket = 0; bucket < count;) {
+                sb_pin(peer);
+                for (uint32_t i = 0; i < BUCKETS_A_PIN && bucket < count; i++, bucket++)
+                        for (uint32_t place = 0; place < SB_BUCKET_CELLS; place++)
+                                walk_chain(peer, &peer->segment.buckets[bucket].cell[place], tally,
+                                        holders);
+                sb_unpin(peer);
+        }
+}
+
+/* All cuts that are held just now; @cuts has room for every word there is. */
+static uint32_t gather(
+        const struct sb_segment *segment, struct held_cut *cuts, struct sb_admin_holders *holders)
+{
+        const struct sb_geometry *geometry = &segment->geometry;
+        uint32_t count = 0;
+        uint64_t cut;
+
+        for (uint32_t slot = 0; slot <= geometry->client_count; slot++) {
+                bool marks = slot == geometry->client_count;
+                uint32_t words = marks ? geometry->mark_count : geometry->snapshot_count,
+                         before = count;
+
+                for (uint32_t i = 0; i < words; i++) {
+                        if (marks) {
+                                if (!sb_mark_read(segment, i, &cut))
+                                        continue;
+                        } else {
+                                /* A:announce. */
+                                cut = sb_load_acquire(&sb_client_snapshots(
+                                              sb_client_at(segment, slot))[i]) &
+                                      ~SB_SNAPSHOT_EVICTING;
+                                if (cut <= SB_SNAPSHOT_EVICTED || (cut & SB_SNAPSHOT_PENDING))
+                                        continue;
+                        }
+                        cuts[count++] = (struct held_cut){cut, holders->count};
+                }
+                if (count == before)
+                        continue;
+                qsort(cuts + before, count - before, sizeof(*cuts), compare_cuts);
+                holders->holders[holders->count++] = (struct sb_admin_holder){
+                        .client = marks ? SB_ADMIN_MARKS : slot,
+                        .cut_count = count - before,
+                };
+        }
+        return count;
+}
+
+int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret)
+{
+        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_geometry *geometry = &segment->geometry;
+        size_t room =
+                (size_t)geometry->client_count * geometry->snapshot_count + geometry->mark_count;
+        struct sb_admin_holders holders = {0};
+        struct tally tally = {0};
+        int r = -ENOMEM;
+
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        holders.holders = mi_calloc(geometry->client_count + 1, sizeof(*holders.holders));
+        holders.cuts_ = mi_calloc(room, sizeof(*holders.cuts_));
+        tally.cuts = mi_calloc(room, sizeof(*tally.cuts));
+        tally.charged = mi_calloc(geometry->client_count + 1, sizeof(*tally.charged));
+        if (holders.holders != NULL && holders.cuts_ != NULL && tally.cuts != NULL &&
+                tally.charged != NULL) {
+                uint32_t done = 0;
+
+                tally.cut_count = gather(segment, tally.cuts, &holders);
+                for (uint32_t i = 0; i < tally.cut_count; i++)
+                        holders.cuts_[i] = tally.cuts[i].cut;
+                for (uint32_t i = 0; i < holders.count; i++) {
+                        holders.holders[i].cuts = holders.cuts_ + done;
+                        done += holders.holders[i].cut_count;
+                }
+                qsort(tally.cuts, tally.cut_count, sizeof(*tally.cuts), compare_cuts);
+                walk_all(bus, &tally, &holders);
+                r = 0;
+        }
+        mi_free(tally.cuts);
+        mi_free(tally.charged);
+        if (r == 0)
+                *ret = holders;
+        else
+                sb_admin_holders_free(&holders);
+        return r;
+}
+
+void sb_admin_holders_free(struct sb_admin_holders *holders)
+{
+        mi_free(holders->holders);
+        mi_free(holders->cuts_);
+        *holders = (struct sb_admin_holders){0};
+}

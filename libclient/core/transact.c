@@ -1,0 +1,91 @@
+/*
+ * A transaction as one call of a function, tried again when it is in conflict.
+ *
+ * Always true: of transactions that are in conflict one commits, so among those who try some get
+ * on; each pauses longer than the time before, and in the end gives its processor away, so that few
+ * are in each other's way.
+ */
+#include <errno.h>
+
+#include "libclient/core/update.h"
+#include "libclient/core/write.h"
+
+#define ATTEMPTS_MAX 100u
+#define PAUSE_MORE   5u  /* the second pause has at most 2 to the power of this + 2 turns */
+#define PAUSE_BITS   13u /* some hundred microseconds */
+#define SLEEP_FROM   10u /* attempts */
+#define SLEEP_NS     50000u
+
+static void pause_before(struct sb_bus *bus, uint32_t number)
+{
+        const struct sb_os *os = bus->peer.segment.os;
+        uint32_t bits = number + PAUSE_MORE;
+
+        /* Somebody committed: the first second try may well be in time. */
+        if (number < 2)
+                return;
+        sb_update_pause(number ^ bus->peer.slot << 8, bits < PAUSE_BITS ? bits : PAUSE_BITS);
+        if (number >= SLEEP_FROM)
+                os->pause(os->context, SLEEP_NS);
+}
+
+static bool is_over(const struct sb_bus *bus, const struct sb_write *how)
+{
+        const struct sb_os *os = bus->peer.segment.os;
+
+        return how != NULL && how->deadline_ns != 0 && os->now_ns(os->context) >= how->deadline_ns;
+}
+
+static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
+        void *argument, const struct sb_write *how)
+{
+        struct sb_txn *txn;
+        int r = sb_txn_begin(bus, isolation, &txn);
+
+        if (r != 0)
+                return r;
+        r = function(argument, txn);
+        if (r == 0)
+                r = sb_txn_commit(txn, how);
+        sb_txn_end(txn);
+        return r;
+}
+
+/**
+ * sb_transact() - a transaction that a function makes, tried again when others were faster
+ * @bus:        bus with access SB_PEER
+ * @isolation:  enum sb_isolation
+ * @function:   called once per attempt with a fresh transaction, which it leaves open: 0 commits
+ *              it; anything else ends it with nothing written, and sb_transact() returns it, but
+ *              for SB_E_CONFLICT: then it is called again
+ * @how:        NULL, or how to write; its deadline also ends the attempts, one is made at least
+ *
+ * The function may be called several times, so it must have no effect beyond its argument and its
+ * transaction.
+ *
+ * Return:   0; what @function returned; SB_E_CONFLICT: 100 attempts, or all up to the deadline,
+ *           were in conflict; otherwise as sb_txn_begin() and sb_txn_commit(). Then nothing
+ * happened. Threads:  the bus's own. Progress: lock-free: an attempt fails only when another's
+ * write succeeded. Cost:     sb_txn_begin(), @function and sb_txn_commit(), for each attempt.
+ */
+int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
+        void *argument, const struct sb_write *how)
+{
+        int r = bus == NULL || function == NULL ? -EINVAL : sb_write_check(how);
+
+        if (r != 0)
+                return r;
+        if (isolation > SB_SERIALIZABLE)
+                return -EINVAL;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        r = sb_write_able(bus, how);
+        if (r != 0)
+                return r;
+        for (uint32_t number = 0;; number++) {
+                pause_before(bus, number);
+                r = transact_once(bus, isolation, function, argument, how);
+                if (r != SB_E_CONFLICT || number + 1 == ATTEMPTS_MAX || is_over(bus, how))
+                        return r;
+        }
+}

@@ -1,0 +1,526 @@
+/*
+ * Transactions: reads at one cut, and writes that appear together or not at all.
+ *
+ *      begin: announce a cut -> reads at it, own writes first; writes into private memory
+ *      -> commit: hand all to ring/commit.h, which decides -> end
+ *
+ * Nothing of a transaction is in the segment before its commit but the announcement of its cut,
+ * which keeps what the cut needs: so ending it, or dying with it, undoes nothing.
+ *
+ * Always true: while a transaction is SB_TXN_OPEN, its announcement word is in use; from its
+ * decision on it is not. What is SB_SERIALIZABLE has noted what it read before anybody sees it.
+ */
+#include "libclient/core/txn.h"
+
+#include <mimalloc.h>
+#include <string.h>
+
+#include "libclient/core/scan.h"
+#include "libclient/core/write.h"
+#include "ring/op.h"
+#include "shm/order.h"
+#include "shm/snapshot.h"
+#include "shm/walk.h"
+
+/* The part of the largest value that a commit spends on what was read. */
+#define RANGES_PART 4u
+/* Keys looked at under one pin. */
+#define STEPS_MAX 256u
+
+/* ---- begin and end ---- */
+
+static struct sb_txn *txn_new(struct sb_bus *bus)
+{
+        const struct sb_segment *segment = &bus->peer.segment;
+        struct sb_txn *txn = bus->txn_spare;
+
+        if (txn != NULL) {
+                bus->txn_spare = NULL;
+                return txn;
+        }
+        txn = mi_zalloc(sizeof(*txn));
+        if (txn == NULL)
+                return NULL;
+        txn->value_len_max = segment->value_len_max - SB_TRAILER_TXN;
+        txn->ranges.key_len_max = segment->key_len_max;
+        txn->ranges.len_max = segment->value_len_max / RANGES_PART;
+        return txn;
+}
+
+static void txn_free(struct sb_txn *txn)
+{
+        sb_own_fini(&txn->own);
+        sb_ranges_fini(&txn->ranges);
+        mi_free(txn->writes);
+        mi_free(txn);
+}
+
+/**
+ * sb_txn_begin() - take a cut to read at, and a place for writes
+ * @bus:        bus with access SB_PEER
+ * @isolation:  enum sb_isolation
+ * @ret_txn:    to be ended with sb_txn_end(), whatever becomes of it
+ *
+ * Until it ends, or is decided, it keeps what its cut needs: end it soon where others write much.
+ *
+ * Return:   0; SB_E_FULL: this bus has as many transactions and scans open as it may (32);
+ *           SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free; nobody waits for a transaction.
+ * Cost:     with sb_txn_end(): three locked instructions; memory is kept for the next one.
+ */
+int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn)
+{
+        struct sb_txn *txn;
+        int r;
+
+        if (bus == NULL || ret_txn == NULL || isolation > SB_SERIALIZABLE)
+                return -EINVAL;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        txn = txn_new(bus);
+        if (txn == NULL)
+                return -ENOMEM;
+        r = sb_snapshot_open(&bus->peer, &txn->snapshot, &txn->cut);
+        if (r != 0) {
+                if (bus->txn_spare == NULL)
+                        bus->txn_spare = txn;
+                else
+                        txn_free(txn);
+                return r;
+        }
+        txn->bus = bus;
+        txn->state = SB_TXN_OPEN;
+        txn->serializable = isolation == SB_SERIALIZABLE;
+        txn->scan_count = 0;
+        txn->conflicted = false;
+        txn->next = bus->txns;
+        txn->link = &bus->txns;
+        if (txn->next != NULL)
+                txn->next->link = &txn->next;
+        bus->txns = txn;
+        *ret_txn = txn;
+        return 0;
+}
+
+/* Its cut is not needed any more. */
+static void let_go(struct sb_txn *txn, enum sb_txn_state state)
+{
+        /* In a forked child the announcement is the parent's. */
+        if (txn->state == SB_TXN_OPEN && txn->bus != NULL && sb_load_relaxed(txn->bus->alive) != 0)
+                sb_snapshot_close(&txn->bus->peer, txn->snapshot);
+        txn->state = state;
+}
+
+/**
+ * sb_txn_end() - end a transaction; what was not committed never happened
+ * @txn:        a transaction, or NULL
+ *
+ * Guards that it gave stay held. Its scans answer -EINVAL from now on.
+ *
+ * Return:   NULL.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     a store; and what its own writes took of private memory is given back.
+ */
+struct sb_txn *sb_txn_end(struct sb_txn *txn)
+{
+        struct sb_bus *bus;
+
+        /* Ended twice: the spare one can tell. */
+        if (txn == NULL || txn->state == SB_TXN_ENDED)
+                return NULL;
+        bus = txn->bus;
+        let_go(txn, SB_TXN_ENDED);
+        if (bus == NULL) {
+                txn_free(txn);
+                return NULL;
+        }
+        if (txn->scan_count > 0)
+                sb_scan_forget(bus->scans, txn);
+        *txn->link = txn->next;
+        if (txn->next != NULL)
+                txn->next->link = txn->link;
+        sb_own_clear(&txn->own);
+        sb_ranges_clear(&txn->ranges);
+        if (bus->txn_spare == NULL)
+                bus->txn_spare = txn;
+        else
+                txn_free(txn);
+        return NULL;
+}
+
+void sb_txn_orphan(struct sb_bus *bus)
+{
+        for (struct sb_txn *txn = bus->txns; txn != NULL; txn = txn->next) {
+                sb_own_clear(&txn->own);
+                txn->bus = NULL;
+        }
+        if (bus->txn_spare != NULL)
+                txn_free(bus->txn_spare);
+}
+
+/* ---- reads ---- */
+
+void sb_txn_guard_fill(struct sb_bus *bus, struct sb_own_value *value, struct sb_guard *ret_guard)
+{
+        uint32_t place = sb_bus_place_take(bus);
+
+        bus->tickets[place] |= SB_BUS_PRIVATE;
+        sb_own_value_hold(value, &bus->held);
+        *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
+                .value = {value->bytes + value->key_len, value->value_len},
+                .kind = SB_VALUE,
+                .writer = bus->peer.slot,
+                .bus = bus,
+                .reserved = {bus->tickets[place], (uint64_t)(uintptr_t)value}};
+}
+
+/* Whether the transaction can be used now, for this key. */
+static int check_key(const struct sb_txn *txn, struct sb_bytes key)
+{
+        if (key.data == NULL || key.len == 0 || txn->state != SB_TXN_OPEN)
+                return -EINVAL;
+        if (key.len > txn->ranges.key_len_max)
+                return -ENAMETOOLONG;
+        return sb_txn_check(txn);
+}
+
+/* The version of a key at the cut, under the guard word of the next place, which is reserved.
+ * Return: 0, SB_E_NOT_FOUND, SB_E_LAPPED, SB_E_FULL, -ENOMEM. */
+static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_version **ret_version)
+{
+        struct sb_bus *bus = txn->bus;
+        int r = sb_bus_place_reserve(bus, 1);
+
+        if (r == 0 && txn->serializable)
+                r = sb_ranges_reserve(&txn->ranges, &txn->own);
+        if (r != 0)
+                return r;
+        r = sb_op_get_at(&bus->peer, key.data, (uint32_t)key.len, txn->snapshot, txn->cut,
+                sb_bus_place_first(bus), ret_version);
+        if (txn->serializable && (r == 0 || r == SB_E_NOT_FOUND))
+                sb_ranges_add_key(&txn->ranges, key.data, (uint32_t)key.len);
+        return r;
+}
+
+/**
+ * sb_txn_get() - hold a key's value as the transaction sees it
+ * @txn:        an open transaction
+ * @key:        key to look up; not kept after the call
+ * @ret_guard:  its own last write (a copy; rev, cut and txn 0), or the version at its cut. Held
+ *              until it is released, also when the transaction has ended
+ *
+ * Return:   0; SB_E_NOT_FOUND: no value at the cut, or deleted by the transaction; SB_E_LAPPED: the
+ *           cut was taken away; SB_E_FULL (65,536 guards are held); SB_E_DETACHED; -EINVAL (decided
+ *           or ended, too); -ENAMETOOLONG; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: as sb_get().
+ * Cost:     as sb_get(), and a step down the key's chain for each later version; with
+ *           SB_SERIALIZABLE the key is noted.
+ */
+int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        const struct sb_own_write *write = NULL;
+        struct sb_version *version;
+        struct sb_bus *bus;
+        int r;
+
+        if (txn == NULL || ret_guard == NULL)
+                return -EINVAL;
+        r = check_key(txn, key);
+        if (r != 0)
+                return r;
+        bus = txn->bus;
+        if (txn->own.count > 0)
+                write = sb_own_find(&txn->own, key.data, key.len);
+        if (write != NULL && write->kind == SB_OWN_DELETED)
+                return SB_E_NOT_FOUND;
+        if (write != NULL) {
+                r = sb_bus_place_reserve(bus, 1);
+                if (r == 0)
+                        sb_txn_guard_fill(bus, write->value, ret_guard);
+                return r;
+        }
+        r = read_at_cut(txn, key, &version);
+        if (r == 0)
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
+        return r;
+}
+
+/* ---- writes ---- */
+
+/**
+ * sb_txn_set() - give a key a value with the commit
+ * @txn:        an open transaction
+ * @key:        1 to 1,024 bytes of any kind; not kept after the call
+ * @value:      any bytes, also none; up to 8 less than sb_set() takes; copied
+ *
+ * Return:   0; SB_E_DETACHED; -EINVAL (decided or ended, too); -ENAMETOOLONG; -EMSGSIZE; -ENOMEM.
+ *           Then nothing has changed.
+ * Threads:  the bus's own.
+ * Progress: wait-free; touches nothing shared.
+ * Cost:     a copy of the value, and a search among the own writes.
+ */
+int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
+{
+        int r;
+
+        if (txn == NULL || (value.data == NULL && value.len > 0))
+                return -EINVAL;
+        r = check_key(txn, key);
+        if (r == 0 && value.len > txn->value_len_max)
+                r = -EMSGSIZE;
+        if (r == 0)
+                r = sb_write_able(txn->bus, NULL);
+        if (r != 0)
+                return r;
+        return sb_own_put(&txn->own, SB_OWN_VALUE, key, value);
+}
+
+/**
+ * sb_txn_delete() - take a key's value away with the commit
+ * @txn:        an open transaction
+ *
+ * Of a key that the transaction itself made, it takes that write back.
+ *
+ * Return:   0; SB_E_NOT_FOUND: there is no value, as the transaction sees it; otherwise as
+ *           sb_txn_get() and sb_txn_set().
+ * Threads:  the bus's own.
+ * Progress: as sb_get().
+ * Cost:     as sb_txn_get().
+ */
+int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
+{
+        struct sb_own_write *write;
+        struct sb_version *version;
+        int r;
+
+        if (txn == NULL)
+                return -EINVAL;
+        r = check_key(txn, key);
+        if (r == 0)
+                r = sb_write_able(txn->bus, NULL);
+        if (r != 0)
+                return r;
+        write = sb_own_find(&txn->own, key.data, key.len);
+        if (write != NULL && write->kind == SB_OWN_DELETED)
+                return SB_E_NOT_FOUND;
+        r = read_at_cut(txn, key, &version);
+        if (r == 0) {
+                /* It is only asked for. */
+                sb_guard_set(&txn->bus->peer, sb_bus_place_first(txn->bus), 0);
+                return sb_own_put(&txn->own, SB_OWN_DELETED, key, (struct sb_bytes){NULL, 0});
+        }
+        if (r != SB_E_NOT_FOUND || write == NULL)
+                return r;
+        sb_own_drop(&txn->own, write);
+        return 0;
+}
+
+/* ---- conflicts ---- */
+
+static void name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
+{
+        if (key_len > 0)
+                memcpy(txn->conflict, key, key_len);
+        txn->conflict_len = key_len;
+        txn->conflicted = true;
+}
+
+/* Under a pin: from the key that is named on (@after: behind it), the first one in @range whose
+ * newest version is later than the cut is named. Return: whether that is done, or none is left;
+ * else the last key that was looked at is named. */
+static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
+{
+        struct sb_peer *peer = &txn->bus->peer;
+        struct sb_node *node = sb_walk_seek(peer, txn->conflict, txn->conflict_len, after);
+
+        for (uint32_t steps = 0; node != NULL; steps++) {
+                const unsigned char *key = sb_node_key(&peer->segment, node);
+                struct sb_version *version;
+                struct sb_node *from;
+                bool gone;
+
+                if (key == NULL || (!(range->flags & SB_RANGE_NO_END) &&
+                                           sb_key_compare(key, node->key_len, range->high,
+                                                   range->high_len) >= 0))
+                        break;
+                version = sb_find_newest(peer, key, node->key_len, node->hash);
+                if (version != NULL && sb_load_acquire(&version->stamp) > txn->cut) {
+                        name_conflict(txn, key, node->key_len);
+                        return true;
+                }
+                from = node;
+                node = sb_walk_next(peer, from, &gone);
+                if (gone || steps == STEPS_MAX) {
+                        name_conflict(txn, key, from->key_len);
+                        return false;
+                }
+        }
+        name_conflict(txn, range->low, range->low_len);
+        return true;
+}
+
+/* Which key made the commit fail. */
+static void find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish, uint32_t cause)
+{
+        const struct sb_commit_range *range;
+        bool after = false, done = false;
+
+        if (cause < wish->write_count || cause - wish->write_count >= wish->range_count) {
+                cause = cause < wish->write_count ? cause : 0;
+                name_conflict(txn, wish->writes[cause].key, wish->writes[cause].key_len);
+                return;
+        }
+        range = &wish->ranges[cause - wish->write_count];
+        name_conflict(txn, range->low, range->low_len);
+        for (; !done && !(range->flags & SB_RANGE_POINT); after = true) {
+                sb_pin(&txn->bus->peer);
+                done = name_changed(txn, range, after);
+                sb_unpin(&txn->bus->peer);
+        }
+}
+
+/**
+ * sb_txn_conflict() - the key that made the last commit a SB_E_CONFLICT
+ * @txn:        a transaction, or NULL
+ *
+ * A key that another one wrote since the cut; when that key is gone again, or the transaction gave
+ * way to another one in a ring of them, one that it wrote, or where the range begins that it read.
+ *
+ * Return:   the key, until sb_txn_end(); data NULL: there was no conflict.
+ * Threads:  the bus's own.
+ * Cost:     none.
+ */
+struct sb_bytes sb_txn_conflict(const struct sb_txn *txn)
+{
+        if (txn == NULL || txn->state == SB_TXN_ENDED || !txn->conflicted)
+                return (struct sb_bytes){NULL, 0};
+        return (struct sb_bytes){txn->conflict, txn->conflict_len};
+}
+
+/**
+ * sb_txn_cut() - the cut that a transaction reads at
+ * Return:   the cut; 0 for NULL.
+ * Cost:     a load.
+ */
+uint64_t sb_txn_cut(const struct sb_txn *txn)
+{
+        return txn == NULL ? 0 : txn->cut;
+}
+
+/* ---- commit ---- */
+
+struct commit {
+        struct sb_peer *peer;
+        struct sb_commit_wish wish;
+        struct sb_commit_result result;
+};
+
+static int attempt(void *argument)
+{
+        struct commit *commit = argument;
+
+        return sb_commit_run(commit->peer, &commit->wish, &commit->result);
+}
+
+/* Say what is to be committed. Return: 0, -ENOMEM. */
+static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
+{
+        uint64_t value_len_max = txn->bus->peer.segment.value_len_max, rest;
+        const struct sb_own_write *write = NULL;
+        uint32_t count = txn->own.count;
+
+        if (count > txn->writes_capacity) {
+                struct sb_commit_write *writes = mi_realloc(txn->writes, count * sizeof(*writes));
+
+                if (writes == NULL)
+                        return -ENOMEM;
+                txn->writes = writes;
+                txn->writes_capacity = count;
+        }
+        for (uint32_t i = 0; i < count; i++) {
+                write = sb_own_next(&txn->own, write);
+                txn->writes[i] = (struct sb_commit_write){.key = write->value->bytes,
+                        .key_len = write->value->key_len,
+                        .value = write->value->bytes + write->value->key_len,
+                        .value_len = write->value->value_len,
+                        .kind = write->kind == SB_OWN_DELETED ? SB_VERSION_DELETED
+                                                              : SB_VERSION_VALUE};
+        }
+        *ret = (struct sb_commit_wish){.writes = txn->writes,
+                .write_count = count,
+                .serializable = txn->serializable,
+                .snapshot = txn->snapshot,
+                .cut = txn->cut};
+        if (!txn->serializable)
+                return 0;
+        /* A commit carries its list of writes, too, in the room of a value. */
+        rest = 8 * (uint64_t)count + sizeof(struct sb_commit);
+        rest = rest < value_len_max ? value_len_max - rest : 0;
+        return sb_ranges_order(&txn->ranges, &txn->own,
+                rest < txn->ranges.len_max ? rest : txn->ranges.len_max, &ret->ranges,
+                &ret->range_count);
+}
+
+static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_t *ret_cut)
+{
+        struct commit commit = {.peer = &txn->bus->peer};
+        int r = fill_wish(txn, &commit.wish);
+
+        if (r == 0)
+                r = attempt(&commit);
+        if (r == SB_E_FULL)
+                r = sb_write_wait(txn->bus, how, attempt, &commit);
+        if (r == SB_E_CONFLICT)
+                find_conflict(txn, &commit.wish, commit.result.cause);
+        *ret_cut = commit.result.cut;
+        return r;
+}
+
+/**
+ * sb_txn_commit() - make all writes of a transaction visible in one moment, or none
+ * @txn:        an open transaction
+ * @how:        NULL, or how to write; for the whole transaction. Its ret_cut: the first cut that
+ *              contains the writes; without writes, the cut that was read at
+ *
+ * 0 and SB_E_CONFLICT decide the transaction: only sb_txn_end(), sb_txn_cut() and sb_txn_conflict()
+ * are of use then. Whatever else it returns, it is open as before and may be committed again.
+ *
+ * Return:   0; SB_E_CONFLICT: another one wrote a key that this one wrote, or with SB_SERIALIZABLE
+ *           read, since its cut; or it gave way to another one. SB_E_FULL: no room within the
+ *           deadline. SB_E_LAPPED: the cut was taken away. SB_E_DETACHED; SB_E_NOT_DURABLE;
+ *           -EMSGSIZE: more than this bus can ever commit at once; -EINTR: a signal came while it
+ *           waited for room; -EINVAL (decided or ended, too); -ENOTSUP; -ENOMEM. In all these cases
+ *           nothing happened.
+ * Threads:  the bus's own.
+ * Progress: lock-free: of those that are in conflict one commits; a process stopped or killed at
+ *           any instruction delays nobody.
+ * Cost:     about that of its writes one by one; without writes, a load and a store.
+ */
+int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
+{
+        uint64_t cut;
+        int r;
+
+        if (txn == NULL || txn->state != SB_TXN_OPEN)
+                return -EINVAL;
+        r = sb_write_check(how);
+        if (r == 0)
+                r = sb_txn_check(txn);
+        if (r == 0)
+                r = sb_write_able(txn->bus, how);
+        if (r != 0)
+                return r;
+        cut = txn->cut;
+        if (txn->own.count > 0)
+                r = commit_writes(txn, how, &cut);
+        else if (!sb_snapshot_holds(&txn->bus->peer, txn->snapshot, cut))
+                r = SB_E_LAPPED;
+        if (r == 0 || r == SB_E_CONFLICT)
+                let_go(txn, SB_TXN_DECIDED);
+        if (r == 0 && how != NULL && how->ret_cut != NULL)
+                *how->ret_cut = cut;
+        return r;
+}

@@ -1,0 +1,59 @@
+/*
+ * Every scenario through one kind of trial, for the programs of tests/kill and tests/stall.
+ *
+ * SB_SCENARIO=name: that one alone. SB_VERBOSE=1: counts of each.
+ */
+#ifndef SB_TESTS_RUNS_H
+#define SB_TESTS_RUNS_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "scenarios.h"
+
+typedef bool runs_trial(const struct step_scenario *scenario, struct trial_report *report);
+
+static struct trial_report runs_total;
+
+static inline bool runs_one(
+        runs_trial *trial, const char *what, const struct step_scenario *scenario)
+{
+        struct trial_report report = {0};
+        bool passed = trial(scenario, &report);
+
+        if (!passed)
+                printf("# %s: %s\n", what, report.failure);
+        if (getenv("SB_VERBOSE"))
+                printf("# %s: %s: points %llu, distinct images %llu, resumed %llu\n", what,
+                        scenario->name, (unsigned long long)report.points,
+                        (unsigned long long)report.images, (unsigned long long)report.branches);
+        runs_total.points += report.points;
+        runs_total.images += report.images;
+        runs_total.branches += report.branches;
+        return passed;
+}
+
+/* Each scenario with both kinds of keys, or with one, which alternates; on a full segment, where
+ * all
+ * takes ten times as many instructions, with @full_count. Return: how many failed. */
+static inline uint32_t runs_all(runs_trial *trial, const char *what, uint64_t keys_first,
+        uint32_t keys_count, uint32_t full_count)
+{
+        const char *only = getenv("SB_SCENARIO");
+        const struct step_scenario *scenario;
+        uint32_t failures = 0;
+
+        for (uint32_t i = 0; (scenario = scenario_at(i)) != NULL; i++) {
+                uint32_t count = scenario->flags & TRIAL_FULL ? full_count : keys_count;
+
+                if (only && strcmp(only, scenario->name) != 0)
+                        continue;
+                for (uint32_t keys = 0; keys < count; keys++) {
+                        scene_use_long_keys((keys_first + i + keys) & 1);
+                        failures += !runs_one(trial, what, scenario);
+                }
+        }
+        return failures;
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* Transactions as acts of a scene; see scene.h. */
+#include "scene.h"
+
+#include "ring/commit.h"
+#include "shm/base/result.h"
+#include "shm/order.h"
+
+#define ATTEMPTS_MAX 30u
+#define GUARD_GET    0u /* as scene.c's */
+
+/* All of this on the stack: another one's act may come in between at any instruction. */
+struct txn {
+        const struct act *act;
+        uint32_t snapshot;
+        uint64_t cut;
+        struct sb_commit_write writes[SCENE_KEYS];
+        struct sb_commit_range ranges[SCENE_KEYS];
+        uint32_t write_count, range_count;
+        struct fact seen[SCENE_KEYS]; /* at the cut */
+};
+
+static bool written(const struct act *act, uint32_t key)
+{
+        return key >= act->key && key < act->key + TXN_KEYS(act->len);
+}
+
+/* What the writes depend on: all keys when serializable, else those that are written. */
+static int read_keys(struct scene *scene, struct txn *txn)
+{
+        const struct act *act = txn->act;
+        struct sb_peer *peer = &scene->peer[act->who];
+        uint32_t key;
+
+        for (key = 0; key < scene->key_count; key++) {
+                struct sb_bytes name = scene_key(key);
+                struct sb_version *version;
+                int r;
+
+                if (!written(act, key) && !(act->len & TXN_SERIALIZABLE))
+                        continue;
+                r = sb_op_get_at(peer, name.data, (uint32_t)name.len, txn->snapshot, txn->cut,
+                        GUARD_GET, &version);
+                if (!r) {
+                        txn->seen[key] = scene_fact_of(scene, version, key);
+                        sb_guard_set(peer, GUARD_GET, 0);
+                } else if (r != SB_E_NOT_FOUND) {
+                        return r;
+                }
+        }
+        return 0;
+}
+
+static uint32_t sum_of(const struct scene *scene, const struct txn *txn)
+{
+        uint32_t key, sum = 0;
+
+        for (key = 0; key < scene->key_count; key++)
+                sum += txn->seen[key].tag;
+        return sum;
+}
+
+/* In the order of the keys, as a commit wants them. */
+static void put_in_order(struct txn *txn, const struct sb_commit_write *write)
+{
+        uint32_t i = txn->write_count++;
+
+        for (; i && sb_key_compare(write->key, write->key_len, txn->writes[i - 1].key,
+                            txn->writes[i - 1].key_len) < 0;
+                i--)
+                txn->writes[i] = txn->writes[i - 1];
+        txn->writes[i] = *write;
+}
+
+static void choose_writes(const struct scene *scene, struct txn *txn)
+{
+        const struct act *act = txn->act;
+        uint32_t key, tag = act->tag;
+
+        if (act->len & TXN_ADD)
+                tag = (tag + sum_of(scene, txn)) & 63;
+        for (key = act->key; key < act->key + TXN_KEYS(act->len); key++) {
+                struct sb_commit_write write = {.key = scene_key(key).data,
+                        .key_len = (uint32_t)scene_key(key).len,
+                        .value = scene_value(tag),
+                        .value_len = act->len & TXN_LARGE ? 600 : 10};
+
+                if (act->len & TXN_DELETE) {
+                        if (txn->seen[key].state != FACT_VALUE)
+                                continue;
+                        write.kind = SB_VERSION_DELETED;
+                        write.value = NULL;
+                        write.value_len = 0;
+                }
+                put_in_order(txn, &write);
+        }
+        if (!(act->len & TXN_SERIALIZABLE))
+                return;
+        txn->ranges[0] = (struct sb_commit_range){.flags = SB_RANGE_NO_END};
+        txn->range_count = 1;
+}
+
+/* At the cut that is open; closes it. */
+static void commit(struct scene *scene, struct txn *txn, struct result *ret)
+{
+        struct sb_peer *peer = &scene->peer[txn->act->who];
+        struct sb_commit_result result;
+        struct sb_commit_wish wish;
+
+        ret->code = read_keys(scene, txn);
+        if (!ret->code) {
+                choose_writes(scene, txn);
+                wish = (struct sb_commit_wish){.writes = txn->writes,
+                        .write_count = txn->write_count,
+                        .ranges = txn->ranges,
+                        .range_count = txn->range_count,
+                        .serializable = txn->act->len & TXN_SERIALIZABLE,
+                        .snapshot = txn->snapshot,
+                        .cut = txn->cut};
+                if (txn->write_count)
+                        ret->code = sb_commit_run(peer, &wish, &result);
+        }
+        sb_snapshot_close(peer, txn->snapshot);
+        for (uint32_t key = 0; key < scene->key_count && !ret->code; key++)
+                ret->seen[key] = txn->seen[key];
+}
+
+void scene_txn(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct txn txn = {.act = act};
+        uint32_t attempts = 0;
+
+        if (act->kind == TXN_COMMIT) {
+                txn.snapshot = scene->snapshot[act->who];
+                txn.cut = scene->snapshot_cut[act->who];
+                commit(scene, &txn, ret);
+                return;
+        }
+        do {
+                txn = (struct txn){.act = act};
+                ret->code = sb_snapshot_open(&scene->peer[act->who], &txn.snapshot, &txn.cut);
+                if (!ret->code)
+                        commit(scene, &txn, ret);
+        } while (ret->code == SB_E_CONFLICT && ++attempts < ATTEMPTS_MAX);
+}

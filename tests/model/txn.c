@@ -1,0 +1,271 @@
+/*
+ * Transactions in scenarios; see world.h. Reads go by key and in order; what was read is validated
+ * as a client library would have it: points, one range.
+ */
+#include "world-core.h"
+
+#include <string.h>
+
+#include "ring/commit.h"
+#include "shm/base/result.h"
+#include "shm/node.h"
+#include "shm/order.h"
+#include "shm/retire.h"
+#include "shm/slab.h"
+
+#define GUARD_INDEX 0u
+
+static bool writes_any(const struct world_txn *txn)
+{
+        return txn->writes || txn->deletes;
+}
+
+static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, uint64_t cut,
+        struct outcome *outcome)
+{
+        struct sb_version *version = NULL;
+        int r = sb_op_get_at(
+                peer, world_key(key), world_key_len(key), index, cut, GUARD_INDEX, &version);
+
+        if (r == SB_E_LAPPED)
+                model_fail("an open cut was lapped");
+        /* A tombstone is no value. */
+        MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND);
+        world_see(outcome, key, r ? NULL : version);
+        MODEL_CHECK(r || outcome->seen[key]);
+        if (!r)
+                sb_guard_set(peer, GUARD_INDEX, 0);
+}
+
+static void do_reads(
+        struct sb_peer *peer, const struct world_txn *txn, uint32_t index, struct outcome *outcome)
+{
+        uint32_t keys = txn->reads | txn->deletes, key;
+        struct outcome again = {0};
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (keys >> key & 1)
+                        read_key(peer, key, index, outcome->read_cut, outcome);
+        if (txn->scan)
+                world_scan(peer, outcome->read_cut, txn->scan, outcome);
+        if (writes_any(txn))
+                return;
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (keys >> key & 1)
+                        break;
+        if (key == WORLD_KEYS)
+                return;
+        read_key(peer, key, index, outcome->read_cut, &again);
+        if (again.seen[key] != outcome->seen[key] || again.tags[key] != outcome->tags[key])
+                model_fail("at cut %lu %s was revision %lu, then %lu",
+                        (unsigned long)outcome->read_cut, world_key(key),
+                        (unsigned long)outcome->seen[key], (unsigned long)again.seen[key]);
+}
+
+struct wish {
+        struct sb_commit_wish wish;
+        struct sb_commit_write writes[WORLD_KEYS];
+        struct sb_commit_range ranges[WORLD_KEYS];
+        unsigned char values[WORLD_KEYS][VALUE_LEN];
+};
+
+static void add_write(struct wish *wish, enum world_key key, bool deletes, uint32_t tag)
+{
+        world_fill_value(wish->values[key], VALUE_LEN, key, tag);
+        wish->writes[wish->wish.write_count++] = (struct sb_commit_write){
+                .key = world_key(key),
+                .key_len = world_key_len(key),
+                .kind = deletes ? SB_VERSION_DELETED : SB_VERSION_VALUE,
+                .value = wish->values[key],
+                .value_len = deletes ? 0 : VALUE_LEN,
+        };
+}
+
+/* What was written needs no range: it is not what it was only if somebody else was first. */
+static void add_ranges(struct wish *wish, const struct world_txn *txn, uint32_t written)
+{
+        uint32_t key;
+
+        if (txn->scan) {
+                bool all = txn->scan == WORLD_KEYS;
+
+                wish->ranges[wish->wish.range_count++] = (struct sb_commit_range){.low = "A",
+                        .low_len = 1,
+                        .high = all ? "" : world_key(txn->scan),
+                        .high_len = all ? 0 : 1,
+                        .flags = all ? SB_RANGE_NO_END : 0};
+        }
+        for (key = txn->scan; key < WORLD_KEYS; key++)
+                if ((txn->reads & ~written) >> key & 1)
+                        wish->ranges[wish->wish.range_count++] =
+                                (struct sb_commit_range){.low = world_key(key),
+                                        .low_len = world_key_len(key),
+                                        .flags = SB_RANGE_POINT};
+}
+
+static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_t index,
+        uint32_t tag, struct outcome *outcome)
+{
+        struct sb_commit_result result = {.cause = SB_COMMIT_CAUSE_NONE};
+        struct wish wish = {.wish = {.writes = wish.writes,
+                                    .ranges = wish.ranges,
+                                    .serializable = txn->serializable,
+                                    .snapshot = index,
+                                    .cut = outcome->read_cut}};
+        uint32_t key, deletes = 0;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if ((txn->deletes >> key & 1) && outcome->seen[key])
+                        deletes |= 1u << key;
+        for (key = 0; key < WORLD_KEYS; key++)
+                if ((txn->writes | deletes) >> key & 1)
+                        add_write(&wish, key, deletes >> key & 1, tag);
+        if (txn->serializable)
+                add_ranges(&wish, txn, txn->writes | deletes);
+        if (!wish.wish.write_count)
+                return;
+        outcome->wrote = txn->writes;
+        outcome->deleted = (uint8_t)deletes;
+        outcome->r = sb_commit_run(peer, &wish.wish, &result);
+        outcome->cut = result.cut;
+        outcome->cause = result.cause;
+        MODEL_CHECK(outcome->r || outcome->cut >= outcome->read_cut);
+}
+
+void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+        struct outcome *outcome)
+{
+        const struct world_txn *txn = &op->txn;
+        uint32_t index = world.early_index[me];
+
+        outcome->read_cut = world.early_cut[me];
+        if (!txn->early) {
+                outcome->r = sb_snapshot_open(peer, &index, &outcome->read_cut);
+                MODEL_CHECK(!outcome->r);
+        }
+        outcome->begun = true;
+        do_reads(peer, txn, index, outcome);
+        if (writes_any(txn))
+                do_commit(peer, txn, index, tag, outcome);
+        sb_snapshot_close(peer, index);
+}
+
+void world_txn_start_early(void)
+{
+        uint32_t t, i;
+
+        if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
+                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
+                world.serial = true;
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct world_op *op = &spec()->ops[t][i];
+
+                        if (op->kind != OP_TXN && op->kind != OP_LOOK)
+                                continue;
+                        world.serial = true;
+                        if (op->txn.early && sb_snapshot_open(peer_of(t), &world.early_index[t],
+                                                     &world.early_cut[t]))
+                                model_fail("a transaction at the start");
+                }
+}
+
+/* ---- intents at the start ---- */
+
+static uint64_t take(struct sb_peer *peer, uint64_t size)
+{
+        uint64_t offset;
+
+        if (sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
+                model_fail("no room at the start");
+        return offset;
+}
+
+static struct sb_spot find_spot(struct sb_peer *peer, enum world_key key)
+{
+        uint64_t hash = sb_find_hash_any(peer, world_key(key), world_key_len(key));
+        struct sb_spot spot;
+
+        if (!sb_index_find(peer, world_key(key), world_key_len(key), hash, &spot))
+                model_fail("%s is not there at the start", world_key(key));
+        return spot;
+}
+
+void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
+{
+        uint32_t len = world_key_len(key);
+        uint64_t hash = sb_find_hash_any(peer, world_key(key), len);
+        struct sb_node_supplies supplies;
+
+        if (sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, hash), len),
+                    0, &supplies.node))
+                model_fail("no room at the start");
+        supplies.birth = take(peer, sizeof(struct sb_version) + len);
+        sb_pin(peer);
+        if (sb_node_make(peer, world_key(key), len, hash, &supplies))
+                model_fail("a birth at the start");
+        /* Nobody can be there already. */
+        sb_unpin(peer);
+        if (supplies.node || supplies.birth)
+                model_fail("a key at the start is there already");
+}
+
+/* An intent for @key, which @commit lists, over what is there. */
+static void fill_intent(struct sb_peer *peer, struct sb_commit *commit, uint32_t i, uint64_t offset,
+        enum world_key key, uint64_t rev_more)
+{
+        struct sb_version *version = sb_version_at(&peer->segment, offset);
+        struct sb_spot spot = find_spot(peer, key);
+        uint32_t len = world_key_len(key);
+
+        sb_store_relaxed(&version->block.birth, peer->hi);
+        version->rev = spot.head->rev + 1 + rev_more;
+        sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | sb_offset_of(&peer->segment, commit));
+        sb_store_relaxed(&version->prev, spot.word & SB_OFFSET_MASK);
+        version->node = spot.head->node;
+        version->shape =
+                SB_SHAPE(VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, peer->slot);
+        memcpy(version->bytes, world_key(key), len);
+        world_fill_value(version->bytes + len, VALUE_LEN, key, TAG_SETUP - 1);
+        memcpy(version->bytes + len + VALUE_LEN, &commit->number, sizeof commit->number);
+        sb_store_release(&version->block.retire, SB_RETIRE_HELD);
+        commit->write[i] = offset;
+}
+
+/* One that gets A in, and finds B changed. */
+void world_txn_start_aborted(struct sb_peer *peer)
+{
+        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN +
+                        SB_TRAILER_TXN,
+                 first, second, value;
+        struct sb_commit *commit;
+
+        if (spec()->start == START_ABORTED_BIRTH)
+                world_txn_start_birth(peer, KEY_A);
+        first = take(peer, size);
+        second = take(peer, size);
+        commit = sb_block_at(&peer->segment, take(peer, sizeof *commit + 2 * 8));
+        sb_pin(peer);
+        sb_store_relaxed(&commit->block.birth, peer->hi);
+        sb_store_relaxed(&peer->client->commits, 1);
+        commit->number = (uint64_t)(peer->slot + 1) << 48 | 1;
+        sb_store_relaxed(&commit->status, 0);
+        sb_store_relaxed(&commit->zero, 0);
+        commit->node = 0;
+        commit->shape = SB_SHAPE(sizeof *commit + 2 * 8 - sizeof(struct sb_version), 0,
+                SB_VERSION_COMMIT, peer->slot);
+        commit->cut = sb_cut_take(peer);
+        commit->write_count = 2;
+        commit->range_count = 0;
+        commit->ranges_len = 0;
+        fill_intent(peer, commit, 0, first, KEY_A, 0);
+        fill_intent(peer, commit, 1, second, KEY_B, 1);
+        sb_exchange_full(&peer->client->operation,
+                sb_offset_of(&peer->segment, commit) | SB_OPERATION_COMMIT);
+        if (sb_txn_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
+                model_fail("a transaction of the start is not aborted");
+        sb_unpin(peer);
+        sb_slab_settle(peer);
+        while (spec()->start == START_ABORTED_OVER && sb_retire_free(peer))
+                ;
+}
