@@ -84,10 +84,24 @@ static void start(uint32_t number)
         parent.resume_ms[number] = 0;
 }
 
+/* Until its last note says that it commits, but not for long: most of a transaction is elsewhere.
+ */
+static void catch_in_commit(uint32_t number)
+{
+        const struct record *record = records[number];
+        uint64_t end = work_now_ns() + 300000, count;
+
+        do
+                count = __atomic_load_n(&record->count, __ATOMIC_ACQUIRE);
+        while ((!count || record->notes[count - 1].what != RECORD_TRY) && work_now_ns() < end);
+}
+
 static void kill_and_replace(uint32_t number)
 {
         int status;
 
+        if (number != WATCHER && work_random(&randomness) % 2)
+                catch_in_commit(number);
         kill(work_table->place[number].pid, SIGKILL);
         waitpid(work_table->place[number].pid, &status, 0);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
@@ -100,6 +114,8 @@ static void halt(uint32_t number)
 {
         if (parent.resume_ms[number])
                 return;
+        if (number != WATCHER && work_random(&randomness) % 2)
+                catch_in_commit(number);
         kill(work_table->place[number].pid, SIGSTOP);
         parent.resume_ms[number] = now_ms() + work_random(&randomness) % 40 + 1;
         parent.stops++;
@@ -202,7 +218,7 @@ static bool somebody_ended(void)
         return false;
 }
 
-/* Until @operations are recorded, and not before @least_ms. Return: whether everybody ended well. */
+/* Until @operations are recorded, and not before @least_ms. Return: whether all ended well. */
 static bool storm(
         enum work_isolation isolation, uint64_t operations, uint64_t least_ms, bool deadly)
 {
@@ -216,7 +232,7 @@ static bool storm(
                 start(i);
         while ((recorded() < operations || now_ms() < began + least_ms) &&
                 !work_table->complained && !parent.ended_badly && !somebody_ended()) {
-                work_rest(work_random(&randomness) % 8000);
+                work_rest(work_random(&randomness) % 4000);
                 for (uint32_t i = 0; i < PROCESSES; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
                                 go_on(i);
@@ -305,7 +321,7 @@ static void test_the_storms_were_storms(void)
                   " sums at a cut, all right; of those by plain gets %" PRIu64 " were torn",
                 transfers, sums, torn);
         CHECK(parent.worker_kills > 20 && parent.stops > 20 && parent.engine_kills > 0);
-        CHECK(parent.aborted > 0 && parent.believed > 0 && parent.absent > 0);
+        CHECK(parent.aborted > 0 && parent.believed + parent.unknown > 0 && parent.absent > 0);
         CHECK(transfers > 0 && sums > 0 && torn > 0);
         CHECK(work_bank_adds_up(bus));
 }
