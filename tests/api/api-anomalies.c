@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/harness/faults.h"
 #include "tests/harness/history.h"
 #include "tests/harness/test.h"
 #include "world.h"
@@ -633,6 +634,7 @@ BOTH(read_only_anomaly, shows, never_shows)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_bank_adds_up_under_snapshot_isolation);
         RUN(test_bank_adds_up_under_serializability);
         RUN(test_lost_update_never_shows_under_snapshot_isolation);

@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,9 +60,11 @@ static uint64_t now_ms(void)
 
 static void be(uint32_t number)
 {
-        struct sb_bus *own = world_bus(&world);
         uint64_t own_seed = seed * 1000 + (uint64_t)getpid();
+        struct sb_bus *own;
 
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        own = world_bus(&world);
         if (!own)
                 work_complain("a process cannot attach");
         else if (number == WATCHER)
