@@ -17,9 +17,13 @@
 #include "shm/txn.h"
 #include "op.h"
 
-#define EFFORTS         3u
-#define ABORTED_WAITING 8u /* aborted transactions in limbo: then a batch is worth its membarrier  \
-                            */
+#define EFFORTS 3u
+/* Each further round means that a key went away just now: so many mean a damaged segment, in which
+ * nobody shall hang. */
+#define ROUNDS_MAX 1024u
+#define ABORTED_WAITING                                                                            \
+        8u /* aborted transactions in limbo: then a batch is worth its membarrier                  \
+            */
 
 /* One commit on its way. The descriptor's list of versions is also ours of blocks. */
 struct attempt {
@@ -357,8 +361,8 @@ int sb_commit_run(
         struct sb_peer *peer, const struct sb_commit_wish *wish, struct sb_commit_result *ret)
 {
         struct attempt attempt = {.wish = wish};
+        uint32_t i, rounds = 0;
         bool make = false;
-        uint32_t i;
         int r;
 
         for (i = 0; i < wish->write_count; i++)
@@ -379,7 +383,9 @@ int sb_commit_run(
                         r = attempt_once(peer, &attempt, ret);
                 give_back(peer, &attempt);
                 sb_slab_settle(peer);
-        } while (r == AGAIN);
+        } while (r == AGAIN && ++rounds < ROUNDS_MAX);
+        if (r == AGAIN)
+                r = SB_E_CONFLICT;
         if (r && attempt.made)
                 sb_retire_leave(peer);
         if (peer->aborted_waiting >= ABORTED_WAITING) {

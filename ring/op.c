@@ -194,8 +194,9 @@ static __attribute__((noinline)) struct sb_version *look_through(
         struct sb_settled settled;
         struct sb_version *version = sb_txn_effective(peer, head, &settled);
 
+        /* Nothing below counts: only in a damaged segment, in which nobody shall hang. */
         if (settled.outcome != SB_TXN_UNDECIDED || SB_FAULT(TXN_NOT_HELPED))
-                return version;
+                return version ? version : head;
         sb_txn_help(peer, head);
         return NULL;
 }

@@ -357,8 +357,8 @@ static_assert(offsetof(struct sb_commit, zero) == offsetof(struct sb_version, pr
 static_assert(offsetof(struct sb_commit, node) == offsetof(struct sb_version, node), "commit");
 /* status: {stamp or cause : 61, serializable : 1, state : 2}. Every change is a CAS:
  * snapshot isolation: {UNDECIDED, 0} -> {COMMITTED, 0} -> {COMMITTED, stamp};
- * serializable: {UNDECIDED, 0} -> {UNDECIDED, STAMPING}, all intents are in -> {UNDECIDED, stamp} ->
- * {COMMITTED, stamp}; both: {UNDECIDED, any}
+ * serializable: {UNDECIDED, 0} -> {UNDECIDED, STAMPING}, all intents are in -> {UNDECIDED, stamp}
+ * -> {COMMITTED, stamp}; both: {UNDECIDED, any}
  * -> {ABORTED, cause}: 0 gave way; 1 + number of the write that was not first; 1 + write_count +
  * number of the range; SB_CAUSE_GONE: a key went away, to be made again. */
 enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABORTED = 2 };
@@ -367,11 +367,11 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
 #define SB_STATUS_VALUE(word)      ((word) >> 3)
 #define SB_STATUS_OF(state, value) ((uint64_t)(value) << 3 | (uint64_t)(state))
 /* The clock is read for it from now on: no stamp, but below all. */
-#define SB_STATUS_STAMPING         UINT64_C(1)
-#define SB_CAUSE_GONE              ((UINT64_C(1) << 61) - 1)
-#define SB_RANGE_POINT             1u /* the key low alone */
-#define SB_RANGE_NO_END            2u
-#define SB_RANGE_HEAD              6u /* bytes before low and high */
+#define SB_STATUS_STAMPING UINT64_C(1)
+#define SB_CAUSE_GONE      ((UINT64_C(1) << 61) - 1)
+#define SB_RANGE_POINT     1u /* the key low alone */
+#define SB_RANGE_NO_END    2u
+#define SB_RANGE_HEAD      6u /* bytes before low and high */
 
 struct sb_node {
         struct sb_block block;

@@ -237,9 +237,12 @@ static void mark_guarded(struct sb_peer *peer, struct batch *batch)
 void sb_retire_dispose(struct sb_peer *peer, uint64_t offset)
 {
         uint32_t kind = sb_slab_kind_of(&peer->segment, offset) >> 6;
-        struct sb_commit *commit = kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE
-                                           ? sb_commit_at(&peer->segment, offset)
-                                           : NULL;
+        const struct sb_version *version = sb_block_at(&peer->segment, offset);
+        struct sb_commit *commit = NULL;
+
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_COMMIT &&
+                (kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE))
+                commit = sb_commit_at(&peer->segment, offset);
 
         if (commit)
                 sb_txn_dispose(peer, commit);

@@ -405,8 +405,8 @@ static enum step validate(struct sb_peer *peer, const struct path *path, uint32_
 }
 
 /* All are in: the stamp that it will have. Not before the status says that the clock is read: so
- * who sees an undecided one that does not say so, and leaves it out of his cut, knows that its stamp
- * is read from a later clock. */
+ * who sees an undecided one that does not say so, and leaves it out of his cut, knows that its
+ * stamp is read from a later clock. */
 static void take_stamp(struct sb_peer *peer, struct sb_commit *commit)
 {
         uint64_t status = status_of(commit);
@@ -423,8 +423,8 @@ static void take_stamp(struct sb_peer *peer, struct sb_commit *commit)
                 SB_STATUS_VALUE(status) <= SB_STATUS_STAMPING)
                 /* A:clock, read after all were seen installed. */
                 sb_cas64_full(&commit->status, status,
-                        SB_STATUS_OF(SB_STATUS_UNDECIDED,
-                                sb_load_acquire(&peer->segment.super->clock)) |
+                        SB_STATUS_OF(
+                                SB_STATUS_UNDECIDED, sb_load_acquire(&peer->segment.super->clock)) |
                                 SB_STATUS_SERIALIZABLE);
 }
 

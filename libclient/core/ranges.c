@@ -228,48 +228,69 @@ static int make_arrays(struct sb_ranges *ret, uint32_t count, uint64_t used)
         return -ENOMEM;
 }
 
-/* All of @ranges in order, with room for twice as much. Return: 0, -ENOMEM (nothing changed). */
-static int order(struct sb_ranges *ranges, const struct sb_own *own)
+/* Room for twice as much is enough. */
+static void trim(struct sb_ranges *ranges)
+{
+        uint32_t capacity = 2 * ranges->count + 1;
+        uint64_t size = 2 * ranges->used + 2 * ROOM;
+        void *less;
+
+        if (capacity >= ENTRIES_FIRST && capacity < ranges->capacity / 2) {
+                less = mi_realloc(ranges->entries, capacity * sizeof(*ranges->entries));
+                ranges->entries = less != NULL ? less : ranges->entries;
+                ranges->capacity = less != NULL ? capacity : ranges->capacity;
+        }
+        if (size >= BYTES_FIRST && size < ranges->size / 2) {
+                less = mi_realloc(ranges->bytes, size);
+                ranges->bytes = less != NULL ? less : ranges->bytes;
+                ranges->size = less != NULL ? size : ranges->size;
+        }
+}
+
+/* All of @ranges in order, with room for more. Return: 0, -ENOMEM (nothing is forgotten). */
+static int order(struct sb_ranges *ranges, const struct sb_own *own, uint64_t len_max)
 {
         struct sb_ranges to = *ranges, coarser;
-        int r;
+        /* A joined key may have a byte more. */
+        int r = make_arrays(
+                &to, 2 * ranges->count + 1, 2 * ranges->used + ranges->count + 2 * ROOM);
 
+        if (r != 0)
+                return r;
+        to.count = 0;
+        to.used = 0;
         if (ranges->count > 1)
                 qsort_r(ranges->entries, ranges->count, sizeof(*ranges->entries), compare_entries,
                         ranges);
-        to.count = 0;
-        to.used = 0;
-        /* A joined key may have a byte more. */
-        r = make_arrays(&to, 2 * ranges->count + 1, 2 * ranges->used + ranges->count + 2 * ROOM);
-        if (r != 0)
-                return r;
         join(&to, ranges, own, 0);
-        while (packed_len(&to) > to.len_max && to.count > 1) {
+        while (r == 0 && packed_len(&to) > len_max && to.count > 1) {
                 coarser = to;
+                r = make_arrays(&coarser, to.capacity, to.size);
+                if (r != 0)
+                        break;
                 coarser.count = 0;
                 coarser.used = 0;
-                r = make_arrays(&coarser, to.capacity, to.size);
-                if (r == 0)
-                        join(&coarser, &to, own, 1);
+                join(&coarser, &to, own, 1);
                 mi_free(to.entries);
                 mi_free(to.bytes);
-                if (r != 0)
-                        return r;
                 to = coarser;
         }
         mi_free(ranges->entries);
         mi_free(ranges->bytes);
+        trim(&to);
         *ranges = to;
-        return 0;
+        return r;
 }
 
-/* The same in place, for what most have: few keys and no range. False: not so. */
-static bool order_keys(struct sb_ranges *ranges, const struct sb_own *own)
+/* The same in place, for what most have: keys alone, or one range alone. False: not so. */
+static bool order_simple(struct sb_ranges *ranges, const struct sb_own *own, uint64_t len_max)
 {
         struct sb_ranges_entry *entries = ranges->entries;
         uint32_t left = 0;
 
-        if (packed_len(ranges) > ranges->len_max)
+        if (ranges->count == 1 && !(entries->flags & SB_RANGE_POINT))
+                return true;
+        if (packed_len(ranges) > len_max)
                 return false;
         for (uint32_t i = 0; i < ranges->count; i++)
                 if (!(entries[i].flags & SB_RANGE_POINT))
@@ -288,16 +309,16 @@ int sb_ranges_reserve(struct sb_ranges *ranges, const struct sb_own *own)
 {
         if (SB_LIKELY(ranges->count < ranges->capacity && ranges->used + ROOM <= ranges->size))
                 return 0;
-        return order(ranges, own);
+        return order(ranges, own, ranges->len_max);
 }
 
-int sb_ranges_order(struct sb_ranges *ranges, const struct sb_own *own,
+int sb_ranges_order(struct sb_ranges *ranges, const struct sb_own *own, uint64_t len_max,
         const struct sb_commit_range **ret_ranges, uint32_t *ret_count)
 {
         int r;
 
-        if (!order_keys(ranges, own)) {
-                r = order(ranges, own);
+        if (!order_simple(ranges, own, len_max)) {
+                r = order(ranges, own, len_max);
                 if (r != 0)
                         return r;
         }

@@ -35,7 +35,7 @@ struct sb_ranges {
         uint32_t count, capacity, ordered_capacity;
         uint32_t key_len_max;
         uint64_t used, size;
-        uint64_t len_max; /* bytes that all together may take, packed as in a commit */
+        uint64_t len_max; /* so many bytes, packed as in a commit, are enough to remember */
 };
 
 /* @ranges is all zero before its first use, but for key_len_max and len_max. */
@@ -47,8 +47,9 @@ void sb_ranges_add_key(struct sb_ranges *ranges, const void *key, uint32_t key_l
 /* All between two places was read. There is room. */
 void sb_ranges_add(struct sb_ranges *ranges, const struct sb_ranges_edge *from,
         const struct sb_ranges_edge *to);
-/* All of them, ascending and disjoint, until the next call. Return: 0, -ENOMEM. */
-int sb_ranges_order(struct sb_ranges *ranges, const struct sb_own *own,
+/* All of them, ascending and disjoint, until the next call; in @len_max bytes, packed as in a
+ * commit, if there can be more than one. Return: 0, -ENOMEM. */
+int sb_ranges_order(struct sb_ranges *ranges, const struct sb_own *own, uint64_t len_max,
         const struct sb_commit_range **ret_ranges, uint32_t *ret_count);
 /* Forget all; the memory stays, if it is little. */
 void sb_ranges_clear(struct sb_ranges *ranges);

@@ -428,6 +428,7 @@ static int attempt(void *argument)
 /* Say what is to be committed. Return: 0, -ENOMEM. */
 static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 {
+        uint64_t value_len_max = txn->bus->peer.segment.value_len_max, rest;
         const struct sb_own_write *write = NULL;
         uint32_t count = txn->own.count;
 
@@ -453,9 +454,14 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
                 .serializable = txn->serializable,
                 .snapshot = txn->snapshot,
                 .cut = txn->cut};
-        return txn->serializable
-                       ? sb_ranges_order(&txn->ranges, &txn->own, &ret->ranges, &ret->range_count)
-                       : 0;
+        if (!txn->serializable)
+                return 0;
+        /* A commit carries its list of writes, too, in the room of a value. */
+        rest = 8 * (uint64_t)count + sizeof(struct sb_commit);
+        rest = rest < value_len_max ? value_len_max - rest : 0;
+        return sb_ranges_order(&txn->ranges, &txn->own,
+                rest < txn->ranges.len_max ? rest : txn->ranges.len_max, &ret->ranges,
+                &ret->range_count);
 }
 
 static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_t *ret_cut)

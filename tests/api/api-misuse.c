@@ -70,6 +70,13 @@ static void test_open_refuses_bad_options(void)
         CHECK(opened == NULL);
 }
 
+static int do_nothing(void *argument, struct sb_txn *txn)
+{
+        (void)argument;
+        (void)txn;
+        return 0;
+}
+
 static void test_null_bus_is_einval_everywhere(void)
 {
         struct sb_guard guard = {0};
@@ -91,6 +98,7 @@ static void test_null_bus_is_einval_everywhere(void)
         CHECK_EQ(sb_wait(NULL, 0), -EINVAL);
         CHECK_EQ(sb_fd(NULL), -EINVAL);
         CHECK_EQ(sb_txn_begin(NULL, SB_SNAPSHOT, &txn), -EINVAL);
+        CHECK_EQ(sb_transact(NULL, SB_SNAPSHOT, do_nothing, NULL, NULL), -EINVAL);
         sb_guard_release(NULL);
         sb_guard_release(&guard);
         CHECK(scan == NULL && watch == NULL && txn == NULL);
@@ -111,6 +119,8 @@ static void test_null_scan_watch_and_transaction_are_einval(void)
         CHECK_EQ(sb_txn_set(NULL, key, value), -EINVAL);
         CHECK_EQ(sb_txn_delete(NULL, key), -EINVAL);
         CHECK_EQ(sb_txn_commit(NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_txn_cut(NULL), 0);
+        CHECK(sb_txn_conflict(NULL).data == NULL);
         CHECK(sb_txn_end(NULL) == NULL);
 }
 
@@ -223,7 +233,6 @@ static void test_what_comes_later_says_so_and_writes_nothing(void)
         uint64_t rev = 9, cut = 9;
         struct sb_write how = {.size = sizeof(how), .ttl_ns = 1, .ret_cut = &cut};
         struct sb_watch *watch = NULL;
-        struct sb_txn *txn = NULL;
 
         BEGIN();
         CHECK_EQ(sb_set(bus, b("key"), value, &how, &rev), -ENOTSUP);
@@ -246,10 +255,7 @@ static void test_what_comes_later_says_so_and_writes_nothing(void)
         CHECK_EQ(sb_watch_open(bus, b("key"), 0, 0, NULL), -EINVAL);
         CHECK_EQ(sb_wait(bus, 0), -ENOTSUP);
         CHECK_EQ(sb_fd(bus), -ENOTSUP);
-        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), -ENOTSUP);
-        CHECK_EQ(sb_txn_begin(bus, SB_SERIALIZABLE + 1, &txn), -EINVAL);
-        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, NULL), -EINVAL);
-        CHECK(watch == NULL && txn == NULL);
+        CHECK(watch == NULL);
         END();
 }
 
@@ -323,6 +329,7 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_wait(bus, 0) == SB_E_DETACHED);
         EXPECT(sb_fd(bus) == -ENOTCONN);
         EXPECT(sb_txn_begin(bus, SB_SNAPSHOT, &txn) == SB_E_DETACHED);
+        EXPECT(sb_transact(bus, SB_SNAPSHOT, do_nothing, NULL, NULL) == SB_E_DETACHED);
         EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* misuse is looked for first */
         EXPECT(mine.bus == NULL && rev == 9);
         sb_guard_release(guard);

@@ -317,8 +317,8 @@ static uint32_t see_end(void)
                 world.end_tag[key] = outcome.tags[key];
         }
         for (key = 0; key < SB_BUCKET_CELLS; key++) {
-                version = sb_version_at(segment,
-                        sb_load_relaxed(&segment->buckets->cell[key]) & SB_OFFSET_MASK);
+                version = sb_version_at(
+                        segment, sb_load_relaxed(&segment->buckets->cell[key]) & SB_OFFSET_MASK);
                 aborted += version && sb_load_relaxed(&version->stamp) == SB_STAMP_ABORTED;
         }
         return aborted;
@@ -435,13 +435,13 @@ static void check_answers(void)
                         if (!outcome->finished || !outcome->r)
                                 continue;
                         MODEL_CHECK(outcome->r != SB_E_FULL || spec()->start == START_FULL);
-                        MODEL_CHECK(outcome->r == SB_E_FULL ||
-                                    (outcome->r == SB_E_LAPPED && kind == OP_TXN) ||
-                                    (outcome->r == SB_E_CONFLICT &&
-                                            (kind == OP_TXN || kind == OP_CAS ||
-                                                    kind == OP_CREATE)) ||
-                                    (outcome->r == SB_E_NOT_FOUND &&
-                                            (kind == OP_GET || kind == OP_DELETE)));
+                        MODEL_CHECK(
+                                outcome->r == SB_E_FULL ||
+                                (outcome->r == SB_E_LAPPED && kind == OP_TXN) ||
+                                (outcome->r == SB_E_CONFLICT &&
+                                        (kind == OP_TXN || kind == OP_CAS || kind == OP_CREATE)) ||
+                                (outcome->r == SB_E_NOT_FOUND &&
+                                        (kind == OP_GET || kind == OP_DELETE)));
                 }
 }
 

@@ -30,10 +30,10 @@ extern const struct world_list world_stock;    /* replaced versions that are bui
 extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list
         world_places; /* guard chunks, many keys at once, records, observers */
-extern const struct world_list world_checks; /* the validator among others */
+extern const struct world_list world_checks;     /* the validator among others */
 extern const struct world_list world_txn;        /* lists-txn.c: what transactions promise */
 extern const struct world_list world_txn_memory; /* their blocks, and kills */
-extern const struct world_list world_deep;   /* more preemptions, but not everywhere */
+extern const struct world_list world_deep;       /* more preemptions, but not everywhere */
 
 /* Walk a list. Return: exit status. */
 int world_main(int argc, char **argv, struct world_list list);

@@ -26,9 +26,9 @@ struct event {
         uint32_t thread, op;
         struct outcome *outcome;
         const struct world_op *what;
-        uint64_t behind; /* bit of each event that comes before */
-        uint64_t stamp;  /* of what it wrote, or its cut; 0: not known */
-        uint32_t cut;    /* of a commit: number of its cut's event */
+        uint64_t behind;   /* bit of each event that comes before */
+        uint64_t stamp;    /* of what it wrote, or its cut; 0: not known */
+        uint32_t cut;      /* of a commit: number of its cut's event */
         bool writes, open; /* open: killed, it may have happened */
 };
 
@@ -103,8 +103,7 @@ static void add_events(void)
                                 add_txn(t, i);
                         } else if (is_write(kind) || (kind == OP_GET && outcome->finished)) {
                                 event = add(EVENT_PLAIN, t, i);
-                                event->writes = is_write(kind) &&
-                                                (event->open || !outcome->r);
+                                event->writes = is_write(kind) && (event->open || !outcome->r);
                                 event->stamp = event->writes && !event->open ? outcome->cut : 0;
                         }
                 }
@@ -178,12 +177,12 @@ static bool do_plain(const struct event *event, struct keys *keys)
         bool live = key->tag != NONE;
 
         if (kind == OP_GET)
-                return sees(key, outcome->seen[event->what->key],
-                        outcome->tags[event->what->key]);
+                return sees(key, outcome->seen[event->what->key], outcome->tags[event->what->key]);
         if (!event->open && outcome->r == SB_E_NOT_FOUND)
                 return !live;
         if (!event->open && outcome->r == SB_E_CONFLICT)
-                return outcome->rev ? live && (key->exact ? key->rev == outcome->rev
+                return outcome->rev ? live &&
+                                              (key->exact ? key->rev == outcome->rev
                                                           : key->rev <= outcome->rev) &&
                                               (kind == OP_CREATE || outcome->rev != expected)
                                     : !live && kind == OP_CAS;
@@ -207,8 +206,8 @@ static bool do_reads(const struct event *event, struct keys *keys)
         return true;
 }
 
-/* Whether a key is as it was at the event's cut. Made and forgotten in between, it may be: absent is
- * absent. */
+/* Whether a key is as it was at the event's cut. Made and forgotten in between, it may be: absent
+ * is absent. */
 static bool unchanged(const struct event *event, const struct keys *keys, uint32_t key)
 {
         const struct key *before = &order.at_cut[event->cut].key[key], *now = &keys->key[key];
@@ -312,8 +311,8 @@ static bool explained(uint64_t done, struct keys keys)
 
 /* ---- for people ---- */
 
-static int print_keys(char *text, size_t size, uint32_t keys, const uint64_t *seen,
-        const uint32_t *tags)
+static int print_keys(
+        char *text, size_t size, uint32_t keys, const uint64_t *seen, const uint32_t *tags)
 {
         size_t len = 0;
         uint32_t key;
@@ -346,8 +345,7 @@ static void fail(void)
                                 (unsigned long)event->stamp);
                 if (len < sizeof text && event->kind != EVENT_COMMIT)
                         len += (size_t)print_keys(text + len, sizeof text - len,
-                                event->outcome->looked, event->outcome->seen,
-                                event->outcome->tags);
+                                event->outcome->looked, event->outcome->seen, event->outcome->tags);
         }
         if (len < sizeof text)
                 len += (size_t)snprintf(text + len, sizeof text - len, "; end");

@@ -30,8 +30,8 @@ static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, u
         struct outcome *outcome)
 {
         struct sb_version *version = NULL;
-        int r = sb_op_get_at(peer, world_key(key), world_key_len(key), index, cut, GUARD_INDEX,
-                &version);
+        int r = sb_op_get_at(
+                peer, world_key(key), world_key_len(key), index, cut, GUARD_INDEX, &version);
 
         if (r == SB_E_LAPPED) {
                 if (!evicts())
@@ -47,8 +47,8 @@ static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, u
                 sb_guard_set(peer, GUARD_INDEX, 0);
 }
 
-static void do_reads(struct sb_peer *peer, const struct world_txn *txn, uint32_t index,
-        struct outcome *outcome)
+static void do_reads(
+        struct sb_peer *peer, const struct world_txn *txn, uint32_t index, struct outcome *outcome)
 {
         uint32_t keys = txn->reads | txn->deletes, key;
         struct outcome again = {0};
@@ -106,8 +106,7 @@ static void add_ranges(struct wish *wish, const struct world_txn *txn, uint32_t 
         if (txn->scan) {
                 bool all = txn->scan == WORLD_KEYS;
 
-                wish->ranges[wish->wish.range_count++] = (struct sb_commit_range){
-                        .low = "A",
+                wish->ranges[wish->wish.range_count++] = (struct sb_commit_range){.low = "A",
                         .low_len = 1,
                         .high = all ? "" : world_key(txn->scan),
                         .high_len = all ? 0 : 1,
@@ -172,6 +171,9 @@ void world_txn_start_early(void)
 {
         uint32_t t, i;
 
+        if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
+                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
+                world.serial = true;
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++) {
                         const struct world_op *op = &spec()->ops[t][i];
@@ -235,12 +237,11 @@ static void fill_intent(struct sb_peer *peer, struct sb_commit *commit, uint32_t
 
         sb_store_relaxed(&version->block.birth, peer->hi);
         version->rev = spot.head->rev + 1 + rev_more;
-        sb_store_relaxed(
-                &version->stamp, SB_STAMP_INTENT | sb_offset_of(&peer->segment, commit));
+        sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | sb_offset_of(&peer->segment, commit));
         sb_store_relaxed(&version->prev, spot.word & SB_OFFSET_MASK);
         version->node = spot.head->node;
-        version->shape = SB_SHAPE(
-                VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, peer->slot);
+        version->shape =
+                SB_SHAPE(VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, peer->slot);
         memcpy(version->bytes, world_key(key), len);
         world_fill_value(version->bytes + len, VALUE_LEN, key, TAG_SETUP - 1);
         memcpy(version->bytes + len + VALUE_LEN, &commit->number, sizeof commit->number);

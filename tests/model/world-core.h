@@ -27,8 +27,8 @@ struct outcome {
         uint64_t done_all[WORLD_KEYS]; /* before a snapshot, or a get of all */
         uint64_t seen[WORLD_KEYS];     /* revisions with a value, 0 for none */
         /* Where there are transactions (serial.c): */
-        uint64_t over_before;     /* NOTE_OVER */
-        uint32_t tags[WORLD_KEYS]; /* who wrote what was seen */
+        uint64_t over_before;           /* NOTE_OVER */
+        uint32_t tags[WORLD_KEYS];      /* who wrote what was seen */
         uint8_t looked, wrote, deleted; /* keys: seen[] counts; what the commit wishes */
         bool begun;                     /* read_cut is one */
         uint64_t read_cut;
@@ -101,7 +101,7 @@ void world_check_version(const struct sb_version *version, enum world_key key);
 /* A value that was seen, or NULL: none. */
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
 void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
-void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *outcome);
+void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret);
 /* All keys at safe, by an observer. */
 void world_look(struct sb_peer *peer, struct outcome *outcome);
 /* txn.c */

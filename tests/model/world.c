@@ -104,13 +104,18 @@ void world_check_version(const struct sb_version *version, enum world_key key)
 
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version)
 {
+        uint64_t rev = 0;
+        uint32_t tag = 0;
+
+        if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                world_check_version(version, key);
+                rev = version->rev;
+                tag = (uint32_t)version->bytes[world_key_len(key)] - '0';
+        }
+        /* At once: this thread may be killed at any access. */
+        outcome->seen[key] = rev;
+        outcome->tags[key] = tag;
         outcome->looked |= (uint8_t)(1u << key);
-        outcome->seen[key] = 0;
-        if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
-                return;
-        world_check_version(version, key);
-        outcome->seen[key] = version->rev;
-        outcome->tags[key] = (uint32_t)version->bytes[world_key_len(key)] - '0';
 }
 
 static void do_get(
@@ -217,8 +222,9 @@ static enum world_key key_of(const struct sb_node *node)
 }
 
 /* The first @keys keys. */
-void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *outcome)
+void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret)
 {
+        struct outcome seen = *ret, *outcome = &seen;
         struct sb_node *node;
         uint32_t count = 0, key;
 
@@ -248,6 +254,7 @@ void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcom
                 }
         }
         sb_unpin(peer);
+        *ret = seen;
 }
 
 static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)

@@ -95,11 +95,11 @@ enum world_start {
         START_LARGE, /* A has a value of several units */
         /* A has a value; the set-up's peer has a block of one before in stock, ready */
         START_STOCK,
-        START_FULL, /* A has a value, and what is free is hardly enough for one more */
+        START_FULL,   /* A has a value, and what is free is hardly enough for one more */
         START_ALL,    /* all keys have values */
         START_BIRTHS, /* A and B are being made: nobody has written them yet */
-        /* A and B have values, and A above it an intent of a transaction that was aborted and is not
-           over for all */
+        /* A and B have values, and A above it an intent of a transaction that was aborted and is
+           not over for all */
         START_ABORTED,
         START_ABORTED_OVER,    /* the same, over for all; nobody has looked at the chain since */
         START_ABORTED_BIRTH,   /* as ABORTED, but A was never there */
