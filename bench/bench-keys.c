@@ -11,8 +11,9 @@
  * lock, for its server) waits on its own time, so with a server every batch counts.
  *
  * Standard output is for bench/report: "# name value" lines about the run, then
- *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED CONFLICTS
- * the last being conflicts per operation.
+ *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED CONFLICTS SHARE
+ * CONFLICTS is per operation; SHARE is what counts of the time that the slice took: much less than
+ * 1, and the workers did not run side by side.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -392,7 +393,7 @@ static int slice_order(struct crew *crew, const struct bench_settings *settings,
         void *const *stores, uint32_t case_, uint32_t peer, uint32_t processes, uint32_t round)
 {
         struct control *control = crew->control;
-        uint64_t preempted = 0, conflicts = 0, operations = 0;
+        uint64_t preempted = 0, conflicts = 0, operations = 0, counted_ns = 0;
         double rate = 0;
         int r;
 
@@ -411,10 +412,12 @@ static int slice_order(struct crew *crew, const struct bench_settings *settings,
                 preempted += control->answers[i].preempted;
                 conflicts += control->answers[i].conflicts;
                 operations += control->answers[i].operations;
+                counted_ns += control->answers[i].ns;
         }
-        printf("slice %s %u %u %s %.0f %llu %.5f\n", cases[case_].name, processes, round,
+        printf("slice %s %u %u %s %.0f %llu %.5f %.2f\n", cases[case_].name, processes, round,
                 bench_peers[peer]->name, rate, (unsigned long long)preempted,
-                (double)conflicts / (double)operations);
+                (double)conflicts / (double)operations,
+                (double)counted_ns / (double)(settings->slice_ns * processes));
         return 0;
 }
 

@@ -3,10 +3,12 @@
  * transaction beside plain ones, sets beside held snapshots.
  *
  * Every case is run once in each round, in an order that moves on by one every round, so that what
- * drifts meets all alike; a ratio, or a difference, is one within a round. A case does its work in
- * batches of keys that were chosen before the clock starts; a batch during which the kernel gave
- * the core to somebody else does not count. What several processes do to each other, and others
- * beside them, is in bench-keys (cases bank-N).
+ * drifts meets all alike; a ratio, or a difference, is one within a round. Transactions write to
+ * keys of their own, for their versions have another size. Before each slice of the cases with
+ * snapshots everything is written once: what the one before left behind is not this one's cost. A
+ * case does its work in batches of keys that were chosen before the clock starts; a batch during
+ * which the kernel gave the core to somebody else does not count. What several processes do to each
+ * other, and others beside them, is in bench-keys (cases bank-N).
  *
  * Prints its tables: medians, with the quartiles.
  */
@@ -29,7 +31,8 @@
 struct bench {
         struct sb_bus *bus, *holder; /* holder: of the snapshots */
         uint32_t *order;
-        uint32_t at;
+        uint32_t at, key_count;
+        bool upper; /* half of the keys */
         struct bench_key keys[BENCH_BATCH];
         unsigned char value[VALUE_LEN];
         struct sb_scan *snapshots[SNAPSHOTS_MAX];
@@ -43,9 +46,10 @@ struct bench_case {
         const char *name;
         work *work;
         uint32_t number;
-        uint32_t units;     /* of a batch: what a figure is for */
-        const char *beside; /* another case, that it is compared with */
-        uint32_t snapshots; /* held meanwhile */
+        uint32_t units;                    /* of a batch: what a figure is for */
+        const char *beside;                /* another case, that it is compared with */
+        enum { LOWER, UPPER, HELD } group; /* of keys; HELD: all are written first */
+        uint32_t snapshots;                /* held meanwhile */
 };
 
 static struct sb_bytes key_of(const struct bench *bench, uint32_t i)
@@ -175,23 +179,27 @@ static void txn_gets(struct bench *bench, uint32_t number)
 }
 
 static const struct bench_case cases[] = {
-        {"1 set", sets, 0, BENCH_BATCH, NULL, 0},
-        {"commit of 1 key", commits, 1, BENCH_BATCH, "1 set", 0},
-        {"2 sets", sets, 0, BENCH_BATCH / 2, NULL, 0},
-        {"commit of 2 keys", commits, 2, BENCH_BATCH / 2, "2 sets", 0},
-        {"4 sets", sets, 0, BENCH_BATCH / 4, NULL, 0},
-        {"commit of 4 keys", commits, 4, BENCH_BATCH / 4, "4 sets", 0},
-        {"16 sets", sets, 0, BENCH_BATCH / 16, NULL, 0},
-        {"commit of 16 keys", commits, 16, BENCH_BATCH / 16, "16 sets", 0},
-        {"4 gets and 4 sets", gets_and_sets, 0, BENCH_BATCH / 8, NULL, 0},
-        {"4 keys read, 4 written", reading_commits, 4, BENCH_BATCH / 8, "4 gets and 4 sets", 0},
-        {"the same, serializable", reading_commits, 4 | 1, BENCH_BATCH / 8, "4 gets and 4 sets", 0},
-        {"begin and end", begins, 0, BENCH_BATCH, NULL, 0},
-        {"get", gets, 0, BENCH_BATCH, NULL, 0},
-        {"get in a transaction", txn_gets, SB_SNAPSHOT, BENCH_BATCH, "get", 0},
-        {"get in a serializable one", txn_gets, SB_SERIALIZABLE, BENCH_BATCH, "get", 0},
-        {"set, 1 snapshot held", sets, 0, BENCH_BATCH, "1 set", 1},
-        {"set, 32 snapshots held", sets, 0, BENCH_BATCH, "1 set", SNAPSHOTS_MAX},
+        {"1 set", sets, 0, BENCH_BATCH, NULL, LOWER, 0},
+        {"commit of 1 key", commits, 1, BENCH_BATCH, "1 set", UPPER, 0},
+        {"2 sets", sets, 0, BENCH_BATCH / 2, NULL, LOWER, 0},
+        {"commit of 2 keys", commits, 2, BENCH_BATCH / 2, "2 sets", UPPER, 0},
+        {"4 sets", sets, 0, BENCH_BATCH / 4, NULL, LOWER, 0},
+        {"commit of 4 keys", commits, 4, BENCH_BATCH / 4, "4 sets", UPPER, 0},
+        {"16 sets", sets, 0, BENCH_BATCH / 16, NULL, LOWER, 0},
+        {"commit of 16 keys", commits, 16, BENCH_BATCH / 16, "16 sets", UPPER, 0},
+        {"4 gets and 4 sets", gets_and_sets, 0, BENCH_BATCH / 8, NULL, LOWER, 0},
+        {"4 read, 4 written in one", reading_commits, 4, BENCH_BATCH / 8, "4 gets and 4 sets",
+                UPPER, 0},
+        {"the same, serializable", reading_commits, 4 | 1, BENCH_BATCH / 8, "4 gets and 4 sets",
+                UPPER, 0},
+        {"begin and end", begins, 0, BENCH_BATCH, NULL, LOWER, 0},
+        {"get", gets, 0, BENCH_BATCH, NULL, LOWER, 0},
+        {"get in a transaction", txn_gets, SB_SNAPSHOT, BENCH_BATCH, "get", LOWER, 0},
+        {"get in a serializable one", txn_gets, SB_SERIALIZABLE, BENCH_BATCH, "get", LOWER, 0},
+        {"set, no snapshot held", sets, 0, BENCH_BATCH, NULL, HELD, 0},
+        {"set, 1 snapshot held", sets, 0, BENCH_BATCH, "set, no snapshot held", HELD, 1},
+        {"set, 32 snapshots held", sets, 0, BENCH_BATCH, "set, no snapshot held", HELD,
+                SNAPSHOTS_MAX},
 };
 #define CASE_COUNT (sizeof(cases) / sizeof(cases[0]))
 
@@ -201,10 +209,13 @@ static double figures[CASE_COUNT][ROUNDS_MAX]; /* ns */
 
 static void choose_keys(struct bench *bench)
 {
-        for (uint32_t i = 0; i < BENCH_BATCH; i++)
+        for (uint32_t i = 0; i < BENCH_BATCH; i++) {
+                uint32_t number =
+                        bench->order[bench->at++ & (BENCH_ORDER_LEN - 1)] & (BENCH_KEYS_MAX - 1);
+
                 bench_key_write(
-                        bench->order[bench->at++ & (BENCH_ORDER_LEN - 1)] & (BENCH_KEYS_MAX - 1),
-                        &bench->keys[i]);
+                        number / 2 + (bench->upper ? bench->key_count / 2 : 0), &bench->keys[i]);
+        }
         bench->value[0]++;
 }
 
@@ -232,13 +243,26 @@ static void hold(struct bench *bench, uint32_t count)
         }
 }
 
+static void write_all(struct bench *bench)
+{
+        for (uint32_t number = 0; number + BENCH_BATCH <= bench->key_count; number += BENCH_BATCH) {
+                for (uint32_t i = 0; i < BENCH_BATCH; i++)
+                        bench_key_write(number + i, &bench->keys[i]);
+                sets(bench, 0);
+        }
+}
+
 /* Return: ns for one unit; 0 when it failed. */
 static double slice(struct bench *bench, const struct bench_case *case_, uint64_t slice_ns)
 {
-        uint64_t ns = 0, batches = 0, warm = bench_now_ns() + slice_ns / 4;
-        uint64_t end = warm + slice_ns;
+        uint64_t ns = 0, batches = 0, warm, end;
 
+        bench->upper = case_->group == UPPER;
+        if (case_->group == HELD)
+                write_all(bench);
         hold(bench, case_->snapshots);
+        warm = bench_now_ns() + slice_ns / 4;
+        end = warm + slice_ns;
         for (uint64_t now = 0; (now < end || !batches) && !bench->failed;) {
                 uint64_t start;
                 long before;
@@ -296,12 +320,14 @@ static void print_case(uint32_t which, uint32_t rounds)
         print_spread("%.0f (%.0f .. %.0f) |\n", figures[which], rounds);
 }
 
-static int run(struct bench *bench, uint32_t rounds, uint64_t slice_ns)
+static int run(struct bench *bench, uint32_t rounds, uint64_t slice_ns, bool held)
 {
         for (uint32_t round = 0; round < rounds; round++) {
                 for (uint32_t i = 0; i < CASE_COUNT; i++) {
                         uint32_t which = (i + round) % CASE_COUNT;
 
+                        if ((cases[which].group == HELD) != held)
+                                continue;
                         figures[which][round] = slice(bench, &cases[which], slice_ns);
                         if (bench->failed) {
                                 fprintf(stderr, "bench-txn: \"%s\" failed\n", cases[which].name);
@@ -309,10 +335,14 @@ static int run(struct bench *bench, uint32_t rounds, uint64_t slice_ns)
                         }
                 }
         }
+        return 0;
+}
+
+static void print_cases(uint32_t rounds)
+{
         printf("| | against plain operations | ns beyond them | ns |\n|---|---|---|---|\n");
         for (uint32_t i = 0; i < CASE_COUNT; i++)
                 print_case(i, rounds);
-        return 0;
 }
 
 int main(int argc, char **argv)
@@ -353,7 +383,12 @@ int main(int argc, char **argv)
                 setpriority(PRIO_PROCESS, 0, -20); /* where it may */
                 bench.bus = bench_statebus_bus(handles[0]);
                 bench.holder = bench_statebus_bus(handles[1]);
-                r = run(&bench, rounds, slice_ns);
+                bench.key_count = shape.key_count;
+                r = run(&bench, rounds, slice_ns, false);
+                if (!r)
+                        r = run(&bench, rounds, slice_ns, true);
+                if (!r)
+                        print_cases(rounds);
         } else {
                 fprintf(stderr, "bench-txn: no bus: %s\n", sb_strerror(r));
         }
