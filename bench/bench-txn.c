@@ -206,6 +206,7 @@ static const struct bench_case cases[] = {
 /* ---- rounds ---- */
 
 static double figures[CASE_COUNT][ROUNDS_MAX]; /* ns */
+static const char *only;                       /* cases with this in their name, or NULL */
 
 static void choose_keys(struct bench *bench)
 {
@@ -302,8 +303,8 @@ static void print_case(uint32_t which, uint32_t rounds)
         double ratios[ROUNDS_MAX], beyond[ROUNDS_MAX];
         uint32_t other = 0;
 
-        while (other < CASE_COUNT &&
-                (!cases[which].beside || strcmp(cases[other].name, cases[which].beside) != 0))
+        while (other < CASE_COUNT && (only || !cases[which].beside ||
+                                             strcmp(cases[other].name, cases[which].beside) != 0))
                 other++;
         printf("| %s | ", cases[which].name);
         if (other < CASE_COUNT) {
@@ -326,7 +327,8 @@ static int run(struct bench *bench, uint32_t rounds, uint64_t slice_ns, bool hel
                 for (uint32_t i = 0; i < CASE_COUNT; i++) {
                         uint32_t which = (i + round) % CASE_COUNT;
 
-                        if ((cases[which].group == HELD) != held)
+                        if ((cases[which].group == HELD) != held ||
+                                (only && !strstr(cases[which].name, only)))
                                 continue;
                         figures[which][round] = slice(bench, &cases[which], slice_ns);
                         if (bench->failed) {
@@ -342,13 +344,15 @@ static void print_cases(uint32_t rounds)
 {
         printf("| | against plain operations | ns beyond them | ns |\n|---|---|---|---|\n");
         for (uint32_t i = 0; i < CASE_COUNT; i++)
-                print_case(i, rounds);
+                if (!only || strstr(cases[i].name, only))
+                        print_case(i, rounds);
 }
 
 int main(int argc, char **argv)
 {
         static const struct option options[] = {{"keys", 1, NULL, 'k'}, {"rounds", 1, NULL, 'r'},
-                {"seconds", 1, NULL, 's'}, {"agentd", 1, NULL, 'a'}, {NULL, 0, NULL, 0}};
+                {"seconds", 1, NULL, 's'}, {"agentd", 1, NULL, 'a'}, {"only", 1, NULL, 'o'},
+                {NULL, 0, NULL, 0}};
         struct bench_shape shape = {.key_count = 100000, .value_len = VALUE_LEN};
         uint32_t rounds = 21;
         uint64_t slice_ns = 20000000;
@@ -364,6 +368,8 @@ int main(int argc, char **argv)
                         rounds = (uint32_t)strtoul(optarg, NULL, 10);
                 else if (option == 's')
                         slice_ns = (uint64_t)(strtod(optarg, NULL) * 1e9);
+                else if (option == 'o')
+                        only = optarg;
                 else if (option == 'a')
                         shape.agentd = optarg;
                 else
@@ -371,7 +377,8 @@ int main(int argc, char **argv)
         }
         if (optind != argc || !rounds || rounds > ROUNDS_MAX || shape.key_count < BENCH_BATCH ||
                 shape.key_count > BENCH_KEYS_MAX || !slice_ns) {
-                fputs("usage: bench-txn [--keys N] [--rounds N] [--seconds S] [--agentd PATH]\n",
+                fputs("usage: bench-txn [--keys N] [--rounds N] [--seconds S] [--only CASE] "
+                      "[--agentd PATH]\n",
                         stderr);
                 return 2;
         }
