@@ -316,6 +316,9 @@ static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_commit_r
                 sb_cas64_full(&commit->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0,
                         SB_STATUS_OF(SB_STATUS_ABORTED, SB_CAUSE_GONE) |
                                 (wish->serializable ? SB_STATUS_SERIALIZABLE : 0));
+        if (SB_FAULT(TXN_CLOSE_EARLY))
+                /* R:announce, too early: that is the fault. */
+                sb_store_release(&sb_client_snapshots(peer->client)[wish->snapshot], 0);
         outcome = sb_txn_run(peer, commit, &value);
         if (outcome == SB_TXN_COMMITTED) {
                 ret->cut = value;

@@ -176,7 +176,7 @@ static enum step meet(struct sb_peer *peer, const struct path *path, struct sb_v
                         if (member->up->at > victim->at)
                                 victim = member->up;
                 decide(victim->commit, SB_STATUS_ABORTED, 0);
-                r = BACK;
+                r = SB_FAULT(SER_NO_UNWIND) ? AGAIN : BACK;
         } else if (next.depth > DEPTH_MAX) {
                 decide(next.commit, SB_STATUS_ABORTED, 0);
                 r = AGAIN;
@@ -244,13 +244,23 @@ static enum step install_once(
                 return give_up(commit, 1 + i);
         if (decided(commit) && !SB_FAULT(TXN_INSTALL_UNCHECKED))
                 return DECIDED;
+        if (SB_FAULT(TXN_EXPECTS_PRESET))
+                return sb_cas64_full(cell, (word & ~SB_OFFSET_MASK) | (link & SB_OFFSET_MASK),
+                               (word & ~SB_OFFSET_MASK) | at)
+                               ? IN
+                               : give_up(commit, 1 + i);
         if (SB_FAULT(TXN_PREV_STORED))
                 sb_store_release(&version->prev, word & SB_OFFSET_MASK); /* R:prev. */
         else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
                  !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
                 return AGAIN;
         /* R:publish > A:publish. It expects what was looked at, flags and all. */
-        return sb_cas64_full(cell, word, (word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at) ? IN : AGAIN;
+        if (sb_cas64_full(cell, word, (word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at))
+                return IN;
+        if (SB_FAULT(TXN_ABORT_BY_FLAGS) &&
+                (sb_load_pinned(peer, cell) & SB_OFFSET_MASK) == (word & SB_OFFSET_MASK))
+                return give_up(commit, 1 + i);
+        return AGAIN;
 }
 
 static enum step install(struct sb_peer *peer, const struct path *path, uint32_t i)

@@ -52,6 +52,8 @@
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its commit")            \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
+        X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
+        X(TXN_ABORT_BY_FLAGS, "a flag of the cell that changed is taken for a conflict")           \
         X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
         X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \
         X(PREV_UNSETTLED, "an unlink behind a transaction's version does not say so")              \
@@ -71,6 +73,8 @@
         X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \
         X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
+        X(SER_NO_UNWIND, "who found a ring does not go back")                                      \
+        X(TXN_CLOSE_EARLY, "the cut is given up before the decision")                              \
         X(READ_SER_AS_BEFORE, "a read at a cut looks through an intent stamped in it")             \
         X(GET_SER_AS_BEFORE, "a get looks through an intent that is stamped and undecided")        \
         X(REMOVE_UNDER_ABORTED, "a key is removed under an intent that is held")                   \

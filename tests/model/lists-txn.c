@@ -10,6 +10,7 @@
 /* Snapshot isolation: writes. Serializable: reads, writes. A cut: reads. */
 #define SI(keys)           TXN(.writes = keys)
 #define SI_EARLY(keys)     TXN(.writes = keys, .early = true)
+#define PREPARED(keys)     TXN(.writes = keys, .early = true, .prepared = true)
 #define SER(read, keys)    TXN(.reads = read, .writes = keys, .serializable = true)
 #define SER_EARLY(read, keys) TXN(.reads = read, .writes = keys, .serializable = true, .early = true)
 #define RANGE(count, keys) TXN(.scan = count, .writes = keys, .serializable = true)
@@ -64,14 +65,15 @@ static const struct world_case txns[] = {
         {"txn: make and remove", {START_DELETED, {OPS(SI(KA)), OPS(WORK), OPS(SET_A)}, .setup_by = 1}, 3, 2},
         {"txn: make where it was removed", {START_DELETED, {OPS(SI(KA | KB)), OPS(WORK, SET_B)}, .setup_by = 1}, 2, 3},
         {"txn: make beside set, delete, remove", {START_EMPTY, {OPS(SI(KA)), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
-        {"txn: a cell taken by another key", {START_PAIR_DELETED, {OPS(SI(KA | KC)), OPS(WORK, SET_C)}, .setup_by = 1}, 2, 2},
+        {"txn: a cell taken by another key", {START_DELETED, {OPS(SI(KA)), OPS(WORK), OPS(SET_B)}, .setup_by = 1}, 3, 3},
         /* T8 */
         {"txn: skew", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 4},
         {"txn: skew, late", {START_PAIR, {OPS(SER(KA, KB)), OPS(SER(KB, KA))}}, 2, 3},
         {"txn: skew and get", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA)), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: skew under buffers", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 2, .delays = 2},
         /* T9 */
-        {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 3},
+        {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
+        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 4},
         /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
         {"txn: reads at cuts", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, CUT(KB)), OPS(CUT(KA | KB))}}, 3, 2},
@@ -112,13 +114,18 @@ static const struct world_case txns[] = {
 static const struct world_case txn_memory[] = {
         /* T4 */
         {"txn: late helper", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE), OPS(SET_A, FREE), OPS(SET_B)}}, 3, 3},
+        {"txn: one gives way late", {START_ALL, {OPS(SI_EARLY(KB | KC)), OPS(SER_EARLY(KA | KB, KC)), OPS(SET_A, SET_B)},
+                .focus = FOCUS_INTENTS}, 3, 4},
         {"txn: aborted and freed", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE, WORK), OPS(SET_B, GET_A, SET_A, FREE)}}, 2, 4},
         {"txn: two aborted", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE), OPS(SI_EARLY(KA | KB), FREE), OPS(SET_B)}}, 3, 2},
         {"txn: helper over memory used again", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE, SET_C, WORK), OPS(SET_A), OPS(SET_B)}}, 3, 2},
         {"txn: revisions over aborted ones", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
         /* T5 */
-        {"txn: link to an aborted one", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KA | KB)), OPS(SET_A)}}, 3, 3},
-        {"txn: link to an aborted one, two writers", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KA)), OPS(SI(KA))}}, 3, 2},
+        {"txn: link to an aborted one", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KA | KB)), OPS(SET_A)}, .focus = FOCUS_CUTS}, 3, 4},
+        {"txn: link to an aborted one, two writers", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KB)), OPS(SI(KB))}}, 3, 2},
+        {"txn: link to one aborted meanwhile", {START_ABORTED_MEANWHILE, {OPS(PREPARED(KA | KB)), OPS(SET_A), OPS(FREE, WORK)},
+                .setup_by = 2}, 3, 3},
+        {"txn: helper and prune", {START_PAIR, {OPS(SI(KA | KB), WORK), OPS(SET_A)}}, 2, 3},
         {"txn: link and prune", {START_OLD, {OPS(WORK, WORK), OPS(SI(KA)), OPS(SET_A, WORK)}}, 3, 2},
         /* T14 */
         {"txn: aborted over a birth", {START_ABORTED_BIRTH, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
@@ -161,7 +168,7 @@ static const struct world_case txn_memory[] = {
         {"txn: stock and work", {START_STOCK, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
         {"txn: stock, two and sweep", {START_STOCK, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
         /* T20 */
-        {"txn: slot reader", {START_PAIR, {OPS(SAFE), OPS(SI(KA), FREE, SI(KB), FREE)}}, 2, 3},
+        {"txn: slot reader", {START_RETIRED, {OPS(FREE, SAFE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
         {"txn: leave", {START_PAIR, {OPS(SI_EARLY(KA | KB), FINI), OPS(SET_B, SET_A)}}, 2, 2},
         {"txn: check", {START_PAIR, {OPS(CHECK), OPS(SI(KA | KB), WORK)}}, 2, 1},
         {"txn: check of aborted ones", {START_ABORTED, {OPS(CHECK), OPS(FREE, WORK), OPS(SI(KA | KB))}, .setup_by = 1}, 3, 1},

@@ -120,8 +120,22 @@ static void add_ranges(struct wish *wish, const struct world_txn *txn, uint32_t 
                                         .flags = SB_RANGE_POINT};
 }
 
+/* The last part of a commit, by itself. */
+static void run_prepared(struct sb_peer *peer, struct sb_commit *commit, struct outcome *outcome)
+{
+        enum sb_outcome r;
+        uint64_t value;
+
+        r = sb_txn_run(peer, commit, &value);
+        sb_unpin(peer);
+        sb_slab_settle(peer);
+        outcome->r = r == SB_TXN_COMMITTED ? 0 : SB_E_CONFLICT;
+        outcome->cut = value;
+        outcome->cause = (uint32_t)value - 1;
+}
+
 static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_t index,
-        uint32_t tag, struct outcome *outcome)
+        struct sb_commit *commit, uint32_t tag, struct outcome *outcome)
 {
         struct sb_commit_result result = {.cause = SB_COMMIT_CAUSE_NONE};
         struct wish wish = {.wish = {.writes = wish.writes,
@@ -143,6 +157,10 @@ static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_
                 return;
         outcome->wrote = txn->writes;
         outcome->deleted = (uint8_t)deletes;
+        if (txn->prepared) {
+                run_prepared(peer, commit, outcome);
+                return;
+        }
         outcome->r = sb_commit_run(peer, &wish.wish, &result);
         outcome->cut = result.cut;
         outcome->cause = result.cause;
@@ -163,28 +181,8 @@ void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         outcome->begun = true;
         do_reads(peer, txn, index, outcome);
         if (writes_any(txn) && !outcome->r)
-                do_commit(peer, txn, index, tag, outcome);
+                do_commit(peer, txn, index, world.prepared[me], tag, outcome);
         sb_snapshot_close(peer, index);
-}
-
-void world_txn_start_early(void)
-{
-        uint32_t t, i;
-
-        if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
-                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
-                world.serial = true;
-        for (t = 0; t < MODEL_THREADS; t++)
-                for (i = 0; i < WORLD_OPS; i++) {
-                        const struct world_op *op = &spec()->ops[t][i];
-
-                        if (op->kind != OP_TXN && op->kind != OP_LOOK)
-                                continue;
-                        world.serial = true;
-                        if (op->txn.early && sb_snapshot_open(peer_of(t), &world.early_index[t],
-                                                     &world.early_cut[t]))
-                                model_fail("a transaction at the start");
-                }
 }
 
 /* ---- intents at the start ---- */
@@ -228,9 +226,10 @@ void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
 }
 
 /* An intent for @key, which @commit lists, over what is there. */
-static void fill_intent(struct sb_peer *peer, struct sb_commit *commit, uint32_t i, uint64_t offset,
-        enum world_key key, uint64_t rev_more)
+static void add_intent(struct sb_peer *peer, struct sb_commit *commit, enum world_key key,
+        uint64_t rev_more, uint32_t tag)
 {
+        uint64_t offset = commit->write[commit->write_count++];
         struct sb_version *version = sb_version_at(&peer->segment, offset);
         struct sb_spot spot = find_spot(peer, key);
         uint32_t len = world_key_len(key);
@@ -243,25 +242,21 @@ static void fill_intent(struct sb_peer *peer, struct sb_commit *commit, uint32_t
         version->shape =
                 SB_SHAPE(VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, peer->slot);
         memcpy(version->bytes, world_key(key), len);
-        world_fill_value(version->bytes + len, VALUE_LEN, key, TAG_SETUP - 1);
+        world_fill_value(version->bytes + len, VALUE_LEN, key, tag);
         memcpy(version->bytes + len + VALUE_LEN, &commit->number, sizeof commit->number);
         sb_store_release(&version->block.retire, SB_RETIRE_HELD);
-        commit->write[i] = offset;
 }
 
-/* One that gets A in, and finds B changed. */
-void world_txn_start_aborted(struct sb_peer *peer)
+/* A descriptor for two keys, with all blocks, noted; under a pin. */
+static struct sb_commit *begin_commit(struct sb_peer *peer, uint64_t cut)
 {
-        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN +
-                        SB_TRAILER_TXN,
-                 first, second, value;
-        struct sb_commit *commit;
+        uint64_t size =
+                sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN + SB_TRAILER_TXN;
+        struct sb_commit *commit =
+                sb_block_at(&peer->segment, take(peer, sizeof *commit + 2 * sizeof(uint64_t)));
 
-        if (spec()->start == START_ABORTED_BIRTH)
-                world_txn_start_birth(peer, KEY_A);
-        first = take(peer, size);
-        second = take(peer, size);
-        commit = sb_block_at(&peer->segment, take(peer, sizeof *commit + 2 * 8));
+        commit->write[0] = take(peer, size);
+        commit->write[1] = take(peer, size);
         sb_pin(peer);
         sb_store_relaxed(&commit->block.birth, peer->hi);
         sb_store_relaxed(&peer->client->commits, 1);
@@ -269,20 +264,64 @@ void world_txn_start_aborted(struct sb_peer *peer)
         sb_store_relaxed(&commit->status, 0);
         sb_store_relaxed(&commit->zero, 0);
         commit->node = 0;
-        commit->shape = SB_SHAPE(sizeof *commit + 2 * 8 - sizeof(struct sb_version), 0,
-                SB_VERSION_COMMIT, peer->slot);
-        commit->cut = sb_cut_take(peer);
-        commit->write_count = 2;
+        commit->shape = SB_SHAPE(sizeof *commit + 2 * sizeof(uint64_t) - sizeof(struct sb_version),
+                0, SB_VERSION_COMMIT, peer->slot);
+        commit->cut = cut;
+        commit->write_count = 0;
         commit->range_count = 0;
         commit->ranges_len = 0;
-        fill_intent(peer, commit, 0, first, KEY_A, 0);
-        fill_intent(peer, commit, 1, second, KEY_B, 1);
         sb_exchange_full(&peer->client->operation,
                 sb_offset_of(&peer->segment, commit) | SB_OPERATION_COMMIT);
+        return commit;
+}
+
+/* One that gets a key in, and finds another one changed. */
+void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed)
+{
+        struct sb_commit *commit;
+        uint64_t value;
+
+        if (spec()->start == START_ABORTED_BIRTH)
+                world_txn_start_birth(peer, in);
+        commit = begin_commit(peer, sb_cut_take(peer));
+        add_intent(peer, commit, in, 0, TAG_SETUP - 1);
+        add_intent(peer, commit, changed, 1, TAG_SETUP - 1);
         if (sb_txn_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
                 model_fail("a transaction of the start is not aborted");
         sb_unpin(peer);
         sb_slab_settle(peer);
-        while (spec()->start == START_ABORTED_OVER && sb_retire_free(peer))
-                ;
+}
+
+static void prepare(uint32_t thread, uint32_t op)
+{
+        const struct world_txn *txn = &spec()->ops[thread][op].txn;
+        struct sb_commit *commit = begin_commit(peer_of(thread), world.early_cut[thread]);
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (txn->writes >> key & 1)
+                        add_intent(peer_of(thread), commit, key, 0, world_tag(thread, op));
+        world.prepared[thread] = commit;
+}
+
+void world_txn_start_early(void)
+{
+        uint32_t t, i;
+
+        if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
+                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
+                world.serial = true;
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct world_op *op = &spec()->ops[t][i];
+
+                        if (op->kind != OP_TXN && op->kind != OP_LOOK)
+                                continue;
+                        world.serial = true;
+                        if (op->txn.early && sb_snapshot_open(peer_of(t), &world.early_index[t],
+                                                     &world.early_cut[t]))
+                                model_fail("a transaction at the start");
+                        if (op->txn.prepared)
+                                prepare(t, i);
+                }
 }

@@ -66,7 +66,8 @@ struct world_txn {
         uint8_t reads, writes, deletes; /* bit of each key; what is deleted is read */
         uint8_t scan;                   /* so many keys from the first on, in order */
         bool serializable;
-        bool early; /* begun before any thread runs; one a thread */
+        bool early;    /* begun before any thread runs; one a thread */
+        bool prepared; /* early, and all is ready to be installed; under snapshot isolation */
 };
 
 struct world_op {
@@ -101,17 +102,22 @@ enum world_start {
         /* A and B have values, and A above it an intent of a transaction that was aborted and is
            not over for all */
         START_ABORTED,
-        START_ABORTED_OVER,    /* the same, over for all; nobody has looked at the chain since */
-        START_ABORTED_BIRTH,   /* as ABORTED, but A was never there */
-        START_ABORTED_DELETED, /* as ABORTED, but A was deleted */
+        /* As ALL, and an aborted intent above B that is over for all; nobody has looked at the
+           chain since */
+        START_ABORTED_OVER,
+        START_ABORTED_BIRTH,     /* as ABORTED, but A was never there */
+        START_ABORTED_DELETED,   /* as ABORTED, but A was deleted */
+        START_ABORTED_MEANWHILE, /* as ALL; since transactions were prepared another one was
+                                    aborted, its intent is above B; and it is not of this era */
 };
 
 /* Where threads may be preempted or killed. */
 enum world_focus {
         FOCUS_ALL,
-        FOCUS_INDEX,  /* at the ordered index, nodes and buckets */
-        FOCUS_MEMORY, /* at the era, client records, retire words, unit words and bitmaps, cells */
-        FOCUS_CUTS,   /* at clock, safe, announcements, stamps and links of versions, cells */
+        FOCUS_INDEX,   /* at the ordered index, nodes and buckets */
+        FOCUS_MEMORY,  /* at the era, client records, retire words, unit words and bitmaps, cells */
+        FOCUS_INTENTS, /* at stamps of versions, statuses of transactions, cells */
+        FOCUS_CUTS,    /* at clock, safe, announcements, stamps and links of versions, cells */
 };
 
 struct world_spec {
