@@ -431,8 +431,8 @@ static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
-int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t snapshot,
-        uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+static __attribute__((noinline)) bool hold_at(struct sb_peer *peer, const void *key,
+        uint32_t key_len, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
         uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
         bool held;
@@ -440,6 +440,25 @@ int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32
         sb_pin(peer);
         held = hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
         sb_unpin(peer);
+        return held;
+}
+
+SB_FIND_FLAT int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len,
+        uint32_t snapshot, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_found found;
+        bool held = true;
+
+        /* The short way, when the newest version is in the cut: then it is the cut's. */
+        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
+                        sb_find_pin(peer), &found)) ||
+                SB_UNLIKELY(found.stamp > cut)) {
+                held = hold_at(peer, key, key_len, cut, guard_index, ret_version);
+        } else {
+                sb_find_hold_and_unpin(peer, guard_index, found.offset);
+                *ret_version = found.version;
+        }
         if (sb_snapshot_holds(peer, snapshot, cut))
                 return held ? 0 : SB_E_NOT_FOUND;
         if (held)

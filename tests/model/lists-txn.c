@@ -73,7 +73,7 @@ static const struct world_case txns[] = {
         {"txn: skew under buffers", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 2, .delays = 2},
         /* T9 */
         {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
-        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 4},
+        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 3},
         /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
         {"txn: reads at cuts", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, CUT(KB)), OPS(CUT(KA | KB))}}, 3, 2},
@@ -114,8 +114,10 @@ static const struct world_case txns[] = {
 static const struct world_case txn_memory[] = {
         /* T4 */
         {"txn: late helper", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE), OPS(SET_A, FREE), OPS(SET_B)}}, 3, 3},
-        {"txn: one gives way late", {START_ALL, {OPS(SI_EARLY(KB | KC)), OPS(SER_EARLY(KA | KB, KC)), OPS(SET_A, SET_B)},
-                .focus = FOCUS_INTENTS}, 3, 4},
+        {"txn: one gives way late", {START_ALL, {
+                OPS(TXN(.reads = KA | KB, .writes = KC, .serializable = true, .early = true, .prepared = true, .in = KC)),
+                OPS(TXN(.writes = KB | KC, .early = true, .prepared = true, .in = KB)),
+                OPS(SET_A, SET_B)}, .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: aborted and freed", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE, WORK), OPS(SET_B, GET_A, SET_A, FREE)}}, 2, 4},
         {"txn: two aborted", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE), OPS(SI_EARLY(KA | KB), FREE), OPS(SET_B)}}, 3, 2},
         {"txn: helper over memory used again", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE, SET_C, WORK), OPS(SET_A), OPS(SET_B)}}, 3, 2},

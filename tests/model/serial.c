@@ -113,8 +113,9 @@ static void add_events(void)
 static bool goes_before(const struct event *a, const struct event *b)
 {
         uint32_t over = (uint32_t)(b->outcome->over_before >> 8 * a->thread) & 255;
-        /* Observers may see what is long over. */
-        bool untimely = b->what->kind == OP_LOOK || (b->kind == EVENT_CUT && b->what->txn.early);
+        /* Observers may see what is long over; what was prepared may be helped at once. */
+        bool untimely = b->what->kind == OP_LOOK || b->what->txn.prepared ||
+                        (b->kind == EVENT_CUT && b->what->txn.early);
 
         if (a->thread == b->thread && a->op == b->op)
                 return a < b;

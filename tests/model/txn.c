@@ -131,7 +131,7 @@ static void run_prepared(struct sb_peer *peer, struct sb_commit *commit, struct 
         sb_slab_settle(peer);
         outcome->r = r == SB_TXN_COMMITTED ? 0 : SB_E_CONFLICT;
         outcome->cut = value;
-        outcome->cause = (uint32_t)value - 1;
+        outcome->cause = value ? (uint32_t)value - 1 : SB_COMMIT_CAUSE_NONE;
 }
 
 static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_t index,
@@ -179,7 +179,8 @@ void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                 MODEL_CHECK(!outcome->r);
         }
         outcome->begun = true;
-        do_reads(peer, txn, index, outcome);
+        if (!txn->prepared)
+                do_reads(peer, txn, index, outcome);
         if (writes_any(txn) && !outcome->r)
                 do_commit(peer, txn, index, world.prepared[me], tag, outcome);
         sb_snapshot_close(peer, index);
@@ -247,29 +248,51 @@ static void add_intent(struct sb_peer *peer, struct sb_commit *commit, enum worl
         sb_store_release(&version->block.retire, SB_RETIRE_HELD);
 }
 
-/* A descriptor for two keys, with all blocks, noted; under a pin. */
-static struct sb_commit *begin_commit(struct sb_peer *peer, uint64_t cut)
+static uint32_t pack_range(const struct sb_commit_range *range, unsigned char *at)
 {
-        uint64_t size =
-                sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN + SB_TRAILER_TXN;
-        struct sb_commit *commit =
-                sb_block_at(&peer->segment, take(peer, sizeof *commit + 2 * sizeof(uint64_t)));
+        const uint16_t head[3] = {
+                (uint16_t)range->low_len, (uint16_t)range->high_len, (uint16_t)range->flags};
 
-        commit->write[0] = take(peer, size);
-        commit->write[1] = take(peer, size);
+        memcpy(at, head, sizeof head);
+        memcpy(at + sizeof head, range->low, range->low_len);
+        memcpy(at + sizeof head + range->low_len, range->high, range->high_len);
+        return (uint32_t)sizeof head + range->low_len + range->high_len;
+}
+
+#define RANGES_LEN_MAX 64u
+
+/* A descriptor for @count keys and what @txn reads, with all blocks, noted; under a pin. */
+static struct sb_commit *begin_commit(
+        struct sb_peer *peer, uint64_t cut, uint32_t count, const struct world_txn *txn)
+{
+        struct wish wish = {.wish = {0}};
+        unsigned char ranges[RANGES_LEN_MAX];
+        uint64_t size = sizeof(struct sb_commit) + count * sizeof(uint64_t);
+        struct sb_commit *commit;
+        uint32_t i, ranges_len = 0;
+
+        if (txn->serializable)
+                add_ranges(&wish, txn, txn->writes);
+        for (i = 0; i < wish.wish.range_count; i++)
+                ranges_len += pack_range(&wish.ranges[i], ranges + ranges_len);
+        commit = sb_block_at(&peer->segment, take(peer, size + ranges_len));
+        for (i = 0; i < count; i++)
+                commit->write[i] = take(peer, sizeof(struct sb_version) + world_key_len(KEY_A) +
+                                                      VALUE_LEN + SB_TRAILER_TXN);
+        memcpy(&commit->write[count], ranges, ranges_len);
         sb_pin(peer);
         sb_store_relaxed(&commit->block.birth, peer->hi);
         sb_store_relaxed(&peer->client->commits, 1);
         commit->number = (uint64_t)(peer->slot + 1) << 48 | 1;
-        sb_store_relaxed(&commit->status, 0);
+        sb_store_relaxed(&commit->status, txn->serializable ? SB_STATUS_SERIALIZABLE : 0);
         sb_store_relaxed(&commit->zero, 0);
         commit->node = 0;
-        commit->shape = SB_SHAPE(sizeof *commit + 2 * sizeof(uint64_t) - sizeof(struct sb_version),
-                0, SB_VERSION_COMMIT, peer->slot);
+        commit->shape = SB_SHAPE(
+                size + ranges_len - sizeof(struct sb_version), 0, SB_VERSION_COMMIT, peer->slot);
         commit->cut = cut;
         commit->write_count = 0;
-        commit->range_count = 0;
-        commit->ranges_len = 0;
+        commit->range_count = wish.wish.range_count;
+        commit->ranges_len = ranges_len;
         sb_exchange_full(&peer->client->operation,
                 sb_offset_of(&peer->segment, commit) | SB_OPERATION_COMMIT);
         return commit;
@@ -278,12 +301,13 @@ static struct sb_commit *begin_commit(struct sb_peer *peer, uint64_t cut)
 /* One that gets a key in, and finds another one changed. */
 void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed)
 {
+        static const struct world_txn nothing;
         struct sb_commit *commit;
         uint64_t value;
 
         if (spec()->start == START_ABORTED_BIRTH)
                 world_txn_start_birth(peer, in);
-        commit = begin_commit(peer, sb_cut_take(peer));
+        commit = begin_commit(peer, sb_cut_take(peer), 2, &nothing);
         add_intent(peer, commit, in, 0, TAG_SETUP - 1);
         add_intent(peer, commit, changed, 1, TAG_SETUP - 1);
         if (sb_txn_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
@@ -295,13 +319,39 @@ void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world
 static void prepare(uint32_t thread, uint32_t op)
 {
         const struct world_txn *txn = &spec()->ops[thread][op].txn;
-        struct sb_commit *commit = begin_commit(peer_of(thread), world.early_cut[thread]);
+        struct outcome *outcome = &world.outcomes[thread][op];
+        struct sb_commit *commit;
         uint32_t key;
+
+        outcome->read_cut = world.early_cut[thread];
+        do_reads(peer_of(thread), txn, world.early_index[thread], outcome);
+        commit = begin_commit(
+                peer_of(thread), outcome->read_cut, (uint32_t)__builtin_popcount(txn->writes), txn);
 
         for (key = 0; key < WORLD_KEYS; key++)
                 if (txn->writes >> key & 1)
                         add_intent(peer_of(thread), commit, key, 0, world_tag(thread, op));
         world.prepared[thread] = commit;
+}
+
+/* Whose intents are in already got them there before anybody was in the way. */
+static void install_prepared(uint32_t thread, uint32_t op)
+{
+        const struct world_txn *txn = &spec()->ops[thread][op].txn;
+        struct sb_commit *commit = world.prepared[thread];
+        uint32_t key, i = 0;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                struct sb_spot spot;
+
+                if (!(txn->writes >> key & 1))
+                        continue;
+                spot = find_spot(peer_of(thread), key);
+                if (txn->in >> key & 1)
+                        sb_store_relaxed(
+                                spot.cell, (spot.word & ~SB_OFFSET_MASK) | commit->write[i]);
+                i++;
+        }
 }
 
 void world_txn_start_early(void)
@@ -323,5 +373,10 @@ void world_txn_start_early(void)
                                 model_fail("a transaction at the start");
                         if (op->txn.prepared)
                                 prepare(t, i);
+                }
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++) {
+                        if (spec()->ops[t][i].txn.in)
+                                install_prepared(t, i);
                 }
 }

@@ -67,7 +67,8 @@ struct world_txn {
         uint8_t scan;                   /* so many keys from the first on, in order */
         bool serializable;
         bool early;    /* begun before any thread runs; one a thread */
-        bool prepared; /* early, and all is ready to be installed; under snapshot isolation */
+        bool prepared; /* early, and all is ready to be installed: one key, or two */
+        uint8_t in;    /* of what is prepared: installed already */
 };
 
 struct world_op {
