@@ -250,7 +250,7 @@ static inline __attribute__((always_inline)) int install(
                 sb_cas64_full(&version->stamp, 0, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        if (SB_LIKELY(old == head)) {
+        if (SB_LIKELY(old == head) && SB_LIKELY(!(attempt->place.word & SB_CELL_KEPT))) {
                 attempt->look_again =
                         !supersede(peer, version, old, ret->cut, attempt->stock_place) ||
                         write->kind == SB_VERSION_DELETED;
