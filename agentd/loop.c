@@ -76,13 +76,10 @@ static void note_time(struct sb_engine *engine)
 {
         struct sb_segment *segment = &engine->peer.segment;
         uint64_t age = engine->keeper->config->snapshot_age_ns;
-        /* A:safe. */
-        struct sb_moment now = {.cut = sb_load_acquire(&segment->super->safe)}, then;
+        struct sb_moment now, then;
         uint32_t count;
 
-        now.realtime_ns = segment->os->realtime_ns(segment->os->context);
-        now.monotonic_ns = segment->os->now_ns(segment->os->context);
-        sb_times_note(segment, &now);
+        sb_times_tick(segment, &now);
         if (!age || now.monotonic_ns < age ||
                 !sb_times_at_monotonic(segment, now.monotonic_ns - age, &then))
                 return;

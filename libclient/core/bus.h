@@ -166,7 +166,7 @@ int sb_bus_guard_txn(struct sb_guard *guard);
  * the address of the value, or who releases, would wait for the length and the writer, a whole
  * cache miss.
  *
- * Return: 0, so that the rare case is a jump: as a call it would cost the others their registers. */
+ * Return: 0, so that the rare case is a jump: as a call it would cost others their registers. */
 static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
         uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
 {

@@ -364,8 +364,13 @@ static struct sb_own_write *own_from(
                 return NULL;
         write = backwards ? sb_own_below(own, place->key, place->len, place->inclusive)
                           : sb_own_above(own, place->key, place->len, place->inclusive);
-        return write != NULL && in_prefix(scan, write->value->bytes, write->value->key_len) ? write
-                                                                                            : NULL;
+        if (write != NULL && !scan->reserved &&
+                sb_is_reserved(write->value->bytes, write->value->key_len))
+                write = backwards ? sb_own_below(own, SB_RESERVED, SB_RESERVED_LEN, false)
+                                  : sb_own_above(own, SB_RESERVED_END, SB_RESERVED_LEN, false);
+        if (write == NULL || !in_prefix(scan, write->value->bytes, write->value->key_len))
+                return NULL;
+        return write;
 }
 
 /* One step from @place, which going back moves along: to a key whose version the guard word of
@@ -394,16 +399,31 @@ static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards
         return r;
 }
 
-/* What lies between these places was seen. */
+static bool is_above(const struct sb_ranges_edge *a, const struct sb_ranges_edge *b)
+{
+        int order = compare_bytes(a->key, a->key_len, b->key, b->key_len);
+
+        return order != 0 ? order > 0 : a->behind && !b->behind;
+}
+
+/* What lies between these places was seen; not the bus's own keys, unless they were asked for. */
 static void note_step(struct sb_scan *scan, const struct bound *from, bool backwards)
 {
-        struct bound to;
+        static const struct sb_ranges_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
+                                           behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
+        struct sb_ranges *ranges = &scan->txn->ranges;
         struct sb_ranges_edge edges[2];
+        struct bound to;
 
         bound_of(scan, &to);
         edges[backwards] = (struct sb_ranges_edge){from->key, from->len, from->inclusive};
         edges[!backwards] = (struct sb_ranges_edge){to.key, to.len, to.inclusive};
-        sb_ranges_add(&scan->txn->ranges, &edges[0], &edges[1]);
+        if (scan->reserved || is_above(&edges[0], &reserved) || !is_above(&edges[1], &behind)) {
+                sb_ranges_add(ranges, &edges[0], &edges[1]);
+                return;
+        }
+        sb_ranges_add(ranges, &edges[0], &reserved);
+        sb_ranges_add(ranges, &behind, &edges[1]);
 }
 
 /* To the next key, or the one before, and hold its version. */

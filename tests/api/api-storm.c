@@ -5,7 +5,7 @@
  * Always true: what a worker was told lies in a table that outlives it, so at the end the counter
  * must be what was acknowledged, plus at most the one increment that each killed worker had under
  * way. The keeper is killed only while an engine works: both dead is a bus that has ended.
- * Arguments: none. SB_SEED, SB_SECONDS.
+ * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: twenty times as long.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -179,6 +179,7 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
 {
         const char *seed_text = getenv("SB_SEED"), *seconds_text = getenv("SB_SECONDS");
         unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)daemon_now_ns();
+        uint64_t seconds = getenv("SB_TEST_LONG") ? 20 * SECONDS : SECONDS;
         uint64_t end, uncertain = 0, acknowledged = 0, attached = 0, total = 0;
         struct sb_attachment attachment;
         struct sb_check_report report;
@@ -195,8 +196,9 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_other), 0);
         for (unsigned i = 0; i < WORKERS; i++)
                 start_worker(&daemon, i);
-        end = daemon_now_ns() +
-              (seconds_text ? strtoull(seconds_text, NULL, 10) : SECONDS) * 1000000000;
+        if (seconds_text)
+                seconds = strtoull(seconds_text, NULL, 10);
+        end = daemon_now_ns() + seconds * 1000000000;
         while (daemon_now_ns() < end) {
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
                 CHECK(act(&daemon, &attachment, &seed, &uncertain));

@@ -437,6 +437,7 @@ static void check_answers(void)
                         MODEL_CHECK(outcome->r != SB_E_FULL || spec()->start == START_FULL);
                         MODEL_CHECK(
                                 outcome->r == SB_E_FULL ||
+                                (outcome->r == SB_E_LAPPED && kind == OP_TXN) ||
                                 (outcome->r == SB_E_CONFLICT &&
                                         (kind == OP_TXN || kind == OP_CAS || kind == OP_CREATE)) ||
                                 (outcome->r == SB_E_NOT_FOUND &&

@@ -34,6 +34,7 @@
 #define FLAGS    {OP_FLAGS, KEY_A}
 #define FINI     {OP_FINI, KEY_A}
 #define CHECK    {OP_CHECK, KEY_A}
+#define EVICT    {OP_EVICT, KEY_A}
 
 static const struct world_case txns[] = {
         /* T1 */
@@ -100,6 +101,13 @@ static const struct world_case txns[] = {
         {"txn: safe", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK)}}, 2, 3},
         {"txn: safe and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: safe of others", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}}, 3, 2},
+        /* T18 */
+        {"txn: evicted beside a delete and its removal", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
+                OPS(DELETE_A, WORK, WORK)}, .engine = true}, 3, 2},
+        {"txn: evicted while it reads", {START_PAIR, {OPS(EVICT), OPS(CUT(KA | KB)), OPS(SET_A, WORK)}, .engine = true}, 3, 2},
+        {"txn: evicted, a range", {START_PAIR, {OPS(EVICT), OPS(RANGE_EARLY(2, KC)), OPS(DELETE_A, WORK)}, .engine = true}, 3, 2},
+        {"txn: evicted under buffers", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)), OPS(DELETE_A, WORK)}, .engine = true},
+                3, 1, .delays = 2},
         {"txn: safe, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
 };
 

@@ -59,6 +59,7 @@ static const struct {
         {SB_FAULT_STOCK_LIVE_EARLY, "stock, killed set, then reaped"},
         {SB_FAULT_PRUNE_TAKES_STOCK, "stock, set and sweep"},
         {SB_FAULT_EVICT_NO_LOOK, "evict beside reads, a set, a prune"},
+        {SB_FAULT_EVICT_BESIDE_COMMIT, "txn: evicted beside a delete and its removal"},
         {SB_FAULT_PRUNE_MARKS_FIRST, "mark beside a set and a prune"},
         {SB_FAULT_UNLINK_BEFORE_DYING, "killed set, then reaped"},
         {SB_FAULT_TXN_INSTALL_UNCHECKED, "txn: one gives way late"},

@@ -71,8 +71,8 @@ static void add_txn(uint32_t thread, uint32_t op)
         uint32_t cut = order.count;
         struct event *event;
 
-        if (!outcome->begun)
-                return;
+        if (!outcome->begun || (outcome->finished && outcome->r == SB_E_LAPPED))
+                return; /* or nothing happened */
         event = add(EVENT_CUT, thread, op);
         event->stamp = outcome->read_cut;
         event->open = false; /* what it saw, it saw */

@@ -480,19 +480,22 @@ static struct record_note *lie_about(struct record *const *records, uint32_t rec
 struct record_note *record_lie(struct record *const *records, uint32_t record_count,
         enum record_lie lie, uint64_t number, struct record_note *ret_said)
 {
-        const struct record *record = records[number % record_count];
         uint64_t at_cut = 0;
 
-        for (uint64_t k = 0; k < record->count; k++) {
-                struct record_note *note = &records[number % record_count]->notes[k], *changed;
+        for (uint32_t i = 0; i < record_count; i++) {
+                struct record *record = records[(number + i) % record_count];
 
-                if (note->what == RECORD_BEGIN)
-                        at_cut = note->cut;
-                if (k < number % 1000 * record->count / 2000 || !at_cut)
-                        continue;
-                changed = lie_about(records, record_count, lie, note, ret_said);
-                if (changed)
-                        return changed;
+                for (uint64_t k = 0; k < record->count; k++) {
+                        struct record_note *note = &record->notes[k], *changed;
+
+                        if (note->what == RECORD_BEGIN)
+                                at_cut = note->cut;
+                        if (k < number % 1000 * record->count / 2000 || !at_cut)
+                                continue;
+                        changed = lie_about(records, record_count, lie, note, ret_said);
+                        if (changed)
+                                return changed;
+                }
         }
         return NULL;
 }
