@@ -252,4 +252,8 @@ void sb_look_at_units(struct sb_look *look)
                         report->bytes_free +=
                                 segment->geometry.unit_size - (report->bytes_used - used);
         }
+        if (!report->problem_count && look->quiescent && look->held != look->listed &&
+                !any_noted(look))
+                sb_look_problem(look, "%llu versions are held, transactions list %llu",
+                        (unsigned long long)look->held, (unsigned long long)look->listed);
 }

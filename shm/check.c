@@ -237,8 +237,9 @@ static const char *intent_fault(
         commit = sb_slab_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL)
                          ? sb_commit_at(look->segment, word & SB_OFFSET_MASK)
                          : NULL;
+        /* A:status. */
         if (commit && SB_STATUS_STATE(sb_load_acquire(&commit->status)) <= SB_STATUS_ABORTED)
-                return NULL; /* A:status. */
+                return NULL;
         /* Over meanwhile: then the outcome was copied first. A:stamp. */
         return sb_load_acquire(&version->stamp) == word ? "an intent names no transaction" : NULL;
 }
@@ -483,9 +484,6 @@ int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
                 check_buckets(&look);
         if (!ret->problem_count)
                 sb_look_at_units(&look);
-        if (!ret->problem_count && look.quiescent && look.held != look.listed && !any_noted(&look))
-                sb_look_problem(&look, "%llu versions are held, transactions list %llu",
-                        (unsigned long long)look.held, (unsigned long long)look.listed);
         for (slot = 0; slot < segment->geometry.client_count; slot++)
                 check_client(&look, slot);
         return 0;
