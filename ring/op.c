@@ -201,6 +201,16 @@ static __attribute__((noinline)) struct sb_version *look_through(
         return NULL;
 }
 
+/* Whether what was found below an aborted head counted all the while: asked when no CAS follows
+ * that would fail. */
+static bool was_newest(
+        struct sb_peer *peer, const struct attempt *attempt, const struct sb_version *old)
+{
+        struct sb_version *head = attempt->place.head;
+
+        return old == head || sb_txn_stands(peer, attempt->place.cell, head, SB_TXN_ABORTED);
+}
+
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int install(
         struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
@@ -219,9 +229,11 @@ static inline __attribute__((always_inline)) int install(
                         return AGAIN;
         }
         if (SB_UNLIKELY(!has_value(old)) && write->kind == SB_VERSION_DELETED)
-                return SB_E_NOT_FOUND;
+                return was_newest(peer, attempt, old) ? SB_E_NOT_FOUND : AGAIN;
         if (write->expected_rev != SB_OP_ANY_REV &&
                 write->expected_rev != (has_value(old) ? old->rev : 0)) {
+                if (!was_newest(peer, attempt, old))
+                        return AGAIN;
                 ret->rev = has_value(old) ? old->rev : 0;
                 return SB_E_CONFLICT;
         }

@@ -149,6 +149,14 @@ struct sb_version *sb_txn_effective(
         return version;
 }
 
+bool sb_txn_stands(struct sb_peer *peer, const struct sb_cell64 *cell, struct sb_version *head,
+        enum sb_outcome outcome)
+{
+        return (sb_load_pinned(peer, cell) & SB_OFFSET_MASK) ==
+                       sb_offset_of(&peer->segment, head) &&
+               sb_txn_settle(peer, head).outcome == outcome;
+}
+
 /* ---- helping ---- */
 
 static enum step help(struct sb_peer *peer, const struct path *path);
