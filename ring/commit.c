@@ -315,10 +315,12 @@ static void supersede(struct sb_peer *peer, struct attempt *attempt, uint64_t st
                 struct sb_version *old = sb_version_at(
                         segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
                 struct sb_node *node = sb_node_at(segment, version->node);
+                struct sb_cell64 *cell = sb_cell_at(segment, sb_load_pinned(peer, &node->cell));
 
-                /* A:stamp. */
-                if (old && !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
-                        has_value(version) && sb_prune_behind(peer, version, old))
+                /* The flag behind the decision: a rule may have come in between. A:stamp. */
+                if (cell && !(sb_load_pinned(peer, cell) & SB_CELL_KEPT) && old &&
+                        !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) && has_value(version) &&
+                        sb_prune_behind(peer, version, old))
                         continue;
                 sb_retire_later(peer, sb_load_pinned(peer, &node->cell), stamp);
         }

@@ -149,12 +149,16 @@ struct sb_version *sb_txn_effective(
         return version;
 }
 
-bool sb_txn_stands(struct sb_peer *peer, const struct sb_cell64 *cell, struct sb_version *head,
-        enum sb_outcome outcome)
+bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled)
 {
-        return (sb_load_pinned(peer, cell) & SB_OFFSET_MASK) ==
-                       sb_offset_of(&peer->segment, head) &&
-               sb_txn_settle(peer, head).outcome == outcome;
+        if (SB_FAULT(TXN_OLD_BELOW))
+                return true;
+        /* The outcome first: while it is undecided, the cell is what it was. A:publish. */
+        if (settled.outcome == SB_TXN_UNDECIDED &&
+                sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
+                return false;
+        return sb_load_acquire(cell) == word;
 }
 
 /* ---- helping ---- */
@@ -315,10 +319,14 @@ static enum step look_once(struct sb_peer *peer, const struct path *path, struct
                 settled = sb_txn_settle(peer, version);
                 if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE))
                         return meet(peer, path, version);
-                if (settled.outcome == SB_TXN_COMMITTED)
-                        return settled.stamp > path->commit->cut ? CHANGED : IN;
+                if (settled.outcome != SB_TXN_COMMITTED)
+                        continue;
+                if (settled.stamp > path->commit->cut)
+                        return CHANGED;
+                break;
         }
-        return IN;
+        /* A:publish. Under what was aborted: as sb_txn_lasts() says. */
+        return sb_load_acquire(cell) == word || SB_FAULT(TXN_OLD_BELOW) ? IN : AGAIN;
 }
 
 static enum step look(struct sb_peer *peer, const struct path *path, struct sb_cell64 *cell,

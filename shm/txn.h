@@ -48,12 +48,11 @@ void sb_txn_help(struct sb_peer *peer, struct sb_version *version);
  * undecided, it is looked through. */
 struct sb_version *sb_txn_effective(
         struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head);
-/* Afterwards, for who takes what is below @head for the newest: whether it was as long as he
- * looked,
- * @head being what the cell names and what its outcome was. Else something above may have been
- * committed, and what it superseded be gone from between. */
-bool sb_txn_stands(struct sb_peer *peer, const struct sb_cell64 *cell, struct sb_version *head,
-        enum sb_outcome outcome);
+/* Whether that was the newest at some moment since: @cell still is @word, which leads to @head, and
+ * @head is not decided meanwhile. Else the way down may have led past what was superseded since and
+ * taken out, to what had been superseded long before: look again. */
+bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled);
 /* For the owner, whose `operation` names the descriptor: bring it to its end, copy the outcome, let
  * go of what is committed, take back the note, date the descriptor. Return: the outcome; *ret_value:
  * the stamp, or the cause of the abort. */
