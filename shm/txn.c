@@ -154,11 +154,11 @@ bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t w
 {
         if (SB_FAULT(TXN_OLD_BELOW))
                 return true;
-        /* The outcome first: while it is undecided, the cell is what it was. A:publish. */
+        /* The outcome first: while it is undecided, the cell is what it was. */
         if (settled.outcome == SB_TXN_UNDECIDED &&
                 sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
                 return false;
-        return sb_load_acquire(cell) == word;
+        return sb_load_acquire(cell) == word; /* A:publish. */
 }
 
 /* ---- helping ---- */
@@ -262,7 +262,8 @@ static enum step install_once(
                                ? IN
                                : give_up(commit, 1 + i);
         if (SB_FAULT(TXN_PREV_STORED))
-                sb_store_release(&version->prev, word & SB_OFFSET_MASK); /* R:prev. */
+                sb_store_release(
+                        &version->prev, word & SB_OFFSET_MASK); /* R:publish: that is the fault. */
         else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
                  !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
                 return AGAIN;
