@@ -84,7 +84,7 @@ static const struct {
         {SB_FAULT_SER_OWN_HIDES, "txn: phantoms, own key in the range"},
         {SB_FAULT_SER_SEEN_ONLY, "txn: phantoms"},
         {SB_FAULT_SER_CYCLE_IGNORED, "txn: skew"},
-        {SB_FAULT_SER_NO_UNWIND, "txn: ring of three"},
+        {SB_FAULT_SER_NO_UNWIND, "txn: ring of three, deeper"},
         {SB_FAULT_TXN_CLOSE_EARLY, "txn: range and delete"},
         {SB_FAULT_READ_SER_AS_BEFORE, "txn: set and cut"},
         {SB_FAULT_GET_SER_AS_BEFORE, "txn: set and reads"},
