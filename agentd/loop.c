@@ -30,11 +30,14 @@
 #include "agentd/log.h"
 #include "shm/evict.h"
 #include "shm/reap.h"
+#include "shm/retire.h"
+#include "shm/rules.h"
 #include "shm/times.h"
 
 #define EVENTS_AT_ONCE 64
 #define TICK_NS        UINT64_C(10000000)
 #define IDLE_TICK_NS   (16 * TICK_NS)
+#define HISTORY_NS     UINT64_C(1000000000)
 
 int sb_loop_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
@@ -88,6 +91,18 @@ static void note_time(struct sb_engine *engine)
                 sb_log("%u snapshots older than --max-snapshot-age were taken away", count);
 }
 
+/* What rules of history keep grows without a trace, and what time lets go of says nothing: both are
+ * found by a sweep. */
+static void look_after_history(struct sb_engine *engine)
+{
+        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context);
+
+        if (!sb_rules_any(&engine->peer.segment) || now - engine->history_ns < HISTORY_NS)
+                return;
+        engine->history_ns = now;
+        sb_retire_leave(&engine->peer);
+}
+
 /* Return: whether there is more to do at once. */
 static bool tick(struct sb_engine *engine)
 {
@@ -95,6 +110,7 @@ static bool tick(struct sb_engine *engine)
         bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
 
         note_time(engine);
+        look_after_history(engine);
         (void)is_idle(engine); /* what the tick itself has moved does not count */
         if (more || !idle)
                 set_timer(engine, TICK_NS);

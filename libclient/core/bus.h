@@ -48,9 +48,10 @@ struct sb_bus {
         uint32_t place_count;    /* places 0 .. place_count-1 have a guard word */
         uint32_t place_capacity; /* of the array */
         enum sb_access access;
-        struct sb_bus_home *home;  /* NULL: the segment is somebody else's */
-        bool lost;                 /* nobody will ever serve the segment again */
-        struct sb_scan *scans;     /* the open ones */
+        struct sb_bus_home *home; /* NULL: the segment is somebody else's */
+        bool lost;                /* nobody will ever serve the segment again */
+        struct sb_scan *scans;    /* the open ones */
+        struct sb_history *histories;
         struct sb_txn *txns;       /* that have not ended */
         struct sb_txn *txn_spare;  /* one that ended: for the next */
         struct sb_own_value *held; /* by guards with SB_BUS_PRIVATE */

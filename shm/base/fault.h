@@ -50,6 +50,10 @@
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its commit")            \
+        X(TRIM_UNMARKED, "what is taken out of a chain leaves no trace")                           \
+        X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
+        X(KEEP_BIRTH_UNFLAGGED, "a birth is stamped before its cell says that a rule applies")     \
+        X(KEEP_UNSTAMPED, "a rule's flag is set over what is not stamped")                         \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
@@ -65,6 +69,7 @@
         X(TXN_DISPOSE_HEAD_ONLY, "an aborted intent is looked for in the cell alone")              \
         X(TXN_NODE_UNASKED, "a helper installs over whatever is in the cell")                      \
         X(TXN_COMMIT_STALE, "a key is not looked at before an intent is built over it")            \
+        X(TXN_OLD_BELOW, "what lies under an intent is taken without another look")                \
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
         X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
