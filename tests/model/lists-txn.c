@@ -16,6 +16,7 @@
 #define RANGE(count, keys) TXN(.scan = count, .writes = keys, .serializable = true)
 #define RANGE_EARLY(count, keys) TXN(.scan = count, .writes = keys, .serializable = true, .early = true)
 #define CUT(keys)          TXN(.reads = keys)
+#define SER_IN(read, keys) TXN(.reads = read, .writes = keys, .serializable = true, .early = true, .prepared = true, .in = keys)
 #define SET_A    {OP_SET, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
 #define SET_C    {OP_SET, KEY_C}
@@ -70,10 +71,12 @@ static const struct world_case txns[] = {
         /* T8 */
         {"txn: skew", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 3},
         {"txn: skew, late", {START_PAIR, {OPS(SER(KA, KB)), OPS(SER(KB, KA))}}, 2, 3},
+        {"txn: skew, both in", {START_PAIR, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KA))}}, 2, 3},
         {"txn: skew and get", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA)), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: skew under buffers", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 2, .delays = 2},
         /* T9 */
         {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
+        {"txn: ring of three, all in", {START_ALL, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KC)), OPS(SER_IN(KC, KA))}}, 3, 2},
         {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 3},
         /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
