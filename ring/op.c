@@ -189,16 +189,19 @@ static bool supersede(struct sb_peer *peer, struct sb_version *version, struct s
 
 /* The head is an intent or was aborted: what counts is below. NULL: look again. */
 static __attribute__((noinline)) struct sb_version *look_through(
-        struct sb_peer *peer, struct sb_version *head)
+        struct sb_peer *peer, const struct sb_spot *place)
 {
         struct sb_settled settled;
-        struct sb_version *version = sb_txn_effective(peer, head, &settled);
+        struct sb_version *version = sb_txn_effective(peer, place->head, &settled);
 
+        if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(TXN_NOT_HELPED)) {
+                sb_txn_help(peer, place->head);
+                return NULL;
+        }
+        if (!sb_txn_lasts(peer, place->cell, place->word, place->head, settled))
+                return NULL;
         /* Nothing below counts: only in a damaged segment, in which nobody shall hang. */
-        if (settled.outcome != SB_TXN_UNDECIDED || SB_FAULT(TXN_NOT_HELPED))
-                return version ? version : head;
-        sb_txn_help(peer, head);
-        return NULL;
+        return version ? version : place->head;
 }
 
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
@@ -214,7 +217,7 @@ static inline __attribute__((always_inline)) int install(
          * its cause; before it is seen at all, else a later cut could be without what was seen. */
         if (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
                 SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT)) {
-                old = look_through(peer, head);
+                old = look_through(peer, &attempt->place);
                 if (!old)
                         return AGAIN;
         }

@@ -149,6 +149,18 @@ struct sb_version *sb_txn_effective(
         return version;
 }
 
+bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled)
+{
+        if (SB_FAULT(TXN_OLD_BELOW))
+                return true;
+        /* The outcome first: while it is undecided, the cell is what it was. */
+        if (settled.outcome == SB_TXN_UNDECIDED &&
+                sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
+                return false;
+        return sb_load_acquire(cell) == word; /* A:publish. */
+}
+
 /* ---- helping ---- */
 
 static enum step help(struct sb_peer *peer, const struct path *path);
@@ -250,7 +262,8 @@ static enum step install_once(
                                ? IN
                                : give_up(commit, 1 + i);
         if (SB_FAULT(TXN_PREV_STORED))
-                sb_store_release(&version->prev, word & SB_OFFSET_MASK); /* R:prev. */
+                /* R:publish, without looking: that is the fault. */
+                sb_store_release(&version->prev, word & SB_OFFSET_MASK);
         else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
                  !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
                 return AGAIN;
@@ -307,10 +320,14 @@ static enum step look_once(struct sb_peer *peer, const struct path *path, struct
                 settled = sb_txn_settle(peer, version);
                 if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE))
                         return meet(peer, path, version);
-                if (settled.outcome == SB_TXN_COMMITTED)
-                        return settled.stamp > path->commit->cut ? CHANGED : IN;
+                if (settled.outcome != SB_TXN_COMMITTED)
+                        continue;
+                if (settled.stamp > path->commit->cut)
+                        return CHANGED;
+                break;
         }
-        return IN;
+        /* A:publish. Under what was aborted: as sb_txn_lasts() says. */
+        return sb_load_acquire(cell) == word || SB_FAULT(TXN_OLD_BELOW) ? IN : AGAIN;
 }
 
 static enum step look(struct sb_peer *peer, const struct path *path, struct sb_cell64 *cell,

@@ -377,8 +377,49 @@ static void add_operations(struct judge *judge, const struct txn *txn)
         }
 }
 
+/* ---- what those did whom a verdict names ---- */
+
+static void tell_note(const struct judge *judge, const struct record_note *note)
+{
+        static const char *const names[] = {
+                "begin", "read", "saw nothing of", "set", "deleted", "try", "committed", "aborted"};
+        const struct key *key = &judge->keys[note->key];
+        uint64_t at = note->rev - key->first_rev;
+
+        printf("  %s", names[note->what]);
+        if (note->what == RECORD_READ || note->what == RECORD_ABSENT || is_write(note))
+                printf(" key %u rev %" PRIu64, (unsigned)note->key, (uint64_t)note->rev);
+        if ((note->what == RECORD_READ || is_write(note)) && at < key->rev_count)
+                printf(" (life %" PRIu32 ")", key->versions[at].life);
+        if (note->what == RECORD_READ)
+                printf(" by %" PRIx64, note->who);
+        if (note->cut)
+                printf(" cut %" PRIu64, note->cut);
+        printf("\n");
+}
+
+static void tell_all(const struct judge *judge)
+{
+        const char *at = judge->verdict->history.text;
+
+        for (; (at = strchr(at, 'T')) != NULL; at++) {
+                uint32_t number = (uint32_t)strtoul(at + 1, NULL, 10);
+
+                EACH_TXN(judge, txn)
+                {
+                        if (txn->writer != number && txn->reader != number)
+                                continue;
+                        printf("T%" PRIu32 ": %" PRIx64 " at %" PRIu64 ", from %" PRIu64
+                               " to %" PRIu64 " ns\n",
+                                number, txn->who, txn->cut, txn->began, txn->ended);
+                        for (uint32_t i = 0; i < txn->note_count; i++)
+                                tell_note(judge, &txn->notes[i]);
+                }
+        }
+}
+
 bool record_judge(struct record *const *records, uint32_t record_count, enum history_level level,
-        struct record_verdict *ret)
+        bool tell, struct record_verdict *ret)
 {
         struct judge judge = {.place_count = record_count, .verdict = ret};
 
@@ -399,6 +440,8 @@ bool record_judge(struct record *const *records, uint32_t record_count, enum his
         EACH_TXN(&judge, txn)
         add_operations(&judge, txn);
         ret->right = history_check(judge.history, level, &ret->history) && ret->text[0] == '\0';
+        if (tell && ret->history.anomaly)
+                tell_all(&judge);
         history_unmake(judge.history);
         for (uint32_t i = 0; i < record_count; i++)
                 free(judge.txns[i]);

@@ -255,7 +255,7 @@ static bool storm(
 static const char *judged(enum history_level level)
 {
         static char text[1536];
-        bool right = record_judge(records, PLACES, level, &verdict);
+        bool right = record_judge(records, PLACES, level, true, &verdict);
 
         parent.operations += verdict.history.operations;
         parent.commits += verdict.history.txns;
@@ -338,7 +338,7 @@ static void test_every_lie_in_a_record_is_found(void)
 
         if (!storm(WORK_SERIALIZABLE, 20000, 0, false))
                 TEST_FAIL("%s", work_table->complaint);
-        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict));
+        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
         for (uint32_t lie = 0; lie < RECORD_LIES; lie++)
                 for (uint32_t i = 0; i < 5; i++) {
                         uint64_t number = work_random(&randomness) % 1000 * WORKERS + i % WORKERS;
@@ -350,13 +350,13 @@ static void test_every_lie_in_a_record_is_found(void)
                         CHECK(note != NULL);
                         before = *note;
                         *note = said;
-                        if (record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict))
+                        if (record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict))
                                 TEST_FAIL("%s was not found: number %" PRIu64 ", SB_SEED=%" PRIu64,
                                         names[lie], number, seed);
                         cycles += verdict.history.anomaly != NULL;
                         *note = before;
                 }
-        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict));
+        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
         CHECK(cycles >= 5);
 }
 
@@ -364,8 +364,8 @@ static void test_write_skew_of_snapshot_isolation_is_seen_by_who_asks_for_more(v
 {
         if (!storm(WORK_SNAPSHOT, 50000, 0, false))
                 TEST_FAIL("%s", work_table->complaint);
-        CHECK(record_judge(records, PLACES, HISTORY_SNAPSHOT, &verdict));
-        CHECK(!record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict));
+        CHECK(record_judge(records, PLACES, HISTORY_SNAPSHOT, false, &verdict));
+        CHECK(!record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
         CHECK(verdict.history.anomaly && strncmp(verdict.history.anomaly, "G2-item", 7) == 0);
 }
 
