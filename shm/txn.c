@@ -262,7 +262,8 @@ static enum step install_once(
                                ? IN
                                : give_up(commit, 1 + i);
         if (SB_FAULT(TXN_PREV_STORED))
-                sb_store_release(&version->prev, word & SB_OFFSET_MASK); /* R:publish, unasked: that is the fault. */
+                /* R:publish, without looking: that is the fault. */
+                sb_store_release(&version->prev, word & SB_OFFSET_MASK);
         else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
                  !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
                 return AGAIN;
