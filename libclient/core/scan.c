@@ -281,7 +281,8 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
         r = check_scan(scan);
         if (r != 0)
                 return r;
-        if (sb_key_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)
+        if (key.len == 0 ||
+                sb_key_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)
                 sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
         else
                 sb_scan_stand_at_key(scan, key.data, (uint32_t)key.len, false);
