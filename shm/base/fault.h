@@ -74,7 +74,6 @@
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
         X(SER_STAMP_UNSAID, "a serializable transaction's stamp is read before anybody knows")     \
         X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
-        X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \
         X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
         X(SER_NO_UNWIND, "who found a ring does not go back")                                      \
