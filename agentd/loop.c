@@ -106,7 +106,7 @@ static void look_after_history(struct sb_engine *engine)
         if (trace != engine->history_trace)
                 engine->history_pause_ns = HISTORY_NS;
         else if (engine->history_pause_ns < HISTORY_MOST_NS)
-                engine->history_pause_ns *= 2;
+                engine->history_pause_ns = 2 * engine->history_pause_ns + HISTORY_NS;
         engine->history_trace = trace;
         engine->history_ns = now + engine->history_pause_ns;
         peer->sweep_rest_left = 0;
