@@ -14,6 +14,7 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
+#include "ring/keep.h"
 #include "shm/base/result.h"
 #include "shm/check.h"
 #include "shm/evict.h"
@@ -110,9 +111,12 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
                 end = validate(engine, &report);
         if (end)
                 return end;
+        /* R:history-floor. */
+        sb_store_release(&segment.super->history_limit, engine->keeper->config->history_bytes);
         sb_reaper_adopt(engine);
         sb_evict_finish(&engine->peer);
         sb_marks_repair(&engine->peer);
+        sb_keep_repair(&engine->peer);
         super = segment.super;
         /* Relaxed: for people. */
         generation = sb_load_relaxed(&super->engine_generation) + 1;

@@ -34,6 +34,8 @@ static const char help_text[] =
         "                         (batched and strict come with a later version)\n"
         "      --flush-ms N       milliseconds between batches of a durable bus, 1 to 60000 [100]\n"
         "      --clients N        how many clients can be attached at once, 1 to 4000 [256]\n"
+        "      --history-memory SIZE  what `agentctl keep` may keep at most, or off: no limit [a "
+        "quarter of --size]\n"
         "      --max-snapshot-age T  take snapshots away that are held for longer than T, such as "
         "10m, "
         "1h [off]\n"
@@ -162,6 +164,7 @@ enum option_code {
         OPTION_FLUSH_MS,
         OPTION_CLIENTS,
         OPTION_SNAPSHOT_AGE,
+        OPTION_HISTORY,
         OPTION_RECOVER_TO,
         OPTION_CHECK,
         OPTION_VERSION
@@ -174,6 +177,7 @@ static const struct option options[] = {
         {"durability", required_argument, NULL, OPTION_DURABILITY},
         {"flush-ms", required_argument, NULL, OPTION_FLUSH_MS},
         {"clients", required_argument, NULL, OPTION_CLIENTS},
+        {"history-memory", required_argument, NULL, OPTION_HISTORY},
         {"max-snapshot-age", required_argument, NULL, OPTION_SNAPSHOT_AGE},
         {"recover-to", required_argument, NULL, OPTION_RECOVER_TO},
         {"check-config", no_argument, NULL, OPTION_CHECK},
@@ -217,6 +221,14 @@ static bool take(int option, const char *value, struct sb_config *config, struct
                 if (!read_number(value, 1, CLIENTS_MAX, &number))
                         return complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
                 config->clients = (uint32_t)number;
+                return true;
+        case OPTION_HISTORY:
+                if (!strcmp(value, "off"))
+                        config->history_bytes = 0;
+                else if (!read_size(value, &config->history_bytes) || !config->history_bytes)
+                        return complain("--history-memory %s: give a number of bytes, with K, M, G "
+                                        "or T if you like, or off: no limit",
+                                value);
                 return true;
         case OPTION_SNAPSHOT_AGE:
                 if (!read_age(value, &config->snapshot_age_ns))
@@ -305,6 +317,10 @@ static void print(const struct sb_config *config)
         printf("durability = volatile\n");
         printf("flush-ms = %u\n", config->flush_ms);
         printf("clients = %u\n", config->clients);
+        if (config->history_bytes)
+                printf("history-memory = %" PRIu64 "\n", config->history_bytes);
+        else
+                printf("history-memory = off\n");
         if (config->snapshot_age_ns)
                 printf("max-snapshot-age = %" PRIu64 "ms\n", config->snapshot_age_ns / 1000000);
         else
@@ -313,7 +329,8 @@ static void print(const struct sb_config *config)
 
 bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit)
 {
-        struct sb_config config = {.size = 256u << 20, .clients = 256, .flush_ms = 100};
+        struct sb_config config = {
+                .size = 256u << 20, .clients = 256, .flush_ms = 100, .history_bytes = UINT64_MAX};
         struct wishes wishes = {0};
         int option;
 
@@ -339,6 +356,8 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
         if (optind < argc)
                 return complain(
                         "%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
+        if (config.history_bytes == UINT64_MAX)
+                config.history_bytes = config.size / 4;
         if (!resolve(wishes.bus, &config.place) || !judge(&config))
                 return false;
         if (wishes.check) {

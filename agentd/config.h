@@ -20,6 +20,8 @@ struct sb_config {
         uint64_t size; /* bytes, as asked for */
         uint32_t clients;
         uint32_t flush_ms;
+        uint64_t history_bytes;   /* that rules of history may keep; UINT64_MAX: a quarter of the
+                                     segment;   0: any */
         uint64_t snapshot_age_ns; /* older ones are taken away; 0: none is */
         enum sb_config_hugepages hugepages;
 };

@@ -30,11 +30,15 @@
 #include "agentd/log.h"
 #include "shm/evict.h"
 #include "shm/reap.h"
+#include "shm/retire.h"
+#include "shm/rules.h"
 #include "shm/times.h"
 
-#define EVENTS_AT_ONCE 64
-#define TICK_NS        UINT64_C(10000000)
-#define IDLE_TICK_NS   (16 * TICK_NS)
+#define EVENTS_AT_ONCE  64
+#define TICK_NS         UINT64_C(10000000)
+#define IDLE_TICK_NS    (16 * TICK_NS)
+#define HISTORY_NS      UINT64_C(500000000)
+#define HISTORY_MOST_NS (16 * HISTORY_NS)
 
 int sb_loop_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
@@ -76,19 +80,37 @@ static void note_time(struct sb_engine *engine)
 {
         struct sb_segment *segment = &engine->peer.segment;
         uint64_t age = engine->keeper->config->snapshot_age_ns;
-        /* A:safe. */
-        struct sb_moment now = {.cut = sb_load_acquire(&segment->super->safe)}, then;
+        struct sb_moment now, then;
         uint32_t count;
 
-        now.realtime_ns = segment->os->realtime_ns(segment->os->context);
-        now.monotonic_ns = segment->os->now_ns(segment->os->context);
-        sb_times_note(segment, &now);
+        sb_times_tick(segment, &now);
         if (!age || now.monotonic_ns < age ||
                 !sb_times_at_monotonic(segment, now.monotonic_ns - age, &then))
                 return;
         count = sb_evict_all(&engine->peer, then.cut);
         if (count)
                 sb_log("%u snapshots older than --max-snapshot-age were taken away", count);
+}
+
+/* What rules of history keep grows without a trace, and what time lets go of says nothing: both are
+ * found by a sweep. */
+static void look_after_history(struct sb_engine *engine)
+{
+        struct sb_peer *peer = &engine->peer;
+        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context), trace;
+
+        if (!sb_rules_any(&peer->segment) || peer->sweep_left || now < engine->history_ns)
+                return;
+        /* Relaxed: what the last sweep found. Where that is the same again, the next may wait. */
+        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->count_freed;
+        if (trace != engine->history_trace)
+                engine->history_pause_ns = HISTORY_NS;
+        else if (engine->history_pause_ns < HISTORY_MOST_NS)
+                engine->history_pause_ns *= 2;
+        engine->history_trace = trace;
+        engine->history_ns = now + engine->history_pause_ns;
+        peer->sweep_rest_left = 0;
+        sb_retire_leave(peer);
 }
 
 /* Return: whether there is more to do at once. */
@@ -98,6 +120,7 @@ static bool tick(struct sb_engine *engine)
         bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
 
         note_time(engine);
+        look_after_history(engine);
         (void)is_idle(engine); /* what the tick itself has moved does not count */
         if (more || !idle)
                 set_timer(engine, TICK_NS);

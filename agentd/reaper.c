@@ -20,6 +20,7 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
+#include "ring/keep.h"
 #include "shm/base/result.h"
 #include "shm/evict.h"
 #include "shm/mark.h"
@@ -89,6 +90,7 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
         forget(watcher);
         sb_reap_slot(&engine->peer, slot, watcher->generation);
         sb_marks_repair(&engine->peer);
+        sb_keep_repair(&engine->peer);
 }
 
 uint32_t sb_reaper_collect(struct sb_engine *engine)
@@ -110,6 +112,7 @@ void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t gener
                 forget(&engine->watchers[slot]);
         sb_reap_slot(&engine->peer, slot, generation);
         sb_marks_repair(&engine->peer);
+        sb_keep_repair(&engine->peer);
 }
 
 int sb_reaper_evict(

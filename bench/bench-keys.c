@@ -1,6 +1,6 @@
 /*
- * Keys: get, get of many, set, mixes and compare-and-set on one hot key, by statebus, by the ideal
- * access and by a hand-made table, side by side.
+ * Keys: get, get of many, set, mixes, compare-and-set on one hot key, transfers between some
+ * accounts and scans, by statebus and by others, side by side.
  *
  * Worker processes are made once for each size of value, pinned to one core each, and attach to
  * every contender. Then come rounds. In one round of a case each contender runs a slice with each
@@ -11,7 +11,9 @@
  * lock, for its server) waits on its own time, so with a server every batch counts.
  *
  * Standard output is for bench/report: "# name value" lines about the run, then
- *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED
+ *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED CONFLICTS SHARE
+ * CONFLICTS is per operation; SHARE is what counts of the time that the slice took: much less than
+ * 1, and the workers did not run side by side.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,7 +39,7 @@ struct bench_case {
         enum bench_op op;
         enum bench_spread spread;
         uint32_t value_len;
-        uint32_t writes; /* of 256 operations */
+        uint32_t number; /* BENCH_MIX: writes of 256 operations; BENCH_TRANSFER: accounts */
 };
 
 static const struct bench_case cases[] = {
@@ -50,6 +52,11 @@ static const struct bench_case cases[] = {
         {"mix95-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 13},
         {"mix50-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 128},
         {"cas-64-hot", BENCH_CAS, BENCH_UNIFORM, 64, 0},
+        {"bank-2", BENCH_TRANSFER, BENCH_UNIFORM, 64, 2},
+        {"bank-4", BENCH_TRANSFER, BENCH_UNIFORM, 64, 4},
+        {"bank-16", BENCH_TRANSFER, BENCH_UNIFORM, 64, 16},
+        {"bank-64", BENCH_TRANSFER, BENCH_UNIFORM, 64, 64},
+        {"scan-64", BENCH_SCAN, BENCH_UNIFORM, 64, 0},
         {"get-1024-uniform", BENCH_GET, BENCH_UNIFORM, 1024, 0},
         {"get-1024-zipf", BENCH_GET, BENCH_ZIPF, 1024, 0},
         {"set-1024-uniform", BENCH_MIX, BENCH_UNIFORM, 1024, 256},
@@ -57,9 +64,9 @@ static const struct bench_case cases[] = {
 #define CASE_COUNT (sizeof(cases) / sizeof(cases[0]))
 
 struct answer {
-        uint64_t operations, ns, preempted;
+        uint64_t operations, ns, preempted, conflicts;
         int error;
-        uint32_t pad[9];
+        uint32_t pad[7];
 };
 
 /* Shared by the parent and its workers. What is plain is written before @turn (parent) or @finished
@@ -84,6 +91,7 @@ struct worker {
         unsigned char is_write[BENCH_BATCH];
         unsigned char value[1024];
         uint64_t value_number;
+        uint64_t conflicts;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -121,29 +129,41 @@ static bool has_case(const struct bench_settings *settings, const struct bench_c
 
 /* ---- a worker ---- */
 
+/* Another account than @first. */
+static uint32_t second_account(uint32_t first, uint32_t entry, uint32_t accounts)
+{
+        return (first + 1 + entry % (accounts - 1)) % accounts;
+}
+
 static void batch_fill(
         struct worker *worker, const struct bench_case *case_, struct bench_batch *ret)
 {
         const uint32_t *order = worker->orders[case_->spread];
-        uint32_t at = worker->position[case_->spread];
+        uint32_t at = worker->position[case_->spread], before = 0;
 
         if (case_->op == BENCH_CAS) /* nothing else: who computes does not contend */
                 bench_key_write(0, &worker->keys[0]);
         for (uint32_t i = 0; i < BENCH_BATCH && case_->op != BENCH_CAS; i++) {
-                uint32_t entry = order[(at + i) & (BENCH_ORDER_LEN - 1)];
+                uint32_t entry = order[(at + i) & (BENCH_ORDER_LEN - 1)],
+                         number = entry & (BENCH_KEYS_MAX - 1);
 
-                bench_key_write(entry & (BENCH_KEYS_MAX - 1), &worker->keys[i]);
-                worker->is_write[i] = entry >> 24 < case_->writes;
+                if (case_->op == BENCH_TRANSFER)
+                        number = i & 1 ? second_account(before, number, case_->number)
+                                       : number % case_->number;
+                before = number;
+                bench_key_write(number, &worker->keys[i]);
+                worker->is_write[i] = entry >> 24 < case_->number;
         }
         worker->position[case_->spread] = (at + BENCH_BATCH) & (BENCH_ORDER_LEN - 1);
         worker->value_number++;
         memcpy(worker->value, &worker->value_number, sizeof(worker->value_number));
         *ret = (struct bench_batch){.op = case_->op,
-                .count = BENCH_BATCH,
+                .count = case_->op == BENCH_TRANSFER ? BENCH_BATCH / 2 : BENCH_BATCH,
                 .value_len = case_->value_len,
                 .value = worker->value,
                 .is_write = worker->is_write,
-                .keys = worker->keys};
+                .keys = worker->keys,
+                .conflicts = &worker->conflicts};
 }
 
 static void slice_run(struct worker *worker, const struct control *control, struct answer *ret)
@@ -157,7 +177,7 @@ static void slice_run(struct worker *worker, const struct control *control, stru
         struct bench_batch batch;
 
         while (now < end_ns || !answer.ns) {
-                uint64_t start_ns;
+                uint64_t start_ns, conflicts = worker->conflicts;
                 uint32_t done;
                 long switches;
 
@@ -167,7 +187,7 @@ static void slice_run(struct worker *worker, const struct control *control, stru
                 start_ns = bench_now_ns();
                 done = peer->run(worker->handles[control->peer], &batch);
                 now = bench_now_ns();
-                if (done != BENCH_BATCH && case_->op != BENCH_CAS)
+                if (done != batch.count && case_->op != BENCH_CAS)
                         answer.error = -EIO;
                 getrusage(RUSAGE_THREAD, &usage);
                 if (start_ns < measure_ns)
@@ -177,6 +197,7 @@ static void slice_run(struct worker *worker, const struct control *control, stru
                         continue;
                 }
                 answer.operations += done;
+                answer.conflicts += worker->conflicts - conflicts;
                 answer.ns += now - start_ns;
         }
         *ret = answer;
@@ -372,7 +393,7 @@ static int slice_order(struct crew *crew, const struct bench_settings *settings,
         void *const *stores, uint32_t case_, uint32_t peer, uint32_t processes, uint32_t round)
 {
         struct control *control = crew->control;
-        uint64_t preempted = 0;
+        uint64_t preempted = 0, conflicts = 0, operations = 0, counted_ns = 0;
         double rate = 0;
         int r;
 
@@ -389,9 +410,14 @@ static int slice_order(struct crew *crew, const struct bench_settings *settings,
                 rate += (double)control->answers[i].operations * 1e9 /
                         (double)control->answers[i].ns;
                 preempted += control->answers[i].preempted;
+                conflicts += control->answers[i].conflicts;
+                operations += control->answers[i].operations;
+                counted_ns += control->answers[i].ns;
         }
-        printf("slice %s %u %u %s %.0f %llu\n", cases[case_].name, processes, round,
-                bench_peers[peer]->name, rate, (unsigned long long)preempted);
+        printf("slice %s %u %u %s %.0f %llu %.5f %.2f\n", cases[case_].name, processes, round,
+                bench_peers[peer]->name, rate, (unsigned long long)preempted,
+                (double)conflicts / (double)operations,
+                (double)counted_ns / (double)(settings->slice_ns * processes));
         return 0;
 }
 

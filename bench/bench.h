@@ -26,7 +26,15 @@
 #define BENCH_TICK_NS     UINT64_C(10000000)
 #define BENCH_SEED        UINT64_C(0x5eed0f57a7eb0500)
 
-enum bench_op { BENCH_GET, BENCH_GET_MANY, BENCH_MIX, BENCH_CAS, BENCH_OP_COUNT };
+enum bench_op {
+        BENCH_GET,
+        BENCH_GET_MANY,
+        BENCH_MIX,
+        BENCH_CAS,
+        BENCH_TRANSFER, /* one transaction each: move 1 from one key's first word to another's */
+        BENCH_SCAN,     /* the next keys in order, at one moment, again from the first at the end */
+        BENCH_OP_COUNT
+};
 enum bench_spread { BENCH_UNIFORM, BENCH_ZIPF, BENCH_SPREAD_COUNT };
 enum bench_pages { BENCH_PAGES_PLAIN, BENCH_PAGES_HUGE };
 
@@ -41,7 +49,9 @@ struct bench_batch {
         /* what writes write; its first word changes with every batch */
         const unsigned char *value;
         const unsigned char *is_write; /* BENCH_MIX: one byte for each key */
-        const struct bench_key *keys;  /* BENCH_CAS: keys[0] alone, @count times */
+        /* BENCH_CAS: keys[0] alone, @count times; BENCH_TRANSFER: keys[2i] to keys[2i + 1] */
+        const struct bench_key *keys;
+        uint64_t *conflicts; /* BENCH_TRANSFER: attempts in vain are added */
 };
 
 struct bench_shape {
@@ -75,6 +85,9 @@ extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_d
         bench_redis;
 
 /* bench.c: memory and work */
+
+/* The bus of a handle of bench_statebus. */
+struct sb_bus *bench_statebus_bus(void *handle);
 
 /* Bytes of a bus with so many keys, each of which may be rewritten at any rate: a worker that loses
  * its core under a pin holds the versions of all keys for as long, while the others write them

@@ -221,7 +221,7 @@ static uint32_t direct_run(void *handle, const struct bench_batch *batch)
 
 const struct bench_peer bench_direct = {
         .name = "direct",
-        .ops = (1u << BENCH_OP_COUNT) - 1,
+        .ops = (1u << BENCH_TRANSFER) - 1, /* what comes before */
         .create = direct_create,
         .attach = direct_attach,
         .run = direct_run,

@@ -17,7 +17,8 @@ struct store {
 
 struct handle {
         MDB_env *env;
-        MDB_txn *reader; /* reset between reads, so that it holds up nothing */
+        MDB_txn *reader;    /* reset between reads, so that it holds up nothing */
+        MDB_cursor *cursor; /* of a scan, which keeps the reader as it is; or NULL */
         MDB_dbi table;
 };
 
@@ -108,6 +109,8 @@ static void lmdb_detach(void *opaque)
 {
         struct handle *handle = opaque;
 
+        if (handle->cursor)
+                mdb_cursor_close(handle->cursor);
         if (handle->reader)
                 mdb_txn_abort(handle->reader);
         if (handle->env)
@@ -172,23 +175,94 @@ static uint32_t set_one(struct handle *handle, const struct bench_batch *batch, 
         return mdb_txn_commit(txn) == 0;
 }
 
+/* Move 1 between the first words. */
+static uint32_t transfer_one(struct handle *handle, const struct bench_batch *batch, uint32_t i)
+{
+        MDB_txn *txn;
+
+        if (mdb_txn_begin(handle->env, NULL, 0, &txn))
+                return 0;
+        for (uint32_t k = 0; k < 2; k++) {
+                MDB_val name = key_of(&batch->keys[2 * i + k]), value;
+                unsigned char bytes[1024];
+                uint64_t balance;
+
+                if (mdb_get(txn, handle->table, &name, &value) || value.mv_size > sizeof(bytes))
+                        break;
+                memcpy(bytes, value.mv_data, value.mv_size);
+                memcpy(&balance, bytes, sizeof(balance));
+                balance += k ? 1 : UINT64_MAX;
+                memcpy(bytes, &balance, sizeof(balance));
+                value.mv_data = bytes;
+                if (mdb_put(txn, handle->table, &name, &value, 0))
+                        break;
+                if (k)
+                        return mdb_txn_commit(txn) == 0;
+        }
+        mdb_txn_abort(txn);
+        return 0;
+}
+
+static void scan_end(struct handle *handle)
+{
+        if (handle->cursor) {
+                mdb_cursor_close(handle->cursor);
+                mdb_txn_reset(handle->reader);
+        }
+        handle->cursor = NULL;
+}
+
+static uint32_t scan_on(struct handle *handle, uint32_t count, uint32_t value_len, uint64_t *sum)
+{
+        MDB_val name, value;
+
+        for (uint32_t done = 0; done < count; done++) {
+                MDB_cursor_op step = handle->cursor ? MDB_NEXT : MDB_FIRST;
+                int r = 0;
+
+                if (!handle->cursor &&
+                        (mdb_txn_renew(handle->reader) ||
+                                mdb_cursor_open(handle->reader, handle->table, &handle->cursor)))
+                        return done;
+                r = mdb_cursor_get(handle->cursor, &name, &value, step);
+                if (r == MDB_NOTFOUND) { /* again, at another moment */
+                        scan_end(handle);
+                        done--;
+                        continue;
+                }
+                if (r)
+                        return done;
+                *sum += bench_consume(value.mv_data, value_len);
+        }
+        return count;
+}
+
 static uint32_t lmdb_run(void *opaque, const struct bench_batch *batch)
 {
         struct handle *handle = opaque;
         uint64_t sum = 0;
         uint32_t done = 0;
 
+        if (batch->op == BENCH_SCAN) {
+                done = scan_on(handle, batch->count, batch->value_len, &sum);
+                bench_use(sum);
+                return done;
+        }
+        scan_end(handle);
         for (uint32_t i = 0; i < batch->count; i++)
-                done += batch->op == BENCH_MIX && batch->is_write[i]
-                                ? set_one(handle, batch, i)
-                                : get_one(handle, &batch->keys[i], batch->value_len, &sum);
+                if (batch->op == BENCH_TRANSFER)
+                        done += transfer_one(handle, batch, i);
+                else
+                        done += batch->op == BENCH_MIX && batch->is_write[i]
+                                        ? set_one(handle, batch, i)
+                                        : get_one(handle, &batch->keys[i], batch->value_len, &sum);
         bench_use(sum);
         return done;
 }
 
 const struct bench_peer bench_lmdb = {
         .name = "lmdb",
-        .ops = 1u << BENCH_GET | 1u << BENCH_MIX,
+        .ops = 1u << BENCH_GET | 1u << BENCH_MIX | 1u << BENCH_TRANSFER | 1u << BENCH_SCAN,
         .create = lmdb_create,
         .attach = lmdb_attach,
         .run = lmdb_run,

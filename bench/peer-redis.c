@@ -196,11 +196,103 @@ static void redis_destroy(void *opaque)
         free(store);
 }
 
+/* As many words as there are. Return: whether it goes out. */
+static bool say(
+        redisContext *connection, int count, const char *const *words, const size_t *lengths)
+{
+        return redisAppendCommandArgv(
+                       connection, count, (const char **)(uintptr_t)words, lengths) == REDIS_OK;
+}
+
+/* The next answer, in which @text has to be there if it is asked for. */
+static redisReply *hear(redisContext *connection)
+{
+        redisReply *reply;
+
+        return redisGetReply(connection, (void **)&reply) == REDIS_OK ? reply : NULL;
+}
+
+/* A balance out of the value that comes next, which is copied to @bytes. */
+static bool hear_balance(
+        redisContext *connection, uint32_t value_len, unsigned char *bytes, uint64_t *ret)
+{
+        redisReply *reply = hear(connection);
+        bool right = reply && reply->type == REDIS_REPLY_STRING && reply->len == value_len;
+
+        if (right) {
+                memcpy(bytes, reply->str, value_len);
+                memcpy(ret, bytes, sizeof(*ret));
+        }
+        freeReplyObject(reply);
+        return right;
+}
+
+/* Two round trips: WATCH and both GETs, then MULTI, both SETs and EXEC. Return: 1: moved; 0: other
+ * clients came first; -1: an answer that should not be. */
+static int transfer_once(redisContext *connection, const struct bench_batch *batch, uint32_t i)
+{
+        const struct bench_key *keys = &batch->keys[2 * i];
+        const char *watch[] = {"WATCH", (const char *)keys[0].bytes, (const char *)keys[1].bytes};
+        static const char *const multi[] = {"MULTI"}, *const exec[] = {"EXEC"};
+        static const size_t five[] = {5, BENCH_KEY_LEN, BENCH_KEY_LEN}, four[] = {4};
+        unsigned char values[2][1024];
+        uint64_t balances[2] = {0, 0};
+        redisReply *reply = NULL;
+        bool right;
+        int moved = -1;
+
+        if (!say(connection, 3, watch, five) || get_append(connection, &keys[0]) != REDIS_OK ||
+                get_append(connection, &keys[1]) != REDIS_OK)
+                return -1;
+        reply = hear(connection);
+        right = reply && reply->type == REDIS_REPLY_STATUS;
+        freeReplyObject(reply);
+        for (uint32_t k = 0; k < 2; k++)
+                right = hear_balance(connection, batch->value_len, values[k], &balances[k]) &&
+                        right;
+        balances[0]--;
+        balances[1]++;
+        right = right && say(connection, 1, multi, five);
+        for (uint32_t k = 0; k < 2; k++) {
+                memcpy(values[k], &balances[k], sizeof(balances[k]));
+                right = right &&
+                        set_append(connection, &keys[k], values[k], batch->value_len) == REDIS_OK;
+        }
+        if (!right || !say(connection, 1, exec, four))
+                return -1;
+        for (uint32_t k = 0; k < 3; k++)
+                freeReplyObject(hear(connection)); /* OK, QUEUED, QUEUED; EXEC says if not */
+        reply = hear(connection);
+        if (reply && reply->type == REDIS_REPLY_NIL)
+                moved = 0;
+        else if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
+                moved = 1;
+        freeReplyObject(reply);
+        return moved;
+}
+
+static uint32_t transfer_all(redisContext *connection, const struct bench_batch *batch)
+{
+        uint32_t done = 0;
+
+        while (done < batch->count) {
+                int moved = transfer_once(connection, batch, done);
+
+                if (moved < 0)
+                        break;
+                done += (uint32_t)moved;
+                *batch->conflicts += !moved;
+        }
+        return done;
+}
+
 static uint32_t redis_run(void *connection, const struct bench_batch *batch)
 {
         uint32_t at_once = batch->op == BENCH_GET_MANY ? BENCH_MANY : 1, done = 0;
         uint64_t sum = 0;
 
+        if (batch->op == BENCH_TRANSFER)
+                return transfer_all(connection, batch);
         for (uint32_t i = 0; i < batch->count; i += at_once) {
                 bool is_write = batch->op == BENCH_MIX && batch->is_write[i];
                 int r = REDIS_OK;
@@ -218,7 +310,7 @@ static uint32_t redis_run(void *connection, const struct bench_batch *batch)
 
 const struct bench_peer bench_redis = {
         .name = "redis",
-        .ops = 1u << BENCH_GET | 1u << BENCH_GET_MANY | 1u << BENCH_MIX,
+        .ops = 1u << BENCH_GET | 1u << BENCH_GET_MANY | 1u << BENCH_MIX | 1u << BENCH_TRANSFER,
         .is_server = true,
         .create = redis_create,
         .attach = redis_attach,

@@ -12,6 +12,11 @@
 #include "bench.h"
 #include "libclient/statebus.h"
 
+struct handle {
+        struct sb_bus *bus;
+        struct sb_scan *scan; /* that goes on, or NULL */
+};
+
 struct store {
         char directory[64];
         pid_t daemon;
@@ -113,19 +118,29 @@ static void statebus_destroy(void *opaque)
 
 static int statebus_attach(void *opaque, uint32_t index, void **ret_handle)
 {
-        struct sb_bus *bus;
-        int r;
+        struct handle *handle = calloc(1, sizeof(*handle));
+        int r = handle ? store_open(opaque, &handle->bus) : -ENOMEM;
 
         (void)index;
-        r = store_open(opaque, &bus);
         if (!r)
-                *ret_handle = bus;
+                *ret_handle = handle;
+        else
+                free(handle);
         return r;
 }
 
-static void statebus_detach(void *handle)
+struct sb_bus *bench_statebus_bus(void *handle)
 {
-        sb_close(handle);
+        return ((struct handle *)handle)->bus;
+}
+
+static void statebus_detach(void *opaque)
+{
+        struct handle *handle = opaque;
+
+        sb_scan_close(handle->scan);
+        sb_close(handle->bus);
+        free(handle);
 }
 
 /* @guard: not held, before and after. */
@@ -167,14 +182,90 @@ static uint32_t set_one(struct sb_bus *bus, const struct bench_batch *batch, uin
                        (struct sb_bytes){batch->value, batch->value_len}, NULL, NULL) == 0;
 }
 
-static uint32_t statebus_run(void *handle, const struct bench_batch *batch)
+struct transfer {
+        const struct bench_key *keys;
+        uint32_t attempts;
+};
+
+/* Move 1 between the first words. */
+static int transfer_once(void *argument, struct sb_txn *txn)
 {
-        struct sb_bus *bus = handle;
+        struct transfer *transfer = argument;
+        unsigned char bytes[1024];
+
+        transfer->attempts++;
+        for (uint32_t k = 0; k < 2; k++) {
+                struct sb_guard guard = {0};
+                struct sb_bytes value;
+                uint64_t balance;
+                int r = sb_txn_get(txn, key_bytes(&transfer->keys[k]), &guard);
+
+                if (r)
+                        return r;
+                value = (struct sb_bytes){bytes, guard.value.len};
+                memcpy(bytes, guard.value.data, guard.value.len);
+                sb_guard_release(&guard);
+                memcpy(&balance, bytes, sizeof(balance));
+                balance += k ? 1 : UINT64_MAX;
+                memcpy(bytes, &balance, sizeof(balance));
+                r = sb_txn_set(txn, key_bytes(&transfer->keys[k]), value);
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static uint32_t transfer_all(struct sb_bus *bus, const struct bench_batch *batch)
+{
+        uint32_t done = 0;
+
+        while (done < batch->count) {
+                struct transfer transfer = {.keys = &batch->keys[2 * done]};
+                int r = sb_transact(bus, SB_SNAPSHOT, transfer_once, &transfer, NULL);
+
+                if (r && r != SB_E_CONFLICT)
+                        break;
+                done += !r;
+                *batch->conflicts += transfer.attempts - !r;
+        }
+        return done;
+}
+
+static uint32_t scan_on(struct handle *handle, uint32_t count, uint64_t *sum)
+{
+        struct sb_guard guard = {0};
+
+        for (uint32_t done = 0; done < count; done++) {
+                int r = handle->scan ? 0
+                                     : sb_scan_open(handle->bus, NULL,
+                                               (struct sb_bytes){"state:", 6}, &handle->scan);
+
+                if (!r)
+                        r = sb_scan_next(handle->scan, &guard);
+                if (r == SB_E_NOT_FOUND) { /* again, at another moment */
+                        handle->scan = sb_scan_close(handle->scan);
+                        done--;
+                        continue;
+                }
+                if (r)
+                        return done;
+                *sum += bench_consume(guard.value.data, (uint32_t)guard.value.len);
+                sb_guard_release(&guard);
+        }
+        return count;
+}
+
+static uint32_t statebus_run(void *opaque, const struct bench_batch *batch)
+{
+        struct handle *handle = opaque;
+        struct sb_bus *bus = handle->bus;
         struct sb_bytes value = {batch->value, batch->value_len};
         struct sb_guard guard = {0};
         uint64_t sum = 0, rev = 0;
         uint32_t done = 0;
 
+        if (batch->op != BENCH_SCAN && handle->scan)
+                handle->scan = sb_scan_close(handle->scan);
         switch (batch->op) {
         case BENCH_GET:
                 for (uint32_t i = 0; i < batch->count; i++)
@@ -192,6 +283,12 @@ static uint32_t statebus_run(void *handle, const struct bench_batch *batch)
                 for (uint32_t i = 0; i < batch->count; i++)
                         done += sb_cas(bus, key_bytes(&batch->keys[0]), rev, value, NULL, &rev) ==
                                 0;
+                break;
+        case BENCH_TRANSFER:
+                done = transfer_all(bus, batch);
+                break;
+        case BENCH_SCAN:
+                done = scan_on(handle, batch->count, &sum);
                 break;
         default:
                 break;

@@ -8,6 +8,7 @@
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/epoch.h"
+#include "shm/find.h"
 #include "shm/index.h"
 #include "shm/node.h"
 #include "shm/order.h"
@@ -214,6 +215,30 @@ static void fill_version(struct sb_peer *peer, struct attempt *attempt, uint32_t
                 sb_store_release(&version->block.retire, SB_RETIRE_HELD);
 }
 
+/* The memory of all keys on its way at once: first their buckets, and when those are there, what
+ * the buckets name. Of very many the first are out of the cache again before their turn; a model
+ * has no cache. */
+#ifdef SB_MODEL
+static const uint32_t fetch_max = 0;
+#else
+static const uint32_t fetch_max = 64;
+#endif
+
+static void fetch(const struct sb_peer *peer, const struct sb_commit_wish *wish, bool versions)
+{
+        uint32_t i;
+
+        for (i = 0; i < wish->write_count && i < fetch_max; i++) {
+                const struct sb_commit_write *write = &wish->writes[i];
+                uint64_t hash = sb_find_hash(peer, write->key, write->key_len);
+
+                if (versions)
+                        sb_find_fetch_version(peer, hash);
+                else
+                        sb_find_fetch_bucket(peer, hash);
+        }
+}
+
 /* Look at key @i as it is now, and build its next version. 0, AGAIN (it is to be made, or went),
  * SB_E_CONFLICT. */
 static int prepare(struct sb_peer *peer, struct attempt *attempt, uint32_t i)
@@ -239,6 +264,7 @@ static int prepare(struct sb_peer *peer, struct attempt *attempt, uint32_t i)
                 return SB_E_CONFLICT;
         if (write->kind == SB_VERSION_DELETED && !has_value(effective))
                 return SB_E_CONFLICT;
+        __builtin_prefetch(peer->segment.base + spot.head->node); /* for the install */
         fill_version(peer, attempt, i, &spot,
                 (SB_FAULT(CONFLICT_BURNS) ? spot.head : effective)->rev + 1);
         return 0;
@@ -289,10 +315,12 @@ static void supersede(struct sb_peer *peer, struct attempt *attempt, uint64_t st
                 struct sb_version *old = sb_version_at(
                         segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
                 struct sb_node *node = sb_node_at(segment, version->node);
+                struct sb_cell64 *cell = sb_cell_at(segment, sb_load_pinned(peer, &node->cell));
 
-                /* A:stamp. */
-                if (old && !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
-                        has_value(version) && sb_prune_behind(peer, version, old))
+                /* The flag behind the decision: a rule may have come in between. A:stamp. */
+                if (cell && !(sb_load_pinned(peer, cell) & SB_CELL_KEPT) && old &&
+                        !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) && has_value(version) &&
+                        sb_prune_behind(peer, version, old))
                         continue;
                 sb_retire_later(peer, sb_load_pinned(peer, &node->cell), stamp);
         }
@@ -316,6 +344,9 @@ static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_commit_r
                 sb_cas64_full(&commit->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0,
                         SB_STATUS_OF(SB_STATUS_ABORTED, SB_CAUSE_GONE) |
                                 (wish->serializable ? SB_STATUS_SERIALIZABLE : 0));
+        if (SB_FAULT(TXN_CLOSE_EARLY))
+                /* R:announce, too early: that is the fault. */
+                sb_store_release(&sb_client_snapshots(peer->client)[wish->snapshot], 0);
         outcome = sb_txn_run(peer, commit, &value);
         if (outcome == SB_TXN_COMMITTED) {
                 ret->cut = value;
@@ -373,12 +404,14 @@ int sb_commit_run(
         if (commit_size(wish) > peer->segment.value_len_max)
                 return -EMSGSIZE;
         ret->cause = SB_COMMIT_CAUSE_NONE;
+        fetch(peer, wish, false);
         do {
                 /* Mostly there is nothing to make; the first look says. */
                 r = make ? make_keys(peer, &attempt) : 0;
                 make = true;
                 if (!r)
                         r = take_blocks(peer, &attempt);
+                fetch(peer, wish, true);
                 if (!r)
                         r = attempt_once(peer, &attempt, ret);
                 give_back(peer, &attempt);

@@ -189,16 +189,19 @@ static bool supersede(struct sb_peer *peer, struct sb_version *version, struct s
 
 /* The head is an intent or was aborted: what counts is below. NULL: look again. */
 static __attribute__((noinline)) struct sb_version *look_through(
-        struct sb_peer *peer, struct sb_version *head)
+        struct sb_peer *peer, const struct sb_spot *place)
 {
         struct sb_settled settled;
-        struct sb_version *version = sb_txn_effective(peer, head, &settled);
+        struct sb_version *version = sb_txn_effective(peer, place->head, &settled);
 
+        if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(TXN_NOT_HELPED)) {
+                sb_txn_help(peer, place->head);
+                return NULL;
+        }
+        if (!sb_txn_lasts(peer, place->cell, place->word, place->head, settled))
+                return NULL;
         /* Nothing below counts: only in a damaged segment, in which nobody shall hang. */
-        if (settled.outcome != SB_TXN_UNDECIDED || SB_FAULT(TXN_NOT_HELPED))
-                return version ? version : head;
-        sb_txn_help(peer, head);
-        return NULL;
+        return version ? version : place->head;
 }
 
 /* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
@@ -214,7 +217,7 @@ static inline __attribute__((always_inline)) int install(
          * its cause; before it is seen at all, else a later cut could be without what was seen. */
         if (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
                 SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT)) {
-                old = look_through(peer, head);
+                old = look_through(peer, &attempt->place);
                 if (!old)
                         return AGAIN;
         }
@@ -250,7 +253,7 @@ static inline __attribute__((always_inline)) int install(
                 sb_cas64_full(&version->stamp, 0, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        if (SB_LIKELY(old == head)) {
+        if (SB_LIKELY(old == head) && SB_LIKELY(!(attempt->place.word & SB_CELL_KEPT))) {
                 attempt->look_again =
                         !supersede(peer, version, old, ret->cut, attempt->stock_place) ||
                         write->kind == SB_VERSION_DELETED;
@@ -431,8 +434,8 @@ static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
-int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t snapshot,
-        uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+static __attribute__((noinline)) bool hold_at(struct sb_peer *peer, const void *key,
+        uint32_t key_len, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
         uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
         bool held;
@@ -440,6 +443,25 @@ int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32
         sb_pin(peer);
         held = hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
         sb_unpin(peer);
+        return held;
+}
+
+SB_FIND_FLAT int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len,
+        uint32_t snapshot, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_found found;
+        bool held = true;
+
+        /* The short way, when the newest version is in the cut: then it is the cut's. */
+        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
+                        sb_find_pin(peer), &found)) ||
+                SB_UNLIKELY(found.stamp > cut)) {
+                held = hold_at(peer, key, key_len, cut, guard_index, ret_version);
+        } else {
+                sb_find_hold_and_unpin(peer, guard_index, found.offset);
+                *ret_version = found.version;
+        }
         if (sb_snapshot_holds(peer, snapshot, cut))
                 return held ? 0 : SB_E_NOT_FOUND;
         if (held)

@@ -172,7 +172,8 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
         if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
                 stamp = sb_load_acquire(&version->stamp); /* A:stamp. Somebody else was first. */
         ret->cut = stamp;
-        held = SB_LIKELY(sb_overwrite_ends(peer, stamp, found.stamp)) &&
+        held = SB_LIKELY(!(found.word & SB_CELL_KEPT)) &&
+               SB_LIKELY(sb_overwrite_ends(peer, stamp, found.stamp)) &&
                SB_LIKELY(sb_stock_hold(peer, version, found.version, found.offset, block.place));
         if (SB_UNLIKELY(!held)) {
                 if (block.place)

@@ -37,6 +37,11 @@ bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
                 own = sb_load_pinned(peer, &node->cell);
         }
         if (own == cell_number) {
+                /* R:publish > A:publish. A:rule. Before the stamp: nothing is superseded until a
+                 * rule shows. Failed: somebody else did it. */
+                if (SB_UNLIKELY(sb_load_acquire(&node->rule)) && !(word & SB_CELL_KEPT) &&
+                        !SB_FAULT(KEEP_BIRTH_UNFLAGGED))
+                        sb_cas64_full(sb_cell_at(segment, cell_number), word, word | SB_CELL_KEPT);
                 sb_cas64_full(&birth->stamp, 0, SB_STAMP_BIRTH);
                 return true;
         }

@@ -115,9 +115,18 @@ struct sb_superblock {
         /* The head of the ordered index: next links as in a node, of greatest height, for the key
          * below all. */
         struct sb_cell64 order[SB_HEIGHT_MAX];
-        /* line: history. mark_high: marks 0 .. mark_high-1 were ever used; raised by CAS. */
+        /* line: history. mark_high: marks 0 .. mark_high-1 were ever used; raised by CAS.
+         * rule_count: rules ever written. history_floor: what was superseded up to this cut is kept
+         * by no rule; raised by CAS. history_limit: bytes that rules may keep, 0: any; the engine.
+         * history_bytes: that they kept at the end of the last sweep; for people. rule_lengths: bit
+         * n: prefixes of n bytes ever had a rule. */
         struct sb_cell64 mark_high;
-        uint64_t pad5[7];
+        struct sb_cell64 rule_count;
+        struct sb_cell64 history_floor;
+        struct sb_cell64 history_limit;
+        struct sb_cell64 history_bytes;
+        struct sb_cell64 rule_lengths[SB_KEY_LEN_MAX / 64 + 1];
+        uint64_t pad5[2];
 };
 static_assert(sizeof(struct sb_geometry) == 120, "geometry");
 static_assert(offsetof(struct sb_superblock, era) % SB_LINE == 0, "line");
@@ -221,7 +230,7 @@ struct sb_mark {
 #define SB_CELL_FROZEN                                                                             \
         UINT64_C(1)                 /* the key is being removed; nobody installs; anybody finishes \
                                      */
-#define SB_CELL_KEPT    UINT64_C(2) /* a history rule applies (later) */
+#define SB_CELL_KEPT    UINT64_C(2) /* a rule of history applies */
 #define SB_CELL_WATCHED UINT64_C(12) /* two bits, used in turn (later) */
 #define SB_CELL_FLAGS   UINT64_C(15)
 #define SB_OFFSET_MASK  UINT64_C(0x0000fffffffffff0)
@@ -311,7 +320,7 @@ struct sb_version {
                                    SB_STAMP_INTENT | offset of the descriptor; SB_STAMP_ABORTED. By
                                    CAS */
         struct sb_cell64 prev;  /* offset of what it replaced, or 0; SB_PREV_MARKED: this version
-                                   leaves the chain; SB_PREV_SETTLED. By CAS once published */
+                                   leaves the chain; SETTLED, TRIMMED. By CAS once published */
         uint64_t node;
         uint64_t shape;
         unsigned char bytes[]; /* key, value, trailers */
@@ -325,6 +334,8 @@ static_assert(sizeof(struct sb_version) == 48, "version");
 /* Something behind this version of a transaction was taken out: so the version was in its chain,
  * and no helper may set its link any more. */
 #define SB_PREV_SETTLED UINT64_C(2)
+/* A committed version was taken out from behind this one: the past is not whole any more. */
+#define SB_PREV_TRIMMED UINT64_C(4)
 /* Behind the value, where the kind has SB_VERSION_HAS_TXN: the number of the transaction. */
 #define SB_TRAILER_TXN 8u
 /* All of a version, header and trailer included. */
@@ -378,7 +389,7 @@ struct sb_node {
         struct sb_cell64 cell; /* 0 none yet; number of the cell that is the key's (SB_CELL_NUMBER);
                                   SB_NODE_GONE. By CAS */
         struct sb_cell64 ring; /* later: the ring of a watched key */
-        struct sb_cell64 rule; /* later: the history rule */
+        struct sb_cell64 rule; /* of history, SB_RULE_WORD (shm/rules.h); by CAS */
         uint64_t hash;
         struct sb_cell32 unhooked; /* 0, or the era when the removed node was out of cell and index:
                                       starts its first grace period */

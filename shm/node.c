@@ -5,6 +5,7 @@
 #include "base/result.h"
 #include "order.h"
 #include "retire.h"
+#include "rules.h"
 #include "slab.h"
 
 static struct sb_node *fill_node(
@@ -51,6 +52,8 @@ int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64
         int r;
 
         mine = fill_node(peer, supplies->node, key, key_len, hash);
+        if (SB_FAULT(KEEP_LOOKUP_EARLY))
+                sb_rules_apply_new(peer, mine);
         /* The note comes before the link: then whoever finds us dead finds the node. R:operation >
          * A:operation. */
         sb_store_release(&peer->client->operation, supplies->node);
@@ -74,6 +77,8 @@ int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64
                 sb_store_release(&peer->client->operation, at); /* R:operation > A:operation. */
         if (own)
                 return 0; /* it has a cell: somebody else was first */
+        if (!SB_FAULT(KEEP_LOOKUP_EARLY))
+                sb_rules_apply_new(peer, node);
         if (!SB_FAULT(FLOOR_EARLY))
                 floor = sb_index_floor(segment, hash);
         fill_birth(peer, supplies->birth, at, floor, key, key_len);
@@ -120,6 +125,21 @@ static bool removable(struct sb_peer *peer, struct sb_version *head, const struc
         return stamp <= view->bound && !(sb_load_pinned(peer, &head->prev) & SB_OFFSET_MASK);
 }
 
+/* Whether the key's rule of history lets it go; what is above its tombstone was aborted. */
+static bool forgotten(struct sb_peer *peer, struct sb_version *head)
+{
+        struct sb_node *node = sb_node_at(&peer->segment, head->node);
+        struct sb_keeping keeping;
+
+        head = under_aborted(peer, head);
+        if (!node || !head)
+                return false;
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+                return true;
+        sb_rules_keeping(peer, node, &keeping);
+        return sb_rules_forget(&keeping, sb_load_acquire(&head->stamp)); /* A:stamp. */
+}
+
 void sb_node_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view)
 {
         struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
@@ -135,7 +155,8 @@ void sb_node_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
                 !sb_index_confirm(peer, cell_number, word))
                 return;
-        if ((word & (SB_CELL_WATCHED | SB_CELL_KEPT)) || !removable(peer, head, view))
+        if ((word & SB_CELL_WATCHED) || !removable(peer, head, view) ||
+                ((word & SB_CELL_KEPT) && !forgotten(peer, head)))
                 return;
         if (sb_cas64_full(cell, word, word | SB_CELL_FROZEN))
                 sb_node_unhook(peer, cell_number, word | SB_CELL_FROZEN);

@@ -22,6 +22,7 @@
 #ifndef SB_LOOKED_MAX
 #define SB_LOOKED_MAX 16 /* pins told apart; with more at once, the least lo stands for all */
 #endif
+#define SB_HISTORY_STEPS 64u
 #ifndef SB_VIEW_CUTS_MAX
 #define SB_VIEW_CUTS_MAX 128
 #endif
@@ -79,6 +80,11 @@ struct sb_peer {
         uint32_t aborted_waiting; /* own transactions whose intents lie in chains still */
         struct sb_pending pending[SB_PENDING_MAX];
         struct sb_view view;
+        /* What the table of times said last of a rule with a span: shm/rules.c. */
+        uint64_t horizon_span, horizon_bound, horizon_cut;
+        /* Bytes that rules keep, by the cuts at which they were superseded: one sweep's sum. */
+        bool history_counts;
+        uint64_t history_from, history_width, history[SB_HISTORY_STEPS];
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
         struct sb_limbo limbo[SB_LIMBO_MAX];
         uint32_t limbo_count;

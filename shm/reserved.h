@@ -16,6 +16,8 @@
 #define SB_RESERVED_END  "\0sb\1"
 #define SB_RESERVED_MARK "\0sb\0mark\0" /* then the mark's name */
 #define SB_MARK_PREFIX   9u
+#define SB_RESERVED_KEEP "\0sb\0keep\0" /* then P or K, then the prefix or key */
+#define SB_KEEP_PREFIX   10u
 
 static inline bool sb_is_reserved(const void *key, uint64_t key_len)
 {

@@ -4,9 +4,11 @@
 #include "base/fault.h"
 #include "base/result.h"
 #include "epoch.h"
+#include "history.h"
 #include "mark.h"
 #include "node.h"
 #include "retire.h"
+#include "rules.h"
 #include "slab.h"
 #include "txn.h"
 
@@ -99,17 +101,28 @@ static bool is_cut(uint64_t word)
         return word > SB_SNAPSHOT_EVICTED && !(word & (SB_SNAPSHOT_PENDING | SB_SNAPSHOT_EVICTING));
 }
 
-int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut)
+/* An announcement word that is not in use. */
+static int free_word(struct sb_peer *peer, uint32_t *ret_index)
 {
         struct sb_cell64 *words = sb_client_snapshots(peer->client);
         uint32_t index = 0;
-        uint64_t pending, cut;
 
-        /* Relaxed: the owner's own words; a pruner only turns PENDING into a cut. */
+        /* Relaxed: the owner's own words; others only change what it has announced. */
         while (index < peer->segment.geometry.snapshot_count && sb_load_relaxed(&words[index]))
                 index++;
-        if (index == peer->segment.geometry.snapshot_count)
-                return SB_E_FULL;
+        *ret_index = index;
+        return index == peer->segment.geometry.snapshot_count ? SB_E_FULL : 0;
+}
+
+int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut)
+{
+        struct sb_cell64 *words = sb_client_snapshots(peer->client);
+        uint64_t pending, cut;
+        uint32_t index;
+        int r = free_word(peer, &index);
+
+        if (r)
+                return r;
         do {
                 pending = SB_SNAPSHOT_PENDING | (sb_load_relaxed(&peer->client->opens) + 1);
                 sb_store_relaxed(&peer->client->opens, pending & ~SB_SNAPSHOT_PENDING);
@@ -129,6 +142,20 @@ int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cu
         } while (!is_cut(cut));
         *ret_index = index;
         *ret_cut = cut;
+        return 0;
+}
+
+int sb_snapshot_open_at(struct sb_peer *peer, uint64_t cut, uint32_t *ret_index)
+{
+        uint32_t index;
+        int r = free_word(peer, &index);
+
+        if (r)
+                return r;
+        /* R:announce > A:announce. A full barrier: whoever is found to keep the cut behind this did
+         * so when the last view without it was taken. */
+        sb_exchange_full(&sb_client_snapshots(peer->client)[index], cut);
+        *ret_index = index;
         return 0;
 }
 
@@ -295,6 +322,11 @@ static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *suc
          * when it was not in yet. */
         if ((SB_SHAPE_KIND(successor->shape) & SB_VERSION_HAS_TXN) && !SB_FAULT(PREV_UNSETTLED))
                 flags = SB_PREV_SETTLED;
+        /* A:stamp. Births and what was aborted never counted. */
+        if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
+                sb_load_acquire(&version->stamp) != SB_STAMP_ABORTED && !SB_FAULT(TRIM_UNMARKED))
+                flags |= SB_PREV_TRIMMED;
+        flags |= (link | own) & SB_PREV_TRIMMED;
         if (!sb_cas64_full(&successor->prev, link, (own & SB_OFFSET_MASK) | flags))
                 return CHANGED;
         if (SB_FAULT(UNLINK_BEFORE_DYING))
@@ -306,24 +338,27 @@ static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *suc
 /* One walk down. -1: the chain changed under us; else whether something superseded was kept. Only
  * what is committed supersedes; what is aborted goes as soon as it is let go (its transaction sees
  * to it that somebody looks here then). */
-static int prune_once(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view)
+static int prune_once(struct sb_peer *peer, struct sb_version *head, const struct sb_view *view,
+        const struct sb_keeping *keeping)
 {
         struct sb_version *holder = head; /* of the link that we follow */
         uint64_t newer = 0, link,
                  steps = 0; /* newer: stamp of the next newer committed one, or 0 */
+        uint64_t number;    /* of the newest committed one so far */
         struct sb_settled settled;
         int kept = 0;
 
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
                 return 0;
         settled = sb_txn_settle(peer, head);
+        number = settled.outcome == SB_TXN_COMMITTED;
         if (settled.outcome == SB_TXN_COMMITTED ||
                 (SB_FAULT(PRUNE_BY_ABORTED) && settled.outcome == SB_TXN_ABORTED))
                 newer = settled.stamp ? settled.stamp : SB_STAMP_BIRTH;
         for (;;) {
                 struct sb_version *version;
                 enum unlinked r = IN_HAND;
-                bool aborted, going;
+                bool aborted, going, ruled = false;
                 uint64_t stamp;
 
                 link = sb_load_pinned(peer, &holder->prev);
@@ -340,16 +375,25 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 /* One that is marked goes, whatever our view, perhaps an older one, says: its
                  * unlinker may have stopped. */
                 going = sb_load_pinned(peer, &version->prev) & SB_PREV_MARKED;
+                if (!going && !aborted && newer && !sb_view_needs(view, stamp, newer))
+                        ruled = keeping && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
+                                sb_rules_keep(keeping, number + 1, newer);
                 if (going || aborted ||
-                        (newer && (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
-                                          !sb_view_needs(view, stamp, newer))))
+                        (newer && !ruled &&
+                                (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
+                                        !sb_view_needs(view, stamp, newer))))
                         r = unlink_version(peer, holder, link, version);
                 if (r == CHANGED)
                         return -1;
                 if (r == UNLINKED)
                         continue;
-                kept |= newer && !aborted;
+                if (ruled) {
+                        if (!sb_history_count(peer, keeping, version, newer))
+                                return kept;
+                }
+                kept |= newer && !aborted && !ruled;
                 holder = version;
+                number += !aborted;
                 if (!aborted)
                         newer = stamp;
         }
@@ -363,11 +407,15 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_v
         for (round = 0; round < ROUNDS_MAX; round++) {
                 uint64_t word = cell ? sb_load_pinned(peer, cell) : 0;
                 struct sb_version *head = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+                struct sb_node *node = head ? sb_node_at(&peer->segment, head->node) : NULL;
+                struct sb_keeping keeping;
                 int kept;
 
-                if (!word || !head || (word & SB_CELL_FROZEN))
+                if (!word || !head || !node || (word & SB_CELL_FROZEN))
                         return false;
-                kept = prune_once(peer, head, view);
+                if (word & SB_CELL_KEPT)
+                        sb_rules_keeping(peer, node, &keeping);
+                kept = prune_once(peer, head, view, word & SB_CELL_KEPT ? &keeping : NULL);
                 if (kept >= 0)
                         return kept;
                 peer->count_retried++;

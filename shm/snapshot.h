@@ -15,6 +15,10 @@ uint64_t sb_cut_take(struct sb_peer *peer);
 void sb_safe_raise(struct sb_peer *peer);
 /* Announce a snapshot, then take its cut. Return: 0, SB_E_FULL (snapshot_count are open). */
 int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut);
+/* Announce a cut that was taken long ago: from the next view on pruners keep what it needs, and is
+ * left.
+ * Return: 0, SB_E_FULL. */
+int sb_snapshot_open_at(struct sb_peer *peer, uint64_t cut, uint32_t *ret_index);
 /* Whether the caller's announcement @index still is of @cut: asked after a read at it. */
 bool sb_snapshot_holds(const struct sb_peer *peer, uint32_t index, uint64_t cut);
 void sb_snapshot_close(struct sb_peer *peer, uint32_t index);
@@ -29,8 +33,9 @@ bool sb_view_needs(const struct sb_view *view, uint64_t stamp, uint64_t successo
  * superseded was kept. */
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_view *view);
 
-/* Under a pin: the same for @old, which this peer has just replaced with @version, stamped, when by
- * the peer's own view no cut needs it: the usual case. True: nothing of the kind is left. */
+/* Under a pin, where no rule applies: the same for @old, which this peer has just replaced with
+ * @version, stamped, when by the peer's own view no cut needs it: the usual case. True: nothing of
+ * the kind is left. */
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old);
 
 #endif

@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                 sb_store_release(&peer->stock[used], offset);
         if (SB_UNLIKELY(!sb_cas32_full(&old->block.retire, 0, SB_RETIRE_FREEING | peer->slot)))
                 goto undo;
-        if (SB_UNLIKELY(!sb_cas64_full(&version->prev, offset, 0))) {
+        if (SB_UNLIKELY(!sb_cas64_full(&version->prev, offset, SB_PREV_TRIMMED))) {
                 /* R:retire. Our version is on its way out itself: this one is linked by its
                  * successor now. */
                 sb_store_release(&old->block.retire, 0);

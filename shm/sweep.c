@@ -6,6 +6,7 @@
 #include "reap.h"
 
 #include "epoch.h"
+#include "history.h"
 #include "index.h"
 #include "node.h"
 #include "order.h"
@@ -248,6 +249,7 @@ void sb_sweep_begin(struct sb_peer *peer)
         if (sb_era_before(peer->horizon, old))
                 old = peer->horizon;
         peer->sweep_floor = sb_era_before(floor, old) ? old : floor;
+        sb_history_begin(peer);
 }
 
 void sb_sweep_end(struct sb_peer *peer)
@@ -259,6 +261,7 @@ void sb_sweep_end(struct sb_peer *peer)
          */
         if (sb_era_before(floor, peer->sweep_floor))
                 sb_cas32_full(cell, floor, peer->sweep_floor);
+        sb_history_end(peer);
 }
 
 uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)

@@ -45,6 +45,15 @@ void sb_times_note(struct sb_segment *segment, const struct sb_moment *now)
         }
 }
 
+void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret)
+{
+        /* A:safe. A cut that was taken; then the clocks. */
+        ret->cut = sb_load_acquire(&segment->super->safe);
+        ret->realtime_ns = segment->os->realtime_ns(segment->os->context);
+        ret->monotonic_ns = segment->os->now_ns(segment->os->context);
+        sb_times_note(segment, ret);
+}
+
 /* What an entry has to be like, and which of those is wanted: the one with the greatest cut, or the
  * least. */
 enum wanted { REALTIME, MONOTONIC, BELOW, BEHIND };

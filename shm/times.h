@@ -19,6 +19,8 @@ struct sb_moment {
 
 /* For the engine: @now->cut was taken before the times were read. */
 void sb_times_note(struct sb_segment *segment, const struct sb_moment *now);
+/* The same with `safe`, which was raised just now, and the clocks. *ret: what was noted. */
+void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret);
 /* The newest entry whose real time is not after @realtime_ns. False: there is none that old. */
 bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct sb_moment *ret);
 /* The same by the monotonic clock. */

@@ -149,6 +149,18 @@ struct sb_version *sb_txn_effective(
         return version;
 }
 
+bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled)
+{
+        if (SB_FAULT(TXN_OLD_BELOW))
+                return true;
+        /* The outcome first: while it is undecided, the cell is what it was. */
+        if (settled.outcome == SB_TXN_UNDECIDED &&
+                sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
+                return false;
+        return sb_load_acquire(cell) == word; /* A:publish. */
+}
+
 /* ---- helping ---- */
 
 static enum step help(struct sb_peer *peer, const struct path *path);
@@ -176,7 +188,7 @@ static enum step meet(struct sb_peer *peer, const struct path *path, struct sb_v
                         if (member->up->at > victim->at)
                                 victim = member->up;
                 decide(victim->commit, SB_STATUS_ABORTED, 0);
-                r = BACK;
+                r = SB_FAULT(SER_NO_UNWIND) ? AGAIN : BACK;
         } else if (next.depth > DEPTH_MAX) {
                 decide(next.commit, SB_STATUS_ABORTED, 0);
                 r = AGAIN;
@@ -244,13 +256,24 @@ static enum step install_once(
                 return give_up(commit, 1 + i);
         if (decided(commit) && !SB_FAULT(TXN_INSTALL_UNCHECKED))
                 return DECIDED;
+        if (SB_FAULT(TXN_EXPECTS_PRESET))
+                return sb_cas64_full(cell, (word & ~SB_OFFSET_MASK) | (link & SB_OFFSET_MASK),
+                               (word & ~SB_OFFSET_MASK) | at)
+                               ? IN
+                               : give_up(commit, 1 + i);
         if (SB_FAULT(TXN_PREV_STORED))
-                sb_store_release(&version->prev, word & SB_OFFSET_MASK); /* R:prev. */
+                /* R:publish, without looking: that is the fault. */
+                sb_store_release(&version->prev, word & SB_OFFSET_MASK);
         else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
                  !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
                 return AGAIN;
         /* R:publish > A:publish. It expects what was looked at, flags and all. */
-        return sb_cas64_full(cell, word, (word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at) ? IN : AGAIN;
+        if (sb_cas64_full(cell, word, (word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at))
+                return IN;
+        if (SB_FAULT(TXN_ABORT_BY_FLAGS) &&
+                (sb_load_pinned(peer, cell) & SB_OFFSET_MASK) == (word & SB_OFFSET_MASK))
+                return give_up(commit, 1 + i);
+        return AGAIN;
 }
 
 static enum step install(struct sb_peer *peer, const struct path *path, uint32_t i)
@@ -288,19 +311,21 @@ static enum step look_once(struct sb_peer *peer, const struct path *path, struct
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return IN;
-                /* Under an own intent counts what it replaces. */
-                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == path->at) {
-                        if (SB_FAULT(SER_OWN_HIDES))
-                                return IN;
-                        continue;
-                }
+                /* An own intent: what it replaces was in the cut when the owner looked, and by its
+                 * revision still was the same when it came in. */
+                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == path->at)
+                        return IN;
                 settled = sb_txn_settle(peer, version);
                 if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE))
                         return meet(peer, path, version);
-                if (settled.outcome == SB_TXN_COMMITTED)
-                        return settled.stamp > path->commit->cut ? CHANGED : IN;
+                if (settled.outcome != SB_TXN_COMMITTED)
+                        continue;
+                if (settled.stamp > path->commit->cut)
+                        return CHANGED;
+                break;
         }
-        return IN;
+        /* A:publish. Under what was aborted: as sb_txn_lasts() says. */
+        return sb_load_acquire(cell) == word || SB_FAULT(TXN_OLD_BELOW) ? IN : AGAIN;
 }
 
 static enum step look(struct sb_peer *peer, const struct path *path, struct sb_cell64 *cell,

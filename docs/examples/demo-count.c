@@ -59,6 +59,7 @@ void words_add_result(struct words *words, const char *result, size_t len)
 {
         char *line = strndup(result, len);
 
+        line += strcspn(line, "\n") + 1; /* of the pass */
         while (*line != '\0') {
                 const char *name = line;
                 size_t name_len = strcspn(line, " ");
@@ -106,13 +107,13 @@ static void find_identifiers(const char *p, struct words *words)
         }
 }
 
-size_t index_file(
-        const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count)
+struct result index_file(const struct headers *headers, size_t number, uint64_t pass)
 {
         char *text = NULL, full[PATH_MAX];
+        struct result result = {0};
         struct words words = {0};
-        size_t room = 0, len;
         FILE *file, *out;
+        size_t room = 0;
 
         snprintf(full, sizeof(full), "%s/%s", headers->root, headers->paths[number]);
         file = fopen(full, "r");
@@ -121,16 +122,22 @@ size_t index_file(
                 find_identifiers(text, &words);
         if (file != NULL)
                 fclose(file);
-        *ret_count = words.count;
+        result.count = words.count;
+        for (size_t i = 0; i < words.count; i++) {
+                unsigned char first = (unsigned char)words.list[i].name[0];
+
+                result.by_letter[first == '_' ? LETTERS - 1 : tolower(first) - 'a']++;
+        }
         words_merge(&words);
-        out = open_memstream(ret_result, &len);
+        out = open_memstream(&result.text, &result.len);
+        fprintf(out, "%" PRIu64 " %" PRIu64 "\n", pass, result.count);
         for (size_t i = 0; i < words.count; i++)
                 fprintf(out, "%.*s %" PRIu64 "\n", (int)words.list[i].len, words.list[i].name,
                         words.list[i].count);
         fclose(out);
         free(words.list);
         free(text);
-        return len;
+        return result;
 }
 
 /* What find_headers() gathers: nftw() hands nothing on. */

@@ -2,8 +2,8 @@
  * The demo's work itself, which knows nothing of the bus: which headers there are, and the
  * identifiers in one of them.
  *
- * Always true: a result depends on the file alone, so that whoever makes it again makes the same
- * bytes.
+ * Always true: a result depends on the file and the pass alone, so that whoever makes it again
+ * makes the same bytes.
  */
 #ifndef DEMO_COUNT_H
 #define DEMO_COUNT_H
@@ -33,11 +33,19 @@ struct words {
 /* The headers in the folder that the command line names, and below; without any, say why and end
  * the program. */
 struct headers find_headers(int argc, char **argv);
-/* The result for one file, "IDENTIFIER COUNT" a line; to be freed. What cannot be read counts as
- * empty. Return: its length. */
-size_t index_file(
-        const struct headers *headers, size_t number, char **ret_result, uint64_t *ret_count);
-/* Add a result; the list keeps a copy. */
+#define LETTERS   27
+#define LETTER(i) ((char)((i) < 26 ? 'a' + (i) : '_'))
+
+/* The result for one file: "PASS COUNT", then "IDENTIFIER COUNT", a line each; and how many
+ * identifiers begin with each letter, be it small or large. */
+struct result {
+        char *text; /* to be freed */
+        size_t len;
+        uint64_t count, by_letter[LETTERS];
+};
+/* What cannot be read counts as empty. */
+struct result index_file(const struct headers *headers, size_t number, uint64_t pass);
+/* Add a result's text; the list keeps a copy. */
 void words_add_result(struct words *words, const char *result, size_t len);
 /* Print the @count most frequent words. */
 void words_print(struct words *words, size_t count);

@@ -1,21 +1,25 @@
 /*
  * The demo: a crew of processes counts the identifiers in a folder of C headers, again and again,
- * while one of them is killed every 100 ms; at the end all numbers are exact. What is shared lies
- * on a bus:
+ * while one of them is killed and another one stopped every 100 ms; at the end all numbers are
+ * exact, and so they were at every moment. What is shared lies on a bus:
  *
- *      claim/NUMBER   who works on file NUMBER. Made by create-if-absent, so that one of those who
- * try gets it. A dead worker's claims are deleted ("given back") by the coordinator, after the
- * kernel said that it is dead. file/PATH      the result for one file: "IDENTIFIER COUNT" a line.
- * One write, so there is none of it or all of it. totals         struct totals: how many files and
- * identifiers, over all passes.
+ *      claim/NUMBER    who works on file NUMBER. Made by create-if-absent, so that one of those who
+ *                      try gets it.
+ *      file/PATH       the result for one file: "PASS COUNT", then "IDENTIFIER COUNT", a line each.
+ *      total/files     how many files were counted, over all passes;
+ *      total/all       how many identifiers were found,
+ *      total/LETTER    and how many of them begin with that letter.
+ *      end             no pass after this one
  *
- * Why the totals are exact although workers die anywhere. Written: a file's result, which depends
- * on the file alone, so that it does no harm to write it again. Derived: the totals. A worker can
- * die after it wrote a result and before it added it, or after it added it and before it gave its
- * claim back; who takes over cannot know which. So the totals value itself says which files of this
- * pass are in it: one bit a file, set by the same compare and set that adds the file's count. Bit
- * set: it is in, leave it. Bit not set: it is not, add it. There is no third case. The claims only
- * save double work: nothing depends on them.
+ * Why all of it is exact although workers die anywhere. A worker brings a file in by one
+ * transaction: the result, all the totals and the end of its claim appear together or not at all.
+ * The result says of which pass it is, so that a file that another worker has brought in already is
+ * not added twice: the transaction reads that, and if it changed meanwhile, begins again. The
+ * claims only save double work: nothing depends on them. Who finds nothing left to do in a pass but
+ * what a stopped worker has claimed does that, too, and waits for nobody.
+ *
+ * A watcher looks at everything, at one cut, all the while: each file's result is in the totals as
+ * many times as there were passes over it, at every moment.
  *
  * Usage: demo [DIR]. It starts a bus of its own with agentctl, which is expected on the PATH. What
  * does not call the bus is elsewhere: demo-count.c finds the headers and counts in one of them,
@@ -24,7 +28,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -42,23 +45,10 @@
 #define SECONDS      10
 #define KILLS        50
 #define KILL_EVERY_S 0.1
-#define OPERATIONS                                                                                 \
-        6 /* for one file: get, cas, set, get, cas, delete; what is done twice is not counted */
-#define CREW_MAX 200 /* agentd has places for 256 clients */
-
-struct totals {
-        uint64_t passes;      /* complete ones */
-        uint64_t files;       /* of this pass: as many as there are bits in `in` */
-        uint64_t identifiers; /* of all passes */
-        uint64_t last;        /* 1: no pass after this one */
-        unsigned char in[];   /* one bit a file */
-};
+#define CREW_MAX     200 /* agentd has places for 256 clients */
 
 static const char *directory; /* the bus */
 static struct headers headers;
-static struct totals *totals; /* this process's copy, */
-static size_t totals_len;
-static uint64_t totals_rev; /* of this revision; 0: there is no value yet */
 
 /* The end of this process. The workers die with the coordinator. */
 static void fail(const char *what, const char *why)
@@ -85,11 +75,34 @@ static bool same_bytes(struct sb_bytes a, struct sb_bytes b)
         return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
 }
 
+static bool begins_with(struct sb_bytes a, const char *text)
+{
+        return a.len >= strlen(text) && memcmp(a.data, text, strlen(text)) == 0;
+}
+
+/* Up to two numbers at the beginning of a value. */
+static void read_numbers(struct sb_bytes value, uint64_t ret[2])
+{
+        char text[44] = {0};
+
+        memcpy(text, value.data, value.len < sizeof(text) ? value.len : sizeof(text) - 1);
+        ret[0] = ret[1] = 0;
+        sscanf(text, "%" SCNu64 " %" SCNu64, &ret[0], &ret[1]);
+}
+
 static struct sb_bytes file_key(size_t number)
 {
         static char text[PATH_BYTES_MAX + 6];
 
         snprintf(text, sizeof(text), "file/%s", headers.paths[number]);
+        return text_bytes(text);
+}
+
+static struct sb_bytes claim_key(size_t number)
+{
+        static char text[32];
+
+        snprintf(text, sizeof(text), "claim/%zu", number);
         return text_bytes(text);
 }
 
@@ -103,84 +116,125 @@ static struct sb_bus *open_bus(void)
         return bus;
 }
 
-/* ---- the totals ---- */
-
-static void read_totals(struct sb_bus *bus)
+/* The number at the beginning of a key's value; 0 without one. */
+static uint64_t number_at(struct sb_bus *bus, struct sb_bytes key)
 {
         sb_auto(sb_guard_release) struct sb_guard guard = {0};
+        uint64_t numbers[2] = {0};
+        int r = sb_get(bus, key, &guard);
 
-        check("totals", sb_get(bus, text_bytes("totals"), &guard));
-        /* The guard shows shared memory, which no write changes: what is to be changed must be
-         * copied. */
-        memcpy(totals, guard.value.data, totals_len);
-        totals_rev = guard.rev;
-}
-
-/* Write them unless another one came first. Return: whether they are written; if not: read and
- * change them again. */
-static bool write_totals(struct sb_bus *bus)
-{
-        int r = sb_cas(bus, text_bytes("totals"), totals_rev, (struct sb_bytes){totals, totals_len},
-                NULL, &totals_rev);
-
-        if (r != SB_E_CONFLICT)
-                check("totals", r);
-        return r == 0;
-}
-
-static bool is_in(size_t number)
-{
-        return (totals->in[number / 8] >> number % 8 & 1) != 0;
-}
-
-/* Add a file with @count identifiers, unless it is in. Who adds a pass's last one begins the next
- * pass. */
-static void add_file(struct sb_bus *bus, size_t number, uint64_t count)
-{
-        do {
-                read_totals(bus);
-                if (is_in(number))
-                        return;
-                totals->in[number / 8] |= (unsigned char)(1u << number % 8);
-                totals->identifiers += count;
-                if (++totals->files == headers.count) {
-                        totals->passes++;
-                        if (!totals->last) {
-                                totals->files = 0;
-                                memset(totals->in, 0, totals_len - sizeof(*totals));
-                        }
-                }
-        } while (!write_totals(bus));
+        if (r == 0)
+                read_numbers(guard.value, numbers);
+        else if (r != SB_E_NOT_FOUND)
+                check("get", r);
+        return numbers[0];
 }
 
 /* ---- a worker ---- */
 
-/* Index one file, unless another worker has claimed it, and bring it in. */
-static void work(struct sb_bus *bus, size_t number)
+/* One file, counted. */
+struct job {
+        size_t number;
+        uint64_t pass;
+        struct result result;
+};
+
+static int add(struct sb_txn *txn, const char *name, uint64_t count)
 {
-        char claim[32], me[16], *result;
-        uint64_t claim_rev, count;
-        size_t len;
+        sb_auto(sb_guard_release) struct sb_guard guard = {0};
+        uint64_t numbers[2] = {0};
+        char key[16], text[24];
         int r;
 
-        snprintf(claim, sizeof(claim), "claim/%zu", number);
+        snprintf(key, sizeof(key), "total/%s", name);
+        r = sb_txn_get(txn, text_bytes(key), &guard);
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        if (r == 0)
+                read_numbers(guard.value, numbers);
+        snprintf(text, sizeof(text), "%" PRIu64, numbers[0] + count);
+        return sb_txn_set(txn, text_bytes(key), text_bytes(text));
+}
+
+/* In a transaction: nothing here has happened before it commits, and when another one was faster it
+ * is called again. Any answer but 0 ends it. */
+static int bring_in(void *argument, struct sb_txn *txn)
+{
+        sb_auto(sb_guard_release) struct sb_guard before = {0};
+        const struct job *job = argument;
+        uint64_t numbers[2] = {0};
+        int r = sb_txn_get(txn, file_key(job->number), &before);
+
+        if (r == 0)
+                read_numbers(before.value, numbers);
+        else if (r != SB_E_NOT_FOUND)
+                return r;
+        r = sb_txn_delete(txn, claim_key(job->number));
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        if (numbers[0] >= job->pass)
+                return 0; /* another worker brought it in */
+        r = sb_txn_set(
+                txn, file_key(job->number), (struct sb_bytes){job->result.text, job->result.len});
+        if (r == 0)
+                r = add(txn, "files", 1);
+        if (r == 0)
+                r = add(txn, "all", job->result.count);
+        for (int letter = 0; r == 0 && letter < LETTERS; letter++)
+                if (job->result.by_letter[letter] > 0)
+                        r = add(txn, (char[]){LETTER(letter), 0}, job->result.by_letter[letter]);
+        return r;
+}
+
+/* Count a file and bring it in, unless another worker has claimed it; @anyway: also then. Return:
+ * whether it is done. */
+static bool work(struct sb_bus *bus, size_t number, uint64_t pass, bool anyway)
+{
+        struct job job = {.number = number, .pass = pass};
+        char me[16];
+        int r;
+
         snprintf(me, sizeof(me), "%d", (int)getpid());
         /* 0: it must not be there */
-        r = sb_cas(bus, text_bytes(claim), 0, text_bytes(me), NULL, &claim_rev);
-        if (r == SB_E_CONFLICT) {
-                sched_yield();
-                return;
-        }
-        check("claim", r);
-        len = index_file(&headers, number, &result, &count);
-        check("result", sb_set(bus, file_key(number), (struct sb_bytes){result, len}, NULL, NULL));
-        free(result);
-        add_file(bus, number, count);
-        check("claim", sb_delete(bus, text_bytes(claim), claim_rev, NULL, NULL));
+        r = sb_cas(bus, claim_key(number), 0, text_bytes(me), NULL, NULL);
+        if (r == SB_E_CONFLICT && !anyway)
+                return false;
+        if (r != SB_E_CONFLICT)
+                check("claim", r);
+        job.result = index_file(&headers, number, pass);
+        do
+                /* Many at once add to the same totals: one of them always gets on. */
+                r = sb_transact(bus, SB_SNAPSHOT, bring_in, &job, NULL);
+        while (r == SB_E_CONFLICT);
+        check("bringing a file in", r);
+        free(job.result.text);
+        return true;
 }
 
 /* Each worker looks for files from a place of its own on, so that workers seldom meet. */
-static pid_t start_worker(void)
+static void work_until_the_end(struct sb_bus *bus, size_t number)
+{
+        for (;;) {
+                uint64_t files = number_at(bus, text_bytes("total/files")), claimed = 0;
+                uint64_t pass = files / headers.count + 1;
+
+                if (files % headers.count == 0 && number_at(bus, text_bytes("end")))
+                        return;
+                /* Once around: what nobody has claimed; after that, what is left. */
+                for (size_t i = 0; i < headers.count; i++) {
+                        number = (number + 1) % headers.count;
+                        if (number_at(bus, file_key(number)) < pass)
+                                claimed += !work(bus, number, pass, false);
+                }
+                for (size_t i = 0; claimed > 0 && i < headers.count; i++) {
+                        number = (number + 1) % headers.count;
+                        if (number_at(bus, file_key(number)) < pass)
+                                work(bus, number, pass, true);
+                }
+        }
+}
+
+static pid_t start(void (*function)(struct sb_bus *, size_t))
 {
         size_t number = (size_t)random() % headers.count;
         struct sb_bus *bus;
@@ -191,14 +245,59 @@ static pid_t start_worker(void)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         signal(SIGINT, SIG_IGN);
         bus = open_bus();
-        for (read_totals(bus); totals->files < headers.count; read_totals(bus)) {
-                do
-                        number = (number + 1) % headers.count;
-                while (is_in(number));
-                work(bus, number);
-        }
+        function(bus, number);
         sb_close(bus);
         _exit(0);
+}
+
+/* ---- the watcher ---- */
+
+/* Everything at one cut. Return: the number of files counted; the end of the program when something
+ * does not add up. */
+static uint64_t look(struct sb_bus *bus)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        uint64_t files = 0, all = 0, letters = 0, of_files = 0, of_results = 0, numbers[2];
+        struct sb_guard guard = {0};
+        int r;
+
+        check("scan", sb_scan_open(bus, NULL, text_bytes(""), &scan));
+        while ((r = sb_scan_next(scan, &guard)) == 0) {
+                read_numbers(guard.value, numbers);
+                if (begins_with(guard.key, "file/")) {
+                        of_files += numbers[0];
+                        of_results += numbers[0] * numbers[1];
+                } else if (same_bytes(guard.key, text_bytes("total/files"))) {
+                        files = numbers[0];
+                } else if (same_bytes(guard.key, text_bytes("total/all"))) {
+                        all = numbers[0];
+                } else if (begins_with(guard.key, "total/")) {
+                        letters += numbers[0];
+                }
+                sb_guard_release(&guard);
+        }
+        check("scan", r == SB_E_NOT_FOUND ? 0 : r); /* that is its end */
+        if (files != of_files || all != of_results || all != letters) {
+                fprintf(stderr,
+                        "\ndemo: WRONG: at cut %" PRIu64 " the totals have %" PRIu64
+                        " files and %" PRIu64 " identifiers, the letters %" PRIu64
+                        ", the results %" PRIu64 " and %" PRIu64 "\n",
+                        sb_scan_cut(scan), files, all, letters, of_files, of_results);
+                _exit(1);
+        }
+        return files;
+}
+
+static void watch(struct sb_bus *bus, size_t number)
+{
+        char text[24];
+
+        (void)number;
+        for (uint64_t looks = 1; !number_at(bus, text_bytes("end")); looks++) {
+                look(bus);
+                snprintf(text, sizeof(text), "%" PRIu64, looks);
+                check("looks", sb_set(bus, text_bytes("looks"), text_bytes(text), NULL, NULL));
+        }
 }
 
 /* ---- the coordinator ---- */
@@ -217,30 +316,46 @@ static unsigned give_back_claims(struct sb_bus *bus, pid_t dead)
         check("scan", sb_scan_open(bus, NULL, text_bytes("claim/"), &scan));
         while ((r = sb_scan_next(scan, &guard)) == 0) {
                 if (same_bytes(guard.value, text_bytes(pid))) {
-                        check("giving a claim back",
-                                sb_delete(bus, guard.key, guard.rev, NULL, NULL));
-                        given++;
+                        r = sb_delete(bus, guard.key, guard.rev, NULL, NULL);
+                        given += r == 0;
+                        /* or its file was brought in by another worker just now */
+                        if (r != SB_E_NOT_FOUND && r != SB_E_CONFLICT)
+                                check("giving a claim back", r);
                 }
                 sb_guard_release(&guard);
         }
-        check("scan", r == SB_E_NOT_FOUND ? 0 : r); /* that is its end */
+        check("scan", r == SB_E_NOT_FOUND ? 0 : r);
         return given;
 }
 
-/* Kill one worker every 100 ms and start another, until there was enough of it; then let the crew
- * finish the pass. */
+static void show_progress(struct sb_bus *bus, unsigned kills)
+{
+        uint64_t files = number_at(bus, text_bytes("total/files"));
+
+        if (!isatty(1) && kills % 10 != 0)
+                return;
+        printf("%5.1f s  pass %" PRIu64 "  %5" PRIu64 " of %zu files  %" PRIu64
+               " identifiers  %u killed, %u stopped  %" PRIu64 " looks%s",
+                stage_seconds(), files / headers.count + 1, files % headers.count, headers.count,
+                number_at(bus, text_bytes("total/all")), kills, kills,
+                number_at(bus, text_bytes("looks")), isatty(1) ? " \r" : "\n");
+        fflush(stdout);
+}
+
+/* Every 100 ms kill one worker and start another, stop one and let the last one go on, until there
+ * was enough of it; then let the crew finish the pass. */
 static void lead_crew(struct sb_bus *bus)
 {
         long cores = sysconf(_SC_NPROCESSORS_ONLN), crew = cores < 4          ? 4
                                                            : cores < CREW_MAX ? cores
                                                                               : CREW_MAX;
         unsigned kills = 0, claims = 0;
-        uint64_t operations;
-        pid_t pids[CREW_MAX];
+        pid_t pids[CREW_MAX], watcher = start(watch), stopped = 0;
+        uint64_t files;
         int status;
 
         for (long i = 0; i < crew; i++)
-                pids[i] = start_worker();
+                pids[i] = start(work_until_the_end);
         while ((kills < KILLS || stage_seconds() < SECONDS) &&
                 stage_wait(KILL_EVERY_S * (kills + 1))) {
                 pid_t *victim = &pids[random() % crew];
@@ -251,31 +366,29 @@ static void lead_crew(struct sb_bus *bus)
                 if (!WIFSIGNALED(status))
                         fail("crew", "a worker ended by itself");
                 claims += give_back_claims(bus, *victim);
-                *victim = start_worker();
-                read_totals(bus);
-                if (isatty(1) || kills % 10 == 0)
-                        printf("%5.1f s  pass %" PRIu64 "  %5" PRIu64 " of %zu files  %" PRIu64
-                               " identifiers  %u killed%s",
-                                stage_seconds(), totals->passes + 1, totals->files, headers.count,
-                                totals->identifiers, kills, isatty(1) ? " \r" : "\n");
-                fflush(stdout);
+                if (stopped && stopped != *victim)
+                        kill(stopped, SIGCONT);
+                *victim = start(work_until_the_end);
+                stopped = pids[random() % crew];
+                kill(stopped, SIGSTOP);
+                show_progress(bus, kills);
         }
-        do {
-                read_totals(bus);
-                totals->last = 1;
-        } while (!write_totals(bus));
-        for (long i = 0; i < crew; i++) {
-                waitpid(pids[i], &status, 0);
+        if (stopped)
+                kill(stopped, SIGCONT);
+        check("end", sb_set(bus, text_bytes("end"), text_bytes("1"), NULL, NULL));
+        for (long i = 0; i <= crew; i++) {
+                waitpid(i < crew ? pids[i] : watcher, &status, 0);
                 if (status != 0)
-                        fail("crew", "a worker failed");
+                        fail("crew", i < crew ? "a worker failed" : "the watcher failed");
         }
-        read_totals(bus);
-        operations = totals->passes * headers.count * OPERATIONS;
-        printf("%s\n%zu files, %zu bytes, %ld workers; %" PRIu64 " passes in %.1f s; %" PRIu64
-               " operations, %.0f a second\n",
-                isatty(1) ? "\n" : "", headers.count, headers.bytes, crew, totals->passes,
-                stage_seconds(), operations, (double)operations / stage_seconds());
-        printf("%u workers killed; %u claims of theirs were given back\n", kills, claims);
+        files = look(bus);
+        printf("%s\n%zu files, %zu bytes, %ld workers; %" PRIu64 " passes in %.1f s: %" PRIu64
+               " transactions, %.0f a second\n",
+                isatty(1) ? "\n" : "", headers.count, headers.bytes, crew, files / headers.count,
+                stage_seconds(), files, (double)files / stage_seconds());
+        printf("%u workers killed, %u stopped for a while; %u claims were given back; %" PRIu64
+               " looks at everything at one cut added up\n",
+                kills, kills, claims, number_at(bus, text_bytes("looks")));
 }
 
 /*
@@ -286,60 +399,59 @@ static void lead_crew(struct sb_bus *bus)
 static bool prove(struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        uint64_t files = number_at(bus, text_bytes("total/files")),
+                 all = number_at(bus, text_bytes("total/all")), passes = files / headers.count,
+                 sum = 0;
         struct sb_guard guard = {0};
         struct words words = {0};
-        uint64_t sum = 0, count;
         size_t right = 0;
-        char *expected;
-        bool all;
+        bool exact;
 
         check("scan", sb_scan_open(bus, NULL, text_bytes("file/"), &scan));
         for (size_t i = 0; i < headers.count; i++) {
-                size_t len = index_file(&headers, i, &expected, &count);
+                struct result expected = index_file(&headers, i, passes);
 
                 check("a result is missing", sb_scan_next(scan, &guard));
                 if (same_bytes(guard.key, file_key(i)) &&
-                        same_bytes(guard.value, (struct sb_bytes){expected, len}))
+                        same_bytes(guard.value, (struct sb_bytes){expected.text, expected.len}))
                         right++;
                 else
                         fprintf(stderr,
                                 "demo: %s: the result is wrong, or the file was changed "
                                 "meanwhile\n",
                                 headers.paths[i]);
-                sum += count;
+                sum += expected.count;
                 words_add_result(&words, guard.value.data, guard.value.len);
-                free(expected);
+                free(expected.text);
                 sb_guard_release(&guard);
         }
-        all = right == headers.count && sb_scan_next(scan, &guard) == SB_E_NOT_FOUND &&
-              totals->files == headers.count && totals->passes > 0 &&
-              totals->identifiers == totals->passes * sum;
+        exact = right == headers.count && sb_scan_next(scan, &guard) == SB_E_NOT_FOUND &&
+                passes > 0 && files == passes * headers.count && all == passes * sum;
         words_print(&words, 20);
         printf("\n%s: a recount by one process without the bus agrees for %zu of %zu files, and "
                "has %" PRIu64 " identifiers;\n"
                "       the totals have %" PRIu64 " of %" PRIu64 " passes (%" PRIu64 " x %" PRIu64
                ")\n",
-                all ? "proof" : "WRONG", right, headers.count, sum, totals->identifiers,
-                totals->passes, totals->passes, sum);
-        return all;
+                exact ? "proof" : "WRONG", right, headers.count, sum, all, passes, passes, sum);
+        return exact;
 }
 
 int main(int argc, char **argv)
 {
         struct sb_bus *bus;
+        uint64_t cut;
         bool right;
 
         headers = find_headers(argc, argv);
-        totals_len = sizeof(*totals) + (headers.count + 7) / 8;
-        totals = calloc(1, totals_len);
-        check("totals", totals == NULL ? -ENOMEM : 0);
-        /* Results are shorter than the files, and there are two of each at most for long. */
-        directory = stage_begin(128 + (2 * headers.bytes >> 20));
+        /* Results are shorter than the files, and there are two of each at most for long; the
+         * marks keep one more. */
+        directory = stage_begin(128 + (3 * headers.bytes >> 20));
         printf("counting the identifiers of %zu headers in %s, on the bus %s\n", headers.count,
                 headers.root, directory);
         bus = open_bus();
-        write_totals(bus); /* all zero */
+        check("mark", sb_mark(bus, text_bytes("begin"), &cut));
         lead_crew(bus);
+        check("mark", sb_mark(bus, text_bytes("end"), &cut));
         right = prove(bus);
         sb_close(bus);
         return stage_end(!right) ? 0 : 1;

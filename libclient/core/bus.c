@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "libclient/core/own.h"
+#include "libclient/core/history.h"
 #include "libclient/core/scan.h"
 #include "libclient/core/txn.h"
 #include "ring/op.h"
@@ -87,6 +88,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         if (bus == NULL)
                 return NULL;
         sb_scan_orphan(bus->scans);
+        sb_history_orphan(bus->histories);
         sb_txn_orphan(bus);
         /* What guards alone still hold. */
         while (bus->held != NULL) {

@@ -48,9 +48,10 @@ struct sb_bus {
         uint32_t place_count;    /* places 0 .. place_count-1 have a guard word */
         uint32_t place_capacity; /* of the array */
         enum sb_access access;
-        struct sb_bus_home *home;  /* NULL: the segment is somebody else's */
-        bool lost;                 /* nobody will ever serve the segment again */
-        struct sb_scan *scans;     /* the open ones */
+        struct sb_bus_home *home; /* NULL: the segment is somebody else's */
+        bool lost;                /* nobody will ever serve the segment again */
+        struct sb_scan *scans;    /* the open ones */
+        struct sb_history *histories;
         struct sb_txn *txns;       /* that have not ended */
         struct sb_txn *txn_spare;  /* one that ended: for the next */
         struct sb_own_value *held; /* by guards with SB_BUS_PRIVATE */
@@ -166,7 +167,7 @@ int sb_bus_guard_txn(struct sb_guard *guard);
  * the address of the value, or who releases, would wait for the length and the writer, a whole
  * cache miss.
  *
- * Return: 0, so that the rare case is a jump: as a call it would cost the others their registers. */
+ * Return: 0, so that the rare case is a jump: as a call it would cost others their registers. */
 static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
         uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
 {

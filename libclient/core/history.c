@@ -1,7 +1,41 @@
-/* The past: cuts by time. */
+/*
+ * The past: cuts by time, a key's value in one, all versions of a key that are kept.
+ *
+ * A walk through a key's versions goes by batches: so many are found under one pin and held by
+ * guard words, which are then handed out one after the other. The next batch begins behind the last
+ * one, which a word of the walk's own holds for that; when it was taken out of its chain meanwhile,
+ * it begins at its revision.
+ */
+#include "libclient/core/history.h"
+
+#include <mimalloc.h>
+
 #include "libclient/core/bus.h"
+#include "ring/past.h"
+#include "shm/base/hash.h"
+#include "shm/epoch.h"
 #include "shm/snapshot.h"
 #include "shm/times.h"
+
+#define BATCH_MAX 32u
+
+struct entry {
+        struct sb_version *version;
+        uint64_t ticket; /* of the place whose guard word holds it */
+};
+
+struct sb_history {
+        struct sb_bus *bus;              /* NULL: closed under it */
+        struct sb_history *next, **link; /* in the bus's list */
+        bool reverse, begun, ended;
+        bool trimmed;       /* older ones are missing; reversed: and that is to be said */
+        uint32_t at, count; /* of the batch: what is from `at` on, is held */
+        uint64_t rev;       /* of the last one that was handed out; 0: none */
+        struct entry batch[BATCH_MAX];
+        struct sb_version *last; /* of the batch before, held by `place`; NULL: none */
+        uint32_t place, key_len;
+        unsigned char key[SB_KEY_LEN_MAX];
+};
 
 /**
  * sb_cut_at() - what the bus was like at a time
@@ -40,4 +74,295 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
                 return SB_E_LAPPED;
         *ret_cut = moment.cut;
         return 0;
+}
+
+static void fill_guard(
+        struct sb_bus *bus, uint64_t ticket, struct sb_version *version, struct sb_guard *ret_guard)
+{
+        (void)sb_bus_guard_fill(bus, ticket, version, SB_SHAPE_KEY_LEN(version->shape), ret_guard);
+        if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+                ret_guard->kind = SB_DELETED;
+}
+
+/**
+ * sb_get_at() - hold the version of a key that was current in a cut
+ * @bus:        bus with any access
+ * @key:        key to look up; not kept after the call
+ * @cut:        a cut that was taken before
+ * @ret_guard:  the version; on SB_E_LAPPED the oldest that is left, or bus NULL
+ *
+ * It is known for certain while a mark keeps the cut, or a rule keeps the key (sb_keep()); else as
+ * long as nothing of what came after the cut was pruned.
+ *
+ * Return:   0; SB_E_NOT_FOUND: the key had no value then; SB_E_LAPPED; SB_E_FULL (65,536 guards are
+ *           held); SB_E_DETACHED; -EINVAL, also of a cut that nobody took yet; -ENAMETOOLONG;
+ *           -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free.
+ * Cost:     a get, and a miss for each version since the cut.
+ */
+int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_guard *ret_guard)
+{
+        struct sb_version *version = NULL;
+        int r;
+
+        if (bus == NULL || ret_guard == NULL || cut <= SB_STAMP_BIRTH)
+                return -EINVAL;
+        r = sb_bus_key_check(bus, key);
+        if (r != 0)
+                return r;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        if (cut >= sb_load_acquire(&bus->peer.segment.super->clock)) /* A:clock. */
+                return -EINVAL;
+        r = sb_bus_place_reserve(bus, 1);
+        if (r != 0)
+                return r;
+        r = sb_past_get(
+                &bus->peer, key.data, (uint32_t)key.len, cut, sb_bus_place_first(bus), &version);
+        if (version != NULL)
+                fill_guard(bus, sb_bus_ticket_take(bus), version, ret_guard);
+        else if (r == SB_E_LAPPED)
+                ret_guard->bus = NULL;
+        return r;
+}
+
+/* ---- all versions ---- */
+
+/**
+ * sb_history_open() - go through all versions of a key that are kept
+ * @bus:        bus with any access
+ * @key:        its key; not kept after the call
+ * @flags:      0: newest first; SB_REVERSE: oldest first
+ * @ret_history: stands before the first one
+ *
+ * It holds no cut: what others write or prune meanwhile is, or is not, among what comes.
+ *
+ * Return:   0, also for a key without any; SB_E_FULL (65,536 guards are held); SB_E_DETACHED;
+ *           -EINVAL; -ENAMETOOLONG; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     an allocation.
+ */
+int sb_history_open(
+        struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_history **ret_history)
+{
+        struct sb_history *history;
+        int r;
+
+        if (bus == NULL || ret_history == NULL || (flags & ~SB_REVERSE) != 0)
+                return -EINVAL;
+        r = sb_bus_key_check(bus, key);
+        if (r != 0)
+                return r;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        r = sb_bus_place_reserve(bus, 1);
+        if (r != 0)
+                return r;
+        history = mi_zalloc(sizeof(*history));
+        if (history == NULL)
+                return -ENOMEM;
+        history->bus = bus;
+        history->reverse = (flags & SB_REVERSE) != 0;
+        history->place = sb_bus_place_take(bus);
+        history->key_len = (uint32_t)key.len;
+        memcpy(history->key, key.data, key.len);
+        history->next = bus->histories;
+        history->link = &bus->histories;
+        if (history->next != NULL)
+                history->next->link = &history->next;
+        bus->histories = history;
+        *ret_history = history;
+        return 0;
+}
+
+/* Under a pin: put one more into the batch, a ring of @room. */
+static void add(struct sb_history *history, struct sb_version *version, uint32_t room)
+{
+        history->batch[history->count++ % room].version = version;
+}
+
+/* Under a pin: down from the newest, or from behind the last one, as long as there is room. */
+static void find_older(struct sb_history *history, struct sb_version *head)
+{
+        struct sb_peer *peer = &history->bus->peer;
+        bool going = history->last != NULL &&
+                     (sb_load_pinned(peer, &history->last->prev) & SB_PREV_MARKED) != 0;
+        struct sb_version *version = history->last != NULL && !going ? history->last : head;
+        bool below = version == history->last;
+
+        while (history->count < BATCH_MAX) {
+                bool trimmed = false;
+
+                version = sb_past_next(peer, version, below, &trimmed);
+                if (version == NULL) {
+                        history->ended = true;
+                        history->trimmed = trimmed;
+                        return;
+                }
+                if (history->rev == 0 || version->rev < history->rev)
+                        add(history, version, BATCH_MAX);
+                below = true;
+        }
+}
+
+/* Under a pin: all the way down; the last ones that are above what was given before. */
+static void find_newer(struct sb_history *history, struct sb_version *head)
+{
+        struct sb_version *version = head;
+        bool below = false, trimmed;
+
+        for (;; below = true) {
+                trimmed = false;
+                version = sb_past_next(&history->bus->peer, version, below, &trimmed);
+                if (version == NULL || version->rev <= history->rev)
+                        break;
+                add(history, version, BATCH_MAX);
+        }
+        if (!history->begun)
+                history->trimmed = trimmed;
+        history->ended = history->count <= BATCH_MAX;
+}
+
+/* Into the order in which they are handed out, oldest first. */
+static void turn_round(struct sb_history *history)
+{
+        struct entry ring[BATCH_MAX];
+        uint32_t count = history->count < BATCH_MAX ? history->count : BATCH_MAX;
+
+        memcpy(ring, history->batch, sizeof(ring));
+        for (uint32_t i = 0; i < count; i++)
+                history->batch[i] = ring[(history->count - 1 - i) % BATCH_MAX];
+        history->count = count;
+}
+
+static int next_batch(struct sb_history *history)
+{
+        struct sb_bus *bus = history->bus;
+        struct sb_peer *peer = &bus->peer;
+        uint64_t hash = sb_hash_key(history->key, history->key_len, peer->segment.seed);
+        int r = sb_bus_place_reserve(bus, BATCH_MAX);
+        struct sb_version *head;
+
+        if (r != 0)
+                return r;
+        history->at = history->count = 0;
+        sb_pin(peer);
+        head = sb_past_head(peer, history->key, history->key_len, hash);
+        if (history->reverse) {
+                find_newer(history, head);
+                turn_round(history);
+        } else {
+                find_older(history, head);
+        }
+        for (uint32_t i = 0; i < history->count; i++) {
+                struct entry *entry = &history->batch[i];
+
+                entry->ticket = sb_bus_ticket_take(bus);
+                sb_guard_set(peer, (uint32_t)entry->ticket,
+                        sb_offset_of(&peer->segment, entry->version));
+        }
+        if (history->count > 0) {
+                history->last = history->batch[history->count - 1].version;
+                sb_guard_set(peer, history->place, sb_offset_of(&peer->segment, history->last));
+        }
+        sb_unpin(peer);
+        history->begun = true;
+        return 0;
+}
+
+/**
+ * sb_history_next() - hold the next version
+ * @history:    an open walk
+ * @ret_guard:  the version, a delete too; held until it is released, whatever becomes of the walk.
+ *              missed: revisions between this one and the one before that are gone
+ * @ret_time_ns: CLOCK_REALTIME of agentd's last look at the clock before it was written, 0: not
+ *              known any more; or NULL
+ *
+ * Return:   0; SB_E_NOT_FOUND: the end; SB_E_LAPPED: the end, and older ones are gone; oldest
+ *           first: they are said to be gone once, before the first one; SB_E_FULL (no room for 32
+ *           guards more); SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free.
+ * Cost:     a cold miss a version; oldest first: one for each newer version for every 32.
+ */
+int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint64_t *ret_time_ns)
+{
+        struct sb_moment moment = {0};
+        struct sb_version *version;
+        struct sb_bus *bus;
+        uint64_t gap;
+        int r;
+
+        if (history == NULL || ret_guard == NULL)
+                return -EINVAL;
+        bus = history->bus;
+        if (bus == NULL || sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        if (history->at == history->count && !history->ended) {
+                r = next_batch(history);
+                if (r != 0)
+                        return r;
+        }
+        if (history->reverse && history->trimmed) {
+                history->trimmed = false;
+                return SB_E_LAPPED;
+        }
+        if (history->at == history->count)
+                return history->trimmed ? SB_E_LAPPED : SB_E_NOT_FOUND;
+        version = history->batch[history->at].version;
+        fill_guard(bus, history->batch[history->at++].ticket, version, ret_guard);
+        gap = history->reverse ? version->rev - history->rev : history->rev - version->rev;
+        ret_guard->missed = history->rev != 0 ? gap - 1 : 0;
+        history->rev = version->rev;
+        if (ret_time_ns != NULL) {
+                (void)sb_times_before(&bus->peer.segment, ret_guard->cut, &moment);
+                *ret_time_ns = moment.realtime_ns;
+        }
+        return 0;
+}
+
+/**
+ * sb_history_close() - end a walk; the guards that it gave stay held
+ * @history:    a walk, or NULL
+ *
+ * Return:   NULL.
+ * Threads:  the bus's own.
+ * Progress: wait-free.
+ * Cost:     a store for each version that was not handed out.
+ */
+struct sb_history *sb_history_close(struct sb_history *history)
+{
+        struct sb_bus *bus;
+
+        if (history == NULL)
+                return NULL;
+        bus = history->bus;
+        if (bus != NULL) {
+                /* In a forked child the guard words are the parent's. */
+                bool own = sb_load_relaxed(bus->alive) != 0;
+
+                for (; history->at < history->count; history->at++) {
+                        uint32_t place = (uint32_t)history->batch[history->at].ticket;
+
+                        sb_bus_place_give(bus, place);
+                        if (own)
+                                sb_guard_set(&bus->peer, place, 0);
+                }
+                sb_bus_place_give(bus, history->place);
+                if (own)
+                        sb_guard_set(&bus->peer, history->place, 0);
+                *history->link = history->next;
+                if (history->next != NULL)
+                        history->next->link = history->link;
+        }
+        mi_free(history);
+        return NULL;
+}
+
+void sb_history_orphan(struct sb_history *histories)
+{
+        for (struct sb_history *history = histories; history != NULL; history = history->next)
+                history->bus = NULL;
 }

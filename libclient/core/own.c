@@ -88,22 +88,17 @@ static struct sb_own_write *something(struct sb_own_write *write)
         return write;
 }
 
-/* The entry with this key, whatever it is. */
-static struct sb_own_write *entry_find(const struct sb_own *own, const void *key, size_t key_len)
+static bool has_key(const struct sb_own_write *write, const void *key, size_t key_len)
 {
-        struct sb_own_write *last = descend(own, key, key_len, true, NULL);
-
-        if (last == NULL || last->value->key_len != key_len ||
-                memcmp(last->value->bytes, key, key_len) != 0)
-                return NULL;
-        return last;
+        return write != NULL && write->value->key_len == key_len &&
+               memcmp(write->value->bytes, key, key_len) == 0;
 }
 
 struct sb_own_write *sb_own_find(const struct sb_own *own, const void *key, size_t key_len)
 {
-        struct sb_own_write *write = entry_find(own, key, key_len);
+        struct sb_own_write *last = descend(own, key, key_len, true, NULL);
 
-        return write != NULL && write->kind != SB_OWN_NOTHING ? write : NULL;
+        return has_key(last, key, key_len) && last->kind != SB_OWN_NOTHING ? last : NULL;
 }
 
 struct sb_own_write *sb_own_above(
@@ -163,18 +158,17 @@ static uint32_t height_next(struct sb_own *own)
         return 1 + (zeros / 2 < SB_OWN_HEIGHT_MAX ? zeros / 2 : SB_OWN_HEIGHT_MAX - 1);
 }
 
-/* A new entry for @value, whose key has none. */
-static int entry_insert(struct sb_own *own, enum sb_own_kind kind, struct sb_own_value *value)
+/* A new entry for @value, where @path says. */
+static int entry_insert(struct sb_own *own, struct sb_own_write *const **path,
+        enum sb_own_kind kind, struct sb_own_value *value)
 {
-        struct sb_own_write *const *path[SB_OWN_HEIGHT_MAX];
         uint32_t height = height_next(own);
         struct sb_own_write *write = entry_new(own, height);
 
         if (write == NULL)
                 return -ENOMEM;
-        while (own->height < height)
-                own->head[own->height++] = NULL;
-        descend(own, value->bytes, value->key_len, false, path);
+        for (; own->height < height; own->height++)
+                path[own->height] = &own->head[own->height];
         write->value = value;
         write->kind = kind;
         for (uint32_t level = 0; level < height; level++) {
@@ -192,14 +186,16 @@ int sb_own_put(
         struct sb_own *own, enum sb_own_kind kind, struct sb_bytes key, struct sb_bytes value)
 {
         struct sb_own_value *new = value_new(key, value);
+        struct sb_own_write *const *path[SB_OWN_HEIGHT_MAX];
         struct sb_own_write *write;
         int r;
 
         if (new == NULL)
                 return -ENOMEM;
-        write = entry_find(own, key.data, key.len);
-        if (write == NULL) {
-                r = entry_insert(own, kind, new);
+        descend(own, key.data, key.len, false, path);
+        write = own->height > 0 ? *path[0] : NULL;
+        if (!has_key(write, key.data, key.len)) {
+                r = entry_insert(own, path, kind, new);
                 if (r != 0)
                         mi_free(new);
                 return r;

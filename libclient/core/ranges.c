@@ -13,8 +13,9 @@
 
 #define ENTRIES_FIRST 32u
 #define BYTES_FIRST   4096u
-#define ROOM          (2u * SB_KEY_LEN_MAX) /* bytes of one more */
-#define KEEP_MAX      65536u                /* bytes kept for the next transaction */
+#define MORE          2u                           /* entries that there is room for */
+#define ROOM          (MORE * 2u * SB_KEY_LEN_MAX) /* and their bytes */
+#define KEEP_MAX      65536u                       /* bytes kept for the next transaction */
 
 /* low, then high, lie at `at` in the bytes. */
 struct sb_ranges_entry {
@@ -231,7 +232,7 @@ static int make_arrays(struct sb_ranges *ret, uint32_t count, uint64_t used)
 /* Room for twice as much is enough. */
 static void trim(struct sb_ranges *ranges)
 {
-        uint32_t capacity = 2 * ranges->count + 1;
+        uint32_t capacity = 2 * ranges->count + MORE;
         uint64_t size = 2 * ranges->used + 2 * ROOM;
         void *less;
 
@@ -253,7 +254,7 @@ static int order(struct sb_ranges *ranges, const struct sb_own *own, uint64_t le
         struct sb_ranges to = *ranges, coarser;
         /* A joined key may have a byte more. */
         int r = make_arrays(
-                &to, 2 * ranges->count + 1, 2 * ranges->used + ranges->count + 2 * ROOM);
+                &to, 2 * ranges->count + MORE, 2 * ranges->used + ranges->count + 2 * ROOM);
 
         if (r != 0)
                 return r;
@@ -307,7 +308,8 @@ static bool order_simple(struct sb_ranges *ranges, const struct sb_own *own, uin
 
 int sb_ranges_reserve(struct sb_ranges *ranges, const struct sb_own *own)
 {
-        if (SB_LIKELY(ranges->count < ranges->capacity && ranges->used + ROOM <= ranges->size))
+        if (SB_LIKELY(ranges->count + MORE <= ranges->capacity &&
+                      ranges->used + ROOM <= ranges->size))
                 return 0;
         return order(ranges, own, ranges->len_max);
 }

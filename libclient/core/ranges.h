@@ -40,7 +40,7 @@ struct sb_ranges {
 
 /* @ranges is all zero before its first use, but for key_len_max and len_max. */
 
-/* Make room for one more; @own: the transaction's writes. Return: 0, -ENOMEM. */
+/* Make room for two more; @own: the transaction's writes. Return: 0, -ENOMEM. */
 int sb_ranges_reserve(struct sb_ranges *ranges, const struct sb_own *own);
 /* A key was read. There is room. */
 void sb_ranges_add_key(struct sb_ranges *ranges, const void *key, uint32_t key_len);

@@ -22,6 +22,7 @@
 #include "libclient/core/bus.h"
 #include "libclient/core/txn.h"
 #include "shm/order.h"
+#include "shm/past.h"
 #include "shm/reserved.h"
 #include "shm/snapshot.h"
 #include "shm/walk.h"
@@ -39,21 +40,84 @@ struct sb_scan {
         struct sb_txn *txn;           /* NULL: none, or ended */
         bool in_txn;                  /* not a cut of its own */
         uint64_t cut;
-        uint32_t snapshot; /* the cut's announcement */
-        uint32_t place;    /* whose guard word holds the node */
+        uint32_t snapshot;       /* the cut's announcement */
+        uint32_t place;          /* whose guard word holds the node */
+        uint32_t ahead, fetched; /* keys to fetch the memory of next time; that it is there of */
         enum position position;
         /* AT_KEY: the first key above it, rather than the first not below it */
         bool after;
         bool reserved; /* the bus's own keys are asked for */
+        bool reverse;  /* next goes down */
+        /* A cut that was taken before: nobody promises that all of it is left but rules, until
+         * end_ns. */
+        bool past;
+        bool trimmed;    /* what was found is not what was there, but the oldest that is left */
+        uint64_t end_ns; /* CLOCK_MONOTONIC */
+        uint64_t left;   /* so many keys more */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
 };
 
-/* A cut of its own, or @txn's. Return: 0, SB_E_FULL. */
-static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn)
+/* A cut of long ago, as far as it is covered. Return: 0, SB_E_LAPPED, SB_E_FULL. */
+static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
 {
+        struct sb_peer *peer = &bus->peer;
+        int r = sb_snapshot_open_at(peer, cut, &scan->snapshot);
+
+        if (r != 0)
+                return r;
+        scan->cut = cut;
+        /* Behind the announcement: until here the mark kept it, from here on we do. */
+        if (sb_past_marked(&peer->segment, cut))
+                return 0;
+        scan->past = true;
+        if (sb_past_kept_all(peer, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
+                return 0;
+        sb_snapshot_close(peer, scan->snapshot);
+        return SB_E_LAPPED;
+}
+
+/* Whether the rules that covered the cut do so still: asked behind each read. */
+static bool past_holds(const struct sb_scan *scan)
+{
+        const struct sb_segment *segment = &scan->bus->peer.segment;
+
+        /* A:history-floor. */
+        return !scan->past ||
+               (sb_load_acquire(&segment->super->history_floor) <= scan->cut &&
+                       (scan->end_ns == UINT64_MAX ||
+                               segment->os->now_ns(segment->os->context) < scan->end_ns));
+}
+
+/* Under a pin: what to show of a key, or NULL. */
+static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
+{
+        struct sb_version *version = NULL;
+        enum sb_past past;
+
+        scan->trimmed = false;
+        if (scan->past) {
+                past = sb_past_walk(&scan->bus->peer, node, scan->cut, &version);
+                scan->trimmed = past == SB_PAST_TRIMMED && version != NULL;
+                if (past == SB_PAST_TRIMMED)
+                        return version;
+                version = past == SB_PAST_FOUND ? version : NULL;
+        } else {
+                version = sb_walk_at(&scan->bus->peer, node, scan->cut);
+        }
+        return version != NULL &&
+                               (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
+                       ? version
+                       : NULL;
+}
+
+/* A cut of its own, or @txn's. Return: 0, SB_E_FULL, SB_E_LAPPED. */
+static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn, uint64_t cut)
+{
+        if (cut != 0)
+                return take_past(scan, bus, cut);
         if (txn == NULL)
                 return sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
         scan->txn = txn;
@@ -86,11 +150,54 @@ static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn
 int sb_scan_open(
         struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
 {
+        const struct sb_scan_options how = {.size = sizeof(how), .txn = txn};
+
+        return sb_scan_open_at(bus, prefix, &how, ret_scan);
+}
+
+static bool are_options(const struct sb_bus *bus, const struct sb_scan_options *how)
+{
+        /* A:clock. A cut that nobody took yet has no past. */
+        return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
+               (how->cut == 0 ||
+                       (how->txn == NULL && how->cut > SB_STAMP_BIRTH &&
+                               how->cut < sb_load_acquire(&bus->peer.segment.super->clock)));
+}
+
+/**
+ * sb_scan_open_at() - the same, with a choice of moment, direction and length
+ * @bus:        bus with any access
+ * @prefix:     as for sb_scan_open()
+ * @how:        NULL, or: flags: SB_REVERSE: next gives the keys from the last to the first;
+ *              limit: so many keys, 0: all; cut: a cut that was taken before, 0: now; txn: as for
+ *              sb_scan_open(), with cut 0
+ * @ret_scan:   stands before the first key, or behind the last
+ *
+ * At a cut that was taken before it shows what was there then: for certain, while a mark keeps that
+ * cut, or rules keep the whole prefix (sb_keep()). Where a rule has kept too little of one key,
+ * next answers SB_E_LAPPED with the oldest version of it that is left in the guard, and goes on
+ * behind it.
+ *
+ * Return:   as sb_scan_open(); SB_E_LAPPED: nothing keeps that cut for these keys.
+ * Threads:  the bus's own.
+ * Progress: lock-free; nobody waits for a scan.
+ * Cost:     one locked instruction; at a cut of before, a look at the rules.
+ */
+int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,
+        struct sb_scan **ret_scan)
+{
+        static const struct sb_scan_options plain = {.size = sizeof(plain)};
         struct sb_scan *scan;
+        struct sb_txn *txn;
         int r;
 
         if (bus == NULL || ret_scan == NULL || (prefix.data == NULL && prefix.len > 0))
                 return -EINVAL;
+        if (how == NULL)
+                how = &plain;
+        if (!are_options(bus, how))
+                return -EINVAL;
+        txn = how->txn;
         if (txn != NULL && (txn->state != SB_TXN_OPEN || txn->bus != bus))
                 return -EINVAL;
         if (prefix.len > bus->peer.segment.key_len_max)
@@ -103,18 +210,22 @@ int sb_scan_open(
         scan = mi_zalloc(sizeof(*scan));
         if (scan == NULL)
                 return -ENOMEM;
-        r = take_cut(scan, bus, txn);
+        scan->prefix_len = scan->key_len = (uint32_t)prefix.len;
+        if (prefix.len > 0) {
+                memcpy(scan->prefix, prefix.data, prefix.len);
+                memcpy(scan->key, prefix.data, prefix.len);
+        }
+        r = take_cut(scan, bus, txn, how->cut);
         if (r != 0) {
                 mi_free(scan);
                 return r;
         }
         scan->bus = bus;
         scan->place = sb_bus_place_take(bus);
-        scan->prefix_len = scan->key_len = (uint32_t)prefix.len;
-        if (prefix.len > 0) {
-                memcpy(scan->prefix, prefix.data, prefix.len);
-                memcpy(scan->key, prefix.data, prefix.len);
-        }
+        scan->left = how->limit != 0 ? how->limit : UINT64_MAX;
+        scan->ahead = 1;
+        scan->reverse = (how->flags & SB_REVERSE) != 0;
+        scan->position = scan->reverse ? AT_END : AT_KEY;
         scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
@@ -143,6 +254,8 @@ static void stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len
                 sb_guard_set(&scan->bus->peer, scan->place, 0);
         scan->key_len = key_len;
         scan->after = after;
+        scan->ahead = 1;
+        scan->fetched = 0;
         scan->position = AT_KEY;
 }
 
@@ -192,6 +305,17 @@ static int stand_behind_own(
         return OWN;
 }
 
+/* Now and then: of ever more keys at once, so that a short scan fetches little in vain. */
+static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
+{
+        if (scan->fetched > 0) {
+                scan->fetched--;
+                return;
+        }
+        scan->fetched = sb_walk_fetch(&scan->bus->peer, node, scan->ahead);
+        scan->ahead = scan->ahead < SB_WALK_FETCH ? 2 * scan->ahead : SB_WALK_FETCH;
+}
+
 /* Under a pin: from where the scan stands to the first key in range with a value at the cut.
  * @own: the next own write in range, or NULL. Return: 0 (the scan stands at its node); OWN (it
  * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
@@ -213,6 +337,7 @@ static int step_pinned(
                 } else {
                         struct sb_node *from = node;
 
+                        fetch_ahead(scan, from);
                         node = sb_walk_next(peer, from, &gone);
                         if (gone) {
                                 key = sb_node_key(&peer->segment, from);
@@ -232,9 +357,8 @@ static int step_pinned(
                         stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         return AGAIN;
                 }
-                version = sb_walk_at(peer, node, scan->cut);
-                if (version != NULL &&
-                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                version = version_of(scan, node);
+                if (version != NULL) {
                         stand_at_node(scan, node);
                         *ret_version = version;
                         return 0;
@@ -328,9 +452,8 @@ static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
                         continue;
                 }
                 bound_set(bound, key, node->key_len, false);
-                version = sb_walk_at(peer, node, scan->cut);
-                if (version != NULL &&
-                        (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                version = version_of(scan, node);
+                if (version != NULL) {
                         stand_at_key(scan, bound->key, bound->len, false);
                         *ret_version = version;
                         return 0;
@@ -364,8 +487,13 @@ static struct sb_own_write *own_from(
                 return NULL;
         write = backwards ? sb_own_below(own, place->key, place->len, place->inclusive)
                           : sb_own_above(own, place->key, place->len, place->inclusive);
-        return write != NULL && in_prefix(scan, write->value->bytes, write->value->key_len) ? write
-                                                                                            : NULL;
+        if (write != NULL && !scan->reserved &&
+                sb_is_reserved(write->value->bytes, write->value->key_len))
+                write = backwards ? sb_own_below(own, SB_RESERVED, SB_RESERVED_LEN, false)
+                                  : sb_own_above(own, SB_RESERVED_END, SB_RESERVED_LEN, false);
+        if (write == NULL || !in_prefix(scan, write->value->bytes, write->value->key_len))
+                return NULL;
+        return write;
 }
 
 /* One step from @place, which going back moves along: to a key whose version the guard word of
@@ -394,16 +522,31 @@ static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards
         return r;
 }
 
-/* What lies between these places was seen. */
+static bool is_above(const struct sb_ranges_edge *a, const struct sb_ranges_edge *b)
+{
+        int order = compare_bytes(a->key, a->key_len, b->key, b->key_len);
+
+        return order != 0 ? order > 0 : a->behind && !b->behind;
+}
+
+/* What lies between these places was seen; not the bus's own keys, unless they were asked for. */
 static void note_step(struct sb_scan *scan, const struct bound *from, bool backwards)
 {
-        struct bound to;
+        static const struct sb_ranges_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
+                                           behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
+        struct sb_ranges *ranges = &scan->txn->ranges;
         struct sb_ranges_edge edges[2];
+        struct bound to;
 
         bound_of(scan, &to);
         edges[backwards] = (struct sb_ranges_edge){from->key, from->len, from->inclusive};
         edges[!backwards] = (struct sb_ranges_edge){to.key, to.len, to.inclusive};
-        sb_ranges_add(&scan->txn->ranges, &edges[0], &edges[1]);
+        if (scan->reserved || is_above(&edges[0], &reserved) || !is_above(&edges[1], &behind)) {
+                sb_ranges_add(ranges, &edges[0], &edges[1]);
+                return;
+        }
+        sb_ranges_add(ranges, &edges[0], &reserved);
+        sb_ranges_add(ranges, &behind, &edges[1]);
 }
 
 /* To the next key, or the one before, and hold its version. */
@@ -427,7 +570,7 @@ static int step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
                 bound_set(&from, place.key, place.len, place.inclusive);
         place_index = sb_bus_place_first(bus);
         r = step_merged(scan, &place, backwards, place_index, &version, &own);
-        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut)) {
+        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
                 if (r == 0)
                         sb_guard_set(&bus->peer, place_index, 0);
                 return SB_E_LAPPED;
@@ -439,7 +582,19 @@ static int step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
                         SB_SHAPE_KEY_LEN(version->shape), ret_guard);
         if (r == OWN)
                 sb_txn_guard_fill(bus, own->value, ret_guard);
-        return r == OWN ? 0 : r;
+        if (r != 0 || !scan->trimmed)
+                return r == OWN ? 0 : r;
+        if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+                ret_guard->kind = SB_DELETED;
+        return SB_E_LAPPED;
+}
+
+/* @backwards: as the scan goes. */
+static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
+{
+        bool down = scan->reverse != backwards;
+
+        return !down && scan->position == AT_END ? SB_E_NOT_FOUND : step(scan, down, ret_guard);
 }
 
 /**
@@ -448,12 +603,11 @@ static int step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
  * @ret_guard:  the version, or in a transaction a copy of an own write (as sb_txn_get() gives);
  *              held until it is released, whatever becomes of the scan
  *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(); SB_E_LAPPED: an operator took the
- *           cut away, or it grew older than the bus allows; SB_E_FULL (65,536 guards are held; the
- *           scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free; passes over keys that came or went since the cut.
- * Cost:     two cold misses a key.
+ * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(), or the limit; SB_E_LAPPED: an
+ *           operator took the cut away, or it grew older than the bus allows; or, with a guard that
+ * is held, what this key was then is not known any more: go on; SB_E_FULL (65,536 guards are held;
+ * the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM. Threads:  the bus's own. Progress:
+ * lock-free; passes over keys that came or went since the cut. Cost:     two cold misses a key.
  */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
@@ -461,9 +615,12 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 
         if (r != 0)
                 return r;
-        if (scan->position == AT_END)
+        if (scan->left == 0)
                 return SB_E_NOT_FOUND;
-        return step(scan, false, ret_guard);
+        ret_guard->bus = NULL;
+        r = turn(scan, false, ret_guard);
+        scan->left -= r == 0 || (r == SB_E_LAPPED && ret_guard->bus != NULL);
+        return r;
 }
 
 /**
@@ -483,7 +640,7 @@ int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
         int r = check_step(scan, ret_guard);
 
-        return r != 0 ? r : step(scan, true, ret_guard);
+        return r != 0 ? r : turn(scan, true, ret_guard);
 }
 
 /**

@@ -50,8 +50,13 @@
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its commit")            \
+        X(TRIM_UNMARKED, "what is taken out of a chain leaves no trace")                           \
+        X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
+        X(KEEP_BIRTH_UNFLAGGED, "a birth is stamped before its cell says that a rule applies")     \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
+        X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
+        X(TXN_ABORT_BY_FLAGS, "a flag of the cell that changed is taken for a conflict")           \
         X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
         X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \
         X(PREV_UNSETTLED, "an unlink behind a transaction's version does not say so")              \
@@ -63,14 +68,16 @@
         X(TXN_DISPOSE_HEAD_ONLY, "an aborted intent is looked for in the cell alone")              \
         X(TXN_NODE_UNASKED, "a helper installs over whatever is in the cell")                      \
         X(TXN_COMMIT_STALE, "a key is not looked at before an intent is built over it")            \
+        X(TXN_OLD_BELOW, "what lies under an intent is taken without another look")                \
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
         X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
         X(SER_STAMP_UNSAID, "a serializable transaction's stamp is read before anybody knows")     \
         X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
-        X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \
         X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
+        X(SER_NO_UNWIND, "who found a ring does not go back")                                      \
+        X(TXN_CLOSE_EARLY, "the cut is given up before the decision")                              \
         X(READ_SER_AS_BEFORE, "a read at a cut looks through an intent stamped in it")             \
         X(GET_SER_AS_BEFORE, "a get looks through an intent that is stamped and undecided")        \
         X(REMOVE_UNDER_ABORTED, "a key is removed under an intent that is held")                   \

@@ -214,6 +214,44 @@ static void test_serializable_conflicts_with_changes_of_what_it_read_and_of_noth
         }
 }
 
+static void test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_conflict(void)
+{
+        static const struct sb_bytes own = {"\0sb\0own", 7}, zero = {"\0", 1};
+        struct sb_scan *scan = NULL;
+        struct sb_txn *txn;
+        uint64_t cut;
+
+        BEGIN();
+        CHECK(put("a", "0") == 0 && put("b", "0") == 0);
+        CHECK_EQ(sb_mark(other, b("there"), &cut), 0);
+        for (unsigned i = 0; i < 4; i++) {
+                bool back = i % 2, whole = i / 2;
+
+                txn = begin(SB_SERIALIZABLE);
+                CHECK_EQ(sb_txn_set(txn, own, b("x")), 0);
+                CHECK_EQ(sb_scan_open(bus, txn, whole ? none : zero, &scan), 0);
+                if (back)
+                        CHECK_EQ(sb_scan_seek_end(scan), 0);
+                CHECK(gives(scan, back, !whole ? "" : back ? "b a " : "a b "));
+                CHECK(sb_scan_close(scan) == NULL);
+                CHECK_EQ(sb_mark(other, b("beside"), &cut), 0);
+                CHECK_EQ(sb_txn_commit(txn, NULL), 0);
+                CHECK(sb_txn_end(txn) == NULL);
+                CHECK_EQ(sb_mark_drop(other, b("beside")), 0);
+                CHECK_EQ(sb_delete(other, own, SB_ANY_REV, NULL, NULL), 0);
+        }
+        /* But around them there is one. */
+        txn = begin(SB_SERIALIZABLE);
+        CHECK_EQ(sb_scan_open(bus, txn, none, &scan), 0);
+        CHECK(gives(scan, false, "a b "));
+        CHECK(sb_scan_close(scan) == NULL);
+        CHECK_EQ(set(txn, "out", "x"), 0);
+        CHECK_EQ(sb_set(other, zero, b("x"), NULL, NULL), 0);
+        CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
+        CHECK(sb_txn_end(txn) == NULL);
+        END();
+}
+
 static void test_snapshot_isolation_does_not_mind_what_it_read(void)
 {
         struct beside beside = {"", 99, "a", NULL};
@@ -323,6 +361,7 @@ int main(int argc, char **argv)
         RUN(test_two_of_one_bus_conflict_as_those_of_two);
         RUN(test_write_skew_is_possible_in_snapshot_and_not_in_serializable);
         RUN(test_serializable_conflicts_with_changes_of_what_it_read_and_of_nothing_else);
+        RUN(test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_conflict);
         RUN(test_snapshot_isolation_does_not_mind_what_it_read);
         RUN(test_own_writes_in_what_was_read_are_no_conflict);
         RUN(test_a_write_that_was_taken_back_leaves_what_it_found_absent);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "txns.h"
 
@@ -204,14 +205,20 @@ static void test_a_commit_without_writes_gives_the_cut_that_was_read_at(void)
 
 static void test_delete_takes_values_away_with_the_commit(void)
 {
+        struct sb_admin_client client;
         struct sb_txn *txn;
+        uint32_t number;
 
         BEGIN();
         CHECK(put("one", "1") == 0 && put("two", "2") == 0);
         txn = begin(SB_SNAPSHOT);
+        number = bus->peer.slot;
         CHECK_EQ(sb_txn_delete(txn, b("one")), 0);
         CHECK_EQ(sb_txn_delete(txn, b("one")), SB_E_NOT_FOUND);
         CHECK_EQ(sb_txn_delete(txn, b("absent")), SB_E_NOT_FOUND);
+        /* What it looked at is not held. */
+        CHECK(sb_admin_client_next(other, &number, &client) == 0 && number > bus->peer.slot);
+        CHECK_EQ(client.guards, 0);
         CHECK_EQ(set(txn, "two", "mine"), 0);
         CHECK_EQ(sb_txn_delete(txn, b("two")), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
@@ -366,7 +373,9 @@ static void test_guards_of_own_writes_and_their_copies_are_released_once(void)
         sb_guard_release(&third);
         CHECK(sb_txn_end(txn) == NULL);
         CHECK(next.value.len == 5 && memcmp(next.value.data, "value", 5) == 0);
+        CHECK(bus->held != NULL);
         sb_guard_release(&next);
+        CHECK(bus->held == NULL);
         END();
 }
 
@@ -574,7 +583,9 @@ static void test_a_scan_of_a_transaction_ends_with_it(void)
         CHECK(sb_txn_end(txn) == NULL);
         CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
         sb_guard_release(&guard);
+        /* The next one is no affair of its. */
         txn = begin(SB_SNAPSHOT);
+        CHECK_EQ(sb_scan_next(ended, &guard), -EINVAL);
         CHECK_EQ(sb_scan_open(bus, txn, none, &decided), 0);
         CHECK_EQ(sb_scan_next(decided, &guard), 0);
         sb_guard_release(&guard);

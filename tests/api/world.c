@@ -16,6 +16,7 @@
 #include "libclient/core/bus.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
+#include "shm/times.h"
 
 #define HUGE_PAGE 2097152u
 
@@ -135,9 +136,13 @@ struct sb_bus *world_bus(struct world *world)
 
 void world_tick(struct world *world)
 {
-        if (!world->remote)
+        if (!world->remote) {
+                struct sb_moment now;
+
                 while (sb_reap_tick(world->engine, &world->cursor))
                         ;
+                sb_times_tick(&world->segment, &now);
+        }
 }
 
 static bool report_sound(const struct sb_check_report *report)

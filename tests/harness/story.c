@@ -129,8 +129,10 @@ static void tell_story(void *context)
         if (here && done == trial.others_count)
                 trial_acts(operation + act, 1, story->operation + act);
         look(story->late);
-        trial_acts(operation + act + here, trial.operation_count - act - here,
-                story->operation + act + here);
+        for (act += here; act < trial.operation_count; act++) {
+                trial_acts(operation + act, 1, story->operation + act);
+                look(story->rest[act]);
+        }
         look(story->after);
 }
 

@@ -24,6 +24,8 @@ struct story {
         struct fact stopped[SCENE_KEYS];
         /* ... and `act` too, when it takes effect after all of the others' acts */
         struct fact late[SCENE_KEYS];
+        /* ... and each of the operation's acts behind it */
+        struct fact rest[TRIAL_OPERATION_MAX][SCENE_KEYS];
         struct fact after[SCENE_KEYS]; /* after everything */
 };
 
@@ -44,6 +46,8 @@ extern struct trial {
         uint64_t first, every, pause_at;
         /* of the others' acts, so many come at the first stop, at pause_at */
         uint32_t pause;
+        /* they all come at pause_at, and the kill is later; they have come */
+        bool late, others_came;
         uint64_t safe; /* at the stop, when the others were done */
         struct fact observed[SCENE_KEYS];
         uint32_t kept_count, kept_limit;

@@ -58,6 +58,35 @@ static void reap_the_subject(void)
 
 /* ---- kill ---- */
 
+static bool fits_stopped(const struct story *story, const struct fact *facts)
+{
+        if (!story_others_fit(story))
+                return false;
+        if (story_facts_equal(facts, story->stopped) || story_facts_equal(facts, story->late))
+                return true;
+        /* It went on behind them. */
+        for (uint32_t act = story->act + 1; trial.late && act < trial.operation_count; act++)
+                if (story_facts_equal(facts, story->rest[act]))
+                        return true;
+        return false;
+}
+
+/* The number of the first story that others' answers and these facts fit, the stopped one's acts
+ * from there on never done. */
+static uint32_t find_stopped(const struct fact *facts)
+{
+        uint32_t number = trial.least_story;
+
+        while (number < trial.story_count && !fits_stopped(&trial.story[number], facts))
+                number++;
+        if (number == trial.story_count) {
+                story_fail_results(trial.scenario->others, trial.others_count, trial.others,
+                        offsetof(struct story, others));
+                story_fail_facts(facts, offsetof(struct story, stopped), "beside the stopped one");
+        }
+        return number;
+}
+
 static void play_kill(void *context)
 {
         struct sb_check_report report;
@@ -77,9 +106,13 @@ static void play_kill(void *context)
         if (trial_failed())
                 return;
         scene_facts(&scene, NEWCOMER, facts);
-        trial.play_story = story_find(facts, moment, trial.least_story);
-        if (trial.play_story == trial.story_count)
-                story_fail_facts(facts, moment, "after the reaper");
+        if (trial.others_came) {
+                trial.play_story = find_stopped(facts);
+        } else {
+                trial.play_story = story_find(facts, moment, trial.least_story);
+                if (trial.play_story == trial.story_count)
+                        story_fail_facts(facts, moment, "after the reaper");
+        }
         usage_everything(NEWCOMER);
         if (!trial_failed())
                 usage_check(ENGINE, true, "after a newcomer's writes", &report);
@@ -115,21 +148,10 @@ static void play_stall(void *context)
 {
         struct sb_check_report report;
         struct fact facts[SCENE_KEYS];
-        uint32_t number = trial.least_story;
 
         do_others(context);
         scene_facts(&scene, trial_witness(), facts);
-        while (number < trial.story_count &&
-                !(story_others_fit(&trial.story[number]) &&
-                        (story_facts_equal(facts, trial.story[number].stopped) ||
-                                story_facts_equal(facts, trial.story[number].late))))
-                number++;
-        trial.play_story = number;
-        if (number == trial.story_count) {
-                story_fail_results(trial.scenario->others, trial.others_count, trial.others,
-                        offsetof(struct story, others));
-                story_fail_facts(facts, offsetof(struct story, stopped), "beside the stopped one");
-        }
+        trial.play_story = find_stopped(facts);
         usage_check(trial_witness(), false, "beside the stopped one", &report);
         usage_write_much(trial_witness());
         if (!trial_failed())
@@ -183,6 +205,12 @@ static enum step_verdict point(void *context, uint64_t number, uintptr_t address
 {
         (void)context;
         trial.report->points++;
+        if (trial.late && number <= trial.pause_at) {
+                if (number < trial.pause_at)
+                        return STEP_ON;
+                trial.others_came = true;
+                trial_play(do_others, NULL, "what the others do");
+        }
         if (!image_is_new())
                 return STEP_ON;
         trial.report->images++;
@@ -195,7 +223,7 @@ static enum step_verdict point(void *context, uint64_t number, uintptr_t address
         return STEP_STOP;
 }
 
-static bool step_through(void (*play)(void *))
+static bool step_through(void (*play)(void *), uint64_t *ret_points)
 {
         struct step_run run = {
                 .operation = do_operation, .point = point, .point_limit = POINT_LIMIT};
@@ -204,6 +232,8 @@ static bool step_through(void (*play)(void *))
         trial.play = play;
         trial.operation_done = 0;
         end = step_run(&run);
+        if (ret_points)
+                *ret_points = run.points;
         if (trial_failed())
                 return false;
         if (end != STEP_DONE) {
@@ -211,8 +241,9 @@ static bool step_through(void (*play)(void *))
                 trial_locate(run.points, run.address);
                 return false;
         }
-        /* Done means done. */
-        trial.least_story = trial.story_count - 1;
+        /* Done means done; with others in the middle, perhaps behind them. */
+        if (!trial.late)
+                trial.least_story = trial.story_count - 1;
         examine();
         if (trial_failed())
                 trial_locate(run.points, run.address);
@@ -222,14 +253,32 @@ static bool step_through(void (*play)(void *))
 bool trial_kill(const struct step_scenario *scenario, struct trial_report *report)
 {
         trial.kept_limit = 0;
-        return story_prepare(scenario, NULL, report) && step_through(play_kill);
+        return story_prepare(scenario, NULL, report) && step_through(play_kill, NULL);
+}
+
+bool trial_late(const struct step_scenario *scenario, uint64_t first, uint64_t every,
+        struct trial_report *report)
+{
+        uint64_t points = UINT64_MAX, at;
+        bool passed = true;
+
+        trial.kept_limit = 0;
+        for (at = first % every; passed && at < points; at += every) {
+                passed = story_prepare(scenario, NULL, report);
+                trial.late = true;
+                trial.others_came = false;
+                trial.pause_at = at;
+                passed = passed && step_through(play_kill, &points);
+                trial.late = trial.others_came = false;
+        }
+        return passed;
 }
 
 bool trial_stall(const struct step_scenario *scenario, struct trial_report *report)
 {
         trial.kept_limit = 0;
         return story_prepare(scenario, NULL, report) &&
-               step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall);
+               step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall, NULL);
 }
 
 /* ---- stop and resume ---- */
@@ -453,7 +502,7 @@ static bool collect_images(const struct step_scenario *scenario, struct trial_re
 
         trial.kept_count = 0;
         trial.kept_limit = KEPT_MAX;
-        passed = story_prepare(scenario, NULL, report) && step_through(play_kill);
+        passed = story_prepare(scenario, NULL, report) && step_through(play_kill, NULL);
         trial.kept_limit = 0;
         for (uint32_t i = 0; i < trial.kept_count; i++)
                 bury_companions(scenario->operation, kept[i]);
@@ -540,7 +589,7 @@ bool trial_reaper(
                 return false;
         reaping = reaping_of(scenario);
         for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step)
-                if (!story_prepare(&reaping, kept[i], report) || !step_through(play_kill))
+                if (!story_prepare(&reaping, kept[i], report) || !step_through(play_kill, NULL))
                         return fail_image(i, report);
         return true;
 }

@@ -10,6 +10,7 @@
  *
  *      trial_kill    at each distinct image: the engine reaps, check is clean, a newcomer finds
  * what a story says, does everything to every key, and when all is deleted no block is left
+ *      trial_late    as trial_kill, but the others' acts come first, at an earlier point
  *      trial_stall   at each distinct image: the others' acts end and look like a story; hundreds
  * of writes more find memory; check is clean; then the stopped one is reaped, and no block is left
  *      trial_resume  at points: the others' acts, then the operation goes on to its end: results
@@ -39,6 +40,8 @@
 #define TRIAL_OBSERVED 4u
 /* Eras run over their end soon. */
 #define TRIAL_ERA_WRAPS 8u
+/* What others do in the middle of it makes it take other ways: for trial_late in a quick run. */
+#define TRIAL_LATE 16u
 
 struct step_scenario {
         const char *name;
@@ -57,6 +60,8 @@ struct trial_report {
 /* Each returns whether it passed, and adds to the counts. @every, @first: points first, first +
  * every, ... */
 bool trial_kill(const struct step_scenario *scenario, struct trial_report *report);
+bool trial_late(const struct step_scenario *scenario, uint64_t first, uint64_t every,
+        struct trial_report *report);
 bool trial_stall(const struct step_scenario *scenario, struct trial_report *report);
 bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every,
         struct trial_report *report);

@@ -6,6 +6,7 @@
  * SB_TEST_LONG=1: all images in the trials of the reaper. More words in runs.h.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/harness/faults.h"
 #include "tests/harness/runs.h"
@@ -13,6 +14,9 @@
 
 #define REAPER_IMAGES_QUICK 1
 #define REAPER_IMAGES_LONG  256
+#define EVERY_LATE          1601
+
+static uint64_t first;
 
 static bool reaper(const struct step_scenario *scenario, struct trial_report *report)
 {
@@ -21,6 +25,16 @@ static bool reaper(const struct step_scenario *scenario, struct trial_report *re
                 return true;
         return trial_reaper(scenario,
                 getenv("SB_TEST_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
+}
+
+/* In a quick run, those that say that it matters. */
+static bool late(const struct step_scenario *scenario, struct trial_report *report)
+{
+        bool all = getenv("SB_TEST_LONG");
+
+        if (!scenario->others[0].kind || !(all || (scenario->flags & TRIAL_LATE)))
+                return true;
+        return trial_late(scenario, first, all ? EVERY_LATE / 16 : EVERY_LATE, report);
 }
 
 static void test_killed_at_every_instruction_each_operation_is_whole_or_nothing(void)
@@ -33,13 +47,24 @@ static void test_reaper_killed_at_every_instruction_is_finished_by_the_next(void
         CHECK_EQ(runs_all(reaper, "reaper killed", 0, getenv("SB_TEST_LONG") ? 2 : 1, 1), 0);
 }
 
+/* Others go on while it stops, it resumes, and is killed then. */
+static void test_killed_later_than_others_went_on_each_operation_is_whole_or_nothing(void)
+{
+        CHECK_EQ(runs_all(late, "killed later", first, 1, 0), 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         fault_from_environment();
+        /* Other points in each run: over a few runs, all of them. */
+        first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10)
+                                   : (uint64_t)time(NULL) % 1000;
         RUN(test_killed_at_every_instruction_each_operation_is_whole_or_nothing);
+        RUN(test_killed_later_than_others_went_on_each_operation_is_whole_or_nothing);
         RUN(test_reaper_killed_at_every_instruction_is_finished_by_the_next);
-        TEST_NOTE("kill: points %llu, distinct images %llu", (unsigned long long)runs_total.points,
-                (unsigned long long)runs_total.images);
+        TEST_NOTE("kill: points %llu, distinct images %llu (SB_FIRST=%llu)",
+                (unsigned long long)runs_total.points, (unsigned long long)runs_total.images,
+                (unsigned long long)first);
         return test_end();
 }

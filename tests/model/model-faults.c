@@ -59,8 +59,48 @@ static const struct {
         {SB_FAULT_STOCK_LIVE_EARLY, "stock, killed set, then reaped"},
         {SB_FAULT_PRUNE_TAKES_STOCK, "stock, set and sweep"},
         {SB_FAULT_EVICT_NO_LOOK, "evict beside reads, a set, a prune"},
+        {SB_FAULT_EVICT_BESIDE_COMMIT, "txn: evicted beside a delete and its removal"},
+        {SB_FAULT_TRIM_UNMARKED, "past over an old snapshot"},
+        {SB_FAULT_KEEP_LOOKUP_EARLY, "keep beside the making of the key"},
+        {SB_FAULT_KEEP_BIRTH_UNFLAGGED, "keep beside the making of the key"},
         {SB_FAULT_PRUNE_MARKS_FIRST, "mark beside a set and a prune"},
         {SB_FAULT_UNLINK_BEFORE_DYING, "killed set, then reaped"},
+        {SB_FAULT_TXN_INSTALL_UNCHECKED, "txn: one gives way late"},
+        {SB_FAULT_TXN_EXPECTS_PRESET, "txn: link to an aborted one"},
+        {SB_FAULT_TXN_ABORT_BY_FLAGS, "txn: two on the same key, flags"},
+        {SB_FAULT_TXN_PREV_STORED, "txn: helper and prune"},
+        {SB_FAULT_TXN_CELL_BEFORE_PREV, "txn: link to an aborted one"},
+        {SB_FAULT_PREV_UNSETTLED, "txn: link to one aborted meanwhile"},
+        {SB_FAULT_TXN_STAMP_EACH, "txn: cut"},
+        {SB_FAULT_TXN_STAMP_IN_DECISION, "txn: cut"},
+        {SB_FAULT_TXN_COPIES_ALL, "txn: late helper"},
+        {SB_FAULT_TXN_NOT_HELD, "txn: late helper"},
+        {SB_FAULT_TXN_RELEASE_EARLY, "txn: one gives way late"},
+        {SB_FAULT_TXN_DISPOSE_HEAD_ONLY, "txn: aborted, sets and work"},
+        {SB_FAULT_TXN_NODE_UNASKED, "txn: a cell taken by another key"},
+        {SB_FAULT_TXN_COMMIT_STALE, "txn: two on the same two keys"},
+        {SB_FAULT_TXN_OLD_BELOW, "txn: get over an old snapshot"},
+        {SB_FAULT_TXN_NOT_HELPED, "txn: late helper"},
+        {SB_FAULT_SER_VALIDATE_FIRST, "txn: skew"},
+        {SB_FAULT_SER_NO_STAMP, "txn: two sets and cut"},
+        {SB_FAULT_SER_STAMP_UNSAID, "txn: skew, late"},
+        {SB_FAULT_SER_FOREIGN_AS_BEFORE, "txn: skew"},
+        {SB_FAULT_SER_SEEN_ONLY, "txn: phantoms"},
+        {SB_FAULT_SER_CYCLE_IGNORED, "txn: skew, both in"},
+        {SB_FAULT_SER_NO_UNWIND, "txn: ring of three, all in"},
+        {SB_FAULT_TXN_CLOSE_EARLY, "txn: range and delete"},
+        {SB_FAULT_READ_SER_AS_BEFORE, "txn: set and cut"},
+        {SB_FAULT_GET_SER_AS_BEFORE, "txn: set and reads"},
+        {SB_FAULT_REMOVE_UNDER_ABORTED, "txn: aborted over a tombstone"},
+        {SB_FAULT_UNHOOK_HEAD_ONLY, "txn: aborted over a tombstone"},
+        {SB_FAULT_PRUNE_TAKES_HELD, "txn: aborted, sets and work"},
+        {SB_FAULT_PRUNE_BY_ABORTED, "txn: aborted over a value"},
+        {SB_FAULT_REAP_FORGETS_TXN, "txn: killed"},
+        {SB_FAULT_NOTE_CLEARED_LATE, "txn: slot reader"},
+        {SB_FAULT_DYING_LATE, "txn: killed, then reaped"},
+        {SB_FAULT_FINISH_FREEING_NO_DISPOSE, "txn: killed disposal"},
+        {SB_FAULT_CONFLICT_BURNS, "txn: aborted over a value"},
+        {SB_FAULT_SAFE_SKIPS_TXN, "txn: safe"},
 };
 
 static struct {
@@ -147,6 +187,8 @@ int main(int argc, char **argv)
         add(world_large);
         add(world_places);
         add(world_checks);
+        add(world_txn);
+        add(world_txn_memory);
         for (fault = SB_FAULT_NONE + 1; fault < SB_FAULT_COUNT; fault++) {
                 if (argc > 1 && strcmp(argv[1], world_fault_names[fault]))
                         continue;

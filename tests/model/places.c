@@ -23,6 +23,8 @@ static bool focused_in_unit(
                 return kind == SB_UNIT_NODES;
         if (focus == FOCUS_MEMORY)
                 return within < sizeof(struct sb_block);
+        if (focus == FOCUS_INTENTS)
+                return kind != SB_UNIT_NODES && within == offsetof(struct sb_version, stamp);
         return kind != SB_UNIT_NODES && (within == offsetof(struct sb_version, stamp) ||
                                                 within == offsetof(struct sb_version, prev));
 }
@@ -34,6 +36,8 @@ bool world_focused(const struct sb_segment *segment, enum world_focus focus, uin
 
         if (focus == FOCUS_ALL)
                 return true;
+        if (focus == FOCUS_INTENTS && offset < g->buckets_at)
+                return false;
         if (offset < g->clients_at)
                 return focus == FOCUS_INDEX ? offset >= offsetof(struct sb_superblock, order)
                        : focus == FOCUS_MEMORY

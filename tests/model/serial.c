@@ -71,8 +71,8 @@ static void add_txn(uint32_t thread, uint32_t op)
         uint32_t cut = order.count;
         struct event *event;
 
-        if (!outcome->begun)
-                return;
+        if (!outcome->begun || (outcome->finished && outcome->r == SB_E_LAPPED))
+                return; /* or nothing happened */
         event = add(EVENT_CUT, thread, op);
         event->stamp = outcome->read_cut;
         event->open = false; /* what it saw, it saw */
@@ -113,8 +113,9 @@ static void add_events(void)
 static bool goes_before(const struct event *a, const struct event *b)
 {
         uint32_t over = (uint32_t)(b->outcome->over_before >> 8 * a->thread) & 255;
-        /* Observers may see what is long over. */
-        bool untimely = b->what->kind == OP_LOOK || (b->kind == EVENT_CUT && b->what->txn.early);
+        /* Observers may see what is long over; what was prepared may be helped at once. */
+        bool untimely = b->what->kind == OP_LOOK || b->what->txn.prepared ||
+                        (b->kind == EVENT_CUT && b->what->txn.early);
 
         if (a->thread == b->thread && a->op == b->op)
                 return a < b;

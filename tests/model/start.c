@@ -6,6 +6,7 @@
 
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
+#include "shm/retire.h"
 #include "shm/slab.h"
 
 static struct sb_peer *setup_peer(void)
@@ -170,7 +171,7 @@ static void setup_made(void)
         }
         if (spec()->start == START_ABORTED_BIRTH) {
                 setup_write(KEY_B, VALUE_LEN);
-                world_txn_start_aborted(peer);
+                world_txn_start_aborted(peer, KEY_A, KEY_B);
                 return;
         }
         setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
@@ -209,18 +210,26 @@ static void setup_made(void)
                 sb_safe_raise(peer);
                 break;
         case START_ALL:
+        case START_ABORTED_MEANWHILE:
                 setup_write(KEY_B, VALUE_LEN);
                 setup_write(KEY_C, VALUE_LEN);
                 sb_safe_raise(peer);
                 break;
-        case START_ABORTED:
         case START_ABORTED_OVER:
+                setup_write(KEY_B, VALUE_LEN);
+                setup_write(KEY_C, VALUE_LEN);
+                sb_safe_raise(peer);
+                world_txn_start_aborted(peer, KEY_B, KEY_C);
+                while (sb_retire_free(peer))
+                        ;
+                break;
+        case START_ABORTED:
         case START_ABORTED_DELETED:
                 setup_write(KEY_B, VALUE_LEN);
                 if (spec()->start == START_ABORTED_DELETED)
                         setup_write(KEY_A, TOMBSTONE);
                 sb_safe_raise(peer);
-                world_txn_start_aborted(peer);
+                world_txn_start_aborted(peer, KEY_A, KEY_B);
                 break;
         case START_SNAPSHOT:
                 if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))
@@ -276,5 +285,9 @@ void world_start(void)
         setup_made();
         setup_reserves();
         world_txn_start_early();
+        if (spec()->start == START_ABORTED_MEANWHILE) {
+                world_txn_start_aborted(setup_peer(), KEY_B, KEY_C);
+                sb_era_advance(setup_peer());
+        }
         sb_fault_chosen = world_fault;
 }

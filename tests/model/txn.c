@@ -20,6 +20,12 @@ static bool writes_any(const struct world_txn *txn)
         return txn->writes || txn->deletes;
 }
 
+/* Whether anybody takes cuts away. */
+static bool evicts(void)
+{
+        return spec()->ops[0][0].kind == OP_EVICT;
+}
+
 static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, uint64_t cut,
         struct outcome *outcome)
 {
@@ -27,8 +33,12 @@ static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, u
         int r = sb_op_get_at(
                 peer, world_key(key), world_key_len(key), index, cut, GUARD_INDEX, &version);
 
-        if (r == SB_E_LAPPED)
-                model_fail("an open cut was lapped");
+        if (r == SB_E_LAPPED) {
+                if (!evicts())
+                        model_fail("an open cut was lapped");
+                outcome->r = r;
+                return;
+        }
         /* A tombstone is no value. */
         MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND);
         world_see(outcome, key, r ? NULL : version);
@@ -48,7 +58,10 @@ static void do_reads(
                         read_key(peer, key, index, outcome->read_cut, outcome);
         if (txn->scan)
                 world_scan(peer, outcome->read_cut, txn->scan, outcome);
-        if (writes_any(txn))
+        /* Like sb_scan_next(): what it found counts only while the cut is there. */
+        if (evicts() && !sb_snapshot_holds(peer, index, outcome->read_cut))
+                outcome->r = SB_E_LAPPED;
+        if (writes_any(txn) || outcome->r)
                 return;
         for (key = 0; key < WORLD_KEYS; key++)
                 if (keys >> key & 1)
@@ -56,6 +69,10 @@ static void do_reads(
         if (key == WORLD_KEYS)
                 return;
         read_key(peer, key, index, outcome->read_cut, &again);
+        if (again.r) {
+                outcome->r = again.r;
+                return;
+        }
         if (again.seen[key] != outcome->seen[key] || again.tags[key] != outcome->tags[key])
                 model_fail("at cut %lu %s was revision %lu, then %lu",
                         (unsigned long)outcome->read_cut, world_key(key),
@@ -103,8 +120,22 @@ static void add_ranges(struct wish *wish, const struct world_txn *txn, uint32_t 
                                         .flags = SB_RANGE_POINT};
 }
 
+/* The last part of a commit, by itself. */
+static void run_prepared(struct sb_peer *peer, struct sb_commit *commit, struct outcome *outcome)
+{
+        enum sb_outcome r;
+        uint64_t value;
+
+        r = sb_txn_run(peer, commit, &value);
+        sb_unpin(peer);
+        sb_slab_settle(peer);
+        outcome->r = r == SB_TXN_COMMITTED ? 0 : SB_E_CONFLICT;
+        outcome->cut = value;
+        outcome->cause = value ? (uint32_t)value - 1 : SB_COMMIT_CAUSE_NONE;
+}
+
 static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_t index,
-        uint32_t tag, struct outcome *outcome)
+        struct sb_commit *commit, uint32_t tag, struct outcome *outcome)
 {
         struct sb_commit_result result = {.cause = SB_COMMIT_CAUSE_NONE};
         struct wish wish = {.wish = {.writes = wish.writes,
@@ -126,6 +157,10 @@ static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_
                 return;
         outcome->wrote = txn->writes;
         outcome->deleted = (uint8_t)deletes;
+        if (txn->prepared) {
+                run_prepared(peer, commit, outcome);
+                return;
+        }
         outcome->r = sb_commit_run(peer, &wish.wish, &result);
         outcome->cut = result.cut;
         outcome->cause = result.cause;
@@ -144,30 +179,11 @@ void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                 MODEL_CHECK(!outcome->r);
         }
         outcome->begun = true;
-        do_reads(peer, txn, index, outcome);
-        if (writes_any(txn))
-                do_commit(peer, txn, index, tag, outcome);
+        if (!txn->prepared)
+                do_reads(peer, txn, index, outcome);
+        if (writes_any(txn) && !outcome->r)
+                do_commit(peer, txn, index, world.prepared[me], tag, outcome);
         sb_snapshot_close(peer, index);
-}
-
-void world_txn_start_early(void)
-{
-        uint32_t t, i;
-
-        if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
-                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
-                world.serial = true;
-        for (t = 0; t < MODEL_THREADS; t++)
-                for (i = 0; i < WORLD_OPS; i++) {
-                        const struct world_op *op = &spec()->ops[t][i];
-
-                        if (op->kind != OP_TXN && op->kind != OP_LOOK)
-                                continue;
-                        world.serial = true;
-                        if (op->txn.early && sb_snapshot_open(peer_of(t), &world.early_index[t],
-                                                     &world.early_cut[t]))
-                                model_fail("a transaction at the start");
-                }
 }
 
 /* ---- intents at the start ---- */
@@ -211,9 +227,10 @@ void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
 }
 
 /* An intent for @key, which @commit lists, over what is there. */
-static void fill_intent(struct sb_peer *peer, struct sb_commit *commit, uint32_t i, uint64_t offset,
-        enum world_key key, uint64_t rev_more)
+static void add_intent(struct sb_peer *peer, struct sb_commit *commit, enum world_key key,
+        uint64_t rev_more, uint32_t tag)
 {
+        uint64_t offset = commit->write[commit->write_count++];
         struct sb_version *version = sb_version_at(&peer->segment, offset);
         struct sb_spot spot = find_spot(peer, key);
         uint32_t len = world_key_len(key);
@@ -226,46 +243,140 @@ static void fill_intent(struct sb_peer *peer, struct sb_commit *commit, uint32_t
         version->shape =
                 SB_SHAPE(VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, peer->slot);
         memcpy(version->bytes, world_key(key), len);
-        world_fill_value(version->bytes + len, VALUE_LEN, key, TAG_SETUP - 1);
+        world_fill_value(version->bytes + len, VALUE_LEN, key, tag);
         memcpy(version->bytes + len + VALUE_LEN, &commit->number, sizeof commit->number);
         sb_store_release(&version->block.retire, SB_RETIRE_HELD);
-        commit->write[i] = offset;
 }
 
-/* One that gets A in, and finds B changed. */
-void world_txn_start_aborted(struct sb_peer *peer)
+static uint32_t pack_range(const struct sb_commit_range *range, unsigned char *at)
 {
-        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN +
-                        SB_TRAILER_TXN,
-                 first, second, value;
-        struct sb_commit *commit;
+        const uint16_t head[3] = {
+                (uint16_t)range->low_len, (uint16_t)range->high_len, (uint16_t)range->flags};
 
-        if (spec()->start == START_ABORTED_BIRTH)
-                world_txn_start_birth(peer, KEY_A);
-        first = take(peer, size);
-        second = take(peer, size);
-        commit = sb_block_at(&peer->segment, take(peer, sizeof *commit + 2 * 8));
+        memcpy(at, head, sizeof head);
+        memcpy(at + sizeof head, range->low, range->low_len);
+        memcpy(at + sizeof head + range->low_len, range->high, range->high_len);
+        return (uint32_t)sizeof head + range->low_len + range->high_len;
+}
+
+#define RANGES_LEN_MAX 64u
+
+/* A descriptor for @count keys and what @txn reads, with all blocks, noted; under a pin. */
+static struct sb_commit *begin_commit(
+        struct sb_peer *peer, uint64_t cut, uint32_t count, const struct world_txn *txn)
+{
+        struct wish wish = {.wish = {0}};
+        unsigned char ranges[RANGES_LEN_MAX];
+        uint64_t size = sizeof(struct sb_commit) + count * sizeof(uint64_t);
+        struct sb_commit *commit;
+        uint32_t i, ranges_len = 0;
+
+        if (txn->serializable)
+                add_ranges(&wish, txn, txn->writes);
+        for (i = 0; i < wish.wish.range_count; i++)
+                ranges_len += pack_range(&wish.ranges[i], ranges + ranges_len);
+        commit = sb_block_at(&peer->segment, take(peer, size + ranges_len));
+        for (i = 0; i < count; i++)
+                commit->write[i] = take(peer, sizeof(struct sb_version) + world_key_len(KEY_A) +
+                                                      VALUE_LEN + SB_TRAILER_TXN);
+        memcpy(&commit->write[count], ranges, ranges_len);
         sb_pin(peer);
         sb_store_relaxed(&commit->block.birth, peer->hi);
         sb_store_relaxed(&peer->client->commits, 1);
         commit->number = (uint64_t)(peer->slot + 1) << 48 | 1;
-        sb_store_relaxed(&commit->status, 0);
+        sb_store_relaxed(&commit->status, txn->serializable ? SB_STATUS_SERIALIZABLE : 0);
         sb_store_relaxed(&commit->zero, 0);
         commit->node = 0;
-        commit->shape = SB_SHAPE(sizeof *commit + 2 * 8 - sizeof(struct sb_version), 0,
-                SB_VERSION_COMMIT, peer->slot);
-        commit->cut = sb_cut_take(peer);
-        commit->write_count = 2;
-        commit->range_count = 0;
-        commit->ranges_len = 0;
-        fill_intent(peer, commit, 0, first, KEY_A, 0);
-        fill_intent(peer, commit, 1, second, KEY_B, 1);
+        commit->shape = SB_SHAPE(
+                size + ranges_len - sizeof(struct sb_version), 0, SB_VERSION_COMMIT, peer->slot);
+        commit->cut = cut;
+        commit->write_count = 0;
+        commit->range_count = wish.wish.range_count;
+        commit->ranges_len = ranges_len;
         sb_exchange_full(&peer->client->operation,
                 sb_offset_of(&peer->segment, commit) | SB_OPERATION_COMMIT);
+        return commit;
+}
+
+/* One that gets a key in, and finds another one changed. */
+void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed)
+{
+        static const struct world_txn nothing;
+        struct sb_commit *commit;
+        uint64_t value;
+
+        if (spec()->start == START_ABORTED_BIRTH)
+                world_txn_start_birth(peer, in);
+        commit = begin_commit(peer, sb_cut_take(peer), 2, &nothing);
+        add_intent(peer, commit, in, 0, TAG_SETUP - 1);
+        add_intent(peer, commit, changed, 1, TAG_SETUP - 1);
         if (sb_txn_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
                 model_fail("a transaction of the start is not aborted");
         sb_unpin(peer);
         sb_slab_settle(peer);
-        while (spec()->start == START_ABORTED_OVER && sb_retire_free(peer))
-                ;
+}
+
+static void prepare(uint32_t thread, uint32_t op)
+{
+        const struct world_txn *txn = &spec()->ops[thread][op].txn;
+        struct outcome *outcome = &world.outcomes[thread][op];
+        struct sb_commit *commit;
+        uint32_t key;
+
+        outcome->read_cut = world.early_cut[thread];
+        do_reads(peer_of(thread), txn, world.early_index[thread], outcome);
+        commit = begin_commit(
+                peer_of(thread), outcome->read_cut, (uint32_t)__builtin_popcount(txn->writes), txn);
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (txn->writes >> key & 1)
+                        add_intent(peer_of(thread), commit, key, 0, world_tag(thread, op));
+        world.prepared[thread] = commit;
+}
+
+/* Whose intents are in already got them there before anybody was in the way. */
+static void install_prepared(uint32_t thread, uint32_t op)
+{
+        const struct world_txn *txn = &spec()->ops[thread][op].txn;
+        struct sb_commit *commit = world.prepared[thread];
+        uint32_t key, i = 0;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                struct sb_spot spot;
+
+                if (!(txn->writes >> key & 1))
+                        continue;
+                spot = find_spot(peer_of(thread), key);
+                if (txn->in >> key & 1)
+                        sb_store_relaxed(
+                                spot.cell, (spot.word & ~SB_OFFSET_MASK) | commit->write[i]);
+                i++;
+        }
+}
+
+void world_txn_start_early(void)
+{
+        uint32_t t, i;
+
+        if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
+                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
+                world.serial = true;
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++) {
+                        const struct world_op *op = &spec()->ops[t][i];
+
+                        if (op->kind != OP_TXN && op->kind != OP_LOOK)
+                                continue;
+                        world.serial = true;
+                        if (op->txn.early && sb_snapshot_open(peer_of(t), &world.early_index[t],
+                                                     &world.early_cut[t]))
+                                model_fail("a transaction at the start");
+                        if (op->txn.prepared)
+                                prepare(t, i);
+                }
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++) {
+                        if (spec()->ops[t][i].txn.in)
+                                install_prepared(t, i);
+                }
 }

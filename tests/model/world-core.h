@@ -53,6 +53,7 @@ struct world_state {
         bool serial; /* there are transactions: serial.c judges */
         uint32_t early_index[MODEL_THREADS];
         uint64_t early_cut[MODEL_THREADS];
+        struct sb_commit *prepared[MODEL_THREADS];
         uint32_t start_tag[WORLD_KEYS], setup_writes;
         uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
@@ -109,7 +110,7 @@ void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         struct outcome *outcome);
 /* The setup of aborted intents, and of what begins early. */
 void world_txn_start_birth(struct sb_peer *peer, enum world_key key);
-void world_txn_start_aborted(struct sb_peer *peer);
+void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed);
 void world_txn_start_early(void);
 /* serial.c: some order of all that was done explains all that was seen. @ended: end_seen counts. */
 void world_serial_judge(void);
@@ -117,6 +118,9 @@ void world_serial_judge(void);
 void world_adopt(void);
 /* Reap every record that was claimed by somebody who is not known. */
 void world_reap_strangers(void);
+/* past.c: operations on the past; and what they leave for good goes. */
+void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome);
+void world_past_clean_up(struct sb_peer *engine);
 /* The scenario's setup and check. */
 void world_start(void);
 void world_judge(void);

@@ -52,6 +52,8 @@ enum world_op_kind {
         OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
         OP_ATTACH, /* claim a record, set the key as a new peer, leave */
         OP_EVICT,  /* the engine's own: all snapshots of the others are taken away */
+        OP_AT,     /* take a cut, announce nothing, look at the key in it twice */
+        OP_KEEP,   /* keep all of the key's past from now on, then as OP_AT: nothing is lost */
         OP_MARK,   /* mark a cut, look at the key in it twice, let the mark go */
         OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
         OP_TXN,
@@ -66,7 +68,9 @@ struct world_txn {
         uint8_t reads, writes, deletes; /* bit of each key; what is deleted is read */
         uint8_t scan;                   /* so many keys from the first on, in order */
         bool serializable;
-        bool early; /* begun before any thread runs; one a thread */
+        bool early;    /* begun before any thread runs; one a thread */
+        bool prepared; /* early, and all is ready to be installed: one key, or two */
+        uint8_t in;    /* of what is prepared: installed already */
 };
 
 struct world_op {
@@ -101,17 +105,22 @@ enum world_start {
         /* A and B have values, and A above it an intent of a transaction that was aborted and is
            not over for all */
         START_ABORTED,
-        START_ABORTED_OVER,    /* the same, over for all; nobody has looked at the chain since */
-        START_ABORTED_BIRTH,   /* as ABORTED, but A was never there */
-        START_ABORTED_DELETED, /* as ABORTED, but A was deleted */
+        /* As ALL, and an aborted intent above B that is over for all; nobody has looked at the
+           chain since */
+        START_ABORTED_OVER,
+        START_ABORTED_BIRTH,     /* as ABORTED, but A was never there */
+        START_ABORTED_DELETED,   /* as ABORTED, but A was deleted */
+        START_ABORTED_MEANWHILE, /* as ALL; since transactions were prepared another one was
+                                    aborted, its intent is above B; and it is not of this era */
 };
 
 /* Where threads may be preempted or killed. */
 enum world_focus {
         FOCUS_ALL,
-        FOCUS_INDEX,  /* at the ordered index, nodes and buckets */
-        FOCUS_MEMORY, /* at the era, client records, retire words, unit words and bitmaps, cells */
-        FOCUS_CUTS,   /* at clock, safe, announcements, stamps and links of versions, cells */
+        FOCUS_INDEX,   /* at the ordered index, nodes and buckets */
+        FOCUS_MEMORY,  /* at the era, client records, retire words, unit words and bitmaps, cells */
+        FOCUS_INTENTS, /* at stamps of versions, statuses of transactions, cells */
+        FOCUS_CUTS,    /* at clock, safe, announcements, stamps and links of versions, cells */
 };
 
 struct world_spec {

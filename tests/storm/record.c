@@ -377,8 +377,49 @@ static void add_operations(struct judge *judge, const struct txn *txn)
         }
 }
 
+/* ---- what those did whom a verdict names ---- */
+
+static void tell_note(const struct judge *judge, const struct record_note *note)
+{
+        static const char *const names[] = {
+                "begin", "read", "saw nothing of", "set", "deleted", "try", "committed", "aborted"};
+        const struct key *key = &judge->keys[note->key];
+        uint64_t at = note->rev - key->first_rev;
+
+        printf("  %s", names[note->what]);
+        if (note->what == RECORD_READ || note->what == RECORD_ABSENT || is_write(note))
+                printf(" key %u rev %" PRIu64, (unsigned)note->key, (uint64_t)note->rev);
+        if ((note->what == RECORD_READ || is_write(note)) && at < key->rev_count)
+                printf(" (life %" PRIu32 ")", key->versions[at].life);
+        if (note->what == RECORD_READ)
+                printf(" by %" PRIx64, note->who);
+        if (note->cut)
+                printf(" cut %" PRIu64, note->cut);
+        printf("\n");
+}
+
+static void tell_all(const struct judge *judge)
+{
+        const char *at = judge->verdict->history.text;
+
+        for (; (at = strchr(at, 'T')) != NULL; at++) {
+                uint32_t number = (uint32_t)strtoul(at + 1, NULL, 10);
+
+                EACH_TXN(judge, txn)
+                {
+                        if (txn->writer != number && txn->reader != number)
+                                continue;
+                        printf("T%" PRIu32 ": %" PRIx64 " at %" PRIu64 ", from %" PRIu64
+                               " to %" PRIu64 " ns\n",
+                                number, txn->who, txn->cut, txn->began, txn->ended);
+                        for (uint32_t i = 0; i < txn->note_count; i++)
+                                tell_note(judge, &txn->notes[i]);
+                }
+        }
+}
+
 bool record_judge(struct record *const *records, uint32_t record_count, enum history_level level,
-        struct record_verdict *ret)
+        bool tell, struct record_verdict *ret)
 {
         struct judge judge = {.place_count = record_count, .verdict = ret};
 
@@ -399,6 +440,8 @@ bool record_judge(struct record *const *records, uint32_t record_count, enum his
         EACH_TXN(&judge, txn)
         add_operations(&judge, txn);
         ret->right = history_check(judge.history, level, &ret->history) && ret->text[0] == '\0';
+        if (tell && ret->history.anomaly)
+                tell_all(&judge);
         history_unmake(judge.history);
         for (uint32_t i = 0; i < record_count; i++)
                 free(judge.txns[i]);
@@ -480,19 +523,22 @@ static struct record_note *lie_about(struct record *const *records, uint32_t rec
 struct record_note *record_lie(struct record *const *records, uint32_t record_count,
         enum record_lie lie, uint64_t number, struct record_note *ret_said)
 {
-        const struct record *record = records[number % record_count];
         uint64_t at_cut = 0;
 
-        for (uint64_t k = 0; k < record->count; k++) {
-                struct record_note *note = &records[number % record_count]->notes[k], *changed;
+        for (uint32_t i = 0; i < record_count; i++) {
+                struct record *record = records[(number + i) % record_count];
 
-                if (note->what == RECORD_BEGIN)
-                        at_cut = note->cut;
-                if (k < number % 1000 * record->count / 2000 || !at_cut)
-                        continue;
-                changed = lie_about(records, record_count, lie, note, ret_said);
-                if (changed)
-                        return changed;
+                for (uint64_t k = 0; k < record->count; k++) {
+                        struct record_note *note = &record->notes[k], *changed;
+
+                        if (note->what == RECORD_BEGIN)
+                                at_cut = note->cut;
+                        if (k < number % 1000 * record->count / 2000 || !at_cut)
+                                continue;
+                        changed = lie_about(records, record_count, lie, note, ret_said);
+                        if (changed)
+                                return changed;
+                }
         }
         return NULL;
 }

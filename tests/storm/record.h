@@ -71,8 +71,9 @@ struct record_verdict {
         uint64_t aborted, absent, lives;
 };
 
+/* @tell: print what those did whom the verdict names. */
 bool record_judge(struct record *const *records, uint32_t record_count, enum history_level level,
-        struct record_verdict *ret);
+        bool tell, struct record_verdict *ret);
 
 /* A note, and what it would have to say so that it says what did not happen; @number chooses among
  * many. Return: the note, or NULL: there is none. */

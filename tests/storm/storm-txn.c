@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@
 #define END_PLACE  PROCESSES
 #define PLACES     (PROCESSES + 1) /* of records: the last is what is read at the end */
 #define OPERATIONS 750000u
-#define LEAST_MS   2500u
+#define LEAST_MS   2000u
 #define SIZE       (16u << 20)
 
 static struct world world;
@@ -59,9 +60,11 @@ static uint64_t now_ms(void)
 
 static void be(uint32_t number)
 {
-        struct sb_bus *own = world_bus(&world);
         uint64_t own_seed = seed * 1000 + (uint64_t)getpid();
+        struct sb_bus *own;
 
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        own = world_bus(&world);
         if (!own)
                 work_complain("a process cannot attach");
         else if (number == WATCHER)
@@ -84,10 +87,24 @@ static void start(uint32_t number)
         parent.resume_ms[number] = 0;
 }
 
+/* Until its last note says that it commits, but not for long: most of a transaction is elsewhere.
+ */
+static void catch_in_commit(uint32_t number)
+{
+        const struct record *record = records[number];
+        uint64_t end = work_now_ns() + 300000, count;
+
+        do
+                count = __atomic_load_n(&record->count, __ATOMIC_ACQUIRE);
+        while ((!count || record->notes[count - 1].what != RECORD_TRY) && work_now_ns() < end);
+}
+
 static void kill_and_replace(uint32_t number)
 {
         int status;
 
+        if (number != WATCHER && work_random(&randomness) % 2)
+                catch_in_commit(number);
         kill(work_table->place[number].pid, SIGKILL);
         waitpid(work_table->place[number].pid, &status, 0);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
@@ -100,6 +117,8 @@ static void halt(uint32_t number)
 {
         if (parent.resume_ms[number])
                 return;
+        if (number != WATCHER && work_random(&randomness) % 2)
+                catch_in_commit(number);
         kill(work_table->place[number].pid, SIGSTOP);
         parent.resume_ms[number] = now_ms() + work_random(&randomness) % 40 + 1;
         parent.stops++;
@@ -153,8 +172,11 @@ static bool ended_well(pid_t pid)
         int status;
 
         while (now_ms() < deadline) {
-                if (waitpid(pid, &status, WNOHANG) == pid)
-                        return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+                if (waitpid(pid, &status, WNOHANG) == pid) {
+                        if (WIFSIGNALED(status))
+                                work_complain("a process ended by signal %d", WTERMSIG(status));
+                        return status == 0;
+                }
                 work_rest(2000);
         }
         kill(pid, SIGKILL);
@@ -185,7 +207,21 @@ static bool make_records(void)
         return true;
 }
 
-/* Until @operations are recorded, and not before @least_ms. Return: whether everybody ended well. */
+/* Nobody ends before it is told to. */
+static bool somebody_ended(void)
+{
+        for (uint32_t i = 0; i < PROCESSES; i++) {
+                siginfo_t info = {0};
+
+                if (waitid(P_PID, (id_t)work_table->place[i].pid, &info,
+                            WEXITED | WNOHANG | WNOWAIT) ||
+                        info.si_pid)
+                        return true;
+        }
+        return false;
+}
+
+/* Until @operations are recorded, and not before @least_ms. Return: whether all ended well. */
 static bool storm(
         enum work_isolation isolation, uint64_t operations, uint64_t least_ms, bool deadly)
 {
@@ -198,8 +234,8 @@ static bool storm(
         for (uint32_t i = 0; i < PROCESSES; i++)
                 start(i);
         while ((recorded() < operations || now_ms() < began + least_ms) &&
-                !work_table->complained && !parent.ended_badly) {
-                work_rest(work_random(&randomness) % 8000);
+                !work_table->complained && !parent.ended_badly && !somebody_ended()) {
+                work_rest(work_random(&randomness) % 4000);
                 for (uint32_t i = 0; i < PROCESSES; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
                                 go_on(i);
@@ -219,7 +255,7 @@ static bool storm(
 static const char *judged(enum history_level level)
 {
         static char text[1536];
-        bool right = record_judge(records, PLACES, level, &verdict);
+        bool right = record_judge(records, PLACES, level, true, &verdict);
 
         parent.operations += verdict.history.operations;
         parent.commits += verdict.history.txns;
@@ -288,8 +324,8 @@ static void test_the_storms_were_storms(void)
                   " sums at a cut, all right; of those by plain gets %" PRIu64 " were torn",
                 transfers, sums, torn);
         CHECK(parent.worker_kills > 20 && parent.stops > 20 && parent.engine_kills > 0);
-        CHECK(parent.aborted > 0 && parent.believed > 0 && parent.absent > 0);
-        CHECK(transfers > 0 && sums > 0);
+        CHECK(parent.aborted > 0 && parent.believed + parent.unknown > 0 && parent.absent > 0);
+        CHECK(transfers > 0 && sums > 0 && torn > 0);
         CHECK(work_bank_adds_up(bus));
 }
 
@@ -302,7 +338,7 @@ static void test_every_lie_in_a_record_is_found(void)
 
         if (!storm(WORK_SERIALIZABLE, 20000, 0, false))
                 TEST_FAIL("%s", work_table->complaint);
-        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict));
+        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
         for (uint32_t lie = 0; lie < RECORD_LIES; lie++)
                 for (uint32_t i = 0; i < 5; i++) {
                         uint64_t number = work_random(&randomness) % 1000 * WORKERS + i % WORKERS;
@@ -314,14 +350,23 @@ static void test_every_lie_in_a_record_is_found(void)
                         CHECK(note != NULL);
                         before = *note;
                         *note = said;
-                        if (record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict))
+                        if (record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict))
                                 TEST_FAIL("%s was not found: number %" PRIu64 ", SB_SEED=%" PRIu64,
                                         names[lie], number, seed);
                         cycles += verdict.history.anomaly != NULL;
                         *note = before;
                 }
-        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, &verdict));
+        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
         CHECK(cycles >= 5);
+}
+
+static void test_write_skew_of_snapshot_isolation_is_seen_by_who_asks_for_more(void)
+{
+        if (!storm(WORK_SNAPSHOT, 50000, 0, false))
+                TEST_FAIL("%s", work_table->complaint);
+        CHECK(record_judge(records, PLACES, HISTORY_SNAPSHOT, false, &verdict));
+        CHECK(!record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
+        CHECK(verdict.history.anomaly && strncmp(verdict.history.anomaly, "G2-item", 7) == 0);
 }
 
 static bool everybody_is_reaped(void)
@@ -331,18 +376,31 @@ static bool everybody_is_reaped(void)
         return sb_admin_stat(bus, &stat) == 0 && stat.clients == 1;
 }
 
-static bool nothing_is_left(struct sb_check_report *report)
+static bool delete_everything(void)
 {
-        return sb_admin_check(bus, report) == 0 && report->problem_count == 0 &&
-               report->keys + report->keys_deleted + report->births == 0;
+        struct sb_guard guard = {0};
+        struct sb_scan *scan;
+        int r = sb_scan_open(bus, NULL, (struct sb_bytes){0}, &scan);
+
+        if (r)
+                return false;
+        while ((r = sb_scan_next(scan, &guard)) == 0) {
+                r = sb_delete(bus, guard.key, SB_ANY_REV, NULL, NULL);
+                sb_guard_release(&guard);
+                if (r)
+                        break;
+        }
+        sb_scan_close(scan);
+        return r == SB_E_NOT_FOUND;
 }
 
 static void test_behind_the_storms_nothing_is_lost(void)
 {
         uint64_t deadline = now_ms() + 20000;
         struct sb_check_report report;
-        struct sb_bytes key;
-        char text[16];
+        struct sb_admin_stat stat;
+        void *large;
+        int r;
 
         while (!everybody_is_reaped() && now_ms() < deadline)
                 work_rest(5000);
@@ -352,20 +410,15 @@ static void test_behind_the_storms_nothing_is_lost(void)
                 TEST_FAIL("check finds %u: %s", report.problem_count, report.problems[0]);
         CHECK_EQ(report.blocks_lost, 0);
         CHECK_EQ(report.snapshots, 0);
-        CHECK(work_clear(bus));
-        for (uint32_t i = 0; i < WORK_ACCOUNTS; i++) {
-                int r;
-
-                snprintf(text, sizeof(text), "bank/%02u", i);
-                key = b(text);
-                r = sb_delete(bus, key, SB_ANY_REV, NULL, NULL);
-                CHECK(r == 0 || r == SB_E_NOT_FOUND);
-        }
-        while (!nothing_is_left(&report) && now_ms() < deadline)
-                work_rest(5000);
-        if (report.problem_count)
-                TEST_FAIL("check finds %u: %s", report.problem_count, report.problems[0]);
-        CHECK_EQ(report.keys + report.keys_deleted + report.births, 0);
+        CHECK(delete_everything());
+        CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+        large = calloc(1, stat.value_len_max);
+        CHECK(large != NULL);
+        r = sb_set(bus, b("large"), (struct sb_bytes){large, stat.value_len_max}, NULL, NULL);
+        free(large);
+        CHECK_EQ(r, 0);
+        CHECK_EQ(sb_admin_check(bus, &report), 0);
+        CHECK_EQ(report.problem_count, 0);
 }
 
 static bool begin(void)
@@ -377,6 +430,7 @@ static bool begin(void)
         text = getenv("SB_OPERATIONS");
         operations_wanted = getenv("SB_TEST_LONG") ? 20 * OPERATIONS : OPERATIONS;
         operations_wanted = text ? strtoull(text, NULL, 10) : operations_wanted;
+        setenv("SB_API_WORLD", "agentd", 1); /* processes of their own need one */
         work_table = mmap(NULL, sizeof(*work_table), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (work_table == MAP_FAILED || world_open(&world, SIZE, 64) != NULL)
@@ -394,6 +448,7 @@ int main(int argc, char **argv)
                 return 1;
         }
         RUN(test_every_lie_in_a_record_is_found);
+        RUN(test_write_skew_of_snapshot_isolation_is_seen_by_who_asks_for_more);
         RUN(test_snapshot_isolation_holds_in_a_storm);
         RUN(test_serializability_holds_in_a_storm);
         RUN(test_both_isolations_in_one_storm_hold_the_weaker);
@@ -407,8 +462,8 @@ int main(int argc, char **argv)
                 parent.operations, parent.commits, parent.edges, parent.aborted, parent.believed,
                 parent.unknown, parent.absent, parent.lives, parent.unseen, seed);
         TEST_NOTE("storm: %" PRIu64 " processes killed, %" PRIu64 " engines killed, %" PRIu64
-                  " stops",
-                parent.worker_kills, parent.engine_kills, parent.stops);
+                  " stops, %" PRIu64 " pauses at any instruction",
+                parent.worker_kills, parent.engine_kills, parent.stops, work_table->halts);
         if (!world_close(&world)) {
                 printf("FAIL world_close: the bus did not end soundly\n");
                 return 1;

@@ -1,9 +1,13 @@
 /* Random transactions; see work.h, and record.h for what is written down about them. */
+#define _GNU_SOURCE
 #include "work.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define VALUE_MAX 2000u
@@ -292,6 +296,7 @@ static void scan(struct worker *w)
 {
         uint32_t group = below(w, WORK_GROUPS);
         struct sb_scan *scan;
+        uint64_t began = work_now_ns();
         char text[16];
         int len = snprintf(text, sizeof(text), "hot/%u/", group);
         int r = sb_scan_open(w->bus, w->txn, (struct sb_bytes){text, (size_t)len}, &scan);
@@ -301,7 +306,7 @@ static void scan(struct worker *w)
         if (r != 0)
                 return;
         if (w->txn == NULL)
-                note_begin(w, work_now_ns(), sb_scan_cut(scan));
+                note_begin(w, began, sb_scan_cut(scan));
         scan_group(w, scan, group);
         if (w->txn == NULL)
                 note_end(w, RECORD_COMMITTED, sb_scan_cut(scan), 0);
@@ -395,8 +400,11 @@ static void transaction(struct worker *w)
         }
         memset(w->own, 0, sizeof(w->own));
         note_begin(w, began, sb_txn_cut(w->txn));
-        while (steps--)
+        while (steps--) {
                 step(w, only_read);
+                if (below(w, 64) == 0) /* so that others come in between on few cores, too */
+                        work_rest(below(w, 30));
+        }
         commit(w, isolation);
         memset(w->own, 0, sizeof(w->own));
         w->txn = sb_txn_end(w->txn);
@@ -553,6 +561,7 @@ static void transfer(struct worker *w)
                 work_complain("a transfer said %d", r);
 }
 
+/* Of plain gets, the second half later, so that they need not add up. */
 static int sum_gets(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
 {
         uint64_t sum = 0, one;
@@ -563,6 +572,8 @@ static int sum_gets(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
                 if (r)
                         return r;
                 sum += one;
+                if (!txn && i == WORK_ACCOUNTS / 2)
+                        work_rest(10);
         }
         *ret_sum = sum;
         return 0;
@@ -605,38 +616,71 @@ bool work_bank_adds_up(struct sb_bus *bus)
                gets == WORK_TOTAL && scanned == WORK_TOTAL;
 }
 
-static void expect_total(struct work_place *place, const char *by, int r, uint64_t sum)
+/* At one cut it adds up. */
+static void add_up(struct worker *w, bool by_scan)
 {
+        uint64_t sum = 0;
+        int r = by_scan ? sum_scan(w->bus, w->txn, &sum) : sum_gets(w->bus, w->txn, &sum);
+
         if (r == SB_E_FULL)
                 return;
         if (r || sum != WORK_TOTAL)
-                work_complain(
-                        "the bank, summed up by %s: %d, %llu", by, r, (unsigned long long)sum);
-        place->sums++;
+                work_complain("the bank, summed up by %s%s: %d, %llu", by_scan ? "a scan" : "gets",
+                        w->txn ? " in a transaction" : "", r, (unsigned long long)sum);
+        w->place->sums++;
 }
 
 /* ---- the processes ---- */
 
+static uint64_t halts_random;
+
+static void arm(void)
+{
+        struct itimerval next = {
+                .it_value = {.tv_usec = (long)(50 + work_random(&halts_random) % 1000)}};
+
+        setitimer(ITIMER_REAL, &next, NULL);
+}
+
+/* Between any two instructions, for a while in which others do a lot. */
+static void on_alarm(int number)
+{
+        int kept = errno;
+
+        (void)number;
+        work_rest(work_random(&halts_random) % 200);
+        work_table->halts++; /* about */
+        arm();
+        errno = kept;
+}
+
+static void be_halted(uint64_t seed)
+{
+        struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+
+        halts_random = seed;
+        sigaction(SIGALRM, &action, NULL);
+        arm();
+}
+
 void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed)
 {
-        struct work_place *own = &work_table->place[place];
-        uint64_t sum = 0;
+        struct worker w = {.bus = bus, .place = &work_table->place[place], .random = seed};
 
         while (!stopped()) {
-                struct sb_txn *txn = NULL;
-                int r = sb_txn_begin(bus, work_random(&seed) % 2, &txn);
+                uint64_t sum = 0;
+                int r = sb_txn_begin(bus, below(&w, 2) ? SB_SNAPSHOT : SB_SERIALIZABLE, &w.txn);
 
                 for (uint32_t i = 0; i < 3 && r == 0; i++) {
-                        expect_total(own, "gets in a transaction", sum_gets(bus, txn, &sum), sum);
-                        expect_total(own, "a scan in a transaction", sum_scan(bus, txn, &sum), sum);
-                        work_rest(
-                                i && work_random(&seed) % 16 == 0 ? work_random(&seed) % 20000 : 0);
+                        add_up(&w, false);
+                        add_up(&w, true);
+                        work_rest(i && below(&w, 16) == 0 ? below(&w, 20000) : 0);
                 }
-                if (r == 0 && sb_txn_commit(txn, NULL) != 0)
+                if (r == 0 && sb_txn_commit(w.txn, NULL) != 0)
                         work_complain("a commit of nothing did not go through");
-                sb_txn_end(txn);
-                expect_total(own, "a scan", sum_scan(bus, NULL, &sum), sum);
-                own->torn += sum_gets(bus, NULL, &sum) == 0 && sum != WORK_TOTAL;
+                w.txn = r == 0 ? sb_txn_end(w.txn) : NULL;
+                add_up(&w, true);
+                w.place->torn += sum_gets(bus, NULL, &sum) == 0 && sum != WORK_TOTAL;
                 work_rest(200);
         }
 }
@@ -649,6 +693,7 @@ void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record
                 .number = place,
                 .random = seed};
 
+        be_halted(seed);
         while (!stopped()) {
                 uint32_t what = below(&w, 100), key = below(&w, WORK_KEYS);
 

@@ -1,0 +1,133 @@
+/*
+ * Undo: a key, or all keys with a prefix, become what they were in a cut, in one serializable
+ * transaction. Both states are walked side by side; only what differs is written.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "libclient/core/bus.h"
+
+struct wish {
+        struct sb_bus *bus;
+        struct sb_bytes key;
+        uint64_t cut;
+};
+
+static bool same(const struct sb_guard *a, const struct sb_guard *b)
+{
+        return a->value.len == b->value.len &&
+               memcmp(a->value.data, b->value.data, a->value.len) == 0;
+}
+
+/* One key: what is there now, and what was. @now and @then are held or not. */
+static int restore_key(struct sb_txn *txn, const struct sb_guard *now, const struct sb_guard *then)
+{
+        if (then->bus == NULL)
+                return now->bus == NULL ? 0 : sb_txn_delete(txn, now->key);
+        if (now->bus != NULL && same(now, then))
+                return 0;
+        return sb_txn_set(txn, then->key, then->value);
+}
+
+static int restore_one(void *argument, struct sb_txn *txn)
+{
+        const struct wish *wish = argument;
+        struct sb_guard now = {0}, then = {0};
+        int r = sb_get_at(wish->bus, wish->key, wish->cut, &then);
+
+        if (r == 0 || r == SB_E_NOT_FOUND)
+                r = sb_txn_get(txn, wish->key, &now);
+        if (r == 0 || r == SB_E_NOT_FOUND)
+                r = restore_key(txn, &now, &then);
+        sb_guard_release(&now);
+        sb_guard_release(&then);
+        return r;
+}
+
+static int order(const struct sb_guard *a, const struct sb_guard *b)
+{
+        size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
+        int r;
+
+        if (a->bus == NULL || b->bus == NULL)
+                return (a->bus == NULL) - (b->bus == NULL); /* the end is above all */
+        r = len == 0 ? 0 : memcmp(a->key.data, b->key.data, len);
+        return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
+}
+
+static int step(struct sb_scan *scan, struct sb_guard *guard)
+{
+        int r;
+
+        sb_guard_release(guard);
+        r = sb_scan_next(scan, guard);
+        if (r == SB_E_LAPPED)
+                sb_guard_release(guard);
+        return r == SB_E_NOT_FOUND ? 0 : r;
+}
+
+static int restore_between(struct sb_txn *txn, struct sb_scan *nows, struct sb_scan *thens)
+{
+        struct sb_guard now = {0}, then = {0};
+        const struct sb_guard none = {0};
+        int r = step(nows, &now);
+
+        if (r == 0)
+                r = step(thens, &then);
+        while (r == 0 && (now.bus != NULL || then.bus != NULL)) {
+                int which = order(&now, &then);
+
+                r = restore_key(txn, which <= 0 ? &now : &none, which >= 0 ? &then : &none);
+                if (r == 0 && which <= 0)
+                        r = step(nows, &now);
+                if (r == 0 && which >= 0)
+                        r = step(thens, &then);
+        }
+        sb_guard_release(&now);
+        sb_guard_release(&then);
+        return r;
+}
+
+static int restore_all(void *argument, struct sb_txn *txn)
+{
+        const struct wish *wish = argument;
+        const struct sb_scan_options how = {.size = sizeof(how), .cut = wish->cut};
+        sb_auto(sb_scan_closep) struct sb_scan *nows = NULL, *thens = NULL;
+        int r = sb_scan_open_at(wish->bus, wish->key, &how, &thens);
+
+        if (r == 0)
+                r = sb_scan_open(wish->bus, txn, wish->key, &nows);
+        return r != 0 ? r : restore_between(txn, nows, thens);
+}
+
+/**
+ * sb_restore() - make keys what they were in a cut
+ * @bus:        bus with access SB_PEER
+ * @key:        a key, or with SB_PREFIX the beginning of keys, which may be empty: all; not kept
+ *              after the call
+ * @flags:      0, SB_PREFIX
+ * @cut:        a cut that was taken before, and is kept by a mark or a rule
+ * @how:        as for sb_txn_commit()
+ *
+ * One serializable transaction, tried again as by sb_transact(): keys that came since are deleted,
+ * those that went come back, all with new revisions; what is the same is not written.
+ *
+ * Return:   0; SB_E_LAPPED: what was there is not known any more; SB_E_CONFLICT: others write there
+ *           all the time; SB_E_FULL; -EMSGSIZE: too much for one transaction on this bus;
+ *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOMEM. In all but the first case nothing
+ *           happened.
+ * Threads:  the bus's own.
+ * Progress: as sb_transact().
+ * Cost:     two scans, and a commit of what differs.
+ */
+int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t cut,
+        const struct sb_write *how)
+{
+        struct wish wish = {.bus = bus, .key = key, .cut = cut};
+
+        if (bus == NULL || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_BIRTH ||
+                (key.data == NULL && key.len > 0) || (key.len == 0 && !(flags & SB_PREFIX)))
+                return -EINVAL;
+        return sb_transact(
+                bus, SB_SERIALIZABLE, flags & SB_PREFIX ? restore_all : restore_one, &wish, how);
+}

@@ -1,0 +1,628 @@
+/* The past: reads at cuts of before, rules of what is kept, all versions of a key, undo. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "ring/op.h"
+#include "test.h"
+#include "world.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct world world;
+static struct sb_bus *bus;
+static const struct sb_bytes all = {NULL, 0};
+
+#define BEGIN() WORLD_BEGIN(16 * MIB)
+#define END()   WORLD_END()
+
+static int put(const char *key, const char *value)
+{
+        return sb_set(bus, b(key), b(value), NULL, NULL);
+}
+
+/* A cut that is taken now, under no name that stays. */
+static uint64_t cut_now(void)
+{
+        uint64_t cut = 0;
+
+        return sb_cut_at(bus, UINT64_MAX, &cut) == 0 ? cut : 0;
+}
+
+static int keep(const char *key, uint32_t flags, uint32_t kind, uint64_t value)
+{
+        const struct sb_rule rule = {.size = sizeof(rule), .kind = kind, .value = value};
+
+        return sb_keep(bus, b(key), flags, &rule);
+}
+
+/* What a key was at a cut: its value, "-": none, "?": lapped, "?value": and that is the oldest. */
+static const char *at(const char *key, uint64_t cut)
+{
+        static char text[64];
+        struct sb_guard guard = {0};
+        int r = sb_get_at(bus, b(key), cut, &guard);
+
+        if (r == SB_E_NOT_FOUND && guard.bus == NULL)
+                return "-";
+        if (r != 0 && r != SB_E_LAPPED)
+                return "error";
+        if (guard.bus == NULL)
+                return "?";
+        snprintf(text, sizeof(text), "%s%.*s", r == 0 ? "" : "?", (int)guard.value.len,
+                (const char *)guard.value.data);
+        if (guard.kind == SB_DELETED)
+                strcpy(text, "?deleted");
+        sb_guard_release(&guard);
+        return text;
+}
+#define AT(key, cut, expected) CHECK(strcmp(at(key, cut), expected) == 0)
+
+/* Memory work and ticks enough for whatever may go to be gone. */
+static void work(void)
+{
+        uint64_t end = now_ns() + UINT64_C(30000000);
+
+        do {
+                for (int i = 0; i < 3; i++)
+                        sb_op_memory_work(&bus->peer, true);
+                world_tick(&world);
+        } while (world.remote && now_ns() < end);
+}
+
+/* All versions, each with a space behind it; @end: what came last. */
+static const char *history(const char *key, uint32_t flags, int *ret_end)
+{
+        static char text[4096];
+        sb_auto(sb_history_closep) struct sb_history *walk = NULL;
+        struct sb_guard guard = {0};
+        uint64_t time_ns;
+        int r = sb_history_open(bus, b(key), flags, &walk);
+
+        text[0] = '\0';
+        while (r == 0 || (r == SB_E_LAPPED && (flags & SB_REVERSE) && text[0] == '\0')) {
+                if (r == SB_E_LAPPED)
+                        strcat(text, "... ");
+                r = sb_history_next(walk, &guard, &time_ns);
+                if (r != 0)
+                        continue;
+                if (guard.missed != 0)
+                        snprintf(text + strlen(text), 32, "(%llu) ",
+                                (unsigned long long)guard.missed);
+                snprintf(text + strlen(text), 64, "%llu:%.*s%s ", (unsigned long long)guard.rev,
+                        (int)guard.value.len, (const char *)guard.value.data,
+                        guard.kind == SB_DELETED ? "x" : "");
+                sb_guard_release(&guard);
+        }
+        *ret_end = r;
+        return text;
+}
+
+static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_scan_options how = {.size = sizeof(how)};
+        struct sb_guard guard = {0};
+        uint64_t cut = 0;
+
+        BEGIN();
+        CHECK(!put("a", "1") && !put("gone", "1") && !put("same", "1"));
+        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        for (int i = 0; i < 10; i++)
+                CHECK(!put("a", "2"));
+        CHECK_EQ(sb_delete(bus, b("gone"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK(!put("new", "2") && !put("new", "3"));
+        work();
+        AT("a", cut, "1");
+        AT("gone", cut, "1");
+        AT("same", cut, "1");
+        AT("new", cut, "-");
+        AT("never", cut, "-");
+        how.cut = cut;
+        CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), 0);
+        CHECK_EQ(sb_scan_cut(scan), cut);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        CHECK(guard.key.len == 1 && guard.value.len == 1 && *(const char *)guard.value.data == '1');
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        CHECK(guard.key.len == 4 && memcmp(guard.key.data, "gone", 4) == 0);
+        sb_guard_release(&guard);
+        /* The scan keeps the cut from here on. */
+        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
+        work();
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        CHECK(guard.key.len == 4 && memcmp(guard.key.data, "same", 4) == 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        scan = sb_scan_close(scan);
+        work();
+        AT("a", cut, "?2");
+        AT("never", cut, "?");
+        AT("same", cut, "1"); /* by chance: nothing happened to it */
+        CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), SB_E_LAPPED);
+        END();
+}
+
+static void test_a_rule_keeps_everything_that_was_since_it_was_made(void)
+{
+        uint64_t before, cuts[6];
+        char value[16];
+        int end;
+
+        BEGIN();
+        CHECK(!put("log/a", "old"));
+        before = cut_now();
+        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        for (int i = 0; i < 6; i++) {
+                cuts[i] = cut_now();
+                snprintf(value, sizeof(value), "v%d", i);
+                CHECK(!put("log/a", value) && !put("log/made-later", value) && !put("other", "o"));
+        }
+        CHECK_EQ(sb_delete(bus, b("log/a"), SB_ANY_REV, NULL, NULL), 0);
+        work();
+        work();
+        AT("log/a", cuts[0], "old");
+        AT("log/a", cuts[1], "v0");
+        AT("log/a", cuts[5], "v4");
+        AT("log/a", cut_now(), "-");
+        AT("log/made-later", cuts[0], "-");
+        AT("log/made-later", cuts[3], "v2");
+        AT("log/never", cuts[0], "-");
+        AT("log/never", before, "?");
+        AT("other", cuts[2], "?o");
+        CHECK(strcmp(history("log/a", 0, &end), "8:x 7:v5 6:v4 5:v3 4:v2 3:v1 2:v0 1:old ") == 0);
+        CHECK_EQ(end, SB_E_NOT_FOUND);
+        CHECK(strcmp(history("log/a", SB_REVERSE, &end),
+                      "1:old 2:v0 3:v1 4:v2 5:v3 6:v4 7:v5 8:x ") == 0);
+        CHECK_EQ(end, SB_E_NOT_FOUND);
+        CHECK(strcmp(history("nobody", 0, &end), "") == 0);
+        CHECK_EQ(end, SB_E_NOT_FOUND);
+        /* Without the rule it goes. */
+        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+        work();
+        work();
+        AT("log/a", cuts[1], "?");
+        CHECK(strcmp(history("log/made-later", 0, &end), "6:v5 ") == 0);
+        CHECK_EQ(end, SB_E_LAPPED);
+        CHECK(strcmp(history("log/made-later", SB_REVERSE, &end), "... 6:v5 ") == 0);
+        CHECK_EQ(end, SB_E_NOT_FOUND);
+        END();
+}
+
+static void test_the_last_versions_of_a_key_are_kept_and_no_more(void)
+{
+        uint64_t cut;
+        char value[16];
+        int end;
+
+        BEGIN();
+        CHECK_EQ(keep("k", 0, SB_KEEP_LAST, 3), 0);
+        cut = cut_now();
+        for (int i = 1; i <= 9; i++) {
+                snprintf(value, sizeof(value), "v%d", i);
+                CHECK(!put("k", value) && !put("kk", value));
+                cut_now();
+        }
+        work();
+        CHECK(strcmp(history("k", 0, &end), "9:v9 8:v8 7:v7 ") == 0);
+        CHECK_EQ(end, SB_E_LAPPED);
+        CHECK(strcmp(history("kk", 0, &end), "9:v9 ") == 0);
+        CHECK_EQ(end, SB_E_LAPPED);
+        AT("k", cut, "?v7");
+        CHECK_EQ(sb_delete(bus, b("k"), SB_ANY_REV, NULL, NULL), 0);
+        work();
+        CHECK(strcmp(history("k", SB_REVERSE, &end), "... 8:v8 9:v9 10:x ") == 0);
+        AT("k", cut, "?v8");
+        CHECK_EQ(keep("k", 0, SB_KEEP_LAST, 1), 0);
+        work();
+        AT("k", cut, "?deleted");
+        CHECK_EQ(keep("k", 0, SB_KEEP_NEWEST, 0), 0);
+        END();
+}
+
+static void test_a_span_of_time_is_kept_and_no_more(void)
+{
+        uint64_t end_ns = now_ns() + UINT64_C(20000000000), cut, late;
+        int end;
+
+        BEGIN();
+        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_SPAN, UINT64_C(400000000)), 0);
+        CHECK(!put("k", "1") && !put("gone", "1"));
+        cut = cut_now();
+        CHECK(!put("k", "2"));
+        CHECK_EQ(sb_delete(bus, b("gone"), SB_ANY_REV, NULL, NULL), 0);
+        world_tick(&world);
+        work();
+        AT("k", cut, "1");
+        AT("gone", cut, "1");
+        AT("never", cut, "-");
+        while (strcmp(at("never", cut), "?") != 0 && now_ns() < end_ns) {
+                sb_os_linux.pause(NULL, 10000000);
+                world_tick(&world);
+        }
+        AT("never", cut, "?");
+        work();
+        work();
+        CHECK(strcmp(history("k", 0, &end), "2:2 ") == 0);
+        CHECK_EQ(end, SB_E_LAPPED);
+        CHECK(strcmp(history("gone", 0, &end), "") == 0);
+        AT("gone", cut, "?");
+        late = cut_now();
+        CHECK(!put("k", "3"));
+        AT("k", late, "2");
+        AT("gone", late, "-");
+        END();
+}
+
+static void test_the_longest_rule_applies_and_a_keys_own_before_any(void)
+{
+        struct sb_rule rule = {0};
+        int end;
+
+        BEGIN();
+        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_LAST, 2), 0);
+        CHECK_EQ(keep("a/", SB_PREFIX, SB_KEEP_LAST, 4), 0);
+        CHECK_EQ(keep("a/b", 0, SB_KEEP_LAST, 3), 0);
+        for (int i = 0; i < 6; i++) {
+                CHECK(!put("x", "v") && !put("a/x", "v") && !put("a/b", "v"));
+                cut_now();
+        }
+        work();
+        CHECK(strcmp(history("x", 0, &end), "6:v 5:v ") == 0);
+        CHECK(strcmp(history("a/x", 0, &end), "6:v 5:v 4:v 3:v ") == 0);
+        CHECK(strcmp(history("a/b", 0, &end), "6:v 5:v 4:v ") == 0);
+        CHECK_EQ(sb_kept(bus, b("a/"), SB_PREFIX, &rule), 0);
+        CHECK(rule.kind == SB_KEEP_LAST && rule.value == 4 && rule.size == sizeof(rule));
+        CHECK_EQ(sb_kept(bus, b("a/"), 0, &rule), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_kept(bus, b("a"), SB_PREFIX, &rule), SB_E_NOT_FOUND);
+        CHECK_EQ(keep("a/b", 0, SB_KEEP_NEWEST, 0), 0);
+        CHECK_EQ(keep("a/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+        CHECK_EQ(sb_kept(bus, b("a/"), SB_PREFIX, &rule), SB_E_NOT_FOUND);
+        work();
+        CHECK(strcmp(history("a/x", 0, &end), "6:v 5:v ") == 0);
+        CHECK(strcmp(history("a/b", 0, &end), "6:v 5:v ") == 0);
+        END();
+}
+
+static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
+{
+        uint64_t cut;
+
+        BEGIN();
+        CHECK_EQ(keep("", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK_EQ(keep("tmp/", SB_PREFIX, SB_KEEP_SPAN, 1), 0);
+        CHECK(!put("tmp/x", "1") && !put("x", "1"));
+        cut = cut_now();
+        CHECK_EQ(sb_delete(bus, b("tmp/x"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, b("x"), SB_ANY_REV, NULL, NULL), 0);
+        for (int i = 0; i < 3; i++) {
+                sb_os_linux.pause(NULL, 20000000);
+                world_tick(&world);
+                work();
+        }
+        AT("tmp/x", cut, "?");
+        AT("x", cut, "1");
+        CHECK_EQ(keep("tmp/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+        AT("tmp/x", cut, "?");
+        AT("tmp/x", cut_now(), "-");
+        END();
+}
+
+static void test_a_scan_of_the_past_shows_what_rules_kept(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how)};
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+        uint64_t cut;
+        unsigned count = 0;
+        char key[16];
+
+        BEGIN();
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK_EQ(keep("k55", 0, SB_KEEP_LAST, 2), 0);
+        for (unsigned i = 10; i < 60; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                CHECK(!put(key, "then"));
+        }
+        cut = how.cut = cut_now();
+        for (unsigned i = 0; i < 70; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                if (i % 3 == 0 && i >= 10 && i < 60)
+                        CHECK_EQ(sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL), 0);
+                else
+                        CHECK(!put(key, "now"));
+                cut_now();
+        }
+        CHECK(!put("k55", "now") && !put("k55", "now"));
+        work();
+        CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), SB_E_LAPPED);
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+        for (int r; (r = sb_scan_next(scan, &guard)) != SB_E_NOT_FOUND; count++) {
+                if (guard.key.len == 3 && memcmp(guard.key.data, "k55", 3) == 0) {
+                        CHECK_EQ(r, SB_E_LAPPED);
+                        CHECK(guard.cut > cut);
+                } else {
+                        CHECK_EQ(r, 0);
+                        CHECK(guard.cut <= cut && guard.value.len == 4);
+                }
+                sb_guard_release(&guard);
+        }
+        CHECK_EQ(count, 50);
+        scan = sb_scan_close(scan);
+        how.flags = SB_REVERSE;
+        how.limit = 2;
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        CHECK(memcmp(guard.key.data, "k59", 3) == 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        CHECK(memcmp(guard.key.data, "k58", 3) == 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        scan = sb_scan_close(scan);
+        how.cut = UINT64_MAX - 1;
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), -EINVAL);
+        END();
+}
+
+static void test_a_long_history_comes_whole_and_in_both_orders(void)
+{
+        sb_auto(sb_history_closep) struct sb_history *walk = NULL;
+        struct sb_guard guard = {0}, held[3] = {0};
+        uint64_t time_ns = 0, last_ns = UINT64_MAX;
+
+        BEGIN();
+        CHECK_EQ(keep("k", 0, SB_KEEP_ALL, 0), 0);
+        for (unsigned i = 1; i <= 1000; i++) {
+                CHECK(!put("k", "v"));
+                if (i % 100 == 0)
+                        world_tick(&world);
+        }
+        work();
+        for (uint32_t flags = 0; flags <= SB_REVERSE; flags += SB_REVERSE) {
+                CHECK_EQ(sb_history_open(bus, b("k"), flags, &walk), 0);
+                for (uint64_t i = 1; i <= 1000; i++) {
+                        CHECK_EQ(sb_history_next(walk, &guard, &time_ns), 0);
+                        CHECK_EQ(guard.rev, flags ? i : 1001 - i);
+                        CHECK_EQ(guard.missed, 0);
+                        if (!flags) {
+                                CHECK(time_ns <= last_ns);
+                                last_ns = time_ns;
+                        }
+                        sb_guard_release(&guard);
+                }
+                CHECK_EQ(sb_history_next(walk, &guard, NULL), SB_E_NOT_FOUND);
+                walk = sb_history_close(walk);
+        }
+        /* Guards outlive the walk; one that was closed early lets go of the rest. */
+        CHECK_EQ(sb_history_open(bus, b("k"), 0, &walk), 0);
+        for (int i = 0; i < 3; i++)
+                CHECK_EQ(sb_history_next(walk, &held[i], NULL), 0);
+        walk = sb_history_close(walk);
+        CHECK_EQ(keep("k", 0, SB_KEEP_NEWEST, 0), 0);
+        work();
+        for (int i = 0; i < 3; i++) {
+                CHECK(held[i].rev == 1000 - (uint64_t)i &&
+                        *(const char *)held[i].value.data == 'v');
+                sb_guard_release(&held[i]);
+        }
+        END();
+}
+
+static void test_a_walk_goes_on_while_what_it_stands_on_is_pruned(void)
+{
+        sb_auto(sb_history_closep) struct sb_history *walk = NULL;
+        struct sb_guard guard = {0};
+        uint64_t last = 0;
+        unsigned count = 0;
+        int r;
+
+        BEGIN();
+        CHECK_EQ(keep("k", 0, SB_KEEP_LAST, 64), 0);
+        for (unsigned i = 0; i < 64; i++)
+                CHECK(!put("k", "v"));
+        CHECK_EQ(sb_history_open(bus, b("k"), 0, &walk), 0);
+        for (; count < 32; count++) {
+                CHECK_EQ(sb_history_next(walk, &guard, NULL), 0);
+                last = guard.rev;
+                sb_guard_release(&guard);
+        }
+        for (unsigned i = 0; i < 48; i++)
+                CHECK(!put("k", "v"));
+        work();
+        while ((r = sb_history_next(walk, &guard, NULL)) == 0) {
+                CHECK(guard.rev < last);
+                last = guard.rev;
+                sb_guard_release(&guard);
+                count++;
+        }
+        CHECK(r == SB_E_LAPPED && count >= 32 && count <= 64);
+        END();
+}
+
+static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
+{
+        struct sb_superblock *super;
+        char *value = calloc(1, 20000);
+        uint64_t cut = 0, early;
+        int r = 0, end;
+
+        CHECK(value != NULL);
+        BEGIN();
+        super = bus->peer.segment.super;
+        if (!world.remote)
+                sb_store_release(&super->history_limit, 4 * MIB);
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK(!put("k1", "marked"));
+        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        CHECK(!put("k1", "early") && !put("k3", "v"));
+        early = cut_now();
+        CHECK(!put("k3", "w"));
+        /* Ten times what the segment has. */
+        for (unsigned i = 0; i < 8000 && r == 0; i++) {
+                r = sb_set(
+                        bus, b(i % 2 ? "k1" : "k2"), (struct sb_bytes){value, 20000}, NULL, NULL);
+                if (i % 10 == 0)
+                        cut_now();
+        }
+        CHECK_EQ(r, 0);
+        work();
+        work();
+        CHECK(sb_load_relaxed(&super->history_bytes) <= 5 * MIB);
+        CHECK(sb_load_relaxed(&super->history_floor) > early);
+        AT("k1", cut, "marked");
+        CHECK(at("k1", early)[0] == '?');
+        AT("k3", early, "?w");
+        (void)history("k3", 0, &end);
+        CHECK_EQ(end, SB_E_LAPPED);
+        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
+        free(value);
+        END();
+}
+
+static void test_restore_undoes_what_came_after_a_cut(void)
+{
+        uint64_t cut = 0, rev = 0;
+
+        BEGIN();
+        CHECK(!put("a/changed", "1") && !put("a/gone", "1") && !put("a/same", "1") &&
+                !put("b", "1"));
+        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        CHECK(!put("a/changed", "2") && !put("a/new", "2") && !put("b", "2") && !put("b/x", "2"));
+        CHECK_EQ(sb_delete(bus, b("a/gone"), SB_ANY_REV, NULL, NULL), 0);
+        CHECK_EQ(sb_restore(bus, b("a/"), SB_PREFIX, cut, NULL), 0);
+        CHECK(has(bus, "a/changed", "1") && has(bus, "a/gone", "1") && has(bus, "a/same", "1") &&
+                !has(bus, "a/new", "2") && has(bus, "b", "2"));
+        /* What is the same was not written; the rest has new revisions. */
+        CHECK_EQ(sb_cas(bus, b("a/same"), 1, b("1"), NULL, &rev), 0);
+        CHECK_EQ(sb_cas(bus, b("a/changed"), 3, b("3"), NULL, &rev), 0);
+        CHECK_EQ(sb_restore(bus, b("b"), 0, cut, NULL), 0);
+        CHECK(has(bus, "b", "1") && has(bus, "b/x", "2"));
+        CHECK_EQ(sb_restore(bus, b("b/x"), 0, cut, NULL), 0);
+        CHECK(!has(bus, "b/x", "2"));
+        CHECK_EQ(sb_restore(bus, all, SB_PREFIX, cut, NULL), 0);
+        CHECK(has(bus, "a/changed", "1"));
+        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
+        work();
+        CHECK_EQ(sb_restore(bus, all, SB_PREFIX, cut, NULL), SB_E_LAPPED);
+        CHECK_EQ(sb_restore(bus, b("nobody"), 0, cut, NULL), SB_E_LAPPED);
+        CHECK(has(bus, "a/changed", "1"));
+        END();
+}
+
+static void test_misuse_has_a_name(void)
+{
+        const struct sb_rule good = {.size = sizeof(good), .kind = SB_KEEP_ALL};
+        struct sb_rule bad = good;
+        struct sb_scan_options how = {.size = 1};
+        struct sb_history *walk = NULL;
+        struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+
+        BEGIN();
+        CHECK_EQ(sb_get_at(bus, b("k"), 0, &guard), -EINVAL);
+        CHECK_EQ(sb_get_at(bus, b("k"), UINT64_MAX, &guard), -EINVAL);
+        CHECK_EQ(sb_get_at(NULL, b("k"), 2, &guard), -EINVAL);
+        CHECK_EQ(sb_get_at(bus, all, 2, &guard), -EINVAL);
+        CHECK_EQ(sb_keep(bus, all, 0, &good), -EINVAL);
+        CHECK_EQ(sb_keep(bus, b("k"), 8, &good), -EINVAL);
+        CHECK_EQ(sb_keep(bus, b("k"), 0, NULL), -EINVAL);
+        bad.value = 1;
+        CHECK_EQ(sb_keep(bus, b("k"), 0, &bad), -EINVAL);
+        bad.kind = SB_KEEP_LAST;
+        bad.value = 0;
+        CHECK_EQ(sb_keep(bus, b("k"), 0, &bad), -EINVAL);
+        bad.kind = 9;
+        CHECK_EQ(sb_keep(bus, b("k"), 0, &bad), -EINVAL);
+        CHECK_EQ(sb_kept(bus, b("k"), 0, NULL), -EINVAL);
+        CHECK_EQ(sb_history_open(bus, b("k"), 1, &walk), -EINVAL);
+        CHECK_EQ(sb_history_next(NULL, &guard, NULL), -EINVAL);
+        CHECK(sb_history_close(NULL) == NULL);
+        CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), -EINVAL);
+        CHECK_EQ(sb_restore(bus, all, 0, 2, NULL), -EINVAL);
+        CHECK_EQ(sb_restore(NULL, b("k"), 0, 2, NULL), -EINVAL);
+        CHECK_EQ(sb_history_open(bus, b("k"), 0, &walk), 0);
+        CHECK_EQ(sb_history_next(walk, NULL, NULL), -EINVAL);
+        bus = sb_close(bus);
+        CHECK_EQ(sb_history_next(walk, &guard, NULL), SB_E_DETACHED);
+        CHECK(sb_history_close(walk) == NULL);
+        bus = world_bus(&world);
+        CHECK(bus != NULL);
+        END();
+}
+
+static struct sb_cell32 writer_stops;
+static void *write_on(void *argument)
+{
+        struct sb_bus *own = argument;
+        char value[24];
+
+        for (unsigned i = 0; !sb_load_relaxed(&writer_stops) && i < 200000; i++) {
+                snprintf(value, sizeof(value), "%u", i);
+                if (sb_set(own, b("pair/a"), b(value), NULL, NULL) != 0 ||
+                        sb_set(own, b("pair/b"), b(value), NULL, NULL) != 0)
+                        break;
+                if (i % 64 == 0 && sb_delete(own, b("pair/a"), SB_ANY_REV, NULL, NULL) != 0)
+                        break;
+        }
+        return NULL;
+}
+
+static void test_the_past_reads_the_same_while_a_writer_goes_on(void)
+{
+        struct sb_bus *writers;
+        pthread_t thread;
+        char first[2][64], again[64];
+        unsigned read = 0;
+
+        BEGIN();
+        writers = world_bus(&world);
+        CHECK(writers != NULL);
+        CHECK_EQ(keep("pair/", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        if (!world.remote)
+                sb_store_release(&bus->peer.segment.super->history_limit, 2 * MIB);
+        CHECK_EQ(pthread_create(&thread, NULL, write_on, writers), 0);
+        for (unsigned i = 0; i < 300; i++) {
+                uint64_t cut = cut_now();
+
+                strcpy(first[0], at("pair/a", cut));
+                strcpy(first[1], at("pair/b", cut));
+                for (unsigned k = 0; k < 8; k++) {
+                        strcpy(again, at(k % 2 ? "pair/b" : "pair/a", cut));
+                        /* Never another value: lapped at most. */
+                        CHECK(strcmp(again, first[k % 2]) == 0 || again[0] == '?' ||
+                                first[k % 2][0] == '?');
+                        read += again[0] != '?';
+                }
+                if (i % 16 == 0)
+                        work();
+        }
+        sb_store_relaxed(&writer_stops, 1);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK(read > 1000);
+        CHECK(sb_close(writers) == NULL);
+        END();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_marked_cut_can_be_read_until_the_mark_is_dropped);
+        RUN(test_a_rule_keeps_everything_that_was_since_it_was_made);
+        RUN(test_the_last_versions_of_a_key_are_kept_and_no_more);
+        RUN(test_a_span_of_time_is_kept_and_no_more);
+        RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
+        RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
+        RUN(test_a_scan_of_the_past_shows_what_rules_kept);
+        RUN(test_a_long_history_comes_whole_and_in_both_orders);
+        RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);
+        RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
+        RUN(test_restore_undoes_what_came_after_a_cut);
+        RUN(test_the_past_reads_the_same_while_a_writer_goes_on);
+        RUN(test_misuse_has_a_name);
+        return test_end();
+}

@@ -1,0 +1,229 @@
+/* Marked cuts, cuts by time, and the bus's own keys behind them. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libclient/core/admin.h"
+#include "libclient/core/bus.h"
+#include "test.h"
+#include "world.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static struct world world;
+static struct sb_bus *bus;
+static const struct sb_bytes all = {NULL, 0};
+
+#define BEGIN() WORLD_BEGIN(16 * MIB)
+#define END()   WORLD_END()
+
+static uint64_t real_ns(void)
+{
+        return sb_os_linux.realtime_ns(NULL);
+}
+
+/* What marks keep. */
+static uint64_t held_by_marks(uint32_t *ret_cuts)
+{
+        struct sb_admin_holders holders;
+        uint64_t bytes = 0;
+
+        *ret_cuts = 0;
+        if (sb_admin_holders(bus, &holders) != 0)
+                return UINT64_MAX;
+        for (uint32_t i = 0; i < holders.count; i++)
+                if (holders.holders[i].client == SB_ADMIN_MARKS) {
+                        bytes = holders.holders[i].held_bytes;
+                        *ret_cuts = holders.holders[i].cut_count;
+                }
+        sb_admin_holders_free(&holders);
+        return bytes;
+}
+
+static void test_a_name_marks_one_cut_until_it_is_dropped(void)
+{
+        uint64_t first = 0, second = 0, found = 7;
+
+        BEGIN();
+        CHECK_EQ(sb_mark_find(bus, b("before"), &found), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_mark_drop(bus, b("before")), SB_E_NOT_FOUND);
+        CHECK_EQ(found, 7);
+        CHECK_EQ(sb_mark(bus, b("before"), &first), 0);
+        CHECK_EQ(sb_set(bus, b("key"), b("v"), NULL, NULL), 0);
+        CHECK_EQ(sb_mark(bus, b("before"), &second), SB_E_CONFLICT);
+        CHECK_EQ(sb_mark(bus, b("after"), &second), 0);
+        CHECK(second > first && first > 1);
+        CHECK_EQ(sb_mark_find(bus, b("before"), &found), 0);
+        CHECK_EQ(found, first);
+        CHECK_EQ(sb_mark_drop(bus, b("before")), 0);
+        CHECK_EQ(sb_mark_drop(bus, b("before")), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_mark_find(bus, b("before"), &found), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_mark(bus, b("before"), &first), 0);
+        CHECK(first >= second);
+        CHECK_EQ(sb_mark_find(bus, b("after"), &found), 0);
+        CHECK_EQ(found, second);
+        CHECK_EQ(sb_mark_drop(bus, b("before")), 0);
+        CHECK_EQ(sb_mark_drop(bus, b("after")), 0);
+        END();
+}
+
+static void test_a_mark_keeps_what_was_there_and_lets_it_go(void)
+{
+        char *value = calloc(1, 100000), key[16];
+        uint64_t cut = 0;
+        uint32_t cuts;
+        int r = 0;
+
+        CHECK(value != NULL);
+        BEGIN();
+        for (unsigned i = 0; i < 20; i++) {
+                snprintf(key, sizeof(key), "key%u", i);
+                CHECK_EQ(sb_set(bus, b(key), (struct sb_bytes){value, 100000}, NULL, NULL), 0);
+        }
+        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        for (unsigned round = 0; round < 20 && r == 0; round++)
+                for (unsigned i = 0; i < 20 && r == 0; i++) {
+                        snprintf(key, sizeof(key), "key%u", i);
+                        r = sb_set(bus, b(key), (struct sb_bytes){value, 100000}, NULL, NULL);
+                }
+        CHECK_EQ(r, 0);
+        CHECK(held_by_marks(&cuts) >= 20 * 100000);
+        CHECK_EQ(cuts, 1);
+        CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
+        CHECK_EQ(held_by_marks(&cuts), 0);
+        CHECK_EQ(cuts, 0);
+        for (unsigned round = 0; round < 10 && r == 0; round++)
+                for (unsigned i = 0; i < 60 && r == 0; i++) {
+                        snprintf(key, sizeof(key), "key%u", i);
+                        r = sb_set(bus, b(key), (struct sb_bytes){value, 100000}, NULL, NULL);
+                }
+        CHECK_EQ(r, 0);
+        free(value);
+        END();
+}
+
+static void test_marks_are_as_many_as_the_table_holds(void)
+{
+        uint32_t count = 0;
+        uint64_t cut;
+        char name[16];
+
+        BEGIN();
+        for (;; count++) {
+                snprintf(name, sizeof(name), "m%u", count);
+                if (sb_mark(bus, b(name), &cut) != 0)
+                        break;
+        }
+        CHECK(count >= 4 && count <= 64);
+        CHECK_EQ(sb_mark(bus, b(name), &cut), SB_E_FULL);
+        CHECK_EQ(sb_mark_find(bus, b(name), &cut), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_mark_drop(bus, b("m1")), 0);
+        CHECK_EQ(sb_mark(bus, b(name), &cut), 0);
+        CHECK_EQ(sb_mark_drop(bus, b(name)), 0);
+        for (uint32_t i = 0; i < count; i++) {
+                snprintf(name, sizeof(name), "m%u", i);
+                CHECK_EQ(sb_mark_drop(bus, b(name)), i == 1 ? SB_E_NOT_FOUND : 0);
+        }
+        END();
+}
+
+static void test_the_bus_own_keys_are_not_among_the_others(void)
+{
+        static const struct sb_bytes low = {"\0a", 2}, high = {"\0sc", 3}, own = {"\0sb\0", 4};
+        struct sb_admin_stat stat;
+        struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+        uint64_t cut;
+        unsigned count = 0;
+
+        BEGIN();
+        CHECK_EQ(sb_mark(bus, b("name"), &cut), 0);
+        CHECK(!sb_set(bus, low, b("v"), NULL, NULL) && !sb_set(bus, high, b("v"), NULL, NULL) &&
+                !sb_set(bus, b("z"), b("v"), NULL, NULL));
+        CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+        CHECK_EQ(stat.keys, 3);
+        CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
+        while (sb_scan_next(scan, &guard) == 0) {
+                CHECK(guard.key.len < 4);
+                sb_guard_release(&guard);
+                count++;
+        }
+        CHECK_EQ(count, 3);
+        while (sb_scan_prev(scan, &guard) == 0) {
+                CHECK(guard.key.len < 4);
+                sb_guard_release(&guard);
+                count--;
+        }
+        CHECK_EQ(count, 0);
+        scan = sb_scan_close(scan);
+        CHECK_EQ(sb_scan_open(bus, NULL, own, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        scan = sb_scan_close(scan);
+        CHECK_EQ(sb_mark_drop(bus, b("name")), 0);
+        END();
+}
+
+static void test_a_time_names_the_last_cut_that_was_not_after_it(void)
+{
+        uint64_t before, between, cut, then = 0, stamp = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &stamp};
+        uint64_t end = now_ns() + UINT64_C(20000000000);
+
+        BEGIN();
+        CHECK_EQ(sb_cut_at(bus, 1000, &then), SB_E_LAPPED);
+        CHECK_EQ(then, 0);
+        world_tick(&world);
+        before = real_ns();
+        CHECK_EQ(sb_set(bus, b("key"), b("v"), &how, NULL), 0);
+        between = real_ns();
+        /* One that was taken after the write: agentd's next tick. */
+        do {
+                world_tick(&world);
+                CHECK_EQ(sb_cut_at(bus, real_ns(), &cut), 0);
+        } while (cut < stamp && now_ns() < end);
+        CHECK(cut >= stamp);
+        if (sb_cut_at(bus, before, &then) == 0)
+                CHECK(then < stamp);
+        CHECK_EQ(sb_cut_at(bus, between, &then), 0);
+        CHECK(then <= cut);
+        /* What has not come yet: now. */
+        CHECK_EQ(sb_cut_at(bus, UINT64_MAX, &then), 0);
+        CHECK(then >= cut);
+        END();
+}
+
+static void test_misuse_has_a_name(void)
+{
+        char name[1024] = {0};
+        uint64_t cut;
+
+        BEGIN();
+        CHECK_EQ(sb_mark(NULL, b("m"), &cut), -EINVAL);
+        CHECK_EQ(sb_mark(bus, b("m"), NULL), -EINVAL);
+        CHECK_EQ(sb_mark(bus, all, &cut), -EINVAL);
+        CHECK_EQ(sb_mark_drop(NULL, b("m")), -EINVAL);
+        CHECK_EQ(sb_mark_find(bus, b("m"), NULL), -EINVAL);
+        CHECK_EQ(sb_cut_at(NULL, 1, &cut), -EINVAL);
+        CHECK_EQ(sb_cut_at(bus, 1, NULL), -EINVAL);
+        memset(name, 'x', sizeof(name));
+        CHECK_EQ(sb_mark(bus, (struct sb_bytes){name, 1016}, &cut), -ENAMETOOLONG);
+        CHECK_EQ(sb_mark(bus, (struct sb_bytes){name, 1015}, &cut), 0);
+        CHECK_EQ(sb_mark_drop(bus, (struct sb_bytes){name, 1015}), 0);
+        END();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_name_marks_one_cut_until_it_is_dropped);
+        RUN(test_a_mark_keeps_what_was_there_and_lets_it_go);
+        RUN(test_marks_are_as_many_as_the_table_holds);
+        RUN(test_the_bus_own_keys_are_not_among_the_others);
+        RUN(test_a_time_names_the_last_cut_that_was_not_after_it);
+        RUN(test_misuse_has_a_name);
+        return test_end();
+}

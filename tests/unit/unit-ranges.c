@@ -1,0 +1,202 @@
+/*
+ * What a serializable transaction has read (libclient/core/ranges.h), against the plain list of
+ * it: keys and ranges at random, over keys so few and short that all can be asked.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/core/ranges.h"
+#include "shm/order.h"
+#include "test.h"
+
+#define KEY_LEN_MAX 3u
+#define LETTERS     4u  /* 0, 1, 0xfe and 0xff */
+#define KEYS        85u /* of up to three of them, the empty one first */
+#define ROUNDS      3000u
+
+struct key {
+        unsigned char bytes[KEY_LEN_MAX];
+        uint32_t len;
+};
+static struct key keys[KEYS]; /* ascending; keys[0] is empty and no key */
+
+static uint64_t state;
+static uint32_t draw(uint32_t below)
+{
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        return (uint32_t)(state >> 33) % below;
+}
+
+static int compare(const void *a, const void *b)
+{
+        const struct key *x = a, *y = b;
+
+        return sb_key_compare(x->bytes, x->len, y->bytes, y->len);
+}
+
+static void make_keys(void)
+{
+        static const unsigned char letters[LETTERS] = {0, 1, 0xfe, 0xff};
+        uint32_t count = 0;
+
+        keys[count++].len = 0;
+        for (uint32_t from = 0; from < count && keys[from].len < KEY_LEN_MAX; from++)
+                for (uint32_t i = 0; i < LETTERS; i++) {
+                        keys[count] = keys[from];
+                        keys[count].bytes[keys[count].len++] = letters[i];
+                        count++;
+                }
+        qsort(keys, KEYS, sizeof(keys[0]), compare);
+}
+
+static bool holds(const struct sb_commit_range *range, const struct key *key)
+{
+        int low = sb_key_compare(range->low, range->low_len, key->bytes, key->len);
+
+        if (range->flags & SB_RANGE_POINT)
+                return low == 0;
+        return low <= 0 &&
+               (range->flags & SB_RANGE_NO_END ||
+                       sb_key_compare(key->bytes, key->len, range->high, range->high_len) < 0);
+}
+
+/* Note a key, or what is between two places, here and in @read. */
+static void read_some(struct sb_ranges *ranges, bool read[KEYS])
+{
+        uint32_t a = draw(KEYS), b = draw(KEYS);
+        struct sb_ranges_edge from = {keys[a].bytes, keys[a].len, draw(2)},
+                              to = {keys[b].bytes, keys[b].len, draw(2)};
+
+        if (draw(2)) {
+                a = a ? a : 1;
+                sb_ranges_add_key(ranges, keys[a].bytes, keys[a].len);
+                read[a] = true;
+                return;
+        }
+        sb_ranges_add(ranges, &from, &to);
+        for (uint32_t i = a + from.behind; i < b + to.behind; i++)
+                read[i] = true;
+}
+
+/* As a scan does it: each step from where the last one ended, on or back. */
+static void scan_some(struct sb_ranges *ranges, const struct sb_own *own, bool read[KEYS])
+{
+        uint32_t at = draw(KEYS), steps = draw(5);
+        bool back = draw(2), behind = draw(2);
+
+        while (steps-- > 0 && (back ? at > 2 : at + 3 < KEYS)) {
+                uint32_t next = back ? at - 1 - draw(2) : at + 1 + draw(2);
+                struct sb_ranges_edge here = {keys[at].bytes, keys[at].len, behind},
+                                      there = {keys[next].bytes, keys[next].len, !back};
+
+                if (sb_ranges_reserve(ranges, own) != 0)
+                        return;
+                sb_ranges_add(ranges, back ? &there : &here, back ? &here : &there);
+                for (uint32_t i = back ? next : at + behind; i < (back ? at + behind : next + 1);
+                        i++)
+                        read[i] = true;
+                at = next;
+                behind = !back;
+        }
+}
+
+/* Whether the ranges are ascending and disjoint, with what was read in them, but for own writes;
+ * and nothing else if they are @exact. */
+static bool right(const struct sb_commit_range *ordered, uint32_t count, const bool read[KEYS],
+        const bool written[KEYS], bool exact)
+{
+        for (uint32_t i = 1; i < KEYS; i++) {
+                uint32_t in = 0;
+
+                for (uint32_t j = 0; j < count; j++)
+                        in += holds(&ordered[j], &keys[i]);
+                if (in > 1 || (read[i] && !written[i] && in == 0) || (exact && !read[i] && in > 0))
+                        return false;
+        }
+        for (uint32_t j = 1; j < count; j++)
+                if (sb_key_compare(ordered[j - 1].low, ordered[j - 1].low_len, ordered[j].low,
+                            ordered[j].low_len) >= 0)
+                        return false;
+        return true;
+}
+
+static uint64_t packed(const struct sb_commit_range *ordered, uint32_t count)
+{
+        uint64_t len = 0;
+
+        for (uint32_t i = 0; i < count; i++)
+                len += SB_RANGE_HEAD + ordered[i].low_len + ordered[i].high_len;
+        return len;
+}
+
+/* One transaction; all the way to two commits, reading on in between. */
+static bool one_round(struct sb_ranges *ranges, struct sb_own *own, uint64_t len_max, bool exact)
+{
+        bool read[KEYS] = {0}, written[KEYS] = {0};
+        const struct sb_commit_range *ordered;
+        uint32_t count, amount = 1 + draw(60);
+
+        for (unsigned commits = 0; commits < 2; commits++) {
+                for (uint32_t i = 0; i < amount; i++) {
+                        uint32_t key = 1 + draw(KEYS - 1);
+
+                        if (sb_ranges_reserve(ranges, own) != 0)
+                                return false;
+                        if (draw(3))
+                                read_some(ranges, read);
+                        else
+                                scan_some(ranges, own, read);
+                        if (draw(8))
+                                continue;
+                        if (sb_own_put(own, SB_OWN_VALUE,
+                                    (struct sb_bytes){keys[key].bytes, keys[key].len},
+                                    (struct sb_bytes){NULL, 0}) != 0)
+                                return false;
+                        written[key] = true;
+                }
+                if (sb_ranges_order(ranges, own, len_max, &ordered, &count) != 0 ||
+                        !right(ordered, count, read, written, exact) ||
+                        (packed(ordered, count) > len_max && count > 1))
+                        return false;
+        }
+        sb_ranges_clear(ranges);
+        sb_own_clear(own);
+        return true;
+}
+
+static bool all_rounds(uint64_t len_max, bool exact)
+{
+        struct sb_ranges ranges = {.key_len_max = KEY_LEN_MAX, .len_max = len_max};
+        struct sb_own own = {0};
+        bool good = true;
+
+        make_keys();
+        for (uint32_t round = 0; good && round < ROUNDS; round++) {
+                state = (uint64_t)round << 32 | len_max;
+                good = one_round(&ranges, &own, len_max, exact);
+                if (!good)
+                        printf("round %u, at most %ju bytes\n", round, (uintmax_t)len_max);
+        }
+        sb_ranges_fini(&ranges);
+        sb_own_fini(&own);
+        return good;
+}
+
+static void test_what_was_read_is_in_exactly_one_range_and_nothing_else_is(void)
+{
+        CHECK(all_rounds(1 << 20, true));
+}
+
+static void test_with_less_room_it_gets_coarser_and_forgets_nothing(void)
+{
+        for (uint64_t len_max = 8; len_max < 500; len_max *= 2)
+                CHECK(all_rounds(len_max, false));
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_what_was_read_is_in_exactly_one_range_and_nothing_else_is);
+        RUN(test_with_less_room_it_gets_coarser_and_forgets_nothing);
+        return test_end();
+}
