@@ -311,12 +311,10 @@ static enum step look_once(struct sb_peer *peer, const struct path *path, struct
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return IN;
-                /* Under an own intent counts what it replaces. */
-                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == path->at) {
-                        if (SB_FAULT(SER_OWN_HIDES))
-                                return IN;
-                        continue;
-                }
+                /* An own intent: what it replaces was in the cut when the owner looked, and by its
+                 * revision still was the same when it came in. */
+                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == path->at)
+                        return IN;
                 settled = sb_txn_settle(peer, version);
                 if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE))
                         return meet(peer, path, version);

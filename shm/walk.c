@@ -94,6 +94,33 @@ struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *r
         return word & SB_OFFSET_MASK ? sb_node_at(&peer->segment, word & SB_OFFSET_MASK) : NULL;
 }
 
+uint32_t sb_walk_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t count)
+{
+        const struct sb_cell64 *cells[SB_WALK_FETCH];
+        uint32_t found = 0, i;
+        bool gone;
+
+        if (count > SB_WALK_FETCH)
+                count = SB_WALK_FETCH;
+        /* The nodes themselves come one after the other: each knows the next. */
+        while (found < count && (node = sb_walk_next(peer, node, &gone)) != NULL) {
+                /* Relaxed, both: hints of what to fetch. */
+                cells[found] = sb_cell_at(&peer->segment, sb_load_relaxed(&node->cell));
+                if (cells[found])
+                        __builtin_prefetch(cells[found]);
+                found++;
+        }
+        for (i = 0; i < found; i++) {
+                uint64_t at = cells[i] ? sb_load_relaxed(cells[i]) & SB_OFFSET_MASK : 0;
+
+                if (at) {
+                        __builtin_prefetch(peer->segment.base + at);
+                        __builtin_prefetch(peer->segment.base + at + SB_LINE);
+                }
+        }
+        return found;
+}
+
 /* Down the chain whose head @word names, to the first version that is in the cut. */
 static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_t cut)
 {

@@ -40,8 +40,9 @@ struct sb_scan {
         struct sb_txn *txn;           /* NULL: none, or ended */
         bool in_txn;                  /* not a cut of its own */
         uint64_t cut;
-        uint32_t snapshot; /* the cut's announcement */
-        uint32_t place;    /* whose guard word holds the node */
+        uint32_t snapshot;       /* the cut's announcement */
+        uint32_t place;          /* whose guard word holds the node */
+        uint32_t ahead, fetched; /* keys to fetch the memory of next time; that it is there of */
         enum position position;
         /* AT_KEY: the first key above it, rather than the first not below it */
         bool after;
@@ -222,6 +223,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         scan->bus = bus;
         scan->place = sb_bus_place_take(bus);
         scan->left = how->limit != 0 ? how->limit : UINT64_MAX;
+        scan->ahead = 1;
         scan->reverse = (how->flags & SB_REVERSE) != 0;
         scan->position = scan->reverse ? AT_END : AT_KEY;
         scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
@@ -252,6 +254,8 @@ static void stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len
                 sb_guard_set(&scan->bus->peer, scan->place, 0);
         scan->key_len = key_len;
         scan->after = after;
+        scan->ahead = 1;
+        scan->fetched = 0;
         scan->position = AT_KEY;
 }
 
@@ -301,6 +305,17 @@ static int stand_behind_own(
         return OWN;
 }
 
+/* Now and then: of ever more keys at once, so that a short scan fetches little in vain. */
+static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
+{
+        if (scan->fetched > 0) {
+                scan->fetched--;
+                return;
+        }
+        scan->fetched = sb_walk_fetch(&scan->bus->peer, node, scan->ahead);
+        scan->ahead = scan->ahead < SB_WALK_FETCH ? 2 * scan->ahead : SB_WALK_FETCH;
+}
+
 /* Under a pin: from where the scan stands to the first key in range with a value at the cut.
  * @own: the next own write in range, or NULL. Return: 0 (the scan stands at its node); OWN (it
  * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
@@ -322,6 +337,7 @@ static int step_pinned(
                 } else {
                         struct sb_node *from = node;
 
+                        fetch_ahead(scan, from);
                         node = sb_walk_next(peer, from, &gone);
                         if (gone) {
                                 key = sb_node_key(&peer->segment, from);
