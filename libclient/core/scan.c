@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/scan-past.h"
 #include "libclient/core/txn.h"
 #include "shm/order.h"
-#include "shm/past.h"
 #include "shm/reserved.h"
 #include "shm/snapshot.h"
 #include "shm/walk.h"
@@ -48,78 +48,31 @@ struct sb_scan {
         bool after;
         bool reserved; /* the bus's own keys are asked for */
         bool reverse;  /* next goes down */
-        /* A cut that was taken before: nobody promises that all of it is left but rules, until
-         * end_ns. */
-        bool past;
-        bool trimmed;    /* what was found is not what was there, but the oldest that is left */
-        uint64_t end_ns; /* CLOCK_MONOTONIC */
-        uint64_t left;   /* so many keys more */
+        bool trimmed;  /* what was found is not what was there, but the oldest that is left */
+        struct sb_scan_past past;
+        uint64_t left; /* so many keys more */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
 };
 
-/* A cut of long ago, as far as it is covered. Return: 0, SB_E_LAPPED, SB_E_FULL. */
-static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
-{
-        struct sb_peer *peer = &bus->peer;
-        int r = sb_snapshot_open_at(peer, cut, &scan->snapshot);
-
-        if (r != 0)
-                return r;
-        scan->cut = cut;
-        /* Behind the announcement: until here the mark kept it, from here on we do. */
-        if (sb_past_marked(&peer->segment, cut))
-                return 0;
-        scan->past = true;
-        if (sb_past_kept_all(peer, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
-                return 0;
-        sb_snapshot_close(peer, scan->snapshot);
-        return SB_E_LAPPED;
-}
-
-/* Whether the rules that covered the cut do so still: asked behind each read. */
-static bool past_holds(const struct sb_scan *scan)
-{
-        const struct sb_segment *segment = &scan->bus->peer.segment;
-
-        /* A:history-floor. */
-        return !scan->past ||
-               (sb_load_acquire(&segment->super->history_floor) <= scan->cut &&
-                       (scan->end_ns == UINT64_MAX ||
-                               segment->os->now_ns(segment->os->context) < scan->end_ns));
-}
-
-/* Under a pin: what to show of a key, or NULL. */
-static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
-{
-        struct sb_version *version = NULL;
-        enum sb_past past;
-
-        scan->trimmed = false;
-        if (scan->past) {
-                past = sb_past_walk(&scan->bus->peer, node, scan->cut, &version);
-                scan->trimmed = past == SB_PAST_TRIMMED && version != NULL;
-                if (past == SB_PAST_TRIMMED)
-                        return version;
-                version = past == SB_PAST_FOUND ? version : NULL;
-        } else {
-                version = sb_walk_at(&scan->bus->peer, node, scan->cut);
-        }
-        return version != NULL &&
-                               (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
-                       ? version
-                       : NULL;
-}
-
 /* A cut of its own, or @txn's. Return: 0, SB_E_FULL, SB_E_LAPPED. */
 static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn, uint64_t cut)
 {
-        if (cut != 0)
-                return take_past(scan, bus, cut);
-        if (txn == NULL)
-                return sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
+        int r;
+
+        if (cut != 0) {
+                scan->cut = cut;
+                return sb_scan_past_open(&bus->peer, scan->prefix, scan->prefix_len, cut,
+                        &scan->snapshot, &scan->past);
+        }
+        if (txn == NULL) {
+                r = sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
+                scan->past.cut = scan->cut;
+                return r;
+        }
+        scan->past.cut = txn->cut;
         scan->txn = txn;
         scan->in_txn = true;
         scan->snapshot = txn->snapshot;
@@ -136,9 +89,8 @@ static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn
  * @prefix:     may be empty: all keys; not kept after the call
  * @ret_scan:   stands before the first key
  *
- * An open scan keeps what its cut needs: close it soon where others write much. In a transaction it
- * ends with it: once that is decided or ended, each call but sb_scan_cut() and sb_scan_close()
- * answers -EINVAL.
+ * An open scan keeps what its cut needs. In a transaction it ends with it: once that is decided or
+ * ended, each call but sb_scan_cut() and sb_scan_close() answers -EINVAL.
  *
  * Return:   0; SB_E_FULL: this bus has as many scans and transactions open as it may (32; one in a
  *           transaction does not count), or holds 65,536 guards; SB_E_DETACHED; -EINVAL;
@@ -173,10 +125,9 @@ static bool are_options(const struct sb_bus *bus, const struct sb_scan_options *
  *              sb_scan_open(), with cut 0
  * @ret_scan:   stands before the first key, or behind the last
  *
- * At a cut that was taken before it shows what was there then: for certain, while a mark keeps that
- * cut, or rules keep the whole prefix (sb_keep()). Where a rule has kept too little of one key,
- * next answers SB_E_LAPPED with the oldest version of it that is left in the guard, and goes on
- * behind it.
+ * A cut that was taken before is kept by a mark, or for all keys with the prefix by rules
+ * (sb_keep()). Where a rule has kept too little of a key, next answers SB_E_LAPPED with the oldest
+ * version of it that is left in the guard, and goes on behind it.
  *
  * Return:   as sb_scan_open(); SB_E_LAPPED: nothing keeps that cut for these keys.
  * Threads:  the bus's own.
@@ -357,7 +308,7 @@ static int step_pinned(
                         stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         return AGAIN;
                 }
-                version = version_of(scan, node);
+                version = sb_scan_past_version(&scan->past, peer, node, &scan->trimmed);
                 if (version != NULL) {
                         stand_at_node(scan, node);
                         *ret_version = version;
@@ -452,7 +403,7 @@ static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
                         continue;
                 }
                 bound_set(bound, key, node->key_len, false);
-                version = version_of(scan, node);
+                version = sb_scan_past_version(&scan->past, peer, node, &scan->trimmed);
                 if (version != NULL) {
                         stand_at_key(scan, bound->key, bound->len, false);
                         *ret_version = version;
@@ -570,7 +521,8 @@ static int step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
                 bound_set(&from, place.key, place.len, place.inclusive);
         place_index = sb_bus_place_first(bus);
         r = step_merged(scan, &place, backwards, place_index, &version, &own);
-        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
+        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) ||
+                !sb_scan_past_holds(&scan->past, &bus->peer.segment)) {
                 if (r == 0)
                         sb_guard_set(&bus->peer, place_index, 0);
                 return SB_E_LAPPED;
