@@ -23,6 +23,18 @@
 #define SWEEP_SLICE    64u /* units a tick */
 #define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
 
+/* Whether an announcement of the dead one's keeps @cut still. */
+static bool keeps(const struct sb_segment *segment, struct sb_client *dead, uint64_t cut)
+{
+        uint32_t i;
+
+        for (i = 0; i < segment->geometry.snapshot_count; i++)
+                /* A:announce. */
+                if ((sb_load_acquire(&sb_client_snapshots(dead)[i]) & ~SB_SNAPSHOT_EVICTING) == cut)
+                        return true;
+        return false;
+}
+
 /* A transaction: to its end, whoever helped it there. What it replaced a sweep finds. */
 static void finish_commit(struct sb_peer *peer, struct sb_client *dead, uint64_t at)
 {
@@ -30,8 +42,13 @@ static void finish_commit(struct sb_peer *peer, struct sb_client *dead, uint64_t
                                            ? sb_commit_at(&peer->segment, at)
                                            : NULL;
 
-        if (commit && !SB_FAULT(REAP_FORGETS_TXN))
-                sb_txn_finish(peer, commit, &dead->operation);
+        if (!commit || SB_FAULT(REAP_FORGETS_TXN))
+                return;
+        /* Its cut was taken away: perhaps its owner had not looked yet, as he does behind the note,
+         * and what it goes by may be gone. */
+        if (!keeps(&peer->segment, dead, commit->cut) && !SB_FAULT(REAP_COMMITS_EVICTED))
+                sb_txn_cancel(commit);
+        sb_txn_finish(peer, commit, &dead->operation);
 }
 
 /* What the operation slot names: stamped if installed, every birth asked, a bare key or cell-less

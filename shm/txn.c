@@ -40,8 +40,9 @@ struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset
         if (!commit || offset + sizeof(*commit) > segment->geometry.size)
                 return NULL;
         room = SB_SHAPE_VALUE_LEN(commit->shape) + sizeof(struct sb_version);
+        /* Each length by itself: damaged ones could add up to anything. */
         if (SB_SHAPE_KIND(commit->shape) != SB_VERSION_COMMIT || SB_SHAPE_KEY_LEN(commit->shape) ||
-                offset + room > segment->geometry.size ||
+                offset + room > segment->geometry.size || commit->ranges_len > room ||
                 sizeof(*commit) + 8 * (uint64_t)commit->write_count + commit->ranges_len != room)
                 return NULL;
         return commit;
@@ -540,6 +541,11 @@ void sb_txn_decide(struct sb_peer *peer, struct sb_commit *commit)
         help_root(peer, commit);
 }
 
+void sb_txn_cancel(struct sb_commit *commit)
+{
+        decide(commit, SB_STATUS_ABORTED, SB_CAUSE_GONE);
+}
+
 /* ---- the end, by the owner or his reaper ---- */
 
 void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation)
@@ -577,7 +583,12 @@ void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cel
          * is dated: who found it by the note was pinned by then. */
         if (!SB_FAULT(DYING_LATE))
                 sb_retire_begin(peer, &commit->block);
-        sb_store_release(operation, 0); /* R:operation > A:operation. */
+        if (SB_FAULT(NOTE_CLEARED_LAZILY))
+                sb_store_release(operation, 0); /* R:operation, late for others: the fault. */
+        else
+                /* R:operation > A:operation. A full barrier: a store alone could still be on its
+                 * way when the era is read. */
+                sb_exchange_full(operation, 0);
         if (SB_FAULT(DYING_LATE))
                 sb_retire_begin(peer, &commit->block);
         sb_retire_finish(peer, &commit->block);

@@ -61,6 +61,8 @@ enum sb_outcome sb_txn_run(struct sb_peer *peer, struct sb_commit *commit, uint6
 void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation);
 /* Bring to its end the transaction that somebody has noted: for who takes its cut away. */
 void sb_txn_decide(struct sb_peer *peer, struct sb_commit *commit);
+/* Abort it, unless it is decided: nobody keeps its cut any more. */
+void sb_txn_cancel(struct sb_commit *commit);
 /* For `safe`: what is committed and not stamped, or will have a stamp that is known, is resolved.
  */
 void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *commit);

@@ -69,6 +69,8 @@
         X(TXN_NODE_UNASKED, "a helper installs over whatever is in the cell")                      \
         X(TXN_COMMIT_STALE, "a key is not looked at before an intent is built over it")            \
         X(TXN_OLD_BELOW, "what lies under an intent is taken without another look")                \
+        X(NOTE_CLEARED_LAZILY, "a descriptor is dated before everybody sees its note gone")        \
+        X(REAP_COMMITS_EVICTED, "the reaper commits at a cut that was taken away")                 \
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
         X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \

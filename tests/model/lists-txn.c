@@ -20,6 +20,7 @@
 #define SET_A    {OP_SET, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
 #define SET_C    {OP_SET, KEY_C}
+#define LARGE_C  {OP_LARGE, KEY_C}
 #define CAS_A    {OP_CAS, KEY_A}
 #define CREATE_A {OP_CREATE, KEY_A}
 #define DELETE_A {OP_DELETE, KEY_A}
@@ -116,6 +117,8 @@ static const struct world_case txns[] = {
         {"txn: evicted, a range", {START_PAIR, {OPS(EVICT), OPS(RANGE_EARLY(2, KC)), OPS(DELETE_A, WORK)}, .engine = true}, 3, 2},
         {"txn: evicted under buffers", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)), OPS(DELETE_A, WORK)}, .engine = true},
                 3, 1, .delays = 2},
+        {"txn: evicted, killed before it looks", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
+                OPS(DELETE_A, WORK, WORK, GET_B)}, .engine = true}, 3, 1, .crashes = 1, .crash_mask = 2},
         {"txn: safe, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
 };
 
@@ -137,6 +140,9 @@ static const struct world_case txn_memory[] = {
                 .setup_by = 2}, 3, 3},
         {"txn: helper and prune", {START_PAIR, {OPS(SI(KA | KB), WORK), OPS(SET_A)}}, 2, 3},
         {"txn: link and prune", {START_OLD, {OPS(WORK, WORK), OPS(SI(KA)), OPS(SET_A, WORK)}}, 3, 2},
+        /* What is older still is kept by an open snapshot. */
+        {"txn: get, and what it came by pruned", {START_SNAPSHOT, {
+                OPS(TXN(.writes = KA, .early = true, .prepared = true, .in = KA)), OPS(WORK), OPS(GET_A)}, .setup_by = 1}, 3, 2},
         /* T14 */
         {"txn: aborted over a birth", {START_ABORTED_BIRTH, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone", {START_ABORTED_DELETED, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
@@ -179,6 +185,7 @@ static const struct world_case txn_memory[] = {
         {"txn: stock, two and sweep", {START_STOCK, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
         /* T20 */
         {"txn: slot reader", {START_RETIRED, {OPS(FREE, SAFE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
+        {"txn: slot reader under buffers", {START_ALL, {OPS(LARGE_C, SAFE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
         {"txn: leave", {START_PAIR, {OPS(SI_EARLY(KA | KB), FINI), OPS(SET_B, SET_A)}}, 2, 2},
         {"txn: check", {START_PAIR, {OPS(CHECK), OPS(SI(KA | KB), WORK)}}, 2, 1},
         {"txn: check of aborted ones", {START_ABORTED, {OPS(CHECK), OPS(FREE, WORK), OPS(SI(KA | KB))}, .setup_by = 1}, 3, 1},
