@@ -47,6 +47,9 @@ static void print_stat_json(const struct sb_admin_stat *stat)
         json_number("keys_deleted", stat->keys_deleted);
         json_number("clients", stat->clients);
         json_number("clients_max", stat->clients_max);
+        json_number("history_bytes", stat->history_bytes);
+        json_number("history_limit", stat->history_limit);
+        json_number("marks", stat->marks);
         json_number("clock", stat->clock);
         json_number("safe", stat->safe);
         json_number("era", stat->era);
@@ -74,6 +77,10 @@ static void print_stat_text(const struct sb_admin_stat *stat)
                 stat->spill_buckets);
         printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
                 bytes_words(stat->value_len_max, a));
+        printf("history      %s kept by rules, %s at most; %u marks\n",
+                bytes_words(stat->history_bytes, a),
+                stat->history_limit != 0 ? bytes_words(stat->history_limit, b) : "any",
+                stat->marks);
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe,
                 stat->era);
