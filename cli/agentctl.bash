@@ -11,7 +11,9 @@ _agentctl()
                 case ${COMP_WORDS[i]} in
                 -b | --bus)
                         bus=(-b "${COMP_WORDS[++i]}") ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --history-memory | --pid | --at)
+                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
+                        ((i++)) ;;
+                --history-memory | --pid | --at)
                         ((i++)) ;;
                 -*) ;;
                 *)

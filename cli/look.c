@@ -39,7 +39,7 @@ static const struct sb_admin_holder *holder_of(
         return &none;
 }
 
-static void print_stat_json(const struct sb_admin_stat *stat, const struct sb_admin_holder *marks)
+static void print_stat_json(const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char id[40];
 
@@ -59,9 +59,9 @@ static void print_stat_json(const struct sb_admin_stat *stat, const struct sb_ad
         json_number("keys_deleted", stat->keys_deleted);
         json_number("history_bytes", stat->history_bytes);
         json_number("history_bytes_max", stat->history_limit);
-        json_number("marks", marks->cut_count);
+        json_number("marks", stat->marks);
         json_number("marks_max", stat->marks_max);
-        json_number("marks_bytes", marks->held_bytes);
+        json_number("marks_bytes", marks_bytes);
         json_number("clients", stat->clients);
         json_number("clients_max", stat->clients_max);
         json_number("clock", stat->clock);
@@ -74,7 +74,7 @@ static void print_stat_json(const struct sb_admin_stat *stat, const struct sb_ad
         json_end();
 }
 
-static void print_stat_text(const struct sb_admin_stat *stat, const struct sb_admin_holder *marks)
+static void print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char a[32], b[32], c[32];
 
@@ -93,8 +93,8 @@ static void print_stat_text(const struct sb_admin_stat *stat, const struct sb_ad
                 bytes_words(stat->value_len_max, a));
         printf("history      %s kept by rules (limit: %s)\n", bytes_words(stat->history_bytes, a),
                 stat->history_limit ? bytes_words(stat->history_limit, b) : "none");
-        printf("marks        %u of %u, %s kept by them\n", marks->cut_count, stat->marks_max,
-                bytes_words(marks->held_bytes, a));
+        printf("marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
+                bytes_words(marks_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe,
                 stat->era);
@@ -117,7 +117,8 @@ int cli_stat(struct cli *cli)
                 r = sb_admin_holders(bus, &holders);
         if (r != 0)
                 return cli_fail(cli, "stat", r);
-        (cli->json ? print_stat_json : print_stat_text)(&stat, holder_of(&holders, SB_ADMIN_MARKS));
+        (cli->json ? print_stat_json : print_stat_text)(
+                &stat, holder_of(&holders, SB_ADMIN_MARKS)->held_bytes);
         sb_admin_holders_free(&holders);
         return CLI_DONE;
 }

@@ -47,8 +47,8 @@ bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
 void sb_history_end(struct sb_peer *peer)
 {
         struct sb_superblock *super = peer->segment.super;
-        uint64_t limit = sb_load_acquire(&super->history_limit), total = 0,
-                 old; /* A:history-floor. */
+        /* A:history-floor. */
+        uint64_t limit = sb_load_acquire(&super->history_limit), total = 0, old;
         uint64_t floor = peer->history_from;
         uint32_t i;
 

@@ -13,8 +13,8 @@
 /* Around a whole sweep. */
 void sb_history_begin(struct sb_peer *peer);
 void sb_history_end(struct sb_peer *peer);
-/* For a pruner: a version that a rule alone keeps; it was superseded at @successor. Return: whether to
- * look further down: only a sweep does, where the past is long. */
+/* For a pruner: a version that a rule alone keeps; it was superseded at @successor. Return: whether
+ * to look further down: only a sweep does, where the past is long. */
 bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
         const struct sb_version *version, uint64_t successor);
 

@@ -42,19 +42,18 @@ static enum sb_past walk(struct sb_peer *peer, struct sb_version *version, uint6
                         sb_txn_help(peer, version);
                         continue;
                 }
-                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut) {
+                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut && !trimmed) {
                         *ret_version = version;
                         return SB_PAST_FOUND;
                 }
                 if (settled.outcome == SB_TXN_COMMITTED)
                         oldest = version;
                 version = follow(peer, version, &trimmed);
-                if (trimmed) {
-                        *ret_version = oldest;
-                        return SB_PAST_TRIMMED;
-                }
         }
-        return SB_PAST_ABSENT;
+        if (!trimmed)
+                return SB_PAST_ABSENT;
+        *ret_version = oldest;
+        return SB_PAST_TRIMMED;
 }
 
 struct sb_version *sb_past_head(

@@ -38,8 +38,8 @@ static bool is_rule(const struct sb_rule *rule)
  * When it returns, the rule applies to all keys that are there and to all that come. What was gone
  * before does not come back: reads at cuts before that say SB_E_LAPPED where they do not know.
  *
- * Return:   0; SB_E_FULL (no memory for the rule itself); SB_E_DETACHED; -EINVAL; -ENAMETOOLONG
- *           (10 bytes fewer than a key may have).
+ * Return:   0; SB_E_FULL (no memory for the rule itself: it covers nothing; call again);
+ *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG (10 bytes fewer than a key may have).
  * Threads:  the bus's own.
  * Progress: lock-free; a process that is killed in the middle is finished by agentd.
  * Cost:     a walk over all keys that it applies to.

@@ -361,6 +361,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
                 if (r == 0)
                         sb_guard_set(&bus->peer, place_index, 0);
+                scan->trimmed = false;
                 return SB_E_LAPPED;
         }
         if (noted)

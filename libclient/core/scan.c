@@ -197,11 +197,13 @@ static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
  * @ret_guard:  the version, or in a transaction a copy of an own write (as sb_txn_get() gives);
  *              held until it is released, whatever becomes of the scan
  *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(), or the limit; SB_E_LAPPED: an
- *           operator took the cut away, or it grew older than the bus allows; or, with a guard that
- * is held, what this key was then is not known any more: go on; SB_E_FULL (65,536 guards are held;
- * the scan has not moved); SB_E_DETACHED; -EINVAL; -ENOMEM. Threads:  the bus's own. Progress:
- * lock-free; passes over keys that came or went since the cut. Cost:     two cold misses a key.
+ * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(), or the limit; SB_E_LAPPED: the cut
+ *           was taken away; or, with a guard that is held, what this key was then is not known any
+ *           more: go on; SB_E_FULL (65,536 guards are held; the scan has not moved);
+ *           SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Threads:  the bus's own.
+ * Progress: lock-free; passes over keys that came or went since the cut.
+ * Cost:     two cold misses a key.
  */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
@@ -211,9 +213,8 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
                 return r;
         if (scan->left == 0)
                 return SB_E_NOT_FOUND;
-        ret_guard->bus = NULL;
         r = turn(scan, false, ret_guard);
-        scan->left -= r == 0 || (r == SB_E_LAPPED && ret_guard->bus != NULL);
+        scan->left -= r == 0 || (r == SB_E_LAPPED && scan->trimmed);
         return r;
 }
 

@@ -450,11 +450,36 @@ static void do_flags(struct sb_peer *peer, const struct world_op *op)
         sb_unpin(peer);
 }
 
-static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
-        struct outcome *outcome)
+static void do_memory(struct sb_peer *peer, enum world_op_kind kind)
 {
         uint32_t cursor = 0;
 
+        switch (kind) {
+        case OP_MEMORY:
+                sb_op_memory_work(peer, true);
+                break;
+        case OP_WORK:
+                sb_op_memory_work(peer, false);
+                break;
+        case OP_SAFE:
+                sb_safe_raise(peer);
+                break;
+        case OP_SWEEP:
+                sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
+                break;
+        case OP_TICK:
+                sb_reap_tick(peer, &cursor);
+                break;
+        default: /* OP_FREE */
+                while (sb_retire_free(peer))
+                        ;
+                break;
+        }
+}
+
+static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+        struct outcome *outcome)
+{
         outcome->ran = true;
         outcome->done_before = model_noted(NOTE_DONE + op->key);
         if (world.serial)
@@ -500,19 +525,12 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                 do_snapshot(peer, op, outcome);
                 break;
         case OP_MEMORY:
-                sb_op_memory_work(peer, true);
-                break;
         case OP_WORK:
-                sb_op_memory_work(peer, false);
-                break;
         case OP_SAFE:
-                sb_safe_raise(peer);
-                break;
         case OP_SWEEP:
-                sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
-                break;
         case OP_TICK:
-                sb_reap_tick(peer, &cursor);
+        case OP_FREE:
+                do_memory(peer, op->kind);
                 break;
         case OP_FINI:
                 world.left[peer - world.peers] = true;
@@ -532,10 +550,6 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                 break;
         case OP_TXN:
                 world_txn_run(me, peer, op, tag, outcome);
-                break;
-        case OP_FREE:
-                while (sb_retire_free(peer))
-                        ;
                 break;
         case OP_LOOK:
                 world_look(peer, outcome);
