@@ -57,8 +57,9 @@ struct sb_engine {
         uint64_t connection_count;                          /* ever made */
         uint32_t sweep_cursor;
         uint64_t interval_ns; /* of the timer */
-        uint64_t history_ns;  /* when it was looked after last */
-        uint64_t trace;       /* of what others did, at the last tick */
+        uint64_t history_ns;  /* when to look after it next */
+        uint64_t history_pause_ns, history_trace;
+        uint64_t trace; /* of what others did, at the last tick */
         int epoll_fd, timer_fd;
         bool attached; /* record 0 is this engine's */
         bool deaf; /* no descriptor was left for another connection: listen again at the next tick

@@ -34,10 +34,11 @@
 #include "shm/rules.h"
 #include "shm/times.h"
 
-#define EVENTS_AT_ONCE 64
-#define TICK_NS        UINT64_C(10000000)
-#define IDLE_TICK_NS   (16 * TICK_NS)
-#define HISTORY_NS     UINT64_C(1000000000)
+#define EVENTS_AT_ONCE  64
+#define TICK_NS         UINT64_C(10000000)
+#define IDLE_TICK_NS    (16 * TICK_NS)
+#define HISTORY_NS      UINT64_C(500000000)
+#define HISTORY_MOST_NS (16 * HISTORY_NS)
 
 int sb_loop_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
@@ -95,12 +96,21 @@ static void note_time(struct sb_engine *engine)
  * found by a sweep. */
 static void look_after_history(struct sb_engine *engine)
 {
-        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context);
+        struct sb_peer *peer = &engine->peer;
+        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context), trace;
 
-        if (!sb_rules_any(&engine->peer.segment) || now - engine->history_ns < HISTORY_NS)
+        if (!sb_rules_any(&peer->segment) || peer->sweep_left || now < engine->history_ns)
                 return;
-        engine->history_ns = now;
-        sb_retire_leave(&engine->peer);
+        /* Relaxed: what the last sweep found. Where that is the same again, the next may wait. */
+        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->count_freed;
+        if (trace != engine->history_trace)
+                engine->history_pause_ns = HISTORY_NS;
+        else if (engine->history_pause_ns < HISTORY_MOST_NS)
+                engine->history_pause_ns = 2 * engine->history_pause_ns + HISTORY_NS;
+        engine->history_trace = trace;
+        engine->history_ns = now + engine->history_pause_ns;
+        peer->sweep_rest_left = 0;
+        sb_retire_leave(peer);
 }
 
 /* Return: whether there is more to do at once. */

@@ -227,8 +227,8 @@ static bool hear_balance(
         return right;
 }
 
-/* Two round trips: WATCH and both GETs, then MULTI, both SETs and EXEC. Return: 1: moved; 0: somebody
- * else came first; -1: an answer that should not be. */
+/* Two round trips: WATCH and both GETs, then MULTI, both SETs and EXEC. Return: 1: moved; 0: other
+ * clients came first; -1: an answer that should not be. */
 static int transfer_once(redisContext *connection, const struct bench_batch *batch, uint32_t i)
 {
         const struct bench_key *keys = &batch->keys[2 * i];

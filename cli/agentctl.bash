@@ -3,7 +3,7 @@
 _agentctl()
 {
         local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-        local commands='start stop get set del scan incr stat clients evict mark check version help'
+        local commands='start stop get set del scan incr stat clients evict mark keep history diff restore check version help'
         local command='' bus=() options='-b -o --base64 --help' keys=0 i
 
         COMPREPLY=()
@@ -11,7 +11,7 @@ _agentctl()
                 case ${COMP_WORDS[i]} in
                 -b | --bus)
                         bus=(-b "${COMP_WORDS[++i]}") ;;
-                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --pid)
+                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age | --history-memory | --pid | --at)
                         ((i++)) ;;
                 -*) ;;
                 *)
@@ -35,21 +35,24 @@ _agentctl()
         --durability)
                 mapfile -t COMPREPLY < <(compgen -W 'volatile' -- "$word")
                 return ;;
-        --if-rev | --limit | --size | --clients | --max-snapshot-age | --pid)
+        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --at)
                 return ;;
         esac
         case $command in
         '') options="$commands $options" ;;
-        start) options='--size --hugepages --durability --clients --max-snapshot-age' ;;
+        start) options='--size --hugepages --durability --clients --max-snapshot-age --history-memory' ;;
         evict) options+=' --kill --pid' ;;
         mark) options+=' --drop' ;;
-        get) options+=' --rev' ;;
+        keep | restore) options+=' --prefix' ;;
+        history) options+=' --reverse --limit' ;;
+        diff) options+=' --values' ;;
+        get) options+=' --rev --at' ;;
         set) options+=' --if-absent --if-rev' ;;
         del) options+=' --if-rev' ;;
-        scan) options+=' --values --reverse --limit' ;;
+        scan) options+=' --values --reverse --limit --at' ;;
         help) options=$commands ;;
         esac
-        if [[ $command = @(get|set|del|scan|incr) && $keys -eq 0 && $word != -* ]]; then
+        if [[ $command = @(get|set|del|scan|incr|keep|history|restore) && $keys -eq 0 && $word != -* ]]; then
                 # What would need quoting, or was escaped, is left to be typed.
                 mapfile -t COMPREPLY < <(timeout 1 agentctl "${bus[@]}" scan --limit 100 -- "$word" 2>/dev/null |
                         LC_ALL=C grep -x '[A-Za-z0-9_./,@%+-][A-Za-z0-9_./,@%+-]*')

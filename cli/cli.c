@@ -113,7 +113,8 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                         what, directory_of(cli));
                 return CLI_FAILED;
         case SB_E_LAPPED:
-                cli_say("%s: what was there at that moment is not known any more: it was pruned, or "
+                cli_say("%s: what was there at that moment is not known any more: it was pruned, "
+                        "or "
                         "an operator took the moment away",
                         what);
                 return CLI_FAILED;

@@ -30,7 +30,7 @@ struct cli {
         bool json, base64, help;
         /* of single commands; text options are NULL when not given */
         bool if_absent, rev, values, reverse;
-        bool kill, drop;
+        bool kill, drop, prefix;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
         const char *later; /* an option that a later version brings */
         int operand_count;
@@ -58,6 +58,10 @@ int cli_clients(struct cli *cli);
 int cli_evict(struct cli *cli);
 int cli_check(struct cli *cli);
 int cli_mark(struct cli *cli);
+int cli_keep(struct cli *cli);
+int cli_history(struct cli *cli);
+int cli_diff(struct cli *cli);
+int cli_restore(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);
@@ -77,6 +81,8 @@ int cli_fail(const struct cli *cli, const char *what, int result);
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
 /* A number in decimal. Return: 0, or CLI_USAGE after a message. */
 int cli_number(const char *text, const char *name, uint64_t *ret);
+/* value, deleted, expired. */
+const char *cli_kind_name(uint32_t kind);
 /* A moment of the bus: a cut's number, a mark's name, @SECONDS since 1970, or a date and time of
  * ISO
  * 8601. Return: 0, or an exit code after a message. */

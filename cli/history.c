@@ -144,6 +144,124 @@ static int list_marks(struct cli *cli, struct sb_bus *bus)
         return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "mark", r);
 }
 
+/* ---- rules ---- */
+
+static void print_rule(
+        const struct cli *cli, struct sb_bytes key, bool prefix, const struct sb_rule *rule)
+{
+        static const char *const names[] = {"newest", "last", "for", "all"};
+
+        if (cli->json) {
+                json_begin();
+                json_bytes(prefix ? "prefix" : "key", key, cli->base64);
+                json_text("rule", names[rule->kind & 3]);
+                if (rule->kind == SB_KEEP_LAST)
+                        json_number("versions", rule->value);
+                if (rule->kind == SB_KEEP_SPAN)
+                        json_number("ms", rule->value / 1000000);
+                json_end();
+                return;
+        }
+        if (cli->base64)
+                print_base64(key);
+        else
+                print_escaped(key);
+        printf("%s\t%s", prefix ? "*" : "", names[rule->kind & 3]);
+        if (rule->kind == SB_KEEP_LAST)
+                printf(" %" PRIu64, rule->value);
+        if (rule->kind == SB_KEEP_SPAN)
+                printf(" %" PRIu64 "ms", rule->value / 1000000);
+        putchar('\n');
+}
+
+static int list_rules(struct cli *cli, struct sb_bus *bus)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_bytes all = {SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1};
+        int r;
+
+        r = sb_scan_open(bus, NULL, all, &scan);
+        while (r == 0) {
+                struct sb_guard guard = {0};
+                struct sb_rule rule;
+
+                r = sb_scan_next(scan, &guard);
+                if (r == 0 && guard.key.len >= SB_KEEP_PREFIX) {
+                        const char *at = guard.key.data;
+                        struct sb_bytes key = {at + SB_KEEP_PREFIX, guard.key.len - SB_KEEP_PREFIX};
+                        bool prefix = at[SB_KEEP_PREFIX - 1] == 'P';
+
+                        if (sb_kept(bus, key, prefix ? SB_PREFIX : 0, &rule) == 0)
+                                print_rule(cli, key, prefix, &rule);
+                }
+                sb_guard_release(&guard);
+        }
+        return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "keep", r);
+}
+
+/* The operands behind KEY. Return: 0, or CLI_USAGE. */
+static int read_rule(const struct cli *cli, struct sb_rule *rule)
+{
+        const char *word = cli->operands[1], *value = cli->operands[2];
+        int r;
+
+        if (cli->operand_count == 2 && strcmp(word, "all") == 0) {
+                rule->kind = SB_KEEP_ALL;
+        } else if (cli->operand_count == 2 && strcmp(word, "newest") == 0) {
+                rule->kind = SB_KEEP_NEWEST;
+        } else if (cli->operand_count == 3 && strcmp(word, "last") == 0) {
+                rule->kind = SB_KEEP_LAST;
+                r = cli_number(value, "last", &rule->value);
+                if (r != 0)
+                        return r;
+        } else if (cli->operand_count == 3 && strcmp(word, "for") == 0) {
+                rule->kind = SB_KEEP_SPAN;
+                r = cli_duration(value, "for", &rule->value);
+                if (r != 0)
+                        return r;
+        } else {
+                return cli_usage("keep wants last N, for TIME, all or newest behind the KEY");
+        }
+        if ((rule->kind == SB_KEEP_LAST || rule->kind == SB_KEEP_SPAN) &&
+                (rule->value == 0 || rule->value >> 62 != 0))
+                return cli_usage("keep %s %s cannot be", word, value);
+        return 0;
+}
+
+int cli_keep(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_rule rule = {.size = sizeof(rule)};
+        uint32_t flags = cli->prefix ? SB_PREFIX : 0;
+        struct sb_bytes key = {0};
+        int r = 0;
+
+        if (cli->operand_count > 0)
+                r = cli_key(cli, cli->operands[0], cli->prefix, &key);
+        if (r == 0 && cli->operand_count > 1)
+                r = read_rule(cli, &rule);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        if (cli->operand_count == 0)
+                return list_rules(cli, bus);
+        if (cli->operand_count > 1) {
+                r = sb_keep(bus, key, flags, &rule);
+                return r == 0 ? CLI_DONE : cli_fail(cli, cli->operands[0], r);
+        }
+        r = sb_kept(bus, key, flags, &rule);
+        if (r == SB_E_NOT_FOUND) {
+                cli_say("%s: there is no rule for exactly this %s", cli->operands[0],
+                        cli->prefix ? "prefix" : "key");
+                return CLI_NOT_FOUND;
+        }
+        if (r != 0)
+                return cli_fail(cli, cli->operands[0], r);
+        print_rule(cli, key, cli->prefix, &rule);
+        return CLI_DONE;
+}
+
 int cli_mark(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;

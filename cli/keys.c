@@ -12,7 +12,7 @@
 #define KEY_WORD_MAX 60 /* characters of a key in a message */
 #define NUMBER_MAX   20 /* characters of the longest decimal of 64 bits */
 
-static const char *kind_name(uint32_t kind)
+const char *cli_kind_name(uint32_t kind)
 {
         return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
 }
@@ -35,7 +35,7 @@ static void print_guard(const struct cli *cli, const struct sb_guard *guard, boo
         if (value)
                 json_bytes("value", guard->value, false);
         json_number("rev", guard->rev);
-        json_text("kind", kind_name(guard->kind));
+        json_text("kind", cli_kind_name(guard->kind));
         json_number("cut", guard->cut);
         json_end();
 }
@@ -61,6 +61,7 @@ int cli_get(struct cli *cli)
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
         struct sb_guard guard = {0};
         struct sb_bytes key;
+        uint64_t cut = 0;
         int r;
 
         r = cli_key(cli, cli->operands[0], false, &key);
@@ -68,9 +69,20 @@ int cli_get(struct cli *cli)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        r = sb_get(bus, key, &guard);
-        if (r != 0)
+        if (cli->at != NULL) {
+                r = cli_cut(cli, bus, cli->at, &cut);
+                if (r != 0)
+                        return r;
+                r = sb_get_at(bus, key, cut, &guard);
+                if (r == -EINVAL)
+                        return cli_usage("--at %s: nobody took that cut yet", cli->at);
+        } else {
+                r = sb_get(bus, key, &guard);
+        }
+        if (r != 0) {
+                sb_guard_release(&guard);
                 return cli_fail(cli, key_word(cli), r);
+        }
         if (cli->json) {
                 print_guard(cli, &guard, true);
         } else {
@@ -243,8 +255,9 @@ int cli_scan(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_scan_options how = {.size = sizeof(how), .flags = cli->reverse ? SB_REVERSE : 0};
         struct sb_bytes prefix = {0};
-        uint64_t limit = UINT64_MAX;
+        uint64_t limit = UINT64_MAX, gone = 0;
         int r = 0;
 
         if (cli->limit != NULL)
@@ -253,18 +266,31 @@ int cli_scan(struct cli *cli)
                 r = cli_key(cli, cli->operands[0], true, &prefix);
         if (r == 0)
                 r = cli_open(cli, &bus);
+        if (r == 0 && cli->at != NULL)
+                r = cli_cut(cli, bus, cli->at, &how.cut);
         if (r != 0)
                 return r;
-        r = sb_scan_open(bus, NULL, prefix, &scan);
-        if (r == 0 && cli->reverse)
-                r = sb_scan_seek_end(scan);
+        r = sb_scan_open_at(bus, prefix, &how, &scan);
+        if (r == -EINVAL)
+                return cli_usage("--at %s: nobody took that cut yet", cli->at);
         for (uint64_t count = 0; r == 0 && count < limit && !ferror(stdout); count++) {
                 struct sb_guard guard = {0};
 
-                r = cli->reverse ? sb_scan_prev(scan, &guard) : sb_scan_next(scan, &guard);
+                r = sb_scan_next(scan, &guard);
                 if (r == 0)
                         print_scanned(cli, &guard);
+                if (r == SB_E_LAPPED && guard.bus != NULL) {
+                        gone++;
+                        r = 0;
+                }
                 sb_guard_release(&guard);
+        }
+        if (gone != 0 && (r == 0 || r == SB_E_NOT_FOUND)) {
+                cli_say("of %llu more keys it is not known any more what they were: a rule kept "
+                        "too "
+                        "few of their versions",
+                        (unsigned long long)gone);
+                return CLI_FAILED;
         }
         return r == 0 || r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "scan", r);
 }

@@ -15,6 +15,11 @@
 
 #define MANY 1000000
 
+#define CUT_TEXT                                                                                   \
+        "CUT is a cut's number, a mark's name, or a time: @SECONDS since 1970, "                   \
+        "2025-06-01T12:30:00Z (without Z: local\n"                                                 \
+        "time). What nothing keeps any more: exit code 1."
+
 const struct cli_command cli_commands[] = {
         {"start", "[agentd's options]", "start agentd in the background; returns when it is ready",
                 "", 0, MANY, cli_start,
@@ -23,9 +28,9 @@ const struct cli_command cli_commands[] = {
                 "A bus that is served already: exit code 1."},
         {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
                 "A volatile bus forgets all its keys. Nothing to end: exit code 69."},
-        {"get", "KEY [--rev]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
-                "--rev prints the revision on a line before the value. A KEY without a value: exit "
-                "code 3."},
+        {"get", "KEY [--rev] [--at CUT]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
+                "--rev prints the revision on a line before the value. --at reads the past. A KEY "
+                "without a value: exit code 3.\n" CUT_TEXT},
         {"set", "KEY VALUE|- [--if-absent] [--if-rev N]",
                 "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
                 2, cli_set,
@@ -37,12 +42,14 @@ const struct cli_command cli_commands[] = {
                 "if-rev durability ", 1, 1, cli_del,
                 "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
                 "revision N (else exit code 4)."},
-        {"scan", "[PREFIX] [--values] [--reverse] [--limit N]",
-                "list keys in byte order, all at one moment", "values reverse limit ", 0, 1,
+        {"scan", "[PREFIX] [--values] [--reverse] [--limit N] [--at CUT]",
+                "list keys in byte order, all at one moment", "values reverse limit at ", 0, 1,
                 cli_scan,
                 "One key a line, escaped; with --values a tab and the value behind it, escaped "
-                "too; with\n--reverse the last key first. No key at all is no\n"
-                "failure: exit code 0."},
+                "too; with\n--reverse the last key first. --at reads the past, as far as it is "
+                "kept "
+                "for all keys with the PREFIX. No\nkey at all is no failure: exit code "
+                "0.\n" CUT_TEXT},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
                 "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
                 "once. A value that is\n"
@@ -73,6 +80,32 @@ const struct cli_command cli_commands[] = {
                 "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
                 "drop "
                 "that is not there: 3."},
+        {"keep", "[KEY [last N|for TIME|all|newest]] [--prefix]",
+                "say how much of a key's past is kept; list it", "prefix ", 0, 3, cli_keep,
+                "With --prefix for all keys that begin so, also those that come. last N: versions, "
+                "the "
+                "newest included; for\n"
+                "TIME (5s, 10m, 24h): since they were replaced; newest: no more than that, which "
+                "is the "
+                "rule without a rule.\n"
+                "The longest that matches applies. Without a rule behind KEY: print it; without "
+                "KEY: "
+                "all of them. agentd's\n"
+                "--history-memory limits them all."},
+        {"history", "KEY [--reverse] [--limit N]", "list all versions of a key that are kept",
+                "reverse limit ", 1, 1, cli_history,
+                "Newest first, or with --reverse oldest first: revision, cut, time, writer, kind, "
+                "value, tabs in between; ...\n"
+                "where some are gone."},
+        {"diff", "CUT CUT [PREFIX] [--values]", "list what changed between two moments", "values ",
+                2, 3, cli_diff,
+                "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
+                "the "
+                "new value behind the key.\n"
+                "`now` is a CUT, too. " CUT_TEXT},
+        {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
+                2, cli_restore,
+                "With --prefix all keys that begin so, in one transaction. " CUT_TEXT},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
@@ -196,6 +229,7 @@ static int read_option(
                 {"kill", &cli->kill, NULL},
                 {"pid", NULL, &cli->pid},
                 {"drop", &cli->drop, NULL},
+                {"prefix", &cli->prefix, NULL},
         };
         const size_t global_count = 7;
         const char *word = argv[*index], *name = word + (word[1] == '-' ? 2 : 1),
@@ -299,8 +333,6 @@ static int run(int argc, char **argv)
         }
         if (cli.operand_count < command->operands_min || cli.operand_count > command->operands_max)
                 return cli_usage("usage: agentctl %s %s", command->name, command->usage);
-        if (cli.at != NULL)
-                return say_later("--at");
         return command->run(&cli);
 }
 

@@ -8,7 +8,6 @@
 #include "node.h"
 #include "order.h"
 #include "times.h"
-#include "txn.h"
 #include "walk.h"
 
 #define ROUNDS_MAX 1024u /* more only in a damaged segment */
@@ -87,7 +86,7 @@ void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix)
         sb_add_full(&super->rule_count, 1);
 }
 
-/* Under a pin: the flag in a node's cell as its rule says; and what lies there is stamped. */
+/* Under a pin: the flag in a node's cell as its rule says. */
 static void flag(struct sb_peer *peer, struct sb_node *node, bool kept)
 {
         struct sb_segment *segment = &peer->segment;
@@ -98,7 +97,6 @@ static void flag(struct sb_peer *peer, struct sb_node *node, bool kept)
                 struct sb_cell64 *cell = sb_cell_at(segment, sb_load_pinned(peer, &node->cell));
                 uint64_t word = cell ? sb_load_pinned(peer, cell) : 0;
                 struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
-                struct sb_settled settled;
 
                 /* No cell yet: who confirms its birth sees the rule. Going: it has no flag to set.
                  */
@@ -108,14 +106,7 @@ static void flag(struct sb_peer *peer, struct sb_node *node, bool kept)
                 if (!(word & SB_CELL_KEPT) == kept &&
                         !sb_cas64_full(cell, word, word ^ SB_CELL_KEPT))
                         continue;
-                if (!kept || SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH ||
-                        SB_FAULT(KEEP_UNSTAMPED))
-                        return;
-                /* Whatever it supersedes was superseded before the cut that the caller takes. */
-                settled = sb_txn_settle(peer, head);
-                if (settled.outcome != SB_TXN_UNDECIDED)
-                        return;
-                sb_txn_help(peer, head);
+                return;
         }
 }
 

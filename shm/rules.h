@@ -10,10 +10,10 @@
  *
  * Always true: a rule is written before the nodes are walked, and a new node is linked before the
  * rules are looked up: so one of the two sees the other. Whoever copies a rule into a node looks it
- * up again behind that, until it is what he wrote. The flag is in the cell before the key's birth
- * is stamped, hence before anything is superseded; and who sets it stamps what lies in the cell: so
- * whatever is superseded later than a cut taken behind that is superseded by somebody who sees the
- * flag.
+ * up again behind that, until it is what he wrote. The flag is in the cell before the key's birth is
+ * stamped, hence before anything is superseded. And a rule covers the past from a cut on that is
+ * taken when all flags are set: a pruner whose view is older takes nothing out that was current in
+ * that cut, whatever flag he saw; one whose view is younger sees the flag.
  */
 #ifndef SB_RULES_H
 #define SB_RULES_H

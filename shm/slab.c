@@ -1,239 +1,13 @@
-/* Units, slabs and blocks; see slab.h. */
+/* Slabs and blocks: taking memory and giving it back; see slab.h. */
 #include "slab.h"
 
 #include "base/fault.h"
 #include "base/result.h"
 #include "epoch.h"
+#include "unit.h"
 
 #define NO_UNIT       UINT32_MAX
 #define EXHAUSTED_MAX ((uint32_t)(sizeof(((struct sb_peer *)0)->exhausted) / sizeof(uint32_t)))
-
-uint32_t sb_slab_class(const struct sb_segment *segment, uint64_t size)
-{
-        uint32_t low = 0, high = segment->class_count;
-
-        if (SB_LIKELY(size <= (SB_CLASS_TABLE - 1) * 16))
-                return segment->class_of[(size + 15) / 16];
-        while (low < high) {
-                uint32_t middle = (low + high) / 2;
-
-                if (segment->class_size[middle] < size)
-                        low = middle + 1;
-                else
-                        high = middle;
-        }
-        return low;
-}
-
-struct sb_cell64 *sb_slab_bitmap(const struct sb_segment *segment, uint32_t unit)
-{
-        return (struct sb_cell64 *)(segment->base + segment->geometry.bitmaps_at +
-                                    (uint64_t)unit * segment->geometry.bitmap_stride);
-}
-
-uint32_t sb_slab_block_count(const struct sb_segment *segment, uint64_t unit_word)
-{
-        if (SB_UNIT_KIND(unit_word) == SB_UNIT_LARGE)
-                return 1;
-        if (SB_UNIT_CLASS(unit_word) >= segment->class_count)
-                return 0;
-        return segment->geometry.unit_size / segment->class_size[SB_UNIT_CLASS(unit_word)];
-}
-
-static uint64_t unit_word(const struct sb_segment *segment, uint32_t unit)
-{
-        /* A:unit-owned. Whoever reads that a unit is nobody's also sees the bits that its last
-         * owner set. */
-        return sb_load_acquire(&segment->unit_words[unit]);
-}
-
-static void set_unit_word(const struct sb_segment *segment, uint32_t unit, uint64_t word)
-{
-        /* R:unit-owned > A:unit-owned. Bits and blocks first, then the slab is anybody's. */
-        sb_store_release(&segment->unit_words[unit], word);
-}
-
-static uint64_t free_bits(
-        const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count)
-{
-        uint64_t valid = block_count - word * 64 >= 64
-                                 ? UINT64_MAX
-                                 : (UINT64_C(1) << (block_count - word * 64)) - 1;
-
-        /* A:block-freed. The freer is done with the block before its bit is clear. */
-        return ~sb_load_acquire(&sb_slab_bitmap(segment, unit)[word]) & valid;
-}
-
-/* The compiler's own is a call where the processor is not known to have an instruction for it. */
-static uint32_t count_bits(uint64_t word)
-{
-        word -= word >> 1 & UINT64_C(0x5555555555555555);
-        word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
-        word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
-        return (uint32_t)(word * UINT64_C(0x0101010101010101) >> 56);
-}
-
-static uint32_t count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
-{
-        uint32_t count = 0, word;
-
-        for (word = 0; word * 64 < block_count; word++)
-                count += count_bits(free_bits(segment, unit, word, block_count));
-        return count;
-}
-
-static bool unit_empty(const struct sb_segment *segment, uint32_t unit)
-{
-        uint32_t word;
-
-        for (word = 0; word < segment->geometry.bitmap_stride / 8; word++)
-                /* A:block-freed. As above. */
-                if (sb_load_acquire(&sb_slab_bitmap(segment, unit)[word]))
-                        return false;
-        return true;
-}
-
-uint32_t sb_slab_large_units(const struct sb_segment *segment, uint32_t unit)
-{
-        uint32_t count = 1;
-
-        while (unit + count < segment->geometry.unit_count &&
-                unit_word(segment, unit + count) == SB_UNIT_WORD(SB_UNIT_PART, 0, 0, unit))
-                count++;
-        return count;
-}
-
-/* The owner's last word on an empty unit. */
-static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
-{
-        /* A:era. Read after the unit was found empty. */
-        set_unit_word(&peer->segment, unit,
-                SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
-                        sb_load_acquire(&peer->segment.super->era)));
-}
-
-/* An EMPTY unit that may serve any kind: its grace period is over. */
-static bool past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word)
-{
-        /* A:unit-owned. */
-        return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
-               sb_era_clear(
-                       peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
-}
-
-/* The owner of a unit that begins another life; before any of its bits is set. */
-static void set_birth(struct sb_peer *peer, uint32_t unit)
-{
-        /* R:unit-owned, A:era. */
-        sb_store_release(
-                &peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
-}
-
-/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner.
- */
-static void free_large(struct sb_peer *peer, uint32_t unit)
-{
-        uint32_t count = sb_slab_large_units(&peer->segment, unit);
-
-        while (count-- > 1)
-                set_unit_word(&peer->segment, unit + count, 0);
-        set_empty(peer, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
-}
-
-void sb_slab_give_up(struct sb_peer *peer, uint32_t unit)
-{
-        const struct sb_segment *segment = &peer->segment;
-        uint64_t word = unit_word(segment, unit);
-
-        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
-                if (unit_empty(segment, unit)) {
-                        free_large(peer, unit);
-                        return;
-                }
-                set_unit_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
-                return;
-        }
-        /* Only the owner sets bits: what is empty now stays empty until somebody takes the unit. */
-        if (unit_empty(segment, unit))
-                set_empty(peer, unit, word);
-        else
-                set_unit_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
-}
-
-/* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner.
- * Whoever gets it frees it. */
-static void finish_large(struct sb_peer *peer, uint32_t unit)
-{
-        struct sb_cell64 *cell = &peer->segment.unit_words[unit];
-        uint64_t unowned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
-
-        if (!unit_empty(&peer->segment, unit))
-                return;
-        if (sb_cas64_full(cell, unowned, unowned | sb_slab_owner(peer)))
-                sb_slab_give_up(peer, unit);
-}
-
-void sb_slab_clear(struct sb_peer *peer, uint64_t offset)
-{
-        const struct sb_segment *segment = &peer->segment;
-        uint32_t unit = sb_unit_of(segment, offset), index = 0;
-        uint64_t word, size;
-
-        if (unit == NO_UNIT)
-                return;
-        word = unit_word(segment, unit);
-        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
-                size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
-        } else {
-                if (SB_UNIT_CLASS(word) >= segment->class_count)
-                        return;
-                size = segment->class_size[SB_UNIT_CLASS(word)];
-                /* Exact: the distance is a multiple of the size, and less than 2^32. */
-                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) *
-                                           segment->class_inverse[SB_UNIT_CLASS(word)] >>
-                                   32);
-        }
-        /* R:block-freed > A:block-freed. */
-        sb_and_full(&sb_slab_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
-        sb_model_block(offset, size, 0);
-        (void)size;
-        peer->count_freed++;
-        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
-                finish_large(peer, unit);
-}
-
-bool sb_slab_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
-        uint64_t *ret_size)
-{
-        uint32_t unit = sb_unit_of(segment, offset), index;
-        uint64_t word, size, within;
-
-        if (unit == NO_UNIT)
-                return false;
-        word = unit_word(segment, unit);
-        within = offset - sb_unit_offset(segment, unit);
-        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE && kind == SB_UNIT_VERSIONS) {
-                size = (uint64_t)sb_slab_large_units(segment, unit) << segment->unit_shift;
-                index = 0;
-                if (within)
-                        return false;
-        } else {
-                if (SB_UNIT_KIND(word) != kind || SB_UNIT_CLASS(word) >= segment->class_count)
-                        return false;
-                size = segment->class_size[SB_UNIT_CLASS(word)];
-                index = (uint32_t)(within / size);
-                if (within % size || index >= sb_slab_block_count(segment, word))
-                        return false;
-        }
-        if (ret_size)
-                *ret_size = size;
-        /* A:block-freed, as above, and A:unit-owned: the bit is of this kind and class. Then, if a
-         * pin covers the era, it stays that. */
-        return (sb_load_acquire(&sb_slab_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1) &&
-               (unit_word(segment, unit) ^ word) >> 54 == 0;
-}
-
-/* ---- taking ---- */
 
 static void exhaust(struct sb_peer *peer, uint32_t unit)
 {
@@ -248,7 +22,7 @@ static void exhaust(struct sb_peer *peer, uint32_t unit)
 static void empty_slab(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
         if (SB_UNIT_OWNER(word) || !SB_UNIT_KIND(word) || SB_UNIT_KIND(word) >= SB_UNIT_LARGE ||
-                !unit_empty(&peer->segment, unit))
+                !sb_unit_is_empty(&peer->segment, unit))
                 return;
         if (sb_cas64_full(&peer->segment.unit_words[unit], word, word | sb_slab_owner(peer)))
                 sb_slab_give_up(peer, unit);
@@ -279,7 +53,7 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         bool same = true; /* kind and class as before */
 
         if (word == unowned) {
-                uint32_t free_count = count_free(segment, unit, search->block_count);
+                uint32_t free_count = sb_unit_count_free(segment, unit, search->block_count);
 
                 if (!free_count || (search->roomy && free_count * 4 < search->block_count * 3))
                         return false;
@@ -294,10 +68,10 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY) {
                 same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
                        (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
-                if (!same && !past_grace(peer, unit, word))
+                if (!same && !sb_unit_past_grace(peer, unit, word))
                         return false;
         } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
-                finish_large(peer, unit);
+                sb_unit_finish_large(peer, unit);
                 return false;
         } else if (word) {
                 if (search->effort == ANY_FREE_BLOCK)
@@ -309,7 +83,7 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         if (!sb_cas64_full(&segment->unit_words[unit], word, search->wanted))
                 return false;
         if (!same)
-                set_birth(peer, unit);
+                sb_unit_set_birth(peer, unit);
         return true;
 }
 
@@ -324,8 +98,8 @@ static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32
         search->roomy = true;
         for (i = 0; i < LOOK_BELOW && i < fresh; i++) {
                 unit = (from + i) % fresh;
-                if (unit_word(&peer->segment, unit) &&
-                        try_unit(peer, search, unit, unit_word(&peer->segment, unit)))
+                if (sb_unit_word(&peer->segment, unit) &&
+                        try_unit(peer, search, unit, sb_unit_word(&peer->segment, unit)))
                         break;
         }
         search->roomy = false;
@@ -344,7 +118,7 @@ static uint32_t search_units(struct sb_peer *peer, struct search *search)
                 uint64_t word;
 
                 unit = search->first + (start + i) % search->count;
-                word = unit_word(&peer->segment, unit);
+                word = sb_unit_word(&peer->segment, unit);
                 if (!word && !search->first && search->effort == EASY) {
                         uint32_t below = search_below(peer, search, unit);
 
@@ -431,7 +205,7 @@ static bool refill_from(
         uint32_t block_count = segment->geometry.unit_size / (uint32_t)size, word;
 
         for (word = 0; word * 64 < block_count; word++) {
-                uint64_t free_mask = free_bits(segment, reserve->unit, word, block_count),
+                uint64_t free_mask = sb_unit_free_bits(segment, reserve->unit, word, block_count),
                          taken = 0;
                 struct sb_cell64 *bits = &sb_slab_bitmap(segment, reserve->unit)[word];
 
@@ -503,9 +277,9 @@ static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
         while (claimed < count &&
                 sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
                 claimed++;
-        set_birth(peer, first);
+        sb_unit_set_birth(peer, first);
         if (claimed < count)
-                free_large(peer, first);
+                sb_unit_free_large(peer, first);
         return claimed;
 }
 
@@ -516,18 +290,18 @@ static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
         uint32_t unit;
 
         for (unit = 0; unit < limit; unit++) {
-                uint64_t word = unit_word(&peer->segment, unit);
+                uint64_t word = sb_unit_word(&peer->segment, unit);
 
                 if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
-                        finish_large(peer, unit);
+                        sb_unit_finish_large(peer, unit);
                 else
                         empty_slab(peer, unit, word);
         }
         sb_era_look(peer);
         for (unit = 0; unit < limit; unit++) {
-                uint64_t word = unit_word(&peer->segment, unit);
+                uint64_t word = sb_unit_word(&peer->segment, unit);
 
-                if (past_grace(peer, unit, word))
+                if (sb_unit_past_grace(peer, unit, word))
                         sb_cas64_full(&peer->segment.unit_words[unit], word, 0);
         }
 }
@@ -545,7 +319,7 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
         for (round = 0; round < 2; round++) {
                 /* From the top: slabs are taken from below, so that runs stay. */
                 for (end = limit; end >= count;) {
-                        for (run = 0; run < count && !unit_word(segment, end - 1 - run); run++)
+                        for (run = 0; run < count && !sb_unit_word(segment, end - 1 - run); run++)
                                 ;
                         if (run < count) {
                                 end -= run + 1;
@@ -619,7 +393,7 @@ int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, ui
 void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
 {
         uint32_t unit = sb_unit_of(&peer->segment, offset);
-        uint64_t word = unit_word(&peer->segment, unit);
+        uint64_t word = sb_unit_word(&peer->segment, unit);
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         struct sb_reserve *reserve;
 
@@ -671,7 +445,7 @@ static void give_up_all(struct sb_peer *peer)
         uint32_t unit;
 
         for (unit = 0; unit < peer->segment.geometry.unit_count; unit++) {
-                uint64_t word = unit_word(&peer->segment, unit);
+                uint64_t word = sb_unit_word(&peer->segment, unit);
 
                 if (word && SB_UNIT_KIND(word) < SB_UNIT_PART &&
                         SB_UNIT_OWNER(word) == sb_slab_owner(peer) &&

@@ -155,11 +155,11 @@ bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t w
 {
         if (SB_FAULT(TXN_OLD_BELOW))
                 return true;
-        /* The outcome first: while it is undecided, the cell is what it was. A:publish. */
+        /* The outcome first: while it is undecided, the cell is what it was. */
         if (settled.outcome == SB_TXN_UNDECIDED &&
                 sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
                 return false;
-        return sb_load_acquire(cell) == word;
+        return sb_load_acquire(cell) == word; /* A:publish. */
 }
 
 /* ---- helping ---- */
@@ -263,7 +263,8 @@ static enum step install_once(
                                ? IN
                                : give_up(commit, 1 + i);
         if (SB_FAULT(TXN_PREV_STORED))
-                sb_store_release(&version->prev, word & SB_OFFSET_MASK); /* R:prev. */
+                /* R:publish, without looking: that is the fault. */
+                sb_store_release(&version->prev, word & SB_OFFSET_MASK);
         else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
                  !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
                 return AGAIN;
@@ -311,12 +312,10 @@ static enum step look_once(struct sb_peer *peer, const struct path *path, struct
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return IN;
-                /* Under an own intent counts what it replaces. */
-                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == path->at) {
-                        if (SB_FAULT(SER_OWN_HIDES))
-                                return IN;
-                        continue;
-                }
+                /* An own intent: what it replaces was in the cut when the owner looked, and by its
+                 * revision still was the same when it came in. */
+                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == path->at)
+                        return IN;
                 settled = sb_txn_settle(peer, version);
                 if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE))
                         return meet(peer, path, version);

@@ -49,13 +49,13 @@ void sb_txn_help(struct sb_peer *peer, struct sb_version *version);
 struct sb_version *sb_txn_effective(
         struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head);
 /* Whether that was the newest at some moment since: @cell still is @word, which leads to @head, and
- * @head is not decided meanwhile. Else the way down may have led past what was superseded since and
- * taken out, to what had been superseded long before: look again. */
+ * @head is not decided meanwhile. Else the way down may have led past what was superseded since
+ * and taken out, to what had been superseded long before: look again. */
 bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
         struct sb_version *head, struct sb_settled settled);
 /* For the owner, whose `operation` names the descriptor: bring it to its end, copy the outcome, let
- * go of what is committed, take back the note, date the descriptor. Return: the outcome; *ret_value:
- * the stamp, or the cause of the abort. */
+ * go of what is committed, take back the note, date the descriptor. Return: the outcome;
+ * *ret_value: the stamp, or the cause of the abort. */
 enum sb_outcome sb_txn_run(struct sb_peer *peer, struct sb_commit *commit, uint64_t *ret_value);
 /* The same for a dead owner's; @operation: his word. */
 void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation);

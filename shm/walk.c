@@ -11,9 +11,9 @@
 
 /* Down from an intent or an aborted version. An undecided one that is stamped may be committed at a
  * cut that was taken already: it is helped; without a stamp it will be later than whatever the
- * caller has seen. */
-static __attribute__((noinline)) struct sb_version *below(struct sb_peer *peer,
-        const struct sb_cell64 *cell, uint64_t word, struct sb_version *head, bool *ret_again)
+ * caller has seen. False: that was not the newest all the while, look again. */
+static __attribute__((noinline)) bool below(struct sb_peer *peer, const struct sb_cell64 *cell,
+        uint64_t word, struct sb_version *head, struct sb_version **ret_version)
 {
         struct sb_settled settled;
         struct sb_version *version = sb_txn_effective(peer, head, &settled);
@@ -22,8 +22,9 @@ static __attribute__((noinline)) struct sb_version *below(struct sb_peer *peer,
                 sb_txn_help(peer, head);
                 version = sb_txn_effective(peer, head, &settled);
         }
-        *ret_again = !sb_txn_lasts(peer, cell, word, head, settled);
-        return version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH ? version : NULL;
+        *ret_version =
+                version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH ? version : NULL;
+        return version == head || sb_txn_lasts(peer, cell, word, head, settled);
 }
 
 /* The version in this cell, if it is the key's newest that counts. */
@@ -31,24 +32,20 @@ static struct sb_version *newest_in(
         struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
 {
         struct sb_segment *segment = &peer->segment;
-        struct sb_version *version;
-        bool again = false;
+        struct sb_version *version, *head;
         uint64_t word;
 
-look_again:
-        word = sb_load_pinned(peer, cell);
-        version = sb_version_at(segment, word & SB_OFFSET_MASK);
-        if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) ||
-                SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
-                SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
-                return NULL;
-        if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&version->stamp)) /* A:stamp. */
-                return version;
-        if (SB_LIKELY(!(sb_stamp(peer, version) & SB_STAMP_INTENT)))
-                return version;
-        version = below(peer, cell, word, version, &again);
-        if (again)
-                goto look_again;
+        do {
+                word = sb_load_pinned(peer, cell);
+                head = version = sb_version_at(segment, word & SB_OFFSET_MASK);
+                if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) ||
+                        SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
+                        SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
+                        return NULL;
+                if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&version->stamp)) /* A:stamp. */
+                        return version;
+        } while (SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT) &&
+                 !below(peer, cell, word, head, &version));
         return version;
 }
 
@@ -95,6 +92,33 @@ struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *r
 
         *ret_gone = word & SB_PREV_MARKED;
         return word & SB_OFFSET_MASK ? sb_node_at(&peer->segment, word & SB_OFFSET_MASK) : NULL;
+}
+
+uint32_t sb_walk_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t count)
+{
+        const struct sb_cell64 *cells[SB_WALK_FETCH];
+        uint32_t found = 0, i;
+        bool gone;
+
+        if (count > SB_WALK_FETCH)
+                count = SB_WALK_FETCH;
+        /* The nodes themselves come one after the other: each knows the next. */
+        while (found < count && (node = sb_walk_next(peer, node, &gone)) != NULL) {
+                /* Relaxed, both: hints of what to fetch. */
+                cells[found] = sb_cell_at(&peer->segment, sb_load_relaxed(&node->cell));
+                if (cells[found])
+                        __builtin_prefetch(cells[found]);
+                found++;
+        }
+        for (i = 0; i < found; i++) {
+                uint64_t at = cells[i] ? sb_load_relaxed(cells[i]) & SB_OFFSET_MASK : 0;
+
+                if (at) {
+                        __builtin_prefetch(peer->segment.base + at);
+                        __builtin_prefetch(peer->segment.base + at + SB_LINE);
+                }
+        }
+        return found;
 }
 
 /* Down the chain whose head @word names, to the first version that is in the cut. */

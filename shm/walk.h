@@ -27,6 +27,10 @@ struct sb_node *sb_walk_below(
 /* The next node behind @node; *ret_gone says that @node is being removed, and the walk has to seek
  * anew from its key once the pin under which @node was found is over. */
 struct sb_node *sb_walk_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone);
+/* Have the memory of up to @count nodes behind @node, and of their newest versions, fetched: a walk
+ * would wait for one after the other. Return: how many. */
+uint32_t sb_walk_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t count);
+#define SB_WALK_FETCH 32u /* at most */
 /* A node's version at @cut: the newest with stamp <= cut, stamping what is unstamped; NULL: none,
  * or a birth. May be a tombstone. */
 struct sb_version *sb_walk_at(struct sb_peer *peer, struct sb_node *node, uint64_t cut);

@@ -51,6 +51,19 @@ void stage_stop_bus(void)
                 run_command("agentctl -b %s stop", 0);
 }
 
+void stage_show_changes(const char *from, const char *to, const char *prefix)
+{
+        char command[256];
+
+        printf("\nwhat changed between \"%s\" and \"%s\":\n", from, to);
+        fflush(stdout);
+        snprintf(command, sizeof(command), "agentctl -b %s diff '%s' '%s' %s --values", directory,
+                from, to, prefix);
+        if (system(command) != 0)
+                printf("(it ended before that)\n");
+        printf("\n");
+}
+
 bool stage_end(bool wrong)
 {
         printf("       agentctl check: ");

@@ -12,6 +12,8 @@
 const char *stage_begin(size_t size_mib);
 /* Stop the bus; of nothing but the process that began. */
 void stage_stop_bus(void);
+/* What changed between two marks in the keys with a prefix, when there are both. */
+void stage_show_changes(const char *from, const char *to, const char *prefix);
 /* Check the bus, stop it, remove its directory unless something is @wrong. Return: whether all is
  * well. */
 bool stage_end(bool wrong);

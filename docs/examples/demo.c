@@ -19,7 +19,8 @@
  * what a stopped worker has claimed does that, too, and waits for nobody.
  *
  * A watcher looks at everything, at one cut, all the while: each file's result is in the totals as
- * many times as there were passes over it, at every moment.
+ * many times as there were passes over it, at every moment. Two marks keep such moments; at the end
+ * `agentctl diff` shows what changed between them.
  *
  * Usage: demo [DIR]. It starts a bus of its own with agentctl, which is expected on the PATH. What
  * does not call the bus is elsewhere: demo-count.c finds the headers and counts in one of them,
@@ -328,6 +329,14 @@ static unsigned give_back_claims(struct sb_bus *bus, pid_t dead)
         return given;
 }
 
+/* The bus as it is now stays to be seen under this name. */
+static void mark(struct sb_bus *bus, const char *name)
+{
+        uint64_t cut;
+
+        check("mark", sb_mark(bus, text_bytes(name), &cut));
+}
+
 static void show_progress(struct sb_bus *bus, unsigned kills)
 {
         uint64_t files = number_at(bus, text_bytes("total/files"));
@@ -372,6 +381,8 @@ static void lead_crew(struct sb_bus *bus)
                 stopped = pids[random() % crew];
                 kill(stopped, SIGSTOP);
                 show_progress(bus, kills);
+                if (kills == KILLS / 5)
+                        mark(bus, "a second of work");
         }
         if (stopped)
                 kill(stopped, SIGCONT);
@@ -381,6 +392,7 @@ static void lead_crew(struct sb_bus *bus)
                 if (status != 0)
                         fail("crew", i < crew ? "a worker failed" : "the watcher failed");
         }
+        mark(bus, "the end");
         files = look(bus);
         printf("%s\n%zu files, %zu bytes, %ld workers; %" PRIu64 " passes in %.1f s: %" PRIu64
                " transactions, %.0f a second\n",
@@ -439,7 +451,6 @@ static bool prove(struct sb_bus *bus)
 int main(int argc, char **argv)
 {
         struct sb_bus *bus;
-        uint64_t cut;
         bool right;
 
         headers = find_headers(argc, argv);
@@ -449,10 +460,9 @@ int main(int argc, char **argv)
         printf("counting the identifiers of %zu headers in %s, on the bus %s\n", headers.count,
                 headers.root, directory);
         bus = open_bus();
-        check("mark", sb_mark(bus, text_bytes("begin"), &cut));
         lead_crew(bus);
-        check("mark", sb_mark(bus, text_bytes("end"), &cut));
         right = prove(bus);
+        stage_show_changes("a second of work", "the end", "total/");
         sb_close(bus);
         return stage_end(!right) ? 0 : 1;
 }

@@ -53,7 +53,6 @@
         X(TRIM_UNMARKED, "what is taken out of a chain leaves no trace")                           \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_BIRTH_UNFLAGGED, "a birth is stamped before its cell says that a rule applies")     \
-        X(KEEP_UNSTAMPED, "a rule's flag is set over what is not stamped")                         \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
@@ -77,7 +76,6 @@
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
         X(SER_STAMP_UNSAID, "a serializable transaction's stamp is read before anybody knows")     \
         X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
-        X(SER_OWN_HIDES, "validation does not look under an own intent")                           \
         X(SER_SEEN_ONLY, "ranges are not validated")                                               \
         X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
         X(SER_NO_UNWIND, "who found a ring does not go back")                                      \

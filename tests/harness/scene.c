@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/keep.h"
 #include "ring/mark.h"
 #include "shm/base/result.h"
 #include "shm/evict.h"
@@ -356,6 +357,7 @@ static void do_reap(struct scene *scene, const struct act *act)
 
         sb_reap_slot(&scene->peer[act->who], dead->slot, dead->generation);
         sb_marks_repair(&scene->peer[act->who]);
+        sb_keep_repair(&scene->peer[act->who]);
         scene->attached[act->key] = false;
 }
 
@@ -392,6 +394,7 @@ static void do_adopt(struct scene *scene, struct result *ret)
                 return;
         sb_evict_finish(engine);
         sb_marks_repair(engine);
+        sb_keep_repair(engine);
 }
 
 static void do_mark(struct scene *scene, const struct act *act, struct result *ret)
@@ -504,6 +507,10 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         case MARK_DROP:
         case MARK_FIND:
                 do_mark(scene, act, ret);
+                break;
+        case KEEP:
+                ret->code = sb_keep_write(
+                        peer, "", 0, true, act->len ? SB_RULE_WORD(SB_RULE_LAST, act->len) : 0);
                 break;
         case EVICT:
                 sb_evict_client(peer, scene->peer[act->key].slot, UINT64_MAX);
@@ -640,7 +647,8 @@ const char *scene_act_text(const struct act *act)
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
                 "grow_guards", "work", "sweep", "safe", "tick", "attach", "detach", "reap", "adopt",
-                "fill", "mark", "mark_drop", "mark_find", "evict", "validate", "txn", "txn_commit"};
+                "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate", "txn",
+                "txn_commit"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -53,6 +53,7 @@ enum act_kind {
         MARK, /* name the present cut "m" */
         MARK_DROP,
         MARK_FIND, /* seen[0].rev: whether there is one */
+        KEEP,      /* a rule for all keys: the last `len` versions; 0: none */
         EVICT,     /* the engine takes the snapshots of peer `key` away */
         VALIDATE,  /* sb_check, not quiescent; code: number of problems */
         TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */

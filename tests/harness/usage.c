@@ -172,8 +172,10 @@ void usage_drain(enum scene_who who)
 
         if (!trial_failed())
                 usage_delete_all(who);
-        if (!trial_failed())
+        if (!trial_failed()) {
                 usage_act(who, MARK_DROP, 0, 0, 0, ANY);
+                usage_act(who, KEEP, 0, 0, 0, ANY);
+        }
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
                 if (scene.attached[i])
                         usage_act((enum scene_who)i, DETACH, 0, 0, 0, ANY);

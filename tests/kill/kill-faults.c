@@ -19,7 +19,7 @@ enum kind { KILL, LATE, STALL, RESUME, TWICE, BESIDE };
 static const char *const kind_names[] = {"killed", "killed later", "stopped", "resumed",
         "stopped twice", "stopped beside the reaper"};
 
-#define EVERY_LATE 499
+#define EVERY_LATE 331
 
 static const struct known {
         const char *fault, *scenario;

@@ -114,6 +114,11 @@ static uint64_t value_at(enum world_key key, uint64_t cut)
         return rev;
 }
 
+static bool is_past(enum world_op_kind kind)
+{
+        return kind == OP_MARK || kind == OP_AT || kind == OP_KEEP;
+}
+
 static void check_outcome(const struct world_op *op, const struct outcome *outcome)
 {
         uint32_t key;
@@ -164,6 +169,8 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                                 MODEL_CHECK(absence_possible(key, outcome->done_all[key]));
                 break;
         case OP_MARK:
+        case OP_AT:
+        case OP_KEEP:
         case OP_SCAN:
         case OP_SNAPSHOT:
                 if (outcome->r == SB_E_LAPPED)
@@ -198,7 +205,7 @@ static void check_order(void)
                         const struct outcome *outcome = &world.outcomes[t][i];
                         enum world_op_kind kind = spec()->ops[t][i].kind;
                         bool counts = is_write(kind) || kind == OP_GET || kind == OP_HOLD ||
-                                      kind == OP_SCAN || kind == OP_SNAPSHOT || kind == OP_MARK;
+                                      kind == OP_SCAN || kind == OP_SNAPSHOT || is_past(kind);
 
                         if (!outcome->finished || outcome->r || !counts)
                                 continue;
@@ -206,7 +213,7 @@ static void check_order(void)
                                 model_fail("T%u was in cut %lu before, and now is in %lu", t,
                                         (unsigned long)last, (unsigned long)outcome->cut);
                         last = outcome->cut;
-                        if (kind != OP_SCAN && kind != OP_SNAPSHOT && kind != OP_MARK)
+                        if (kind != OP_SCAN && kind != OP_SNAPSHOT && !is_past(kind))
                                 continue;
                         for (key = 0; key < WORLD_KEYS; key++)
                                 for (k = 0, count = facts_of(key, facts); k < count; k++)
@@ -376,6 +383,7 @@ static void check_cleaned_up(void)
         for (i = 0; i < MODEL_THREADS; i++)
                 world.here[i] = false;
         world_reap_strangers();
+        world_past_clean_up(engine);
         if (spec()->start == START_SNAPSHOT &&
                 sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);

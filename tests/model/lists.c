@@ -43,6 +43,8 @@
 #define PAST_A   {OP_PAST, KEY_A}
 #define EVICT    {OP_EVICT, KEY_A}
 #define MARK     {OP_MARK, KEY_A}
+#define AT_A     {OP_AT, KEY_A}
+#define KEEP_A   {OP_KEEP, KEY_A}
 
 static const struct world_case keys[] = {
         {"three sets", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}}, 3, 2},
@@ -175,6 +177,23 @@ static const struct world_case snapshots[] = {
                 .engine = true}, 3, 2},
         {"evict beside a scan under buffers", {START_VALUE, {OPS(EVICT, WORK), OPS(SCAN), OPS(SET_A)}, .engine = true},
                 3, 1, .delays = 1},
+        {"past beside two sets", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}}, 2, 3},
+        {"past over an old snapshot", {START_SNAPSHOT, {OPS(AT_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 3},
+        {"past beside two sets, the long way", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}, .short_keys = true}, 2, 3},
+        {"past beside sets out of the stock", {START_STOCK, {OPS(AT_A), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 3},
+        {"past beside a set and a pruner", {START_OLD, {OPS(AT_A), OPS(SET_A, SET_A), OPS(WORK)}}, 3, 2},
+        {"past beside a delete and a removal", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, WORK)}}, 2, 3},
+        {"past beside delete, removal, make", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, SET_A)}}, 2, 2},
+        {"past under buffers", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A)}}, 2, 2, .delays = 1},
+        {"keep beside sets", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}}, 2, 2},
+        {"keep beside sets, the long way", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .short_keys = true}, 2, 2},
+        {"keep beside sets out of the stock", {START_STOCK, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .stock = 2}, 2, 2},
+        {"keep beside a set and a pruner", {START_OLD, {OPS(KEEP_A), OPS(SET_A), OPS(WORK)}}, 3, 2},
+        {"keep beside the making of the key", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}}, 2, 2},
+        {"keep beside the making of the key by two", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A), OPS(SET_A, WORK)}}, 3, 1},
+        {"keep beside a delete and a removal", {START_PAIR, {OPS(KEEP_A), OPS(DELETE_A, WORK, WORK)}}, 2, 2},
+        {"keep beside keep and sets", {START_VALUE, {OPS(KEEP_A), OPS(KEEP_A), OPS(SET_A, SET_A)}}, 3, 1},
+        {"killed keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A)}}, 2, 0, .crashes = 1, .crash_mask = 1},
         {"mark beside a set and a prune", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 3},
         {"mark, set, prune, safe moves", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 1},
         {"mark under buffers", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
@@ -382,8 +401,12 @@ static const struct world_case deep[] = {
                 .focus = FOCUS_MEMORY}, 3, 2},
         {"deep: free and take again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)},
                 .focus = FOCUS_MEMORY}, 2, 3},
+        /* 5.5 million executions, since each set asks every unit; one preemption more takes days. */
         {"deep: full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)},
-                .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 3},
+                .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 2},
+        /* Whether there is room depends on where the other one stands. */
+        {"deep: nearly full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)},
+                .unit_count = 5, .focus = FOCUS_MEMORY}, 2, 3},
         {"deep: buffers", {START_RETIRED, {OPS(GET_A, HOLD_A), OPS(WORK, SET_A, WORK)},
                 .setup_by = 1, .focus = FOCUS_MEMORY}, 2, 3, .delays = 2},
         {"deep: snapshot and prune", {START_OLD, {OPS(SNAP_A, SNAP_A), OPS(SET_A, SAFE, SET_A, WORK)},

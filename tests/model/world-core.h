@@ -118,6 +118,9 @@ void world_serial_judge(void);
 void world_adopt(void);
 /* Reap every record that was claimed by somebody who is not known. */
 void world_reap_strangers(void);
+/* past.c: operations on the past; and what they leave for good goes. */
+void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome);
+void world_past_clean_up(struct sb_peer *engine);
 /* The scenario's setup and check. */
 void world_start(void);
 void world_judge(void);

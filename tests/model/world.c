@@ -7,7 +7,6 @@
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/check.h"
-#include "shm/evict.h"
 #include "shm/find.h"
 #include "shm/index.h"
 #include "shm/mark.h"
@@ -491,7 +490,9 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                 do_arrive(peer, op);
                 break;
         case OP_EVICT:
-                sb_evict_all(peer, UINT64_MAX);
+        case OP_AT:
+        case OP_KEEP:
+                world_past_run(peer, op, outcome);
                 break;
         case OP_MARK:
         case OP_SCAN:

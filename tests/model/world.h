@@ -52,6 +52,8 @@ enum world_op_kind {
         OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
         OP_ATTACH, /* claim a record, set the key as a new peer, leave */
         OP_EVICT,  /* the engine's own: all snapshots of the others are taken away */
+        OP_AT,     /* take a cut, announce nothing, look at the key in it twice */
+        OP_KEEP,   /* keep all of the key's past from now on, then as OP_AT: nothing is lost */
         OP_MARK,   /* mark a cut, look at the key in it twice, let the mark go */
         OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
         OP_TXN,

@@ -462,8 +462,8 @@ int main(int argc, char **argv)
                 parent.operations, parent.commits, parent.edges, parent.aborted, parent.believed,
                 parent.unknown, parent.absent, parent.lives, parent.unseen, seed);
         TEST_NOTE("storm: %" PRIu64 " processes killed, %" PRIu64 " engines killed, %" PRIu64
-                  " stops",
-                parent.worker_kills, parent.engine_kills, parent.stops);
+                  " stops, %" PRIu64 " pauses at any instruction",
+                parent.worker_kills, parent.engine_kills, parent.stops, work_table->halts);
         if (!world_close(&world)) {
                 printf("FAIL world_close: the bus did not end soundly\n");
                 return 1;

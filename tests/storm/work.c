@@ -1,9 +1,13 @@
 /* Random transactions; see work.h, and record.h for what is written down about them. */
+#define _GNU_SOURCE
 #include "work.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 
 #define VALUE_MAX 2000u
@@ -628,6 +632,37 @@ static void add_up(struct worker *w, bool by_scan)
 
 /* ---- the processes ---- */
 
+static uint64_t halts_random;
+
+static void arm(void)
+{
+        struct itimerval next = {
+                .it_value = {.tv_usec = (long)(50 + work_random(&halts_random) % 1000)}};
+
+        setitimer(ITIMER_REAL, &next, NULL);
+}
+
+/* Between any two instructions, for a while in which others do a lot. */
+static void on_alarm(int number)
+{
+        int kept = errno;
+
+        (void)number;
+        work_rest(work_random(&halts_random) % 200);
+        work_table->halts++; /* about */
+        arm();
+        errno = kept;
+}
+
+static void be_halted(uint64_t seed)
+{
+        struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+
+        halts_random = seed;
+        sigaction(SIGALRM, &action, NULL);
+        arm();
+}
+
 void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed)
 {
         struct worker w = {.bus = bus, .place = &work_table->place[place], .random = seed};
@@ -658,6 +693,7 @@ void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record
                 .number = place,
                 .random = seed};
 
+        be_halted(seed);
         while (!stopped()) {
                 uint32_t what = below(&w, 100), key = below(&w, WORK_KEYS);
 

@@ -1,6 +1,7 @@
 /*
  * What the processes of storm-txn do: workers run random transactions over a few hot keys, plain
- * operations in between, and move money in a bank; a watcher adds the bank up all the while.
+ * operations in between, and move money in a bank; a watcher adds the bank up all the while. A
+ * worker has a timer, whose signal halts it between any two instructions for up to 200 us.
  *
  * Always true: whoever sees something impossible writes it into the table, and everybody ends.
  */
@@ -34,6 +35,7 @@ struct work_table {
         char complaint[256];
         bool complained, stop;
         enum work_isolation isolation;
+        uint64_t halts; /* of workers by a signal of their own, at any instruction */
 };
 
 extern struct work_table *work_table;

@@ -1,0 +1,268 @@
+/* Commands that read the past, and bring it back: history, diff, restore. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* UTC, to the millisecond; "-": not known. */
+static const char *time_words(uint64_t time_ns, char text[static 32])
+{
+        time_t seconds = (time_t)(time_ns / SECOND_NS);
+        struct tm tm;
+        size_t len;
+
+        if (time_ns == 0 || gmtime_r(&seconds, &tm) == NULL)
+                return "-";
+        len = strftime(text, 32, "%Y-%m-%dT%H:%M:%S", &tm);
+        snprintf(text + len, 32 - len, ".%03uZ", (unsigned)(time_ns % SECOND_NS / 1000000));
+        return text;
+}
+
+static void print_version(const struct cli *cli, const struct sb_guard *guard, uint64_t time_ns)
+{
+        char time_text[32];
+
+        if (cli->json) {
+                json_begin();
+                json_bytes("key", guard->key, cli->base64);
+                if (guard->kind == SB_VALUE)
+                        json_bytes("value", guard->value, false);
+                json_number("rev", guard->rev);
+                json_text("kind", cli_kind_name(guard->kind));
+                json_number("cut", guard->cut);
+                if (time_ns != 0)
+                        json_text("time", time_words(time_ns, time_text));
+                json_number("writer", guard->writer);
+                json_number("txn", guard->txn);
+                json_number("missed", guard->missed);
+                json_end();
+                return;
+        }
+        if (guard->missed != 0)
+                puts("...");
+        printf("%" PRIu64 "\t%" PRIu64 "\t%s\t%u\t%s\t", guard->rev, guard->cut,
+                time_words(time_ns, time_text), guard->writer, cli_kind_name(guard->kind));
+        print_escaped(guard->value);
+        putchar('\n');
+}
+
+/* Older versions were there, and are gone. */
+static void print_gap(const struct cli *cli, struct sb_bytes key)
+{
+        if (!cli->json) {
+                puts("...");
+                return;
+        }
+        json_begin();
+        json_bytes("key", key, cli->base64);
+        json_text("kind", "gone");
+        json_end();
+}
+
+int cli_history(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        sb_auto(sb_history_closep) struct sb_history *history = NULL;
+        uint64_t limit = UINT64_MAX, count = 0;
+        struct sb_guard guard = {0};
+        struct sb_bytes key;
+        int r = 0;
+
+        if (cli->limit != NULL)
+                r = cli_number(cli->limit, "--limit", &limit);
+        if (r == 0)
+                r = cli_key(cli, cli->operands[0], false, &key);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = sb_history_open(bus, key, cli->reverse ? SB_REVERSE : 0, &history);
+        while (r == 0 && count < limit && !ferror(stdout)) {
+                uint64_t time_ns = 0;
+
+                r = sb_history_next(history, &guard, &time_ns);
+                if (r == SB_E_LAPPED)
+                        print_gap(cli, key);
+                if (r == SB_E_LAPPED && cli->reverse && count == 0)
+                        r = sb_history_next(history, &guard, &time_ns);
+                if (r != 0)
+                        break;
+                print_version(cli, &guard, time_ns);
+                sb_guard_release(&guard);
+                count++;
+        }
+        if (r == SB_E_NOT_FOUND && count == 0)
+                return cli_fail(cli, cli->operands[0], r);
+        return r == 0 || r == SB_E_NOT_FOUND || r == SB_E_LAPPED
+                       ? CLI_DONE
+                       : cli_fail(cli, cli->operands[0], r);
+}
+
+/* ---- diff ---- */
+
+struct side {
+        struct sb_scan *scan;
+        struct sb_guard guard; /* held, or the end */
+        bool gone;             /* what it was is not known any more */
+};
+
+static int step(struct side *side)
+{
+        int r;
+
+        sb_guard_release(&side->guard);
+        r = sb_scan_next(side->scan, &side->guard);
+        side->gone = r == SB_E_LAPPED && side->guard.bus != NULL;
+        return r == SB_E_NOT_FOUND || side->gone ? 0 : r;
+}
+
+static int open_side(const struct cli *cli, struct sb_bus *bus, const char *text,
+        struct sb_bytes prefix, struct side *side)
+{
+        struct sb_scan_options how = {.size = sizeof(how)};
+        int r = strcmp(text, "now") == 0 ? 0 : cli_cut(cli, bus, text, &how.cut);
+
+        if (r != 0)
+                return r;
+        r = sb_scan_open_at(bus, prefix, &how, &side->scan);
+        if (r == -EINVAL)
+                return cli_usage("%s: nobody took that cut yet", text);
+        if (r == 0)
+                r = step(side);
+        return r == 0 ? 0 : cli_fail(cli, text, r);
+}
+
+static int order(const struct sb_guard *a, const struct sb_guard *b)
+{
+        size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
+        int r;
+
+        if (a->bus == NULL || b->bus == NULL)
+                return (a->bus == NULL) - (b->bus == NULL); /* the end is above all */
+        r = memcmp(a->key.data, b->key.data, len);
+        return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
+}
+
+static bool same(const struct side *a, const struct side *b)
+{
+        return !a->gone && !b->gone && a->guard.value.len == b->guard.value.len &&
+               memcmp(a->guard.value.data, b->guard.value.data, a->guard.value.len) == 0;
+}
+
+/* @old, @new: NULL where there was no value. */
+static void print_change(const struct cli *cli, const struct side *old, const struct side *new)
+{
+        const struct sb_guard *any = new != NULL ? &new->guard : &old->guard;
+        bool gone = (old != NULL && old->gone) || (new != NULL &&new->gone);
+        const char *what = gone          ? "unknown"
+                           : old == NULL ? "added"
+                           : new == NULL ? "removed"
+                                         : "changed";
+
+        if (cli->json) {
+                json_begin();
+                json_bytes("key", any->key, cli->base64);
+                json_text("change", what);
+                if (old != NULL && !old->gone)
+                        json_bytes("old_value", old->guard.value, false);
+                if (new != NULL && !new->gone)
+                        json_bytes("value", new->guard.value, false);
+                if (new != NULL && !new->gone)
+                        json_number("rev", new->guard.rev);
+                json_end();
+                return;
+        }
+        putchar(gone ? '?' : old == NULL ? '+' : new == NULL ? '-' : '~');
+        putchar(' ');
+        if (cli->base64)
+                print_base64(any->key);
+        else
+                print_escaped(any->key);
+        if (cli->values && old != NULL && !old->gone) {
+                putchar('\t');
+                print_escaped(old->guard.value);
+        }
+        if (cli->values && new != NULL && !new->gone) {
+                putchar('\t');
+                print_escaped(new->guard.value);
+        }
+        putchar('\n');
+}
+
+static int compare(const struct cli *cli, struct side *old, struct side *new)
+{
+        int r = 0;
+
+        while (r == 0 && (old->guard.bus != NULL || new->guard.bus != NULL) && !ferror(stdout)) {
+                int which = order(&old->guard, &new->guard);
+
+                if (which != 0 || !same(old, new))
+                        print_change(cli, which <= 0 ? old : NULL, which >= 0 ? new : NULL);
+                if (which <= 0)
+                        r = step(old);
+                if (r == 0 && which >= 0)
+                        r = step(new);
+        }
+        return r == 0 ? CLI_DONE : cli_fail(cli, "diff", r);
+}
+
+int cli_diff(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct side old = {0}, new = {0};
+        struct sb_bytes prefix = {0};
+        int r = 0;
+
+        if (cli->operand_count > 2)
+                r = cli_key(cli, cli->operands[2], true, &prefix);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        r = open_side(cli, bus, cli->operands[0], prefix, &old);
+        if (r == 0)
+                r = open_side(cli, bus, cli->operands[1], prefix, &new);
+        if (r == 0)
+                r = compare(cli, &old, &new);
+        sb_guard_release(&old.guard);
+        sb_guard_release(&new.guard);
+        sb_scan_close(old.scan);
+        sb_scan_close(new.scan);
+        return r;
+}
+
+int cli_restore(struct cli *cli)
+{
+        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        uint64_t cut = 0, made = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &made};
+        struct sb_bytes key;
+        int r;
+
+        r = cli_key(cli, cli->operands[0], cli->prefix, &key);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r == 0)
+                r = cli_cut(cli, bus, cli->operands[1], &cut);
+        if (r != 0)
+                return r;
+        r = sb_restore(bus, key, cli->prefix ? SB_PREFIX : 0, cut, &how);
+        if (r == -EINVAL)
+                return cli_usage("%s: nobody took that cut yet", cli->operands[1]);
+        if (r != 0)
+                return cli_fail(cli, cli->operands[0], r);
+        if (cli->json) {
+                json_begin();
+                json_number("cut", made);
+                json_end();
+        } else {
+                printf("%" PRIu64 "\n", made);
+        }
+        return CLI_DONE;
+}

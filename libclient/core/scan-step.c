@@ -1,0 +1,378 @@
+/* Steps of a scan; see scan-step.h. */
+#include "libclient/core/scan-step.h"
+
+#include <string.h>
+
+#include "shm/order.h"
+#include "shm/past.h"
+#include "shm/reserved.h"
+#include "shm/snapshot.h"
+#include "shm/walk.h"
+
+#define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
+#define OWN   (-2) /* an own write comes first; never leaves this file */
+/* Keys passed over under one pin, so that a walk over dead ones holds up no memory. */
+#define STEPS_MAX 256u
+
+/* Whether the rules that covered the cut do so still: asked behind each read. */
+static bool past_holds(const struct sb_scan *scan)
+{
+        const struct sb_segment *segment = &scan->bus->peer.segment;
+
+        /* A:history-floor. */
+        return !scan->past ||
+               (sb_load_acquire(&segment->super->history_floor) <= scan->cut &&
+                       (scan->end_ns == UINT64_MAX ||
+                               segment->os->now_ns(segment->os->context) < scan->end_ns));
+}
+
+/* Under a pin: what to show of a key, or NULL. */
+static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
+{
+        struct sb_version *version = NULL;
+        enum sb_past past;
+
+        scan->trimmed = false;
+        if (scan->past) {
+                past = sb_past_walk(&scan->bus->peer, node, scan->cut, &version);
+                scan->trimmed = past == SB_PAST_TRIMMED && version != NULL;
+                if (past == SB_PAST_TRIMMED)
+                        return version;
+                version = past == SB_PAST_FOUND ? version : NULL;
+        } else {
+                version = sb_walk_at(&scan->bus->peer, node, scan->cut);
+        }
+        return version != NULL &&
+                               (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
+                       ? version
+                       : NULL;
+}
+
+void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len, bool after)
+{
+        if (key_len > 0)
+                memmove(scan->key, key, key_len);
+        /* After the copy: the key may lie in the node that only this guard still holds. */
+        if (scan->position == AT_NODE)
+                sb_guard_set(&scan->bus->peer, scan->place, 0);
+        scan->key_len = key_len;
+        scan->after = after;
+        scan->ahead = 1;
+        scan->fetched = 0;
+        scan->position = AT_KEY;
+}
+
+/* Under the pin under which @node was found. */
+static void stand_at_node(struct sb_scan *scan, struct sb_node *node)
+{
+        scan->node = sb_offset_of(&scan->bus->peer.segment, node);
+        sb_guard_set(&scan->bus->peer, scan->place, scan->node);
+        scan->position = AT_NODE;
+}
+
+void sb_scan_stand_at_end(struct sb_scan *scan)
+{
+        if (scan->position == AT_NODE)
+                sb_guard_set(&scan->bus->peer, scan->place, 0);
+        scan->position = AT_END;
+}
+
+/* Whether an own write comes before @key, or is of the same key. @key NULL: there is no key. */
+static bool own_is_first(
+        const struct sb_own_write *own, const unsigned char *key, uint32_t key_len, bool backwards)
+{
+        int order;
+
+        if (own == NULL || key == NULL)
+                return own != NULL;
+        order = sb_key_compare(key, key_len, own->value->bytes, own->value->key_len);
+        return backwards ? order <= 0 : order >= 0;
+}
+
+static bool in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
+{
+        return key_len >= scan->prefix_len && memcmp(key, scan->prefix, scan->prefix_len) == 0;
+}
+
+/* Behind an own write; at @node, when that has its key. */
+static int stand_behind_own(
+        struct sb_scan *scan, const struct sb_own_value *own, struct sb_node *node)
+{
+        const unsigned char *key = node ? sb_node_key(&scan->bus->peer.segment, node) : NULL;
+
+        if (key != NULL && node->key_len == own->key_len &&
+                memcmp(key, own->bytes, own->key_len) == 0)
+                stand_at_node(scan, node);
+        else
+                sb_scan_stand_at_key(scan, own->bytes, own->key_len, true);
+        return OWN;
+}
+
+/* Now and then: of ever more keys at once, so that a short scan fetches little in vain. */
+static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
+{
+        if (scan->fetched > 0) {
+                scan->fetched--;
+                return;
+        }
+        scan->fetched = sb_walk_fetch(&scan->bus->peer, node, scan->ahead);
+        scan->ahead = scan->ahead < SB_WALK_FETCH ? 2 * scan->ahead : SB_WALK_FETCH;
+}
+
+/* Under a pin: from where the scan stands to the first key in range with a value at the cut.
+ * @own: the next own write in range, or NULL. Return: 0 (the scan stands at its node); OWN (it
+ * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
+static int step_pinned(
+        struct sb_scan *scan, const struct sb_own_write *own, struct sb_version **ret_version)
+{
+        struct sb_peer *peer = &scan->bus->peer;
+        struct sb_node *node = NULL;
+
+        if (scan->position == AT_NODE)
+                node = sb_node_at(&peer->segment, scan->node);
+        for (uint32_t steps = 0;; steps++) {
+                struct sb_version *version;
+                const unsigned char *key;
+                bool gone = false;
+
+                if (node == NULL) {
+                        node = sb_walk_seek(peer, scan->key, scan->key_len, scan->after);
+                } else {
+                        struct sb_node *from = node;
+
+                        fetch_ahead(scan, from);
+                        node = sb_walk_next(peer, from, &gone);
+                        if (gone) {
+                                key = sb_node_key(&peer->segment, from);
+                                if (key == NULL)
+                                        break;
+                                sb_scan_stand_at_key(scan, key, from->key_len, true);
+                                return AGAIN;
+                        }
+                }
+                if (node == NULL)
+                        break;
+                key = sb_node_key(&peer->segment, node);
+                if (key == NULL || !in_prefix(scan, key, node->key_len) ||
+                        own_is_first(own, key, node->key_len, false))
+                        break;
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
+                        return AGAIN;
+                }
+                version = version_of(scan, node);
+                if (version != NULL) {
+                        stand_at_node(scan, node);
+                        *ret_version = version;
+                        return 0;
+                }
+                if (steps == STEPS_MAX) {
+                        stand_at_node(scan, node);
+                        return AGAIN;
+                }
+        }
+        if (own != NULL)
+                return stand_behind_own(scan, own->value, node);
+        sb_scan_stand_at_end(scan);
+        return SB_E_NOT_FOUND;
+}
+
+/* A place between keys, to look downwards from. */
+struct bound {
+        uint32_t len;
+        bool inclusive; /* the key itself counts */
+        unsigned char key[SB_KEY_LEN_MAX];
+};
+
+static void bound_set(struct bound *ret, const void *key, uint32_t len, bool inclusive)
+{
+        if (len > 0)
+                memcpy(ret->key, key, len);
+        ret->len = len;
+        ret->inclusive = inclusive;
+}
+
+/* Where the scan stands. */
+static void bound_of(const struct sb_scan *scan, struct bound *ret)
+{
+        const struct sb_segment *segment = &scan->bus->peer.segment;
+        uint32_t len = scan->prefix_len;
+
+        if (scan->position == AT_NODE) {
+                /* Behind this node's key. The guard word holds the node, and its key is plain. */
+                const struct sb_node *node = sb_node_at(segment, scan->node);
+                const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
+
+                bound_set(ret, key, key ? node->key_len : 0, true);
+                return;
+        }
+        if (scan->position == AT_KEY &&
+                (sb_key_compare(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
+                        (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
+                bound_set(ret, scan->key, scan->key_len, scan->after);
+                return;
+        }
+        /* At the end, or above all keys with the prefix: below what comes behind the prefix. */
+        while (len > 0 && scan->prefix[len - 1] == 0xff)
+                len--;
+        bound_set(ret, scan->prefix, len, false);
+        if (len > 0) {
+                ret->key[len - 1]++;
+                return;
+        }
+        memset(ret->key, 0xff, SB_KEY_LEN_MAX); /* no key is above it */
+        ret->len = SB_KEY_LEN_MAX;
+        ret->inclusive = true;
+}
+
+/* Under a pin: the last key in range below @bound, which moves down, with a value at the cut.
+ * @own: the last own write there, or NULL. Return: 0, OWN: the scan stands before it;
+ * SB_E_NOT_FOUND, before the first; AGAIN. */
+static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
+        const struct sb_own_write *own, struct sb_version **ret_version)
+{
+        struct sb_peer *peer = &scan->bus->peer;
+
+        for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
+                struct sb_node *node =
+                        sb_walk_below(peer, bound->key, bound->len, bound->inclusive);
+                const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
+                struct sb_version *version;
+
+                if (key == NULL || !in_prefix(scan, key, node->key_len))
+                        key = NULL;
+                if (own_is_first(own, key, key ? node->key_len : 0, true)) {
+                        bound_set(bound, own->value->bytes, own->value->key_len, false);
+                        sb_scan_stand_at_key(scan, bound->key, bound->len, false);
+                        return OWN;
+                }
+                if (key == NULL) {
+                        sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
+                        return SB_E_NOT_FOUND;
+                }
+                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                        bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
+                        continue;
+                }
+                bound_set(bound, key, node->key_len, false);
+                version = version_of(scan, node);
+                if (version != NULL) {
+                        sb_scan_stand_at_key(scan, bound->key, bound->len, false);
+                        *ret_version = version;
+                        return 0;
+                }
+        }
+        return AGAIN;
+}
+
+/* The transaction's own write that is next from @place, or NULL. */
+static struct sb_own_write *own_from(
+        const struct sb_scan *scan, const struct bound *place, bool backwards)
+{
+        const struct sb_own *own = scan->txn == NULL ? NULL : &scan->txn->own;
+        struct sb_own_write *write;
+
+        if (own == NULL || own->count == 0)
+                return NULL;
+        write = backwards ? sb_own_below(own, place->key, place->len, place->inclusive)
+                          : sb_own_above(own, place->key, place->len, place->inclusive);
+        if (write != NULL && !scan->reserved &&
+                sb_is_reserved(write->value->bytes, write->value->key_len))
+                write = backwards ? sb_own_below(own, SB_RESERVED, SB_RESERVED_LEN, false)
+                                  : sb_own_above(own, SB_RESERVED_END, SB_RESERVED_LEN, false);
+        if (write == NULL || !in_prefix(scan, write->value->bytes, write->value->key_len))
+                return NULL;
+        return write;
+}
+
+/* One step from @place, which going back moves along: to a key whose version the guard word of
+ * @place_index holds; or to an own write that is a value. Return: 0, OWN, SB_E_NOT_FOUND. */
+static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards,
+        uint32_t place_index, struct sb_version **ret_version, struct sb_own_write **ret_own)
+{
+        struct sb_own_write *own = own_from(scan, place, backwards);
+        struct sb_peer *peer = &scan->bus->peer;
+        int r;
+
+        do {
+                sb_pin(peer);
+                r = backwards ? step_back_pinned(scan, place, own, ret_version)
+                              : step_pinned(scan, own, ret_version);
+                if (r == 0)
+                        sb_guard_set(peer, place_index, sb_offset_of(&peer->segment, *ret_version));
+                sb_unpin(peer);
+                if (r == OWN && own->kind == SB_OWN_DELETED) {
+                        bound_of(scan, place);
+                        own = own_from(scan, place, backwards);
+                        r = AGAIN;
+                }
+        } while (r == AGAIN);
+        *ret_own = own;
+        return r;
+}
+
+static bool is_above(const struct sb_ranges_edge *a, const struct sb_ranges_edge *b)
+{
+        int order = sb_key_compare(a->key, a->key_len, b->key, b->key_len);
+
+        return order != 0 ? order > 0 : a->behind && !b->behind;
+}
+
+/* What lies between these places was seen; not the bus's own keys, unless they were asked for. */
+static void note_step(struct sb_scan *scan, const struct bound *from, bool backwards)
+{
+        static const struct sb_ranges_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
+                                           behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
+        struct sb_ranges *ranges = &scan->txn->ranges;
+        struct sb_ranges_edge edges[2];
+        struct bound to;
+
+        bound_of(scan, &to);
+        edges[backwards] = (struct sb_ranges_edge){from->key, from->len, from->inclusive};
+        edges[!backwards] = (struct sb_ranges_edge){to.key, to.len, to.inclusive};
+        if (scan->reserved || is_above(&edges[0], &reserved) || !is_above(&edges[1], &behind)) {
+                sb_ranges_add(ranges, &edges[0], &edges[1]);
+                return;
+        }
+        sb_ranges_add(ranges, &edges[0], &reserved);
+        sb_ranges_add(ranges, &behind, &edges[1]);
+}
+
+int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
+{
+        bool noted = scan->txn != NULL && scan->txn->serializable;
+        struct sb_version *version = NULL;
+        struct sb_own_write *own = NULL;
+        struct sb_bus *bus = scan->bus;
+        struct bound place, from;
+        uint32_t place_index;
+        int r = sb_bus_place_reserve(bus, 1);
+
+        if (r == 0 && noted)
+                r = sb_ranges_reserve(&scan->txn->ranges, &scan->txn->own);
+        if (r != 0)
+                return r;
+        if (backwards || scan->txn != NULL)
+                bound_of(scan, &place);
+        if (noted)
+                bound_set(&from, place.key, place.len, place.inclusive);
+        place_index = sb_bus_place_first(bus);
+        r = step_merged(scan, &place, backwards, place_index, &version, &own);
+        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
+                if (r == 0)
+                        sb_guard_set(&bus->peer, place_index, 0);
+                return SB_E_LAPPED;
+        }
+        if (noted)
+                note_step(scan, &from, backwards);
+        if (r == 0)
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
+                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
+        if (r == OWN)
+                sb_txn_guard_fill(bus, own->value, ret_guard);
+        if (r != 0 || !scan->trimmed)
+                return r == OWN ? 0 : r;
+        if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+                ret_guard->kind = SB_DELETED;
+        return SB_E_LAPPED;
+}

@@ -1,0 +1,76 @@
+/* The past in scenarios: cuts that nobody announces, rules of what is kept; see world.h. */
+#include "world-core.h"
+
+#include "ring/keep.h"
+#include "ring/past.h"
+#include "shm/base/result.h"
+#include "shm/evict.h"
+
+#define GUARD_INDEX 0u
+
+/* The key at a cut of before, into what was seen. Return: as sb_past_get(). */
+static int read_past(
+        struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
+{
+        struct sb_version *version = NULL;
+        int r = sb_past_get(peer, world_key(key), world_key_len(key), cut, GUARD_INDEX, &version);
+
+        if (version)
+                world_check_version(version, key);
+        if (r != SB_E_LAPPED)
+                world_see(outcome, key, r ? NULL : version);
+        if (version)
+                sb_guard_set(peer, GUARD_INDEX, 0);
+        return r;
+}
+
+/* Twice at one cut: the value, or that it is lost; once lost, lost for ever. With a rule: never. */
+static void read_twice(
+        struct sb_peer *peer, const struct world_op *op, bool kept, struct outcome *outcome)
+{
+        struct outcome again = {0};
+        uint32_t key;
+        int r;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                outcome->done_all[key] = model_noted(NOTE_DONE + key);
+        outcome->cut = outcome->read_cut = sb_cut_take(peer);
+        outcome->r = read_past(peer, op->key, outcome->cut, outcome);
+        r = read_past(peer, op->key, outcome->cut, &again);
+        if (kept && (outcome->r == SB_E_LAPPED || r == SB_E_LAPPED))
+                model_fail("%s is kept, and what it was at cut %lu is lost", world_key(op->key),
+                        (unsigned long)outcome->cut);
+        MODEL_CHECK(outcome->r != SB_E_LAPPED || r == SB_E_LAPPED);
+        if (r != SB_E_LAPPED)
+                MODEL_CHECK(again.seen[op->key] == outcome->seen[op->key]);
+        if (outcome->r == SB_E_NOT_FOUND)
+                outcome->r = 0;
+}
+
+void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+{
+        switch (op->kind) {
+        case OP_EVICT:
+                sb_evict_all(peer, UINT64_MAX);
+                break;
+        case OP_AT:
+                read_twice(peer, op, false, outcome);
+                break;
+        default: /* OP_KEEP */
+                if (sb_keep_write(peer, world_key(op->key), world_key_len(op->key), false,
+                            SB_RULE_WORD(SB_RULE_ALL, 0)))
+                        model_fail("no room for a rule");
+                read_twice(peer, op, true, outcome);
+                break;
+        }
+}
+
+void world_past_clean_up(struct sb_peer *engine)
+{
+        uint32_t key;
+
+        sb_keep_repair(engine);
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (sb_keep_write(engine, world_key(key), world_key_len(key), false, 0))
+                        model_fail("a rule cannot be taken away");
+}
