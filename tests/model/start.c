@@ -157,6 +157,34 @@ static void setup_dead(void)
         sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
 }
 
+static void setup_births(struct sb_peer *peer)
+{
+        if (spec()->start == START_BIRTHS) {
+                world_txn_start_birth(peer, KEY_A);
+                world_txn_start_birth(peer, KEY_B);
+                return;
+        }
+        setup_write(KEY_B, VALUE_LEN);
+        world_txn_start_aborted(peer, KEY_A, KEY_B);
+}
+
+static void setup_aborted(struct sb_peer *peer)
+{
+        setup_write(KEY_B, VALUE_LEN);
+        if (spec()->start == START_ABORTED_OVER)
+                setup_write(KEY_C, VALUE_LEN);
+        if (spec()->start == START_ABORTED_DELETED)
+                setup_write(KEY_A, TOMBSTONE);
+        sb_safe_raise(peer);
+        if (spec()->start != START_ABORTED_OVER) {
+                world_txn_start_aborted(peer, KEY_A, KEY_B);
+                return;
+        }
+        world_txn_start_aborted(peer, KEY_B, KEY_C);
+        while (sb_retire_free(peer))
+                ;
+}
+
 static void setup_made(void)
 {
         struct sb_peer *peer = setup_peer();
@@ -164,14 +192,8 @@ static void setup_made(void)
 
         if (spec()->start == START_EMPTY)
                 return;
-        if (spec()->start == START_BIRTHS) {
-                world_txn_start_birth(peer, KEY_A);
-                world_txn_start_birth(peer, KEY_B);
-                return;
-        }
-        if (spec()->start == START_ABORTED_BIRTH) {
-                setup_write(KEY_B, VALUE_LEN);
-                world_txn_start_aborted(peer, KEY_A, KEY_B);
+        if (spec()->start == START_BIRTHS || spec()->start == START_ABORTED_BIRTH) {
+                setup_births(peer);
                 return;
         }
         setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
@@ -215,21 +237,10 @@ static void setup_made(void)
                 setup_write(KEY_C, VALUE_LEN);
                 sb_safe_raise(peer);
                 break;
-        case START_ABORTED_OVER:
-                setup_write(KEY_B, VALUE_LEN);
-                setup_write(KEY_C, VALUE_LEN);
-                sb_safe_raise(peer);
-                world_txn_start_aborted(peer, KEY_B, KEY_C);
-                while (sb_retire_free(peer))
-                        ;
-                break;
         case START_ABORTED:
+        case START_ABORTED_OVER:
         case START_ABORTED_DELETED:
-                setup_write(KEY_B, VALUE_LEN);
-                if (spec()->start == START_ABORTED_DELETED)
-                        setup_write(KEY_A, TOMBSTONE);
-                sb_safe_raise(peer);
-                world_txn_start_aborted(peer, KEY_A, KEY_B);
+                setup_aborted(peer);
                 break;
         case START_SNAPSHOT:
                 if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))

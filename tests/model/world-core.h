@@ -103,7 +103,9 @@ void world_check_version(const struct sb_version *version, enum world_key key);
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
 void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
 void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret);
-/* All keys at safe, by an observer. */
+/* observer.c: the key at safe, twice; the same by one who comes and goes; all keys. */
+void world_observe(struct sb_peer *peer, const struct world_op *op);
+void world_arrive(struct sb_peer *peer, const struct world_op *op);
 void world_look(struct sb_peer *peer, struct outcome *outcome);
 /* txn.c */
 void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,

@@ -269,98 +269,6 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, stru
         sb_unpin(peer);
 }
 
-/* The stamp of a version as an observer knows it, who changes nothing: of an intent, what its
- * transaction's status says. Whether that counts shows the second look: then the word named the
- * descriptor all the while. */
-static uint64_t observe_stamp(struct sb_peer *peer, struct sb_version *version)
-{
-        for (;;) {
-                uint64_t stamp = sb_load_pinned(peer, &version->stamp), status;
-                struct sb_commit *commit;
-
-                if (!sb_stamp_is_intent(stamp))
-                        return stamp;
-                commit = sb_commit_at(&peer->segment, stamp & SB_OFFSET_MASK);
-                MODEL_CHECK(commit != NULL);
-                status = sb_load_acquire(&commit->status);
-                if (sb_load_acquire(&version->stamp) == stamp)
-                        return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED
-                                       ? SB_STATUS_VALUE(status)
-                                       : 0;
-        }
-}
-
-/* What an observer sees: the newest version with a stamp up to @cut; what has no stamp does not
- * count. */
-static struct sb_version *observe(struct sb_peer *peer, enum world_key key, uint64_t cut)
-{
-        const struct sb_segment *segment = &peer->segment;
-        struct sb_version *version = NULL;
-        struct sb_node *node;
-        struct sb_cell64 *cell;
-        uint64_t stamp;
-
-        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
-        cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
-        if (cell)
-                version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
-        if (version && version->node != sb_offset_of(segment, node))
-                version = NULL;
-        for (; version; version = sb_version_at(
-                                segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
-                model_touch(version, sizeof *version);
-                stamp = observe_stamp(peer, version);
-                if (stamp > SB_STAMP_BIRTH && stamp <= cut)
-                        return version;
-        }
-        return NULL;
-}
-
-static uint64_t observe_at(struct sb_peer *peer, enum world_key key, uint64_t cut)
-{
-        struct sb_version *version;
-        uint64_t rev;
-
-        sb_pin(peer);
-        version = observe(peer, key, cut);
-        rev = version ? version->rev : 0;
-        sb_unpin(peer);
-        return rev;
-}
-
-void world_look(struct sb_peer *peer, struct outcome *outcome)
-{
-        struct sb_cell64 *safe = &peer->segment.super->safe;
-        struct outcome first, second;
-        uint32_t key;
-
-        do {
-                outcome->read_cut = sb_load_acquire(safe);
-                first = second = *outcome;
-                sb_pin(peer);
-                for (key = 0; key < WORLD_KEYS; key++)
-                        world_see(&first, key, observe(peer, key, outcome->read_cut));
-                for (key = 0; key < WORLD_KEYS; key++)
-                        world_see(&second, key, observe(peer, key, outcome->read_cut));
-                sb_unpin(peer);
-        } while (sb_load_acquire(safe) != outcome->read_cut);
-        MODEL_CHECK(!memcmp(first.seen, second.seen, sizeof first.seen) &&
-                    !memcmp(first.tags, second.tags, sizeof first.tags));
-        first.begun = true;
-        *outcome = first;
-}
-
-static void do_observe(struct sb_peer *peer, const struct world_op *op)
-{
-        uint64_t cut = sb_load_acquire(&peer->segment.super->safe);
-        uint64_t rev = observe_at(peer, op->key, cut), again = observe_at(peer, op->key, cut);
-
-        /* Its cut holds as long as `safe` says so; then it would read anew. */
-        if (rev != again && sb_load_acquire(&peer->segment.super->safe) == cut)
-                model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut,
-                        (unsigned long)rev, (unsigned long)again);
-}
-
 static void do_check(struct sb_peer *peer)
 {
         struct sb_check_report report;
@@ -370,19 +278,6 @@ static void do_check(struct sb_peer *peer)
                 model_fail("check: %d", r);
         if (report.problem_count)
                 model_fail("check, among others: %s", report.problems[0]);
-}
-
-/* From now on pruners keep what is seen at safe. What they looked at before says nothing of cuts
- * below the clock of that time, hence the first cut of one's own. */
-static void do_arrive(struct sb_peer *peer, const struct world_op *op)
-{
-        struct sb_superblock *super = peer->segment.super;
-
-        sb_add_full(&super->observers, 1);
-        sb_safe_raise(peer);
-        do_observe(peer, op);
-        do_observe(peer, op);
-        sb_add_full(&super->observers, UINT64_MAX);
 }
 
 static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
@@ -450,11 +345,12 @@ static void do_flags(struct sb_peer *peer, const struct world_op *op)
         sb_unpin(peer);
 }
 
-static void do_memory(struct sb_peer *peer, enum world_op_kind kind)
+/* What has no answer. */
+static void run_work(struct sb_peer *peer, const struct world_op *op)
 {
         uint32_t cursor = 0;
 
-        switch (kind) {
+        switch (op->kind) {
         case OP_MEMORY:
                 sb_op_memory_work(peer, true);
                 break;
@@ -470,9 +366,24 @@ static void do_memory(struct sb_peer *peer, enum world_op_kind kind)
         case OP_TICK:
                 sb_reap_tick(peer, &cursor);
                 break;
-        default: /* OP_FREE */
+        case OP_FINI:
+                world.left[peer - world.peers] = true;
+                sb_peer_fini(peer);
+                break;
+        case OP_REAP:
+                sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation);
+                break;
+        case OP_CHECK:
+                do_check(peer);
+                break;
+        case OP_FREE:
                 while (sb_retire_free(peer))
                         ;
+                break;
+        case OP_FLAGS:
+                do_flags(peer, op);
+                break;
+        default:
                 break;
         }
 }
@@ -485,8 +396,6 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         if (world.serial)
                 outcome->over_before = model_noted(NOTE_OVER);
         switch (op->kind) {
-        case OP_NONE:
-                break;
         case OP_SET:
         case OP_PUT:
         case OP_LARGE:
@@ -512,7 +421,7 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
                 do_attach(me, peer, op, tag, outcome);
                 break;
         case OP_ARRIVE:
-                do_arrive(peer, op);
+                world_arrive(peer, op);
                 break;
         case OP_EVICT:
         case OP_AT:
@@ -524,29 +433,11 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_SNAPSHOT:
                 do_snapshot(peer, op, outcome);
                 break;
-        case OP_MEMORY:
-        case OP_WORK:
-        case OP_SAFE:
-        case OP_SWEEP:
-        case OP_TICK:
-        case OP_FREE:
-                do_memory(peer, op->kind);
-                break;
-        case OP_FINI:
-                world.left[peer - world.peers] = true;
-                sb_peer_fini(peer);
-                break;
         case OP_OBSERVE:
-                do_observe(peer, op);
-                break;
-        case OP_REAP:
-                sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation);
+                world_observe(peer, op);
                 break;
         case OP_PAST:
                 do_past(peer, op, outcome);
-                break;
-        case OP_CHECK:
-                do_check(peer);
                 break;
         case OP_TXN:
                 world_txn_run(me, peer, op, tag, outcome);
@@ -554,9 +445,8 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_LOOK:
                 world_look(peer, outcome);
                 break;
-        case OP_FLAGS:
-                do_flags(peer, op);
-                break;
+        default:
+                run_work(peer, op);
         }
         outcome->finished = true;
         if (world.serial)
