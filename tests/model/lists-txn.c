@@ -47,7 +47,8 @@ static const struct world_case txns[] = {
         {"txn: three on the same key", {START_VALUE, {OPS(SI_EARLY(KA)), OPS(SI_EARLY(KA)), OPS(SI_EARLY(KA))}}, 3, 3},
         /* T2 */
         {"txn: three crossing", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(SI_EARLY(KA | KC))}}, 3, 2},
-        {"txn: three crossing, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(SI_EARLY(KA | KC))}, .focus = FOCUS_INTENTS}, 3, 3},
+        {"txn: three crossing, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(SI_EARLY(KA | KC))},
+                .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: two crossing, one key each", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(CUT(KA | KB | KC))}}, 3, 2},
         /* T3 */
         {"txn: cut", {START_PAIR, {OPS(SI(KA | KB)), OPS(CUT(KA | KB))}}, 2, 4},
@@ -79,14 +80,16 @@ static const struct world_case txns[] = {
         /* T9 */
         {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
         {"txn: ring of three, all in", {START_ALL, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KC)), OPS(SER_IN(KC, KA))}}, 3, 2},
-        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 3},
+        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
+                .focus = FOCUS_INTENTS}, 3, 3},
         /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
         {"txn: reads at cuts", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, CUT(KB)), OPS(CUT(KA | KB))}}, 3, 2},
         {"txn: set and reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B)}}, 2, 4},
         {"txn: set and cut", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, CUT(KB))}}, 2, 4},
         {"txn: two sets and cut", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, SET_B), OPS(CUT(KA | KB))}}, 3, 2},
-        {"txn: two sets and cut, deeper", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, SET_B), OPS(CUT(KA | KB))}, .focus = FOCUS_INTENTS}, 3, 3},
+        {"txn: two sets and cut, deeper", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, SET_B), OPS(CUT(KA | KB))},
+                .focus = FOCUS_INTENTS}, 3, 3},
         /* T11 */
         {"txn: phantoms", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
         {"txn: phantoms, births", {START_BIRTHS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
@@ -103,7 +106,8 @@ static const struct world_case txns[] = {
         {"txn: both kinds", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KA, KB))}}, 2, 3},
         {"txn: both kinds, crossing", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 3, 2},
         {"txn: both kinds, ring", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
-        {"txn: both kinds, ring, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}, .focus = FOCUS_INTENTS}, 3, 3},
+        {"txn: both kinds, ring, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
+                .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: serializable and set", {START_PAIR, {OPS(SER_EARLY(KA, KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
         /* T17 */
         {"txn: safe", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK)}}, 2, 3},
