@@ -27,7 +27,19 @@ static const char *age_words(uint64_t ns, char text[static 32])
         return text;
 }
 
-static void print_stat_json(const struct sb_admin_stat *stat)
+/* What a client holds by cuts; or the marks. */
+static const struct sb_admin_holder *holder_of(
+        const struct sb_admin_holders *holders, uint32_t client)
+{
+        static const struct sb_admin_holder none;
+
+        for (uint32_t i = 0; i < holders->count; i++)
+                if (holders->holders[i].client == client)
+                        return &holders->holders[i];
+        return &none;
+}
+
+static void print_stat_json(const struct sb_admin_stat *stat, const struct sb_admin_holder *marks)
 {
         char id[40];
 
@@ -45,11 +57,13 @@ static void print_stat_json(const struct sb_admin_stat *stat)
         json_number("spill_buckets", stat->spill_buckets);
         json_number("keys", stat->keys);
         json_number("keys_deleted", stat->keys_deleted);
+        json_number("history_bytes", stat->history_bytes);
+        json_number("history_bytes_max", stat->history_limit);
+        json_number("marks", marks->cut_count);
+        json_number("marks_max", stat->marks_max);
+        json_number("marks_bytes", marks->held_bytes);
         json_number("clients", stat->clients);
         json_number("clients_max", stat->clients_max);
-        json_number("history_bytes", stat->history_bytes);
-        json_number("history_limit", stat->history_limit);
-        json_number("marks", stat->marks);
         json_number("clock", stat->clock);
         json_number("safe", stat->safe);
         json_number("era", stat->era);
@@ -60,7 +74,7 @@ static void print_stat_json(const struct sb_admin_stat *stat)
         json_end();
 }
 
-static void print_stat_text(const struct sb_admin_stat *stat)
+static void print_stat_text(const struct sb_admin_stat *stat, const struct sb_admin_holder *marks)
 {
         char a[32], b[32], c[32];
 
@@ -77,10 +91,10 @@ static void print_stat_text(const struct sb_admin_stat *stat)
                 stat->spill_buckets);
         printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
                 bytes_words(stat->value_len_max, a));
-        printf("history      %s kept by rules, %s at most; %u marks\n",
-                bytes_words(stat->history_bytes, a),
-                stat->history_limit != 0 ? bytes_words(stat->history_limit, b) : "any",
-                stat->marks);
+        printf("history      %s kept by rules (limit: %s)\n", bytes_words(stat->history_bytes, a),
+                stat->history_limit ? bytes_words(stat->history_limit, b) : "none");
+        printf("marks        %u of %u, %s kept by them\n", marks->cut_count, stat->marks_max,
+                bytes_words(marks->held_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe,
                 stat->era);
@@ -91,6 +105,7 @@ static void print_stat_text(const struct sb_admin_stat *stat)
 int cli_stat(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_admin_holders holders = {0};
         struct sb_admin_stat stat;
         int r;
 
@@ -98,12 +113,12 @@ int cli_stat(struct cli *cli)
         if (r != 0)
                 return r;
         r = sb_admin_stat(bus, &stat);
+        if (r == 0)
+                r = sb_admin_holders(bus, &holders);
         if (r != 0)
                 return cli_fail(cli, "stat", r);
-        if (cli->json)
-                print_stat_json(&stat);
-        else
-                print_stat_text(&stat);
+        (cli->json ? print_stat_json : print_stat_text)(&stat, holder_of(&holders, SB_ADMIN_MARKS));
+        sb_admin_holders_free(&holders);
         return CLI_DONE;
 }
 
@@ -146,18 +161,6 @@ static void print_client(const struct cli *cli, const struct sb_admin_client *cl
                 bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
                 bytes_words(holder->held_bytes, held),
                 client->evicted != 0 ? " (some were taken away)" : "");
-}
-
-/* What a client holds by cuts. */
-static const struct sb_admin_holder *holder_of(
-        const struct sb_admin_holders *holders, uint32_t client)
-{
-        static const struct sb_admin_holder none;
-
-        for (uint32_t i = 0; i < holders->count; i++)
-                if (holders->holders[i].client == client)
-                        return &holders->holders[i];
-        return &none;
 }
 
 int cli_clients(struct cli *cli)

@@ -91,20 +91,24 @@ int sb_node_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64
         return 0;
 }
 
-/* The first version that is not aborted; NULL: one on the way is held still. */
+/* The first version that is not aborted; NULL: it, or one on the way, is held still. What is held
+ * cannot be retired, and nobody would come back for it. */
 static struct sb_version *under_aborted(struct sb_peer *peer, struct sb_version *head)
 {
         uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
 
-        /* A:stamp, A:retire. Let go once, it is let go for good. */
-        while (head && sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED && steps--) {
+        while (head && steps--) {
+                /* A:stamp, A:retire. Let go once, it is let go for good. */
+                bool aborted = sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED;
                 if (sb_load_acquire(&head->block.retire) == SB_RETIRE_HELD && /* A:retire. */
-                        !SB_FAULT(REMOVE_UNDER_ABORTED))
+                        !(aborted ? SB_FAULT(REMOVE_UNDER_ABORTED) : SB_FAULT(REMOVE_HELD)))
                         return NULL;
+                if (!aborted)
+                        return head;
                 head = sb_version_at(
                         &peer->segment, sb_load_pinned(peer, &head->prev) & SB_OFFSET_MASK);
         }
-        return head;
+        return NULL;
 }
 
 /* Whether no cut, open or to come, can tell this key from one that is not there. */

@@ -1,8 +1,9 @@
 /* Which cut was taken when; see times.h. */
 #include "times.h"
 
+/* The first: every tick, which is longer, but for one that follows another at once. */
 static const uint64_t intervals_ns[SB_TIME_LEVELS] = {
-        0, UINT64_C(1000000000), UINT64_C(60000000000), UINT64_C(3600000000000)};
+        UINT64_C(5000000), UINT64_C(1000000000), UINT64_C(60000000000), UINT64_C(3600000000000)};
 
 static struct sb_time *entry_at(const struct sb_segment *segment, uint32_t level, uint64_t position)
 {
@@ -73,13 +74,13 @@ static bool fits(const struct sb_moment *moment, enum wanted wanted, uint64_t li
         return false;
 }
 
-static bool find(
-        const struct sb_segment *segment, enum wanted wanted, uint64_t limit, struct sb_moment *ret)
+static bool find(const struct sb_segment *segment, uint32_t level, enum wanted wanted,
+        uint64_t limit, struct sb_moment *ret)
 {
         uint64_t count = (uint64_t)segment->geometry.times_count * SB_TIME_LEVELS, i;
         struct sb_moment best = {0}, moment;
 
-        for (i = 0; i < count; i++)
+        for (i = (uint64_t)segment->geometry.times_count * level; i < count; i++)
                 if (read_entry(&segment->times->entry[i], &moment) &&
                         fits(&moment, wanted, limit) &&
                         (!best.cut || (moment.cut < best.cut) == (wanted == BEHIND)))
@@ -92,21 +93,35 @@ static bool find(
 
 bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct sb_moment *ret)
 {
-        return find(segment, REALTIME, realtime_ns, ret);
+        return find(segment, 0, REALTIME, realtime_ns, ret);
 }
 
 bool sb_times_at_monotonic(
         const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret)
 {
-        return find(segment, MONOTONIC, monotonic_ns, ret);
+        return find(segment, 0, MONOTONIC, monotonic_ns, ret);
+}
+
+bool sb_times_horizon(
+        const struct sb_segment *segment, uint64_t now_ns, uint64_t span_ns, struct sb_moment *ret)
+{
+        uint64_t gaps = segment->geometry.times_count - 1;
+        uint32_t level = 0;
+
+        /* What lies behind the entry that is looked for is younger than the span. When it is
+         * overwritten, the newest is that many gaps younger than what lies behind it. */
+        while (level < SB_TIME_LEVELS && gaps * intervals_ns[level] < span_ns + SB_TIMES_SLACK_NS)
+                level++;
+        return level < SB_TIME_LEVELS && now_ns >= span_ns &&
+               find(segment, level, MONOTONIC, now_ns - span_ns, ret);
 }
 
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret)
 {
-        return find(segment, BELOW, stamp, ret);
+        return find(segment, 0, BELOW, stamp, ret);
 }
 
 bool sb_times_behind(const struct sb_segment *segment, uint64_t cut, struct sb_moment *ret)
 {
-        return find(segment, BEHIND, cut, ret);
+        return find(segment, 0, BEHIND, cut, ret);
 }

@@ -78,6 +78,9 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         /* Relaxed, all of these: numbers for people, each right by itself. */
         stat.clock = sb_load_relaxed(&super->clock);
         stat.safe = sb_load_relaxed(&super->safe);
+        stat.history_bytes = sb_load_relaxed(&super->history_bytes);
+        stat.history_limit = sb_load_relaxed(&super->history_limit);
+        stat.marks_max = segment->geometry.mark_count;
         stat.era = sb_load_relaxed(&super->era);
         stat.engine_generation = sb_load_relaxed(&super->engine_generation);
         stat.keeper_pid = (uint32_t)sb_load_relaxed(&super->keeper);
@@ -85,10 +88,6 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         stat.age_ns = age_ns(bus, super->created_ns);
         stat.id[0] = super->id[0];
         stat.id[1] = super->id[1];
-        stat.history_bytes = sb_load_relaxed(&super->history_bytes);
-        stat.history_limit = sb_load_relaxed(&super->history_limit);
-        for (uint32_t i = 0; i < segment->geometry.mark_count; i++)
-                stat.marks += sb_load_relaxed(&segment->marks[i].owner) != 0;
         count_units(segment, &stat);
         count_clients(segment, &stat);
         for (uint64_t bucket = 0; bucket < stat.buckets + stat.spill_buckets;) {

@@ -24,8 +24,9 @@ struct sb_admin_stat {
         uint64_t buckets, spill_buckets;
         uint64_t keys, keys_deleted; /* deleted: not forgotten yet */
         uint64_t clock, safe;
-        uint64_t history_bytes, history_limit; /* kept by rules, by the last sweep; 0: no limit */
-        uint32_t marks;
+        uint64_t history_bytes; /* that rules of history kept when agentd last looked */
+        uint64_t history_limit; /* and may keep; 0: no limit */
+        uint32_t marks_max;
         uint32_t era;
         uint32_t clients, clients_max; /* the engine is none */
         uint64_t engine_generation;

@@ -83,6 +83,7 @@
         X(READ_SER_AS_BEFORE, "a read at a cut looks through an intent stamped in it")             \
         X(GET_SER_AS_BEFORE, "a get looks through an intent that is stamped and undecided")        \
         X(REMOVE_UNDER_ABORTED, "a key is removed under an intent that is held")                   \
+        X(REMOVE_HELD, "a key is removed whose delete is held")                                    \
         X(UNHOOK_HEAD_ONLY, "a removal retires the newest version alone")                          \
         X(PRUNE_TAKES_HELD, "a pruner unlinks a version that is held")                             \
         X(PRUNE_BY_ABORTED, "an aborted version supersedes")                                       \

@@ -123,6 +123,8 @@ static const struct world_case txns[] = {
                 3, 1, .delays = 2},
         {"txn: evicted, killed before it looks", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
                 OPS(DELETE_A, WORK, WORK, GET_B)}, .engine = true}, 3, 1, .crashes = 1, .crash_mask = 2},
+        {"txn: evicted, its delete removed", {START_PAIR, {OPS(EVICT), OPS(TXN(.deletes = KA, .writes = KB, .early = true)),
+                OPS(MEMORY, WORK)}, .engine = true}, 3, 2},
         {"txn: safe, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
 };
 

@@ -93,6 +93,7 @@ static const struct {
         {SB_FAULT_READ_SER_AS_BEFORE, "txn: set and cut"},
         {SB_FAULT_GET_SER_AS_BEFORE, "txn: set and reads"},
         {SB_FAULT_REMOVE_UNDER_ABORTED, "txn: aborted over a tombstone"},
+        {SB_FAULT_REMOVE_HELD, "txn: evicted, its delete removed"},
         {SB_FAULT_UNHOOK_HEAD_ONLY, "txn: aborted over a tombstone"},
         {SB_FAULT_PRUNE_TAKES_HELD, "txn: aborted, sets and work"},
         {SB_FAULT_PRUNE_BY_ABORTED, "txn: aborted over a value"},

@@ -1,0 +1,91 @@
+/*
+ * When cuts were taken, as rules of history go by it: what a span of time has let go stays let go,
+ * however quickly or slowly the engine ticks, and not much more is kept than the span.
+ */
+#include "shm/times.h"
+#include "tests/unit/bus.h"
+
+#define SECOND  UINT64_C(1000000000)
+#define MILLI   UINT64_C(1000000)
+#define CUT_MAX 20000u
+
+static uint64_t now_ns, taken_ns[CUT_MAX], last_cut;
+
+static void tick(uint64_t after_ns)
+{
+        struct sb_moment now;
+
+        now_ns += after_ns;
+        last_cut++;
+        taken_ns[last_cut] = now_ns;
+        now = (struct sb_moment){.cut = last_cut, .realtime_ns = now_ns, .monotonic_ns = now_ns};
+        sb_times_note(&writer.segment, &now);
+}
+
+/* How long ago the horizon of a span was taken, in nanoseconds; UINT64_MAX: there is none. */
+static uint64_t age_of(uint64_t span_ns, uint64_t *ret_cut)
+{
+        struct sb_moment moment = {0};
+
+        *ret_cut = 0;
+        if (!sb_times_horizon(&writer.segment, now_ns, span_ns, &moment))
+                return UINT64_MAX;
+        *ret_cut = moment.cut;
+        return now_ns - taken_ns[moment.cut];
+}
+
+static void test_what_a_span_let_go_stays_let_go(void)
+{
+        static const uint64_t spans[] = {
+                MILLI, 50 * MILLI, 400 * MILLI, 2 * SECOND, 10 * SECOND, 20 * SECOND, 300 * SECOND};
+        static const struct {
+                uint64_t tick_ns;
+                uint32_t count;
+        } phases[] = {{160 * MILLI, 200}, {10 * MILLI, 500}, {1, 300}, {160 * MILLI, 300},
+                {10 * MILLI, 1500}, {5 * SECOND, 200}, {30 * MILLI, 1000}};
+        uint64_t before[sizeof spans / sizeof *spans] = {0}, cut;
+        uint32_t back = 0, phase, i, n, found = 0;
+
+        CHECK(make_bus(1 << 20));
+        now_ns = 1000 * SECOND;
+        last_cut = 1;
+        for (phase = 0; phase < sizeof phases / sizeof *phases; phase++)
+                for (n = 0; n < phases[phase].count; n++) {
+                        tick(phases[phase].tick_ns);
+                        for (i = 0; i < sizeof spans / sizeof *spans; i++) {
+                                found += age_of(spans[i], &cut) != UINT64_MAX;
+                                back += cut < before[i];
+                                before[i] = cut;
+                        }
+                }
+        CHECK_EQ(back, 0);
+        CHECK(found > 1000);
+        unmake_bus();
+}
+
+static void test_little_more_than_a_span_is_kept(void)
+{
+        uint64_t cut, age;
+        uint32_t n;
+
+        CHECK(make_bus(1 << 20));
+        now_ns = 1000 * SECOND;
+        last_cut = 1;
+        for (n = 0; n < 10000; n++)
+                tick(10 * MILLI);
+        age = age_of(50 * MILLI, &cut);
+        CHECK(age >= 50 * MILLI && age <= 60 * MILLI);
+        age = age_of(5 * SECOND, &cut);
+        CHECK(age >= 5 * SECOND && age <= 6 * SECOND + 10 * MILLI);
+        /* Longer than the rings of 16 seconds, minutes and hours go back. */
+        CHECK_EQ(age_of(3600 * 24 * SECOND, &cut), UINT64_MAX);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_what_a_span_let_go_stays_let_go);
+        RUN(test_little_more_than_a_span_is_kept);
+        return test_end();
+}
