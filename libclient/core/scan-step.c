@@ -17,13 +17,21 @@
 /* Whether the rules that covered the cut do so still: asked behind each read. */
 static bool past_holds(const struct sb_scan *scan)
 {
-        const struct sb_segment *segment = &scan->bus->peer.segment;
+        struct sb_peer *peer = &scan->bus->peer;
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t end_ns;
 
+        if (!scan->past)
+                return true;
         /* A:history-floor. */
-        return !scan->past ||
-               (sb_load_acquire(&segment->super->history_floor) <= scan->cut &&
-                       (scan->end_ns == UINT64_MAX ||
-                               segment->os->now_ns(segment->os->context) < scan->end_ns));
+        if (sb_load_acquire(&segment->super->history_floor) > scan->cut ||
+                (scan->end_ns != UINT64_MAX &&
+                        segment->os->now_ns(segment->os->context) >= scan->end_ns))
+                return false;
+        /* A:rule. Said before a rule is changed: what was read before this look was kept, if the
+         * rules that are read behind it say so. */
+        return sb_load_acquire(&segment->super->rule_count) == scan->rules ||
+               sb_past_kept_all(peer, scan->prefix, scan->prefix_len, scan->cut, &end_ns);
 }
 
 /* Under a pin: what to show of a key, or NULL. */

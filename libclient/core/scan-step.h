@@ -31,6 +31,7 @@ struct sb_scan {
         bool past;
         bool trimmed;    /* what was found is not what was there, but the oldest that is left */
         uint64_t end_ns; /* CLOCK_MONOTONIC */
+        uint64_t rules;  /* so many had been written when they were looked at */
         uint64_t left;   /* so many keys more */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */

@@ -39,6 +39,7 @@ static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
         if (sb_past_marked(&peer->segment, cut))
                 return 0;
         scan->past = true;
+        scan->rules = sb_load_acquire(&peer->segment.super->rule_count); /* A:rule. */
         if (sb_past_kept_all(peer, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
                 return 0;
         sb_snapshot_close(peer, scan->snapshot);

@@ -312,6 +312,28 @@ static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
         END();
 }
 
+static void test_a_scan_of_the_past_ends_when_its_rule_is_taken_away(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how)};
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+
+        BEGIN();
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK(!put("k1", "1") && !put("k2", "2") && !put("k3", "3"));
+        how.cut = cut_now();
+        CHECK(!put("k1", "now"));
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(keep("else", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+        sb_guard_release(&guard);
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_LAPPED);
+        END();
+}
+
 static void test_a_scan_of_the_past_shows_what_rules_kept(void)
 {
         struct sb_scan_options how = {.size = sizeof(how)};
@@ -617,6 +639,7 @@ int main(int argc, char **argv)
         RUN(test_a_span_of_time_is_kept_and_no_more);
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
         RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
+        RUN(test_a_scan_of_the_past_ends_when_its_rule_is_taken_away);
         RUN(test_a_scan_of_the_past_shows_what_rules_kept);
         RUN(test_a_long_history_comes_whole_and_in_both_orders);
         RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);

@@ -185,10 +185,23 @@ static void setup_aborted(struct sb_peer *peer)
                 ;
 }
 
+/* What it has in stock lies in another one's slab, so that nobody finds it there when the peer is
+ * killed. */
+static void setup_stock(struct sb_peer *peer)
+{
+        uint32_t i;
+
+        setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
+        setup_write(KEY_A, VALUE_LEN);
+        sb_op_memory_work(peer, false);
+        /* That moved the clock; who knows nothing newer takes nothing in hand. */
+        for (i = 0; i < PEERS - spec()->free_records; i++)
+                sb_view_renew(&world.peers[i]);
+}
+
 static void setup_made(void)
 {
         struct sb_peer *peer = setup_peer();
-        uint32_t i;
 
         if (spec()->start == START_EMPTY)
                 return;
@@ -204,14 +217,7 @@ static void setup_made(void)
                 sb_safe_raise(peer);
                 break;
         case START_STOCK:
-                /* What it has in stock lies in another one's slab, so that nobody finds it there
-                 * when the peer is killed. */
-                setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
-                setup_write(KEY_A, VALUE_LEN);
-                sb_op_memory_work(peer, false);
-                /* That moved the clock; who knows nothing newer takes nothing in hand. */
-                for (i = 0; i < PEERS - spec()->free_records; i++)
-                        sb_view_renew(&world.peers[i]);
+                setup_stock(peer);
                 break;
         case START_RETIRED:
                 setup_write(KEY_A, VALUE_LEN);
