@@ -101,10 +101,10 @@ int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint
         r = sb_snapshot_open(peer, &index, &cut);
         if (r)
                 return r;
-        r = sb_mark_take(peer, cut, &mark);
+        r = sb_mark_take(peer, index, cut, &mark);
         if (r == SB_E_FULL) {
                 sb_marks_repair(peer);
-                r = sb_mark_take(peer, cut, &mark);
+                r = sb_mark_take(peer, index, cut, &mark);
         }
         if (!r) {
                 r = name_it(peer, &key, &mark, &rev);

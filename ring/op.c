@@ -34,6 +34,9 @@ struct attempt {
 };
 
 #define AGAIN (-1) /* somebody's CAS came first; otherwise 0 or SB_E_* */
+/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in
+ * which the engine, which writes too, shall not hang. */
+#define ROUNDS_MAX (1u << 20)
 
 /* A block for the new version, if one is at hand. Tombstones never come out of the stock: so a
  * key's removal meets none in hand. */
@@ -269,6 +272,7 @@ static inline __attribute__((always_inline)) int install(
 static inline __attribute__((always_inline)) int run(
         struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
+        uint32_t rounds = 0;
         int r;
 
         sb_pin(peer);
@@ -278,9 +282,12 @@ static inline __attribute__((always_inline)) int run(
                         r = install(peer, attempt, ret);
                 else
                         r = make_key(peer, attempt, ret);
-                if (SB_UNLIKELY(r == AGAIN || (!r && attempt->version)))
-                        continue;
-                break;
+                if (SB_LIKELY(r != AGAIN && (r || !attempt->version)))
+                        break;
+                if (++rounds == ROUNDS_MAX) {
+                        r = SB_E_FULL;
+                        break;
+                }
         }
         /* R:operation > A:operation, R:unpin > A:pins. Last, in this order: nothing is left to
          * finish. */

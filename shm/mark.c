@@ -1,12 +1,14 @@
 /* Marked cuts; see mark.h. */
 #include "mark.h"
 
+#include "base/fault.h"
 #include "base/result.h"
 #include "epoch.h"
 #include "index.h"
 #include "node.h"
 #include "order.h"
 #include "retire.h"
+#include "snapshot.h"
 #include "walk.h"
 
 #define ROUNDS_MAX 1024u /* more only in a damaged segment */
@@ -31,7 +33,28 @@ bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *re
         return false;
 }
 
-int sb_mark_take(struct sb_peer *peer, uint64_t cut, struct sb_mark_value *ret)
+bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)
+{
+        const struct sb_mark *mark = &segment->marks[index];
+
+        if (!sb_load_acquire(&mark->owner)) /* A:mark. */
+                return false;
+        /* A:mark. If it is another owner's by now, nobody needs the former one's. */
+        *ret_cut = sb_load_acquire(&mark->cut);
+        return *ret_cut != 0;
+}
+
+/* The mark is ours, in MAKING: pruners keep what it says from now on. If nobody has taken the
+ * announcement away until then, there was always something that kept the cut. */
+static bool set_cut(struct sb_peer *peer, struct sb_mark *mark, uint32_t snapshot, uint64_t cut)
+{
+        /* R:mark > A:mark. A full barrier: whoever takes the announcement away after our look
+         * prunes after our cut is there. */
+        sb_exchange_full(&mark->cut, cut);
+        return sb_snapshot_holds(peer, snapshot, cut) || SB_FAULT(MARK_UNASKED);
+}
+
+int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct sb_mark_value *ret)
 {
         struct sb_segment *segment = &peer->segment;
         /* Relaxed: the own word. It has counted on for the snapshot, and does so for the next. */
@@ -50,7 +73,10 @@ int sb_mark_take(struct sb_peer *peer, uint64_t cut, struct sb_mark_value *ret)
                 for (high = sb_load_acquire(&segment->super->mark_high); high <= index;
                         high = sb_load_acquire(&segment->super->mark_high))
                         sb_cas64_full(&segment->super->mark_high, high, (uint64_t)index + 1);
-                sb_store_release(&mark->cut, cut); /* R:mark > A:mark. */
+                if (!set_cut(peer, mark, snapshot, cut)) {
+                        sb_cas64_full(&mark->owner, owner | SB_MARK_MAKING, 0);
+                        return SB_E_LAPPED;
+                }
                 sb_cas64_full(&mark->owner, owner | SB_MARK_MAKING, owner);
                 *ret = (struct sb_mark_value){.cut = cut, .owner = owner, .index = index};
                 return 0;

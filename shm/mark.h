@@ -19,8 +19,11 @@
 
 /* A marked cut, if mark @index is in use. */
 bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
-/* Take a mark for @cut, which the caller announces by his latest snapshot. Return: 0, SB_E_FULL. */
-int sb_mark_take(struct sb_peer *peer, uint64_t cut, struct sb_mark_value *ret);
+/* For pruners: the same, and what is being made; perhaps a cut that nobody needs any more. */
+bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
+/* Take a mark for @cut, which the caller announces by his latest snapshot, @snapshot. Return: 0,
+ * SB_E_FULL, SB_E_LAPPED: the announcement was taken away. */
+int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct sb_mark_value *ret);
 /* Whether what a key holds names a mark still. */
 bool sb_mark_stands(const struct sb_segment *segment, const struct sb_mark_value *value);
 /* Free it; nothing where that was done already. */

@@ -159,6 +159,9 @@ void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len,
                                 (prefix || node->key_len == key_len);
                         if (!going)
                                 break;
+                        /* Only in a damaged segment not: there it could go round for ever. */
+                        if (after && sb_key_compare(bytes, node->key_len, at, at_len) <= 0)
+                                break;
                         sb_rules_apply(peer, node);
                         at_len = node->key_len;
                         memcpy(at, bytes, at_len);

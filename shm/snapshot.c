@@ -235,7 +235,7 @@ static void read_marks(struct sb_segment *segment, struct sb_view *view)
         uint32_t i;
 
         for (i = 0; i < high && i < segment->geometry.mark_count; i++)
-                if (sb_mark_read(segment, i, &cut))
+                if (sb_mark_keeps(segment, i, &cut))
                         add_cut(view, cut);
 }
 

@@ -368,6 +368,14 @@ struct range {
         uint32_t low_len, high_len, flags;
 };
 
+static bool is_behind(const struct sb_segment *segment, const struct sb_node *node, const void *key,
+        uint32_t key_len)
+{
+        const unsigned char *own = sb_node_key(segment, node);
+
+        return own && sb_key_compare(own, node->key_len, key, key_len) > 0;
+}
+
 static enum step validate_range(
         struct sb_peer *peer, const struct path *path, const struct range *range)
 {
@@ -393,7 +401,11 @@ static enum step validate_range(
                 if (r != IN)
                         return r;
                 next = sb_walk_next(peer, node, &gone);
-                node = gone ? sb_walk_seek(peer, key, node->key_len, true) : next;
+                if (gone)
+                        next = sb_walk_seek(peer, key, node->key_len, true);
+                else if (next && !is_behind(segment, next, key, node->key_len))
+                        return IN; /* damaged: it could go round for ever */
+                node = next;
         }
         return IN;
 }

@@ -54,6 +54,7 @@
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_BIRTH_UNFLAGGED, "a birth is stamped before its cell says that a rule applies")     \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
+        X(MARK_UNASKED, "a mark is made of a cut that was taken away")                             \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
         X(TXN_ABORT_BY_FLAGS, "a flag of the cell that changed is taken for a conflict")           \

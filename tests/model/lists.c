@@ -196,6 +196,8 @@ static const struct world_case snapshots[] = {
         {"killed keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A)}}, 2, 0, .crashes = 1, .crash_mask = 1},
         {"mark beside a set and a prune", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 3},
         {"mark, set, prune, safe moves", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 1},
+        {"mark, evicted before", {START_VALUE, {OPS(EVICT), OPS(MARK), OPS(SET_A, WORK)}, .engine = true}, 3, 2},
+        {"mark, evicted before, under buffers", {START_VALUE, {OPS(EVICT), OPS(MARK), OPS(SET_A, WORK)}, .engine = true}, 3, 1, .delays = 1},
         {"mark under buffers", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
         {"snapshot and set", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}}, 2, 3},
         {"snapshot and set, the long way", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}, .short_keys = true}, 2, 3},
