@@ -176,16 +176,9 @@ void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len,
 
 uint64_t sb_rules_horizon(struct sb_peer *peer, uint64_t span_ns)
 {
-        const struct sb_os *os = peer->segment.os;
         struct sb_moment moment;
-        uint64_t now;
-        bool found;
 
-        do {
-                now = os->now_ns(os->context);
-                found = sb_times_horizon(&peer->segment, now, span_ns, &moment);
-        } while (os->now_ns(os->context) - now > SB_TIMES_SLACK_NS);
-        return found ? moment.cut : 0;
+        return sb_times_horizon(&peer->segment, span_ns, &moment) ? moment.cut : 0;
 }
 
 void sb_rules_keeping(struct sb_peer *peer, const struct sb_node *node, struct sb_keeping *ret)

@@ -102,18 +102,25 @@ bool sb_times_at_monotonic(
         return find(segment, 0, MONOTONIC, monotonic_ns, ret);
 }
 
-bool sb_times_horizon(
-        const struct sb_segment *segment, uint64_t now_ns, uint64_t span_ns, struct sb_moment *ret)
+bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret)
 {
-        uint64_t gaps = segment->geometry.times_count - 1;
+        const struct sb_os *os = segment->os;
+        uint64_t gaps = segment->geometry.times_count - 1, now;
         uint32_t level = 0;
+        bool found;
 
-        /* What lies behind the entry that is looked for is younger than the span. When it is
-         * overwritten, the newest is that many gaps younger than what lies behind it. */
-        while (level < SB_TIME_LEVELS && gaps * intervals_ns[level] < span_ns + SB_TIMES_SLACK_NS)
+        while (level < SB_TIME_LEVELS && gaps * intervals_ns[level] / 2 < span_ns)
                 level++;
-        return level < SB_TIME_LEVELS && now_ns >= span_ns &&
-               find(segment, level, MONOTONIC, now_ns - span_ns, ret);
+        if (level == SB_TIME_LEVELS)
+                return false;
+        /* What lies behind the entry that is looked for is younger than the span. When it is
+         * overwritten, the newest is that many gaps younger than what lies behind it: so much time
+         * there was to look. */
+        do {
+                now = os->now_ns(os->context);
+                found = now >= span_ns && find(segment, level, MONOTONIC, now - span_ns, ret);
+        } while (os->now_ns(os->context) - now > gaps * intervals_ns[level] - span_ns);
+        return found;
 }
 
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret)

@@ -26,13 +26,10 @@ bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct 
 /* The same by the monotonic clock. */
 bool sb_times_at_monotonic(
         const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret);
-/* The same, of what was @span_ns ago, from those rings alone which hold everything for that long:
- * so what is found never lies before what anybody found until then. False also where no ring does.
- * The caller looks at the clock, calls, and looks again: more than SB_TIMES_SLACK_NS, and it was
- * too slow. */
-bool sb_times_horizon(
-        const struct sb_segment *segment, uint64_t now_ns, uint64_t span_ns, struct sb_moment *ret);
-#define SB_TIMES_SLACK_NS UINT64_C(5000000)
+/* The same, of what was @span_ns ago, from those rings alone which hold everything for twice as
+ * long: so what is found never lies before what anybody found until then. False also where no ring
+ * does. */
+bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret);
 /* The newest entry whose cut is below @stamp: what has that stamp was written later. */
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret);
 /* The oldest entry whose cut is not below @cut: @cut was taken no later. */

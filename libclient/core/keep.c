@@ -36,7 +36,9 @@ static bool is_rule(const struct sb_rule *rule)
  * @rule:       what to keep; SB_KEEP_NEWEST: nothing, as without a rule
  *
  * When it returns, the rule applies to all keys that are there and to all that come. What was gone
- * before does not come back: reads at cuts before that say SB_E_LAPPED where they do not know.
+ * before does not come back: reads at cuts before that say SB_E_LAPPED where they do not know. A
+ * span is kept a little longer than it says, the longer the more: up to a second, a minute or an
+ * hour. One of more hours than the bus has 128 KiB, or than 512, keeps everything.
  *
  * Return:   0; SB_E_FULL (no memory for the rule itself: it covers nothing; call again);
  *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG (10 bytes fewer than a key may have).
