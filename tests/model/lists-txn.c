@@ -61,7 +61,6 @@ static const struct world_case txns[] = {
         {"txn: plain writes", {START_VALUE, {OPS(SI_EARLY(KA)), OPS(CAS_A), OPS(DELETE_A)}}, 3, 3},
         {"txn: plain set and get", {START_VALUE, {OPS(SI(KA)), OPS(SET_A, GET_A)}}, 2, 3},
         {"txn: delete", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(GET_B, GET_A), OPS(SET_A)}}, 3, 2},
-        {"txn: get over an old snapshot", {START_SNAPSHOT, {OPS(SI(KA), WORK), OPS(GET_A)}}, 2, 3},
         {"txn: delete and delete", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(DELETE_A, GET_B)}}, 2, 3},
         /* T7 */
         {"txn: make", {START_EMPTY, {OPS(SI(KA)), OPS(SET_A), OPS(SET_A)}}, 3, 2},

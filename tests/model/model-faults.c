@@ -80,7 +80,6 @@ static const struct {
         {SB_FAULT_TXN_DISPOSE_HEAD_ONLY, "txn: aborted, sets and work"},
         {SB_FAULT_TXN_NODE_UNASKED, "txn: a cell taken by another key"},
         {SB_FAULT_TXN_COMMIT_STALE, "txn: two on the same two keys"},
-        {SB_FAULT_TXN_OLD_BELOW, "txn: get over an old snapshot"},
         {SB_FAULT_TXN_NOT_HELPED, "txn: late helper"},
         {SB_FAULT_TXN_OLD_BELOW, "txn: get, and what it came by pruned"},
         {SB_FAULT_SER_VALIDATE_FIRST, "txn: skew"},
