@@ -124,10 +124,12 @@ static int make_key(struct sb_peer *peer, const struct sb_commit_write *write, u
         uint64_t hash = sb_hash_key(write->key, write->key_len, peer->segment.seed);
         struct sb_node_supplies supplies = {0};
         struct sb_spot spot;
+        uint32_t rounds = 0;
         int r = 0;
 
         sb_pin(peer);
-        while (!r && !sb_index_find(peer, write->key, write->key_len, hash, &spot)) {
+        while (!r && rounds++ < ROUNDS_MAX &&
+                !sb_index_find(peer, write->key, write->key_len, hash, &spot)) {
                 if (!supplies.node)
                         r = sb_slab_take(peer, SB_UNIT_NODES,
                                 sb_node_size(sb_height_of(&peer->segment, hash), write->key_len),

@@ -124,6 +124,10 @@ static const struct world_case txns[] = {
                 OPS(DELETE_A, WORK, WORK, GET_B)}, .engine = true}, 3, 1, .crashes = 1, .crash_mask = 2},
         {"txn: evicted, its delete removed", {START_PAIR, {OPS(EVICT), OPS(TXN(.deletes = KA, .writes = KB, .early = true)),
                 OPS(MEMORY, WORK)}, .engine = true}, 3, 2},
+        {"txn: evicted, its delete removed, killed", {START_PAIR, {OPS(EVICT), OPS(TXN(.deletes = KA, .writes = KB, .early = true)),
+                OPS(MEMORY, GET_B)}, .engine = true}, 3, 1, .crashes = 1, .crash_mask = 2},
+        {"txn: evicted beside one that makes a key", {START_VALUE, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
+                OPS(DELETE_A, MEMORY, SET_A)}, .engine = true}, 3, 1},
         {"txn: safe, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
 };
 
