@@ -1,6 +1,5 @@
 /* What several commands need: opening the bus, reading arguments, saying what went wrong and what
  * to do about it. */
-#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <mimalloc.h>
@@ -15,6 +14,8 @@
 
 #define SAY_AFTER_S     1  /* no answer of the engine by then: say what is being waited for */
 #define GIVE_UP_AFTER_S 30 /* and by then: fail */
+
+#define WORD_MAX 60 /* characters of a key in a message */
 
 static volatile sig_atomic_t alarmed;
 
@@ -63,6 +64,16 @@ const char *cli_bus_words(const struct cli *cli)
                 return "";
         snprintf(words, sizeof(words), "-b %s ", cli->bus);
         return words;
+}
+
+const char *cli_word(const char *typed)
+{
+        static char beginning[WORD_MAX + 4];
+
+        if (strlen(typed) <= WORD_MAX)
+                return typed;
+        snprintf(beginning, sizeof(beginning), "%.*s...", WORD_MAX, typed);
+        return beginning;
 }
 
 /* Where the bus should be, for messages. */
@@ -256,11 +267,13 @@ int cli_number(const char *text, const char *name, uint64_t *ret)
 
         if (*text == '\0')
                 return cli_usage("%s wants a number", name);
-        for (const char *p = text; *p != '\0'; p++) {
-                if (!isdigit((unsigned char)*p) || __builtin_mul_overflow(number, 10, &number) ||
+        if (strspn(text, "0123456789") != strlen(text))
+                return cli_usage("%s wants a number from 0 on, not '%s'", name, cli_word(text));
+        for (const char *p = text; *p != '\0'; p++)
+                if (__builtin_mul_overflow(number, 10, &number) ||
                         __builtin_add_overflow(number, (uint64_t)(*p - '0'), &number))
-                        return cli_usage("%s wants a number from 0 on, not '%s'", name, text);
-        }
+                        return cli_usage(
+                                "%s wants a number of 64 bits, not %s", name, cli_word(text));
         *ret = number;
         return 0;
 }

@@ -76,6 +76,8 @@ int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
 const char *cli_bus_words(const struct cli *cli);
 /* Say that @what failed with @result, and what to do next. Return: the exit code for it. */
 int cli_fail(const struct cli *cli, const char *what, int result);
+/* The word that names a key in a message: as it was typed, or the beginning of it. Static text. */
+const char *cli_word(const char *typed);
 /* A key or prefix from the command line, decoded when --base64 says so. @key's memory lasts until
  * the end. Return: 0, or an exit code. */
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
@@ -87,6 +89,8 @@ const char *cli_kind_name(uint32_t kind);
  * ISO
  * 8601. Return: 0, or an exit code after a message. */
 int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut);
+/* Say that there is no such cut, and which there are. Return: CLI_USAGE. */
+int cli_no_cut(const struct cli *cli, const char *text);
 /* A time such as 5s, 200ms, 2m, 1h. Return: 0, or CLI_USAGE after a message. */
 int cli_duration(const char *text, const char *name, uint64_t *ret_ns);
 /* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control

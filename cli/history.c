@@ -1,5 +1,6 @@
 /* Commands about the past: mark; and what names a moment. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,23 +11,27 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* Digits, and perhaps a point and more of them: seconds. */
+/* Digits, and perhaps a point and more of them: seconds. What is too far off is the end of time. */
 static bool read_seconds(const char *text, uint64_t *ret_ns)
 {
         uint64_t seconds = 0, ns = 0, unit = SECOND_NS;
         const char *p = text;
+        bool far = false;
 
         for (; *p >= '0' && *p <= '9'; p++)
-                if (__builtin_mul_overflow(seconds, 10, &seconds) ||
-                        __builtin_add_overflow(seconds, (uint64_t)(*p - '0'), &seconds))
-                        return false;
+                far |= __builtin_mul_overflow(seconds, 10, &seconds) ||
+                       __builtin_add_overflow(seconds, (uint64_t)(*p - '0'), &seconds);
         if (p == text)
                 return false;
         if (*p == '.')
                 for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
                         ns += (uint64_t)(*p - '0') * (unit / 10);
-        return *p == '\0' && !__builtin_mul_overflow(seconds, SECOND_NS, &seconds) &&
-               !__builtin_add_overflow(seconds, ns, ret_ns);
+        far |= __builtin_mul_overflow(seconds, SECOND_NS, &seconds) ||
+               __builtin_add_overflow(seconds, ns, &ns);
+        if (*p != '\0')
+                return false;
+        *ret_ns = far ? UINT64_MAX : ns;
+        return true;
 }
 
 /* What is behind the seconds of ISO 8601: a fraction, and a zone: none: local time; Z, +HH:MM,
@@ -45,7 +50,8 @@ static bool read_zone(const char *text, struct tm *tm, uint64_t *ret_ns)
         if (strcmp(text, "Z") != 0 && !local) {
                 if ((*text != '+' && *text != '-') ||
                         sscanf(text + 1, "%2d:%2d%n", &hours, &minutes, &len) != 2 ||
-                        text[1 + len] != '\0')
+                        text[1 + len] != '\0' || hours < 0 || hours > 23 || minutes < 0 ||
+                        minutes > 59)
                         return false;
                 if (*text == '-') {
                         hours = -hours;
@@ -57,7 +63,9 @@ static bool read_zone(const char *text, struct tm *tm, uint64_t *ret_ns)
         seconds -= hours * 3600 + minutes * 60;
         if (seconds < 0)
                 return false;
-        *ret_ns = (uint64_t)seconds * SECOND_NS + fraction;
+        if (__builtin_mul_overflow((uint64_t)seconds, SECOND_NS, ret_ns) ||
+                __builtin_add_overflow(*ret_ns, fraction, ret_ns))
+                *ret_ns = UINT64_MAX;
         return true;
 }
 
@@ -77,15 +85,47 @@ static bool read_iso(const char *text, uint64_t *ret_ns)
         return false;
 }
 
+static bool is_number(const char *text)
+{
+        return *text != '\0' && strspn(text, "0123456789") == strlen(text);
+}
+
+static bool is_time(const char *text, uint64_t *ret_ns)
+{
+        return *text == '@' ? read_seconds(text + 1, ret_ns) : read_iso(text, ret_ns);
+}
+
+static bool has_come(uint64_t time_ns)
+{
+        struct timespec now;
+
+        clock_gettime(CLOCK_REALTIME, &now);
+        return time_ns <= (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+int cli_no_cut(const struct cli *cli, const char *text)
+{
+        return cli_usage("%s: there is no such cut: they go from 2 to below the `clock` of "
+                         "`agentctl %sstat`",
+                text, cli_bus_words(cli));
+}
+
 int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut)
 {
         uint64_t time_ns = 0;
         struct sb_bytes name;
         int r;
 
-        if (*text >= '0' && *text <= '9' && strspn(text, "0123456789") == strlen(text))
-                return cli_number(text, "a cut", ret_cut);
-        if (*text == '@' ? read_seconds(text + 1, &time_ns) : read_iso(text, &time_ns)) {
+        if (*text == '\0')
+                return cli_usage("a CUT is a number, a mark's name or a time, and not empty");
+        if (is_number(text)) {
+                r = cli_number(text, "a cut", ret_cut);
+                /* To the library 0 is the present. */
+                return r == 0 && *ret_cut == 0 ? cli_no_cut(cli, text) : r;
+        }
+        if (is_time(text, &time_ns)) {
+                if (!has_come(time_ns))
+                        return cli_usage("%s: that time has not come yet", text);
                 r = sb_cut_at(bus, time_ns, ret_cut);
                 if (r != SB_E_LAPPED)
                         return r == 0 ? 0 : cli_fail(cli, text, r);
@@ -100,8 +140,24 @@ int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_
                 return r == 0 ? 0 : cli_fail(cli, text, r);
         cli_say("%s: neither a cut's number nor a time (@SECONDS, 2025-06-01T12:30:00Z), and there "
                 "is no such mark: `agentctl %smark` lists them",
-                text, cli_bus_words(cli));
+                cli_word(text), cli_bus_words(cli));
         return CLI_NOT_FOUND;
+}
+
+/* What has another meaning as a CUT could not be named there; a mark that a program gave such a
+ * name
+ * can be dropped. Return: 0, CLI_USAGE. */
+static int check_mark(const struct cli *cli, const char *name)
+{
+        uint64_t time_ns;
+
+        if (*name == '\0')
+                return cli_usage("a mark's NAME has at least one byte");
+        if (!cli->drop && (strcmp(name, "now") == 0 || is_number(name) || is_time(name, &time_ns)))
+                return cli_usage("'%s' means another moment where a CUT is wanted: choose another "
+                                 "NAME",
+                        name);
+        return 0;
 }
 
 static void print_mark(const struct cli *cli, struct sb_bytes name, uint64_t cut)
@@ -146,6 +202,22 @@ static int list_marks(struct cli *cli, struct sb_bus *bus)
 
 /* ---- rules ---- */
 
+/* In the largest unit that fits. */
+static void print_span(uint64_t ns)
+{
+        static const struct {
+                const char *unit;
+                uint64_t ns;
+        } units[] = {{"h", 3600 * SECOND_NS}, {"m", 60 * SECOND_NS}, {"s", SECOND_NS}};
+
+        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
+                if (ns % units[i].ns == 0) {
+                        printf(" %" PRIu64 "%s", ns / units[i].ns, units[i].unit);
+                        return;
+                }
+        printf(" %" PRIu64 "ms", ns / 1000000);
+}
+
 static void print_rule(
         const struct cli *cli, struct sb_bytes key, bool prefix, const struct sb_rule *rule)
 {
@@ -170,7 +242,7 @@ static void print_rule(
         if (rule->kind == SB_KEEP_LAST)
                 printf(" %" PRIu64, rule->value);
         if (rule->kind == SB_KEEP_SPAN)
-                printf(" %" PRIu64 "ms", rule->value / 1000000);
+                print_span(rule->value);
         putchar('\n');
 }
 
@@ -222,10 +294,23 @@ static int read_rule(const struct cli *cli, struct sb_rule *rule)
         } else {
                 return cli_usage("keep wants last N, for TIME, all or newest behind the KEY");
         }
-        if ((rule->kind == SB_KEEP_LAST || rule->kind == SB_KEEP_SPAN) &&
-                (rule->value == 0 || rule->value >> 62 != 0))
-                return cli_usage("keep %s %s cannot be", word, value);
+        if (rule->kind == SB_KEEP_LAST && (rule->value == 0 || rule->value >> 62 != 0))
+                return cli_usage("keep last wants 1 to %" PRIu64 " versions, not %s",
+                        (UINT64_C(1) << 62) - 1, value);
+        if (rule->kind == SB_KEEP_SPAN && rule->value >> 62 != 0)
+                return cli_usage("keep for %s is too long: `keep all` has no end", value);
         return 0;
+}
+
+static int fail_keep(const struct cli *cli, int result)
+{
+        const char *word = cli_word(cli->operands[0]);
+
+        if (result != -ENAMETOOLONG)
+                return cli_fail(cli, word, result);
+        return cli_usage("%s: the %s of a rule has %d bytes less than the longest key, at most: "
+                         "keep a shorter prefix",
+                word, cli->prefix ? "prefix" : "key", SB_KEEP_PREFIX);
 }
 
 int cli_keep(struct cli *cli)
@@ -248,16 +333,17 @@ int cli_keep(struct cli *cli)
                 return list_rules(cli, bus);
         if (cli->operand_count > 1) {
                 r = sb_keep(bus, key, flags, &rule);
-                return r == 0 ? CLI_DONE : cli_fail(cli, cli->operands[0], r);
+                return r == 0 ? CLI_DONE : fail_keep(cli, r);
         }
         r = sb_kept(bus, key, flags, &rule);
         if (r == SB_E_NOT_FOUND) {
-                cli_say("%s: there is no rule for exactly this %s", cli->operands[0],
-                        cli->prefix ? "prefix" : "key");
+                cli_say("%s: there is no rule for exactly this %s: `agentctl %skeep` lists them",
+                        cli_word(cli->operands[0]), cli->prefix ? "prefix" : "key",
+                        cli_bus_words(cli));
                 return CLI_NOT_FOUND;
         }
         if (r != 0)
-                return cli_fail(cli, cli->operands[0], r);
+                return fail_keep(cli, r);
         print_rule(cli, key, cli->prefix, &rule);
         return CLI_DONE;
 }
@@ -270,9 +356,11 @@ int cli_mark(struct cli *cli)
         int r = 0;
 
         if (cli->operand_count > 0)
-                r = cli_key(cli, cli->operands[0], false, &name);
+                r = check_mark(cli, cli->operands[0]);
         else if (cli->drop)
                 r = cli_usage("mark --drop wants a NAME");
+        if (r == 0 && cli->operand_count > 0)
+                r = cli_key(cli, cli->operands[0], false, &name);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
@@ -281,16 +369,27 @@ int cli_mark(struct cli *cli)
                 return list_marks(cli, bus);
         r = cli->drop ? sb_mark_drop(bus, name) : sb_mark(bus, name, &cut);
         if (r == SB_E_NOT_FOUND) {
-                cli_say("%s: there is no such mark", cli->operands[0]);
+                cli_say("%s: there is no such mark: `agentctl %smark` lists them",
+                        cli_word(cli->operands[0]), cli_bus_words(cli));
                 return CLI_NOT_FOUND;
         }
+        if (r == -ENAMETOOLONG)
+                return cli_usage(
+                        "%s: a mark's NAME has %d bytes less than the longest key, at most",
+                        cli_word(cli->operands[0]), SB_MARK_PREFIX);
         if (r == SB_E_CONFLICT) {
                 cli_say("%s: there is a mark of that name: drop it first, or choose another",
-                        cli->operands[0]);
+                        cli_word(cli->operands[0]));
                 return CLI_CONFLICT;
         }
+        if (r == SB_E_FULL) {
+                cli_say("%s: no mark is left, or no memory for it: `agentctl %sstat` says which; "
+                        "drop one, or delete keys",
+                        cli_word(cli->operands[0]), cli_bus_words(cli));
+                return CLI_FAILED;
+        }
         if (r != 0)
-                return cli_fail(cli, cli->operands[0], r);
+                return cli_fail(cli, cli_word(cli->operands[0]), r);
         if (cli->drop)
                 return CLI_DONE;
         if (cli->json)

@@ -9,23 +9,11 @@
 #include "cli.h"
 #include "libclient/core/update.h"
 
-#define KEY_WORD_MAX 60 /* characters of a key in a message */
-#define NUMBER_MAX   20 /* characters of the longest decimal of 64 bits */
+#define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
 
 const char *cli_kind_name(uint32_t kind)
 {
         return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
-}
-
-/* The word that names a key in a message: as it was typed, or the beginning of it. */
-static const char *key_word(const struct cli *cli)
-{
-        static char beginning[KEY_WORD_MAX + 4];
-
-        if (strlen(cli->operands[0]) <= KEY_WORD_MAX)
-                return cli->operands[0];
-        snprintf(beginning, sizeof(beginning), "%.*s...", KEY_WORD_MAX, cli->operands[0]);
-        return beginning;
 }
 
 static void print_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
@@ -75,13 +63,13 @@ int cli_get(struct cli *cli)
                         return r;
                 r = sb_get_at(bus, key, cut, &guard);
                 if (r == -EINVAL)
-                        return cli_usage("--at %s: nobody took that cut yet", cli->at);
+                        return cli_no_cut(cli, cli->at);
         } else {
                 r = sb_get(bus, key, &guard);
         }
         if (r != 0) {
                 sb_guard_release(&guard);
-                return cli_fail(cli, key_word(cli), r);
+                return cli_fail(cli, cli_word(cli->operands[0]), r);
         }
         if (cli->json) {
                 print_guard(cli, &guard, true);
@@ -168,18 +156,19 @@ static int fail_write(const struct cli *cli, int result, uint64_t current_rev)
 {
         if (result == SB_E_CONFLICT) {
                 if (current_rev == 0)
-                        cli_say("%s: the key has no value, nothing was written", key_word(cli));
+                        cli_say("%s: the key has no value, nothing was written",
+                                cli_word(cli->operands[0]));
                 else
                         cli_say("%s: the key is at revision %llu, nothing was written",
-                                key_word(cli), (unsigned long long)current_rev);
+                                cli_word(cli->operands[0]), (unsigned long long)current_rev);
                 return CLI_CONFLICT;
         }
         if (result == -ENOTSUP && cli->ttl != NULL) {
                 cli_say("%s: --ttl comes with a later version of statebus, nothing was written",
-                        key_word(cli));
+                        cli_word(cli->operands[0]));
                 return CLI_FAILED;
         }
-        return cli_fail(cli, key_word(cli), result);
+        return cli_fail(cli, cli_word(cli->operands[0]), result);
 }
 
 int cli_set(struct cli *cli)
@@ -272,7 +261,7 @@ int cli_scan(struct cli *cli)
                 return r;
         r = sb_scan_open_at(bus, prefix, &how, &scan);
         if (r == -EINVAL)
-                return cli_usage("--at %s: nobody took that cut yet", cli->at);
+                return cli_no_cut(cli, cli->at);
         for (uint64_t count = 0; r == 0 && count < limit && !ferror(stdout); count++) {
                 struct sb_guard guard = {0};
 
@@ -317,11 +306,11 @@ int cli_incr(struct cli *cli)
         if (r == -EBADMSG || r == -ERANGE) {
                 cli_say(r == -EBADMSG ? "%s: the value is not a decimal integer of 64 bits"
                                       : "%s: the sum does not fit 64 bits, nothing was written",
-                        key_word(cli));
+                        cli_word(cli->operands[0]));
                 return CLI_FAILED;
         }
         if (r != 0)
-                return cli_fail(cli, key_word(cli), r);
+                return cli_fail(cli, cli_word(cli->operands[0]), r);
         snprintf(text, sizeof(text), "%lld", (long long)sum);
         if (!cli->json) {
                 puts(text);

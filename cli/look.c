@@ -202,6 +202,8 @@ int cli_evict(struct cli *cli)
                 r = SB_E_NOT_FOUND;
         else
                 r = sb_admin_evict(cli->bus, (uint32_t)number, (uint32_t)pid, cli->kill, &count);
+        if (r == SB_E_NOT_FOUND && number == 0)
+                return cli_usage("client 0 is agentd's engine, which holds no cuts");
         if (r == SB_E_NOT_FOUND) {
                 cli_say("there is no client %s%s%s: `agentctl %sclients` shows them",
                         cli->operands[0], pid != 0 ? " of process " : "", pid != 0 ? cli->pid : "",

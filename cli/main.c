@@ -18,7 +18,8 @@
 #define CUT_TEXT                                                                                   \
         "CUT is a cut's number, a mark's name, or a time: @SECONDS since 1970, "                   \
         "2025-06-01T12:30:00Z (without Z: local\n"                                                 \
-        "time). What nothing keeps any more: exit code 1."
+        "time). A moment that nothing keeps any more: exit code 1; a time without a note, no "     \
+        "such mark: 3."
 
 const struct cli_command cli_commands[] = {
         {"start", "[agentd's options]", "start agentd in the background; returns when it is ready",
@@ -79,7 +80,8 @@ const struct cli_command cli_commands[] = {
                 "Without a NAME: all marks,\n"
                 "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
                 "drop "
-                "that is not there: 3."},
+                "that is not there: 3.\nWhat means something else as a CUT (now, a number, a time) "
+                "cannot be a NAME."},
         {"keep", "[KEY [last N|for TIME|all|newest]] [--prefix]",
                 "say how much of a key's past is kept; list it", "prefix ", 0, 3, cli_keep,
                 "With --prefix for all keys that begin so, also those that come. last N: versions, "
@@ -102,10 +104,10 @@ const struct cli_command cli_commands[] = {
                 "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
                 "the "
                 "new value behind the key.\n"
-                "`now` is a CUT, too. " CUT_TEXT},
+                "`now` is a CUT, too.\n" CUT_TEXT},
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
-                "With --prefix all keys that begin so, in one transaction. " CUT_TEXT},
+                "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
@@ -125,13 +127,23 @@ static const struct cli_command *find_command(const char *name)
         return NULL;
 }
 
+/* A line of the list, two when its operands need the room. */
+static void print_line(FILE *to, const struct cli_command *command)
+{
+        const int width = 40;
+
+        fprintf(to, "  %-8s %-*s", command->name, width, command->usage);
+        if (strlen(command->usage) > (size_t)width)
+                fprintf(to, "\n  %-8s %-*s", "", width, "");
+        fprintf(to, " %s\n", command->summary);
+}
+
 static void print_usage(FILE *to)
 {
         fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
         for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
                 if (command->run != NULL)
-                        fprintf(to, "  %-8s %-40s %s\n", command->name, command->usage,
-                                command->summary);
+                        print_line(to, command);
         fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
               "`default`.\n"
               "-o json prints one object a line; --base64 takes and gives keys in base64.\n"

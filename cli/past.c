@@ -98,10 +98,10 @@ int cli_history(struct cli *cli)
                 count++;
         }
         if (r == SB_E_NOT_FOUND && count == 0)
-                return cli_fail(cli, cli->operands[0], r);
+                return cli_fail(cli, cli_word(cli->operands[0]), r);
         return r == 0 || r == SB_E_NOT_FOUND || r == SB_E_LAPPED
                        ? CLI_DONE
-                       : cli_fail(cli, cli->operands[0], r);
+                       : cli_fail(cli, cli_word(cli->operands[0]), r);
 }
 
 /* ---- diff ---- */
@@ -132,7 +132,9 @@ static int open_side(const struct cli *cli, struct sb_bus *bus, const char *text
                 return r;
         r = sb_scan_open_at(bus, prefix, &how, &side->scan);
         if (r == -EINVAL)
-                return cli_usage("%s: nobody took that cut yet", text);
+                return cli_no_cut(cli, text);
+        if (r == -ENAMETOOLONG)
+                return cli_fail(cli, cli_word(cli->operands[2]), r);
         if (r == 0)
                 r = step(side);
         return r == 0 ? 0 : cli_fail(cli, text, r);
@@ -254,9 +256,9 @@ int cli_restore(struct cli *cli)
                 return r;
         r = sb_restore(bus, key, cli->prefix ? SB_PREFIX : 0, cut, &how);
         if (r == -EINVAL)
-                return cli_usage("%s: nobody took that cut yet", cli->operands[1]);
+                return cli_no_cut(cli, cli->operands[1]);
         if (r != 0)
-                return cli_fail(cli, cli->operands[0], r);
+                return cli_fail(cli, cli_word(cli->operands[0]), r);
         if (cli->json) {
                 json_begin();
                 json_number("cut", made);
