@@ -24,7 +24,7 @@
  *
  * Usage: demo [DIR]. It starts a bus of its own with agentctl, which is expected on the PATH. What
  * does not call the bus is elsewhere: demo-count.c finds the headers and counts in one of them,
- * demo-stage.c starts and stops agentd and keeps the time.
+ * demo-stage.c starts and stops agentd and keeps the time, demo-text.h reads numbers in values.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,6 +42,7 @@
 
 #include "demo-count.h"
 #include "demo-stage.h"
+#include "demo-text.h"
 
 #define SECONDS      10
 #define KILLS        50
@@ -64,31 +65,6 @@ static void check(const char *what, int result)
 {
         if (result != 0)
                 fail(what, sb_strerror(result));
-}
-
-static struct sb_bytes text_bytes(const char *text)
-{
-        return (struct sb_bytes){text, strlen(text)};
-}
-
-static bool same_bytes(struct sb_bytes a, struct sb_bytes b)
-{
-        return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
-}
-
-static bool begins_with(struct sb_bytes a, const char *text)
-{
-        return a.len >= strlen(text) && memcmp(a.data, text, strlen(text)) == 0;
-}
-
-/* Up to two numbers at the beginning of a value. */
-static void read_numbers(struct sb_bytes value, uint64_t ret[2])
-{
-        char text[44] = {0};
-
-        memcpy(text, value.data, value.len < sizeof(text) ? value.len : sizeof(text) - 1);
-        ret[0] = ret[1] = 0;
-        sscanf(text, "%" SCNu64 " %" SCNu64, &ret[0], &ret[1]);
 }
 
 static struct sb_bytes file_key(size_t number)
