@@ -125,9 +125,9 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                 return CLI_FAILED;
         case SB_E_LAPPED:
                 cli_say("%s: what was there at that moment is not known any more: it was pruned, "
-                        "or "
-                        "an operator took the moment away",
-                        what);
+                        "or an operator took the moment away. `agentctl %smark` and `agentctl "
+                        "%skeep` keep what comes",
+                        what, words, words);
                 return CLI_FAILED;
         case SB_E_NOT_DURABLE:
                 cli_say("%s: this bus is volatile, nothing was written: leave out --durability "
