@@ -16,6 +16,7 @@
 #define SB_LAYOUT_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -330,7 +331,11 @@ static_assert(sizeof(struct sb_version) == 48, "version");
 #define SB_STAMP_INTENT (UINT64_C(1) << 63)
 /* Neither is ever a stamp: negative, so that every short way leaves them alone. */
 #define SB_STAMP_ABORTED (SB_STAMP_INTENT | 8)
-#define SB_PREV_MARKED   UINT64_C(1)
+static inline bool sb_stamp_is_intent(uint64_t stamp)
+{
+        return (stamp & SB_STAMP_INTENT) && (stamp & SB_OFFSET_MASK);
+}
+#define SB_PREV_MARKED UINT64_C(1)
 /* Something behind this version of a transaction was taken out: so the version was in its chain,
  * and no helper may set its link any more. */
 #define SB_PREV_SETTLED UINT64_C(2)

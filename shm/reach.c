@@ -6,7 +6,6 @@
 #include "index.h"
 #include "order.h"
 #include "slab.h"
-#include "txn.h"
 
 /* Births may lie in any cell of their buckets, also in one that is not their node's. */
 static bool reach_birth(struct sb_peer *peer, const struct sb_version *birth, uint64_t hash)

@@ -33,11 +33,6 @@ struct sb_settled {
                            it will be from a later clock */
 };
 
-static inline bool sb_stamp_is_intent(uint64_t stamp)
-{
-        return (stamp & SB_STAMP_INTENT) && (stamp & SB_OFFSET_MASK);
-}
-
 /* What became of a version: stamps what is committed and not stamped; copies a final outcome into
  * this version. Never helps. A birth is COMMITTED. */
 struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version);
