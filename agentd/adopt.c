@@ -21,6 +21,7 @@
 #include "shm/mark.h"
 #include "shm/reap.h"
 #include "shm/slot.h"
+#include "shm/times.h"
 
 static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment *ret)
 {
@@ -91,6 +92,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         struct sb_superblock *super;
         enum sb_engine_end end;
         struct sb_segment segment;
+        struct sb_moment now;
         uint64_t generation;
         int r;
 
@@ -117,6 +119,8 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         sb_evict_finish(&engine->peer);
         sb_marks_repair(&engine->peer);
         sb_keep_repair(&engine->peer);
+        /* Before anybody asks: from the beginning on there is a cut for each time. */
+        sb_times_tick(&engine->peer.segment, &now);
         super = segment.super;
         /* Relaxed: for people. */
         generation = sb_load_relaxed(&super->engine_generation) + 1;
