@@ -17,6 +17,7 @@ struct txn {
         struct sb_commit_range ranges[SCENE_KEYS];
         uint32_t write_count, range_count;
         struct fact seen[SCENE_KEYS]; /* at the cut */
+        struct fact past[SCENE_KEYS]; /* RESTORE: at the one before */
 };
 
 static bool written(const struct act *act, uint32_t key)
@@ -24,30 +25,40 @@ static bool written(const struct act *act, uint32_t key)
         return key >= act->key && key < act->key + TXN_KEYS(act->len);
 }
 
+static int read_key(struct scene *scene, const struct txn *txn, uint32_t key, uint32_t snapshot,
+        uint64_t cut, struct fact *ret)
+{
+        struct sb_peer *peer = &scene->peer[txn->act->who];
+        struct sb_bytes name = scene_key(key);
+        struct sb_version *version;
+        int r = sb_op_get_at(
+                peer, name.data, (uint32_t)name.len, snapshot, cut, GUARD_GET, &version);
+
+        if (r == SB_E_NOT_FOUND)
+                return 0;
+        if (r)
+                return r;
+        *ret = scene_fact_of(scene, version, key);
+        sb_guard_set(peer, GUARD_GET, 0);
+        return 0;
+}
+
 /* What the writes depend on: all keys when serializable, else those that are written. */
 static int read_keys(struct scene *scene, struct txn *txn)
 {
         const struct act *act = txn->act;
-        struct sb_peer *peer = &scene->peer[act->who];
         uint32_t key;
+        int r = 0;
 
-        for (key = 0; key < scene->key_count; key++) {
-                struct sb_bytes name = scene_key(key);
-                struct sb_version *version;
-                int r;
-
+        for (key = 0; key < scene->key_count && !r; key++) {
                 if (!written(act, key) && !(act->len & TXN_SERIALIZABLE))
                         continue;
-                r = sb_op_get_at(peer, name.data, (uint32_t)name.len, txn->snapshot, txn->cut,
-                        GUARD_GET, &version);
-                if (!r) {
-                        txn->seen[key] = scene_fact_of(scene, version, key);
-                        sb_guard_set(peer, GUARD_GET, 0);
-                } else if (r != SB_E_NOT_FOUND) {
-                        return r;
-                }
+                r = read_key(scene, txn, key, txn->snapshot, txn->cut, &txn->seen[key]);
+                if (!r && act->kind == RESTORE)
+                        r = read_key(scene, txn, key, scene->snapshot[act->who],
+                                scene->snapshot_cut[act->who], &txn->past[key]);
         }
-        return 0;
+        return r;
 }
 
 static uint32_t sum_of(const struct scene *scene, const struct txn *txn)
@@ -84,7 +95,14 @@ static void choose_writes(const struct scene *scene, struct txn *txn)
                         .value = scene_value(tag),
                         .value_len = act->len & TXN_LARGE ? 600 : 10};
 
-                if (act->len & TXN_DELETE) {
+                if (act->kind == RESTORE) {
+                        write.value = scene_value(txn->past[key].tag);
+                        write.value_len = txn->past[key].len;
+                        if (scene_fact_equal(&txn->past[key], &txn->seen[key], false))
+                                continue;
+                }
+                if ((act->len & TXN_DELETE) ||
+                        (act->kind == RESTORE && txn->past[key].state != FACT_VALUE)) {
                         if (txn->seen[key].state != FACT_VALUE)
                                 continue;
                         write.kind = SB_VERSION_DELETED;

@@ -464,6 +464,7 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 break;
         case TXN:
         case TXN_COMMIT:
+        case RESTORE:
                 scene_txn(scene, act, ret);
                 break;
         case SCAN:
@@ -648,7 +649,7 @@ const char *scene_act_text(const struct act *act)
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
                 "grow_guards", "work", "sweep", "safe", "tick", "attach", "detach", "reap", "adopt",
                 "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate", "txn",
-                "txn_commit"};
+                "txn_commit", "restore"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -58,6 +58,9 @@ enum act_kind {
         VALIDATE,  /* sb_check, not quiescent; code: number of problems */
         TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */
         TXN_COMMIT, /* the same, one attempt, at the cut that SNAPSHOT opened; closes it */
+        /* the same keys become what they were at the cut that SNAPSHOT opened, as sb_restore() does
+         */
+        RESTORE,
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
