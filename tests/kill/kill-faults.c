@@ -71,6 +71,21 @@ static const struct known {
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };
 
+/* Where others have to come depends on how many instructions there are before: with a fault, ever
+ * finer, until it is found. */
+static bool try_late(const struct step_scenario *scenario, struct trial_report *report)
+{
+        uint64_t first, fine;
+
+        if (!trial_late(scenario, 0, EVERY_LATE, report))
+                return false;
+        for (fine = EVERY_LATE / 2; fine > EVERY_LATE / 32 && sb_fault_chosen; fine /= 2)
+                for (first = fine; first < EVERY_LATE; first += 2 * fine)
+                        if (!trial_late(scenario, first, EVERY_LATE, report))
+                                return false;
+        return true;
+}
+
 static bool try(const struct known *what, struct trial_report *report)
 {
         const struct step_scenario *scenario = scenario_find(what->scenario);
@@ -79,7 +94,7 @@ static bool try(const struct known *what, struct trial_report *report)
         case KILL:
                 return trial_kill(scenario, report);
         case LATE:
-                return trial_late(scenario, 0, EVERY_LATE, report);
+                return try_late(scenario, report);
         case STALL:
                 return trial_stall(scenario, report);
         case RESUME:
