@@ -36,19 +36,8 @@ uint32_t sb_keep_len_max(const struct sb_peer *peer)
 static int write_rule(struct sb_peer *peer, const struct target *target,
         const struct sb_rule_value *value, uint64_t expected, uint64_t *ret_rev)
 {
-        struct sb_op_write write = {
-                .key = target->bytes,
-                .key_len = target->len,
-                .kind = value ? SB_VERSION_VALUE : SB_VERSION_DELETED,
-                .value = value,
-                .value_len = value ? sizeof(*value) : 0,
-                .expected_rev = expected,
-        };
-        struct sb_op_result result = {0};
-        int r = sb_op_write(peer, &write, &result);
-
-        *ret_rev = result.rev;
-        return r;
+        return sb_op_write_own(
+                peer, target->bytes, target->len, value, sizeof(*value), expected, ret_rev);
 }
 
 static bool read_rule(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,

@@ -53,19 +53,8 @@ static uint64_t read_key(
 static int write_key(struct sb_peer *peer, const struct mark_key *key,
         const struct sb_mark_value *value, uint64_t expected, uint64_t *ret_rev)
 {
-        struct sb_op_write write = {
-                .key = key->bytes,
-                .key_len = key->len,
-                .kind = value ? SB_VERSION_VALUE : SB_VERSION_DELETED,
-                .value = value,
-                .value_len = value ? sizeof(*value) : 0,
-                .expected_rev = expected,
-        };
-        struct sb_op_result result = {0};
-        int r = sb_op_write(peer, &write, &result);
-
-        *ret_rev = result.rev;
-        return r;
+        return sb_op_write_own(
+                peer, key->bytes, key->len, value, sizeof(*value), expected, ret_rev);
 }
 
 /* Give the mark its name. */

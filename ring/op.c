@@ -413,6 +413,22 @@ SB_FIND_FLAT int sb_op_write(
         return write_long(peer, write, ret);
 }
 
+int sb_op_write_own(struct sb_peer *peer, const void *key, uint32_t key_len, const void *value,
+        uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
+{
+        struct sb_op_write write = {.key = key,
+                .key_len = key_len,
+                .kind = value ? SB_VERSION_VALUE : SB_VERSION_DELETED,
+                .value = value,
+                .value_len = value ? value_len : 0,
+                .expected_rev = expected_rev};
+        struct sb_op_result result = {0};
+        int r = sb_op_write(peer, &write, &result);
+
+        *ret_rev = result.rev;
+        return r;
+}
+
 /* ---- reading ---- */
 
 static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index,

@@ -33,6 +33,11 @@ struct sb_op_result {
  * now; nothing happened). */
 int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret);
 
+/* A whole value of the bus's own (shm/reserved.h), or its delete with @value NULL. *ret_rev as in
+ * the result of a write. */
+int sb_op_write_own(struct sb_peer *peer, const void *key, uint32_t key_len, const void *value,
+        uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev);
+
 /* The newest value under a guard. On 0, *ret_version is held by guard word @guard_index (room was
  * made before). Return: 0, SB_E_NOT_FOUND. */
 int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
