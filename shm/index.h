@@ -119,6 +119,35 @@ static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32
                                     2 * (uint64_t)__builtin_ctzll(mask) - 6);
 }
 
+/* The cells that have a key's tag, in turn: for who looks at all of them. */
+struct sb_probe {
+        struct sb_path path;
+        uint64_t hash;
+        uint32_t mask; /* in the current bucket, not given yet */
+};
+static inline struct sb_probe sb_probe_first(const struct sb_segment *segment, uint64_t hash)
+{
+        struct sb_probe probe = {.path = sb_path_first(segment, hash), .hash = hash};
+
+        probe.mask = sb_bucket_match(&segment->buckets[probe.path.bucket], hash);
+        return probe;
+}
+/* NULL: there is none any more. */
+static inline struct sb_cell64 *sb_probe_next(
+        const struct sb_segment *segment, struct sb_probe *probe)
+{
+        struct sb_cell64 *cell;
+
+        while (!probe->mask) {
+                if (!sb_path_next(segment, probe->hash, &probe->path))
+                        return NULL;
+                probe->mask = sb_bucket_match(&segment->buckets[probe->path.bucket], probe->hash);
+        }
+        cell = sb_bucket_first(&segment->buckets[probe->path.bucket], probe->mask);
+        probe->mask &= probe->mask - 1;
+        return cell;
+}
+
 /* For writers: the cell of a key, asking every unstamped birth and finishing every removal that is
  * met. Return: whether there is one. */
 bool sb_index_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,

@@ -60,21 +60,17 @@ struct sb_version *sb_past_head(
         struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
 {
         struct sb_segment *segment = &peer->segment;
-        struct sb_path path = sb_path_first(segment, hash);
+        struct sb_probe probe = sb_probe_first(segment, hash);
+        struct sb_cell64 *cell;
 
-        do {
-                struct sb_bucket *bucket = &segment->buckets[path.bucket];
-                uint32_t mask = sb_bucket_match(bucket, hash);
+        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+                uint64_t word = sb_load_pinned(peer, cell);
+                struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-                for (; mask; mask &= mask - 1) {
-                        uint64_t word = sb_load_pinned(peer, sb_bucket_first(bucket, mask));
-                        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
-
-                        if (!(word & SB_CELL_FROZEN) && version && !is_birth(version) &&
-                                sb_version_is(segment, version, key, key_len))
-                                return version;
-                }
-        } while (sb_path_next(segment, hash, &path));
+                if (!(word & SB_CELL_FROZEN) && version && !is_birth(version) &&
+                        sb_version_is(segment, version, key, key_len))
+                        return version;
+        }
         return NULL;
 }
 

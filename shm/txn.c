@@ -345,20 +345,15 @@ static enum step validate_key(
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t hash = sb_hash_key(key, key_len, segment->seed);
-        struct sb_path buckets = sb_path_first(segment, hash);
+        struct sb_probe probe = sb_probe_first(segment, hash);
+        struct sb_cell64 *cell;
 
-        do {
-                struct sb_bucket *bucket = &segment->buckets[buckets.bucket];
-                uint32_t mask = sb_bucket_match(bucket, hash);
+        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+                enum step r = look(peer, path, cell, 0, key, key_len);
 
-                for (; mask; mask &= mask - 1) {
-                        enum step r =
-                                look(peer, path, sb_bucket_first(bucket, mask), 0, key, key_len);
-
-                        if (r != IN)
-                                return r;
-                }
-        } while (sb_path_next(segment, hash, &buckets));
+                if (r != IN)
+                        return r;
+        }
         return IN;
 }
 

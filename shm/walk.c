@@ -52,21 +52,15 @@ static struct sb_version *newest_in(
 struct sb_version *sb_find_newest(
         struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
 {
-        struct sb_segment *segment = &peer->segment;
-        struct sb_path path = sb_path_first(segment, hash);
+        struct sb_probe probe = sb_probe_first(&peer->segment, hash);
+        struct sb_cell64 *cell;
 
-        do {
-                struct sb_bucket *bucket = &segment->buckets[path.bucket];
-                uint32_t mask = sb_bucket_match(bucket, hash);
+        while ((cell = sb_probe_next(&peer->segment, &probe)) != NULL) {
+                struct sb_version *version = newest_in(peer, cell, key, key_len);
 
-                for (; mask; mask &= mask - 1) {
-                        struct sb_version *version =
-                                newest_in(peer, sb_bucket_first(bucket, mask), key, key_len);
-
-                        if (SB_LIKELY(version))
-                                return version;
-                }
-        } while (sb_path_next(segment, hash, &path));
+                if (SB_LIKELY(version))
+                        return version;
+        }
         return NULL;
 }
 
@@ -174,24 +168,20 @@ struct sb_version *sb_find_at(
         struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut)
 {
         struct sb_segment *segment = &peer->segment;
-        struct sb_path path = sb_path_first(segment, hash);
+        struct sb_probe probe = sb_probe_first(segment, hash);
+        struct sb_cell64 *cell;
 
-        do {
-                struct sb_bucket *bucket = &segment->buckets[path.bucket];
-                uint32_t mask = sb_bucket_match(bucket, hash);
+        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+                uint64_t word = sb_load_pinned(peer, cell);
+                struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-                for (; mask; mask &= mask - 1) {
-                        uint64_t word = sb_load_pinned(peer, sb_bucket_first(bucket, mask));
-                        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
-
-                        /* Births and frozen cells: no value at a cut that is announced. */
-                        if ((word & SB_CELL_FROZEN) || !version ||
-                                !sb_version_is(segment, version, key, key_len))
-                                continue;
-                        version = newest_at(peer, word, cut);
-                        if (version)
-                                return version;
-                }
-        } while (sb_path_next(segment, hash, &path));
+                /* Births and frozen cells: no value at a cut that is announced. */
+                if ((word & SB_CELL_FROZEN) || !version ||
+                        !sb_version_is(segment, version, key, key_len))
+                        continue;
+                version = newest_at(peer, word, cut);
+                if (version)
+                        return version;
+        }
         return NULL;
 }
