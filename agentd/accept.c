@@ -4,9 +4,11 @@
  *      peers:      accepted -> SILENT -> ANSWERED -> gone
  *      strangers:  accepted -> ANSWERED (refused) -> gone
  *
- * Always true: nothing here waits for a client. Connections are bounded, strangers apart from
- * peers; when there are too many, the oldest that has said nothing goes first. No descriptor is
- * taken: messages are received without room for any.
+ * Always true: nothing here waits for a client. Connections that were given no record are bounded,
+ * strangers apart from peers; when there are too many, the oldest that has said nothing goes first.
+ * One that was given a record has an entry by the record's number, and is never dropped for
+ * another: by it the engine learns that its client did not read the answer. No descriptor is taken:
+ * messages are received without room for any.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -38,7 +40,7 @@ static void drop(struct sb_connection *connection)
 
 void sb_accept_close_all(struct sb_engine *engine)
 {
-        for (uint32_t i = 0; i < SB_CONNECTIONS_MAX + SB_STRANGERS_MAX; i++)
+        for (uint32_t i = 0; i < engine->connection_max; i++)
                 drop(&engine->connections[i]);
 }
 
@@ -59,6 +61,24 @@ static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t co
         }
         drop(&engine->connections[best]);
         return best;
+}
+
+/* A record was given to @connection: it goes to the record's entry. */
+static void keep(struct sb_engine *engine, struct sb_connection *connection, uint32_t slot,
+        uint32_t generation)
+{
+        uint32_t index = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + slot;
+        struct epoll_event what = {
+                .events = EPOLLIN, .data.u64 = (uint64_t)SB_EVENT_CONNECTION << 32 | index};
+
+        drop(&engine->connections[index]); /* of one that had the record before, if any */
+        engine->connections[index] = *connection;
+        engine->connections[index].state = SB_CONNECTION_ANSWERED;
+        engine->connections[index].generation = generation;
+        engine->connections[index].slot = slot;
+        *connection = (struct sb_connection){.fd = -1};
+        /* Cannot fail: it is in the set. */
+        (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, engine->connections[index].fd, &what);
 }
 
 /* Send an answer, with the segment's descriptor unless @memfd is -1. Return: 0, -errno. */
@@ -202,9 +222,7 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
                 drop(connection);
                 return;
         }
-        connection->state = SB_CONNECTION_ANSWERED;
-        connection->slot = slot;
-        connection->generation = generation;
+        keep(engine, connection, slot, generation);
 }
 
 static void evict(struct sb_engine *engine, struct sb_connection *connection,
@@ -252,6 +270,16 @@ static void hear_more(
         drop(connection);
 }
 
+/* A close that comes while recv() looks may be told as an orderly end; the error is there by then
+ * (Linux looks for an error, then takes the lock under which close() sets both). */
+static bool is_reset(int fd)
+{
+        int error = 0;
+        socklen_t len = sizeof(error);
+
+        return !getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) && error;
+}
+
 void sb_accept_ready(struct sb_engine *engine, uint32_t index)
 {
         struct sb_connection *connection = &engine->connections[index];
@@ -264,7 +292,7 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
         len = recv(connection->fd, packet, sizeof(packet), MSG_DONTWAIT);
         if (len < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
-        if (index >= SB_CONNECTIONS_MAX) {
+        if (index < SB_STRANGERS_MAX) {
                 /* A stranger's question is read, so that the answer is not lost when the connection
                  * goes; then it goes when he goes. */
                 if (len <= 0 || connection->number == 0)
@@ -273,7 +301,7 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
                         connection->number = 0;
                 return;
         }
-        if (len < 0) {
+        if (len < 0 || (len == 0 && is_reset(connection->fd))) {
                 /* The answer was never read (ECONNRESET): the client died, or gave up waiting. */
                 if (connection->slot)
                         sb_reaper_give_back(engine, connection->slot, connection->generation);
@@ -303,8 +331,8 @@ static void admit(struct sb_engine *engine, int fd)
         /* A pid of 0 is in a namespace that cannot be seen from here: its death could not be seen
          * either. */
         peer = (who.uid == geteuid() || who.uid == 0) && who.pid > 0;
-        index = peer ? find_entry(engine, 0, SB_CONNECTIONS_MAX)
-                     : find_entry(engine, SB_CONNECTIONS_MAX, SB_STRANGERS_MAX);
+        index = peer ? find_entry(engine, SB_STRANGERS_MAX, SB_CONNECTIONS_MAX)
+                     : find_entry(engine, 0, SB_STRANGERS_MAX);
         connection = &engine->connections[index];
         *connection = (struct sb_connection){
                 .fd = fd,

@@ -15,7 +15,7 @@
 #include "agentd/keeper.h"
 #include "shm/peer.h"
 
-#define SB_CONNECTIONS_MAX 64u /* of peers in the middle of attaching */
+#define SB_CONNECTIONS_MAX 64u /* of peers that were given no record, or not yet */
 #define SB_STRANGERS_MAX   8u  /* and of users who were refused and have not gone yet */
 
 enum sb_connection_state {
@@ -50,11 +50,11 @@ enum sb_event {
 
 struct sb_engine {
         struct sb_keeper *keeper;
-        struct sb_peer peer;         /* record 0 */
-        struct sb_watcher *watchers; /* one for each record */
-        struct sb_connection connections[SB_CONNECTIONS_MAX +
-                                         SB_STRANGERS_MAX]; /* strangers behind the others */
-        uint64_t connection_count;                          /* ever made */
+        struct sb_peer peer;               /* record 0 */
+        struct sb_watcher *watchers;       /* one for each record */
+        struct sb_connection *connections; /* of strangers, of peers, of records by their number */
+        uint32_t connection_max;
+        uint64_t connection_count; /* ever made */
         uint32_t sweep_cursor;
         uint64_t interval_ns; /* of the timer */
         uint64_t history_ns;  /* when to look after it next */

@@ -267,8 +267,12 @@ static struct sb_engine *new_engine(struct sb_keeper *keeper)
 
         if (!engine)
                 return NULL;
+        engine->connection_max = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + clients;
         engine->watchers = mi_calloc(clients, sizeof(*engine->watchers));
-        if (!engine->watchers) {
+        engine->connections = mi_calloc(engine->connection_max, sizeof(*engine->connections));
+        if (!engine->watchers || !engine->connections) {
+                mi_free(engine->watchers);
+                mi_free(engine->connections);
                 mi_free(engine);
                 return NULL;
         }
@@ -290,6 +294,7 @@ static void free_engine(struct sb_engine *engine)
         if (engine->timer_fd >= 0)
                 close(engine->timer_fd);
         mi_free(engine->watchers);
+        mi_free(engine->connections);
         mi_free(engine);
 }
 

@@ -18,13 +18,14 @@
 
 #define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + 32u)
 
-/* A descriptor watches each client: the limit is raised as far as it may be. */
+/* A descriptor watches each client: the limit is raised as far as it may be. A second one is its
+ * connection until it has read the answer; where there is none for it, it waits in the queue. */
 static int raise_limit(uint32_t clients)
 {
         rlim_t needed = (rlim_t)clients + DESCRIPTORS_BESIDES;
         struct rlimit limit;
 
-        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed)
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed + clients)
                 return 0;
         if (limit.rlim_max < needed) {
                 sb_log("--clients %u needs %lu open files and this process may have %lu: raise the "
@@ -33,7 +34,7 @@ static int raise_limit(uint32_t clients)
                         clients, (unsigned long)needed, (unsigned long)limit.rlim_max);
                 return -1;
         }
-        limit.rlim_cur = needed;
+        limit.rlim_cur = limit.rlim_max < needed + clients ? limit.rlim_max : needed + clients;
         return setrlimit(RLIMIT_NOFILE, &limit);
 }
 

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -51,7 +52,6 @@ static void test_clients_says_how_many_and_places_come_back(void)
         killed = daemon_now_ns();
         daemon_end_child(child); /* two places of one process */
         CHECK(WAIT(daemon_attached(&attachment) == 1));
-        CHECK(daemon_now_ns() - killed < 1000000000);
         TEST_NOTE("api-agentd: a killed process's two places were free after %.1f ms",
                 (double)(daemon_now_ns() - killed) / 1e6);
         /* What its owner closes is free when that returns. */
@@ -290,7 +290,7 @@ static void test_silent_connections_hold_nobody_up(void)
 static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void)
 {
         struct daemon daemon;
-        struct sb_attachment attachment;
+        struct sb_attachment attachment, more;
         struct sb_hello_request request;
 
         CHECK(daemon_start(&daemon));
@@ -304,10 +304,43 @@ static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void
                 if (i % 3 == 0) { /* after the answer came, unread */
                         struct pollfd look = {.fd = fd, .events = POLLIN};
 
-                        CHECK_EQ(poll(&look, 1, 10000), 1);
+                        CHECK_EQ(poll(&look, 1, -1), 1);
                 }
                 close(fd);
         }
+        /* Connections are taken in turn: when this one is answered, all before it were heard, and
+         * the number can but sink. */
+        CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
+        daemon_detach(&more, &daemon_other);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* More than agentd keeps for those who were given nothing: the answers are unread all at once. */
+static void test_many_that_never_read_their_answers_leave_no_place_taken(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_request request;
+        int fds[150];
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "16M", "--hugepages", "off", "--clients", "200");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        for (unsigned i = 0; i < 150; i++) {
+                struct pollfd look = {.events = POLLIN};
+
+                fds[i] = look.fd = dial(&daemon);
+                CHECK(fds[i] >= 0);
+                sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, i + 1, &request);
+                CHECK_EQ(send(fds[i], &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+                CHECK_EQ(poll(&look, 1, -1), 1);
+        }
+        CHECK_EQ(daemon_attached(&attachment), 151);
+        for (unsigned i = 0; i < 150; i++)
+                close(fds[i]);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
         daemon_detach(&attachment, &daemon_peer);
         CHECK_EQ(daemon_stop(&daemon), 0);
@@ -362,42 +395,77 @@ static void test_the_same_ticket_gets_the_same_place(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* The engine that agentd runs now, by the kernel's list of children; 0: none. */
+static pid_t engine_of(const struct daemon *daemon)
+{
+        char path[64];
+        FILE *file;
+        int engine = 0;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)daemon->pid,
+                (int)daemon->pid);
+        file = fopen(path, "r");
+        if (file && fscanf(file, "%d", &engine) != 1)
+                engine = 0;
+        if (file)
+                fclose(file);
+        return engine;
+}
+
+/* For a process of its own: each time that somebody got through, end the engine at some moment of
+ * what comes next, and every third time its successor too, as soon as there is one. */
+static _Noreturn void end_engines(const struct daemon *daemon, _Atomic uint32_t *through)
+{
+        uint32_t seen = 0;
+        unsigned seed = 11;
+
+        for (unsigned i = 0;; i++) {
+                pid_t engine, next;
+
+                /* Two: the first may have been served by the engine that is dead by now. */
+                while (*through - seen < 2)
+                        sb_os_linux.pause(NULL, 100000);
+                sb_os_linux.pause(NULL, (uint64_t)rand_r(&seed) % 2000000);
+                engine = engine_of(daemon);
+                if (engine)
+                        kill(engine, SIGKILL);
+                if (i % 3 == 0) {
+                        while (!(next = engine_of(daemon)) || next == engine)
+                                sb_os_linux.pause(NULL, 20000);
+                        kill(next, SIGKILL);
+                }
+                seen = *through;
+        }
+}
+
 static void test_attaching_outlasts_engines_that_die_meanwhile(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment, more;
+        _Atomic uint32_t *through = mmap(
+                NULL, sizeof(*through), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         pid_t killer;
 
+        CHECK(through != MAP_FAILED);
         CHECK(daemon_start(&daemon));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         killer = fork();
-        if (killer == 0) {
-                /* The map is not inherited, so the victims are found in the kernel's list of
-                 * children. */
-                for (;;) {
-                        char path[64];
-                        FILE *file;
-                        int engine;
-
-                        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)daemon.pid,
-                                (int)daemon.pid);
-                        file = fopen(path, "r");
-                        if (file && fscanf(file, "%d", &engine) == 1)
-                                kill(engine, SIGKILL);
-                        if (file)
-                                fclose(file);
-                        sb_os_linux.pause(NULL, 30000000);
-                }
-        }
-        for (int i = 0; i < 100; i++) {
+        if (killer == 0)
+                end_engines(&daemon, through);
+        for (int i = 0; i < 3000; i++) {
                 CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
                 CHECK_EQ(daemon_set(&daemon_other, "key", "value"), 0);
                 daemon_detach(&more, &daemon_other);
+                ++*through;
         }
         daemon_end_child(killer);
         CHECK_EQ(daemon_attached(&attachment), 1);
+        /* Relaxed: the value alone matters. */
+        TEST_NOTE("api-attach: %lu engines served 3000 attachments",
+                (unsigned long)sb_load_relaxed(&attachment.segment.super->engine_generation));
         daemon_detach(&attachment, &daemon_peer);
         CHECK_EQ(daemon_stop(&daemon), 0);
+        munmap((void *)through, sizeof(*through));
 }
 
 int main(int argc, char **argv)
@@ -413,6 +481,7 @@ int main(int argc, char **argv)
         RUN(test_hostile_messages_are_refused_and_cost_nothing);
         RUN(test_silent_connections_hold_nobody_up);
         RUN(test_a_client_that_goes_before_the_answer_leaves_no_place_taken);
+        RUN(test_many_that_never_read_their_answers_leave_no_place_taken);
         RUN(test_a_client_that_cannot_map_gives_its_place_back);
         RUN(test_the_same_ticket_gets_the_same_place);
         RUN(test_attaching_outlasts_engines_that_die_meanwhile);

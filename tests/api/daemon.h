@@ -32,13 +32,15 @@ int daemon_end(int status);
 
 uint64_t daemon_now_ns(void);
 void daemon_rest(void);
-/* Wait until @condition holds, but not for ever. */
+/* Wait until @condition holds, but not for ever. Return: whether it held when it was last looked at,
+ * which is once: what may come and go has to be waited for in another way. */
 #define WAIT(condition)                                                                            \
         ({                                                                                         \
                 uint64_t wait_end_ = daemon_now_ns() + UINT64_C(20000000000);                      \
-                while (!(condition) && daemon_now_ns() < wait_end_)                                \
+                bool wait_holds_;                                                                  \
+                while (!(wait_holds_ = (condition)) && daemon_now_ns() < wait_end_)                \
                         daemon_rest();                                                             \
-                (condition);                                                                       \
+                wait_holds_;                                                                       \
         })
 
 /* A bus that nobody had before. */
