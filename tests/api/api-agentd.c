@@ -70,18 +70,15 @@ static void test_sigterm_ends_it_although_the_engine_is_stopped(void)
         sb_attach_unmap(&attachment);
 }
 
-static void test_second_agentd_fails_at_once_and_names_the_first(void)
+static void test_second_agentd_ends_and_names_the_first(void)
 {
         struct daemon first, second;
         char pid[32];
-        uint64_t begun;
 
         CHECK(daemon_start(&first));
         second.place = first.place;
-        begun = daemon_now_ns();
         SPAWN(&second, "--size", "4M", "--hugepages", "off");
         CHECK_EQ(daemon_ended(&second), 1);
-        CHECK(daemon_now_ns() - begun < 5 * UINT64_C(1000000000));
         snprintf(pid, sizeof(pid), "pid %d ", (int)first.pid);
         CHECK(strstr(second.said, pid));
         CHECK_EQ(daemon_stop(&first), 0);
@@ -556,7 +553,7 @@ int main(int argc, char **argv)
         RUN(test_start_says_ready_and_sigterm_ends_it_clean);
         RUN(test_sigint_ends_it_clean);
         RUN(test_sigterm_ends_it_although_the_engine_is_stopped);
-        RUN(test_second_agentd_fails_at_once_and_names_the_first);
+        RUN(test_second_agentd_ends_and_names_the_first);
         RUN(test_segment_is_sealed_and_private);
         RUN(test_killed_engine_is_replaced_while_clients_go_on);
         RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);

@@ -32,7 +32,7 @@ int daemon_end(int status);
 
 uint64_t daemon_now_ns(void);
 void daemon_rest(void);
-/* Wait until @condition holds, but not for ever. Return: whether it held when it was last looked at,
+/* Wait until @condition holds, but not for ever. Return: whether it did when it was last looked at,
  * which is once: what may come and go has to be waited for in another way. */
 #define WAIT(condition)                                                                            \
         ({                                                                                         \
