@@ -25,6 +25,7 @@
 #include "tests/api/world.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
+#include "bank.h"
 #include "work.h"
 
 #define WORKERS    5u
@@ -326,7 +327,7 @@ static void test_the_storms_were_storms(void)
         CHECK(parent.worker_kills > 20 && parent.stops > 20 && parent.engine_kills > 0);
         CHECK(parent.aborted > 0 && parent.believed + parent.unknown > 0 && parent.absent > 0);
         CHECK(transfers > 0 && sums > 0 && torn > 0);
-        CHECK(work_bank_adds_up(bus));
+        CHECK(bank_adds_up(bus));
 }
 
 /* One note of a real record lies. */
@@ -436,7 +437,7 @@ static bool begin(void)
         if (work_table == MAP_FAILED || world_open(&world, SIZE, 64) != NULL)
                 return false;
         bus = world_bus(&world);
-        return bus && work_bank_open(bus);
+        return bus && bank_open(bus);
 }
 
 int main(int argc, char **argv)

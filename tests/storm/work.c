@@ -1,5 +1,6 @@
 /* Random transactions; see work.h, and record.h for what is written down about them. */
 #define _GNU_SOURCE
+#include "bank.h"
 #include "work.h"
 
 #include <errno.h>
@@ -51,6 +52,11 @@ uint64_t work_random(uint64_t *state)
         return x ^ x >> 31;
 }
 
+uint32_t work_below(uint64_t *state, uint32_t limit)
+{
+        return (uint32_t)(work_random(state) >> 33) % limit;
+}
+
 uint64_t work_now_ns(void)
 {
         struct timespec now;
@@ -75,7 +81,7 @@ static bool stopped(void)
 
 static uint32_t below(struct worker *w, uint32_t limit)
 {
-        return (uint32_t)(work_random(&w->random) >> 33) % limit;
+        return work_below(&w->random, limit);
 }
 
 /* ---- keys and values ---- */
@@ -482,154 +488,6 @@ static void plain_get(struct worker *w, uint32_t key)
         note_end(w, RECORD_COMMITTED, 0, 0);
 }
 
-/* ---- the bank ---- */
-
-static struct sb_bytes account_key(uint32_t number, char text[16])
-{
-        int len = snprintf(text, 16, "bank/%02u", number);
-
-        return (struct sb_bytes){text, (size_t)len};
-}
-
-static uint64_t balance_of(struct sb_bytes value)
-{
-        uint64_t balance = UINT64_MAX / 1000;
-
-        if (value.len == sizeof(balance))
-                memcpy(&balance, value.data, sizeof(balance));
-        return balance;
-}
-
-/* @txn NULL: a plain get. No value: nothing. */
-static int balance(struct sb_bus *bus, struct sb_txn *txn, uint32_t number, uint64_t *ret_balance)
-{
-        struct sb_guard guard = {0};
-        char text[16];
-        int r = txn ? sb_txn_get(txn, account_key(number, text), &guard)
-                    : sb_get(bus, account_key(number, text), &guard);
-
-        if (r != 0 && r != SB_E_NOT_FOUND)
-                return r;
-        *ret_balance = r == 0 ? balance_of(guard.value) : 0;
-        sb_guard_release(&guard);
-        return 0;
-}
-
-static int book(struct sb_txn *txn, uint32_t number, uint64_t old, uint64_t new)
-{
-        char text[16];
-        struct sb_bytes key = account_key(number, text);
-
-        if (new)
-                return sb_txn_set(txn, key, (struct sb_bytes){&new, sizeof(new)});
-        return old ? sb_txn_delete(txn, key) : 0;
-}
-
-struct transfer {
-        uint32_t from, to;
-        uint64_t amount;
-};
-
-static int transfer_once(void *argument, struct sb_txn *txn)
-{
-        const struct transfer *transfer = argument;
-        uint64_t from, to, amount = transfer->amount;
-        int r = balance(NULL, txn, transfer->from, &from);
-
-        if (!r)
-                r = balance(NULL, txn, transfer->to, &to);
-        if (r)
-                return r;
-        amount = amount < from ? amount : from;
-        r = book(txn, transfer->from, from, from - amount);
-        return r ? r : book(txn, transfer->to, to, to + amount);
-}
-
-static void transfer(struct worker *w)
-{
-        struct transfer transfer = {.from = below(w, WORK_ACCOUNTS), .amount = 1 + below(w, 120)};
-        enum sb_isolation isolation =
-                work_table->isolation == WORK_SERIALIZABLE ? SB_SERIALIZABLE : SB_SNAPSHOT;
-        int r;
-
-        transfer.to = (transfer.from + 1 + below(w, WORK_ACCOUNTS - 1)) % WORK_ACCOUNTS;
-        r = sb_transact(w->bus, isolation, transfer_once, &transfer, NULL);
-        w->place->transfers += r == 0;
-        w->place->conflicts += r == SB_E_CONFLICT;
-        w->place->full += r == SB_E_FULL;
-        if (r != 0 && r != SB_E_CONFLICT && r != SB_E_FULL)
-                work_complain("a transfer said %d", r);
-}
-
-/* Of plain gets, the second half later, so that they need not add up. */
-static int sum_gets(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
-{
-        uint64_t sum = 0, one;
-
-        for (uint32_t i = 0; i < WORK_ACCOUNTS; i++) {
-                int r = balance(bus, txn, i, &one);
-
-                if (r)
-                        return r;
-                sum += one;
-                if (!txn && i == WORK_ACCOUNTS / 2)
-                        work_rest(10);
-        }
-        *ret_sum = sum;
-        return 0;
-}
-
-static int sum_scan(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
-{
-        struct sb_guard guard = {0};
-        struct sb_scan *scan;
-        uint64_t sum = 0;
-        int r = sb_scan_open(bus, txn, (struct sb_bytes){"bank/", 5}, &scan);
-
-        if (r)
-                return r;
-        while ((r = sb_scan_next(scan, &guard)) == 0) {
-                sum += balance_of(guard.value);
-                sb_guard_release(&guard);
-        }
-        sb_scan_close(scan);
-        *ret_sum = sum;
-        return r == SB_E_NOT_FOUND ? 0 : r;
-}
-
-bool work_bank_open(struct sb_bus *bus)
-{
-        uint64_t hundred = 100;
-        char text[16];
-
-        for (uint32_t i = 0; i < WORK_ACCOUNTS; i++)
-                if (sb_set(bus, account_key(i, text), (struct sb_bytes){&hundred, 8}, NULL, NULL))
-                        return false;
-        return true;
-}
-
-bool work_bank_adds_up(struct sb_bus *bus)
-{
-        uint64_t gets = 0, scanned = 0;
-
-        return sum_gets(bus, NULL, &gets) == 0 && sum_scan(bus, NULL, &scanned) == 0 &&
-               gets == WORK_TOTAL && scanned == WORK_TOTAL;
-}
-
-/* At one cut it adds up. */
-static void add_up(struct worker *w, bool by_scan)
-{
-        uint64_t sum = 0;
-        int r = by_scan ? sum_scan(w->bus, w->txn, &sum) : sum_gets(w->bus, w->txn, &sum);
-
-        if (r == SB_E_FULL)
-                return;
-        if (r || sum != WORK_TOTAL)
-                work_complain("the bank, summed up by %s%s: %d, %llu", by_scan ? "a scan" : "gets",
-                        w->txn ? " in a transaction" : "", r, (unsigned long long)sum);
-        w->place->sums++;
-}
-
 /* ---- the processes ---- */
 
 static uint64_t halts_random;
@@ -668,19 +526,18 @@ void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed)
         struct worker w = {.bus = bus, .place = &work_table->place[place], .random = seed};
 
         while (!stopped()) {
-                uint64_t sum = 0;
                 int r = sb_txn_begin(bus, below(&w, 2) ? SB_SNAPSHOT : SB_SERIALIZABLE, &w.txn);
 
                 for (uint32_t i = 0; i < 3 && r == 0; i++) {
-                        add_up(&w, false);
-                        add_up(&w, true);
+                        bank_check(bus, w.txn, w.place, false);
+                        bank_check(bus, w.txn, w.place, true);
                         work_rest(i && below(&w, 16) == 0 ? below(&w, 20000) : 0);
                 }
                 if (r == 0 && sb_txn_commit(w.txn, NULL) != 0)
                         work_complain("a commit of nothing did not go through");
                 w.txn = r == 0 ? sb_txn_end(w.txn) : NULL;
-                add_up(&w, true);
-                w.place->torn += sum_gets(bus, NULL, &sum) == 0 && sum != WORK_TOTAL;
+                bank_check(bus, w.txn, w.place, true);
+                w.place->torn += bank_is_torn(bus);
                 work_rest(200);
         }
 }
@@ -702,7 +559,7 @@ void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record
                 else if (what < 62)
                         transaction(&w);
                 else if (what < 68)
-                        transfer(&w);
+                        bank_transfer(bus, w.place, &w.random);
                 else if (what < 74)
                         scan(&w);
                 else if (what < 82)

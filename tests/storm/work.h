@@ -1,7 +1,7 @@
 /*
  * What the processes of storm-txn do: workers run random transactions over a few hot keys, plain
- * operations in between, and move money in a bank; a watcher adds the bank up all the while. A
- * worker has a timer, whose signal halts it between any two instructions for up to 200 us.
+ * operations in between, and move money in a bank (bank.h); a watcher adds the bank up all the
+ * while. A worker has a timer, whose signal halts it between any two instructions for up to 200 us.
  *
  * Always true: whoever sees something impossible writes it into the table, and everybody ends.
  */
@@ -15,11 +15,9 @@
 #include "libclient/statebus.h"
 #include "record.h"
 
-#define WORK_GROUPS   3u /* prefixes */
-#define WORK_MEMBERS  5u /* keys of each */
-#define WORK_KEYS     (WORK_GROUPS * WORK_MEMBERS)
-#define WORK_ACCOUNTS 12u
-#define WORK_TOTAL    (WORK_ACCOUNTS * 100u)
+#define WORK_GROUPS  3u /* prefixes */
+#define WORK_MEMBERS 5u /* keys of each */
+#define WORK_KEYS    (WORK_GROUPS * WORK_MEMBERS)
 
 enum work_isolation { WORK_SNAPSHOT, WORK_SERIALIZABLE, WORK_MIXED };
 
@@ -42,6 +40,7 @@ extern struct work_table *work_table;
 
 void __attribute__((format(printf, 1, 2))) work_complain(const char *format, ...);
 uint64_t work_random(uint64_t *state);
+uint32_t work_below(uint64_t *state, uint32_t limit);
 uint64_t work_now_ns(void);
 void work_rest(uint64_t us);
 struct sb_bytes work_key(uint32_t number, char text[16]);
@@ -49,10 +48,6 @@ struct sb_bytes work_key(uint32_t number, char text[16]);
 /* Until the table says stop. */
 void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record, uint64_t seed);
 void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed);
-
-/* Everybody gets 100; whether it adds up now. */
-bool work_bank_open(struct sb_bus *bus);
-bool work_bank_adds_up(struct sb_bus *bus);
 
 /* For who is alone: no key has a value; what is there is read into @record. */
 bool work_clear(struct sb_bus *bus);
