@@ -1,0 +1,282 @@
+/* A worker of storm-keys; see keys-worker.h. */
+#include "keys-worker.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ring/op.h"
+#include "shm/base/result.h"
+#include "shm/epoch.h"
+#include "shm/guard.h"
+#include "shm/snapshot.h"
+#include "shm/walk.h"
+
+#define VALUE_MAX 3000u
+
+struct keys_table *keys_table;
+
+struct worker {
+        struct sb_peer peer;
+        struct keys_place *place;
+        uint64_t random;
+        uint64_t least_rev[KEYS_COUNTERS]; /* revisions of a key never go back */
+        struct sb_version *held;
+        unsigned char held_copy[VALUE_MAX + 64];
+        size_t held_len;
+};
+
+void keys_complain(const char *format, ...)
+{
+        va_list arguments;
+
+        if (__atomic_exchange_n(&keys_table->complained, true, __ATOMIC_SEQ_CST))
+                return;
+        va_start(arguments, format);
+        vsnprintf(keys_table->complaint, sizeof(keys_table->complaint), format, arguments);
+        va_end(arguments);
+}
+
+uint64_t keys_random(uint64_t *state)
+{
+        uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+        return x ^ x >> 31;
+}
+
+uint32_t keys_counter_key(uint32_t counter, char *ret)
+{
+        return (uint32_t)sprintf(ret, "counter/%u", counter);
+}
+uint32_t keys_churn_key(uint32_t number, char *ret)
+{
+        return (uint32_t)sprintf(
+                ret, "churn/%u/%.*s", number, (int)(number % 20), "xxxxxxxxxxxxxxxxxxxx");
+}
+
+const unsigned char *keys_value_of(const struct sb_version *version, uint64_t *ret_len)
+{
+        *ret_len = SB_SHAPE_VALUE_LEN(version->shape);
+        return version->bytes + SB_SHAPE_KEY_LEN(version->shape);
+}
+
+/* A churn value: a length, then bytes that follow from it and from the key's number. */
+static void fill(unsigned char *value, uint32_t len, uint32_t number)
+{
+        for (uint32_t i = 0; i < len; i++)
+                value[i] = (unsigned char)(number * 31 + len + i * 7);
+}
+
+static bool filled_right(const unsigned char *value, uint64_t len, uint32_t number)
+{
+        for (uint64_t i = 0; i < len; i++)
+                if (value[i] != (unsigned char)(number * 31 + len + i * 7))
+                        return false;
+        return true;
+}
+
+static void increment(struct worker *w)
+{
+        uint32_t counter = keys_random(&w->random) % KEYS_COUNTERS;
+        char key[64];
+        struct sb_op_write write = {.key = key,
+                .key_len = keys_counter_key(counter, key),
+                .kind = SB_VERSION_VALUE,
+                .value_len = 8};
+        struct sb_version *version;
+        struct sb_op_result result = {0};
+        uint64_t value = 0, len;
+        int r = sb_op_get(&w->peer, key, write.key_len, 0, &version);
+
+        if (r == 0) {
+                if (keys_value_of(version, &len), len != 8)
+                        keys_complain("a counter has %llu bytes", (unsigned long long)len);
+                memcpy(&value, keys_value_of(version, &len), 8);
+                write.expected_rev = version->rev;
+                sb_guard_set(&w->peer, 0, 0);
+                if (write.expected_rev < w->least_rev[counter])
+                        keys_complain("revision of a counter went back");
+                w->least_rev[counter] = write.expected_rev;
+        }
+        value++;
+        write.value = &value;
+        __atomic_store_n(&w->place->under_way, counter + 1, __ATOMIC_SEQ_CST);
+        r = sb_op_write(&w->peer, &write, &result);
+        if (r == 0)
+                __atomic_fetch_add(&keys_table->acknowledged[counter], 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&w->place->under_way, 0, __ATOMIC_SEQ_CST);
+        w->place->conflicts += r == SB_E_CONFLICT;
+        w->place->full += r == SB_E_FULL;
+        if (r == 0 && write.expected_rev && result.rev != write.expected_rev + 1)
+                keys_complain("cas at %llu gave revision %llu",
+                        (unsigned long long)write.expected_rev, (unsigned long long)result.rev);
+}
+
+static void churn_set(struct worker *w)
+{
+        unsigned char value[VALUE_MAX];
+        uint32_t number = keys_random(&w->random) % KEYS_CHURN;
+        uint32_t len = keys_random(&w->random) % 16 ? keys_random(&w->random) % 200
+                                                    : keys_random(&w->random) % VALUE_MAX;
+        char key[64];
+        struct sb_op_write write = {.key = key,
+                .key_len = keys_churn_key(number, key),
+                .kind = SB_VERSION_VALUE,
+                .value = value,
+                .value_len = len,
+                .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_result result;
+
+        fill(value, len, number);
+        w->place->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
+}
+
+static void churn_delete(struct worker *w)
+{
+        char key[64];
+        struct sb_op_write write = {.key = key,
+                .key_len = keys_churn_key(keys_random(&w->random) % KEYS_CHURN, key),
+                .kind = SB_VERSION_DELETED,
+                .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_result result;
+
+        w->place->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
+}
+
+static void churn_get(struct worker *w)
+{
+        uint32_t number = keys_random(&w->random) % KEYS_CHURN;
+        char key[64];
+        uint32_t key_len = keys_churn_key(number, key);
+        struct sb_version *version;
+        uint64_t len;
+
+        if (sb_op_get(&w->peer, key, key_len, 0, &version))
+                return;
+        if (SB_SHAPE_KEY_LEN(version->shape) != key_len ||
+                memcmp(version->bytes, key, key_len) != 0 ||
+                !filled_right(
+                        keys_value_of(version, &len), SB_SHAPE_VALUE_LEN(version->shape), number))
+                keys_complain("key %u has a wrong value", number);
+        sb_guard_set(&w->peer, 0, 0);
+}
+
+/* Hold a version over many operations; its bytes must not change. */
+static void hold_or_let_go(struct worker *w)
+{
+        char key[64];
+        uint64_t len;
+
+        if (!w->held) {
+                if (sb_op_get(&w->peer, key,
+                            keys_churn_key(keys_random(&w->random) % KEYS_CHURN, key), 1,
+                            &w->held)) {
+                        w->held = NULL;
+                        return;
+                }
+                keys_value_of(w->held, &len);
+                w->held_len = SB_SHAPE_KEY_LEN(w->held->shape) + len;
+                memcpy(w->held_copy, w->held->bytes, w->held_len);
+                return;
+        }
+        if (memcmp(w->held_copy, w->held->bytes, w->held_len) != 0)
+                keys_complain("a held version changed");
+        w->held = NULL;
+        sb_guard_set(&w->peer, 1, 0);
+}
+
+/* Look at a node of a walk at @cut. A tombstone and no version are the same: a key may be removed
+ * between two walks. */
+static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uint64_t sum)
+{
+        struct sb_version *version = sb_walk_at(&w->peer, node, cut);
+
+        if (!version || SB_SHAPE_KIND(version->shape) != SB_VERSION_VALUE)
+                return sum;
+        return sum * 31 + version->rev + SB_SHAPE_VALUE_LEN(version->shape) * 7 + node->key_len;
+}
+
+/* A walk over all keys at a cut, which must come in order. Returns a sum over what has a value
+ * there. */
+static uint64_t walk(struct worker *w, uint64_t cut)
+{
+        struct sb_node *node;
+        char last[SB_KEY_LEN_MAX];
+        uint32_t last_len = 0;
+        uint64_t sum = 0;
+        bool gone = false;
+
+        sb_pin(&w->peer);
+        node = sb_walk_seek(&w->peer, "", 0, false);
+        while (node) {
+                const char *key = (const char *)&node->next[node->height];
+                uint32_t len = node->key_len, shorter = len < last_len ? len : last_len;
+                int order = memcmp(last, key, shorter);
+
+                if (len > sizeof(last) || order > 0 || (order == 0 && last_len >= len)) {
+                        keys_complain("a scan is out of order: %.*s after %.*s", (int)len, key,
+                                (int)last_len, last);
+                        break;
+                }
+                memcpy(last, key, len);
+                last_len = len;
+                sum = add_up(w, node, cut, sum);
+                node = sb_walk_next(&w->peer, node, &gone);
+                if (gone) {
+                        sb_unpin(&w->peer);
+                        sb_pin(&w->peer);
+                        node = sb_walk_seek(&w->peer, last, last_len, true);
+                        gone = false;
+                }
+        }
+        sb_unpin(&w->peer);
+        return sum;
+}
+
+/* The same cut twice, with writes in between. */
+static void scan(struct worker *w)
+{
+        uint32_t index;
+        uint64_t cut, before;
+
+        if (sb_snapshot_open(&w->peer, &index, &cut))
+                return;
+        before = walk(w, cut);
+        increment(w);
+        churn_set(w);
+        churn_delete(w);
+        if (walk(w, cut) != before)
+                keys_complain("the same cut read twice differs");
+        sb_snapshot_close(&w->peer, index);
+}
+
+void keys_work(const struct sb_segment *segment, struct keys_place *place, uint64_t seed)
+{
+        static struct worker w;
+
+        w.place = place;
+        w.random = seed;
+        sb_peer_init(&w.peer, segment, place->slot, place->generation);
+        if (sb_guard_grow(&w.peer, 1))
+                keys_complain("no room for a guard");
+        while (!__atomic_load_n(&keys_table->stop, __ATOMIC_RELAXED) && !keys_table->complained) {
+                uint64_t what = keys_random(&w.random) % 100;
+
+                if (what < 30)
+                        increment(&w);
+                else if (what < 55)
+                        churn_set(&w);
+                else if (what < 70)
+                        churn_delete(&w);
+                else if (what < 90)
+                        churn_get(&w);
+                else if (what < 97)
+                        hold_or_let_go(&w);
+                else
+                        scan(&w);
+                w.place->operations++;
+        }
+        sb_peer_fini(&w.peer);
+}

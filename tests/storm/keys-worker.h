@@ -1,0 +1,52 @@
+/*
+ * A worker of storm-keys, and the table that outlives it. Workers count by compare and set, write,
+ * read and delete keys whose values follow from them, hold a version over many operations, and walk
+ * over all keys at a cut, twice.
+ *
+ * Always true: whoever sees something impossible writes it into the table, and everybody ends.
+ */
+#ifndef SB_TESTS_KEYS_WORKER_H
+#define SB_TESTS_KEYS_WORKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "shm/peer.h"
+
+#define KEYS_PLACES   7u /* the engine's is the last */
+#define KEYS_COUNTERS 4u
+#define KEYS_CHURN    40u
+
+/* What outlives a process. A place's words are its holder's, the parent's after its death. */
+struct keys_place {
+        uint32_t slot, generation;
+        bool attached;
+        pid_t pid;
+        /* counter + 1 while its increment may have happened and is not acknowledged */
+        uint64_t under_way;
+        uint64_t operations, full, conflicts;
+};
+
+struct keys_table {
+        struct keys_place place[KEYS_PLACES];
+        uint64_t acknowledged[KEYS_COUNTERS]; /* by atomic adds: many workers */
+        uint64_t uncertain[KEYS_COUNTERS];    /* the parent's */
+        char complaint[256];
+        bool complained, stop;
+};
+
+extern struct keys_table *keys_table;
+
+void __attribute__((format(printf, 1, 2))) keys_complain(const char *format, ...);
+uint64_t keys_random(uint64_t *state);
+
+/* Keys, each of fewer than 64 bytes. Return: the length. */
+uint32_t keys_counter_key(uint32_t counter, char *ret);
+uint32_t keys_churn_key(uint32_t number, char *ret);
+const unsigned char *keys_value_of(const struct sb_version *version, uint64_t *ret_len);
+
+/* Until the table says stop. */
+void keys_work(const struct sb_segment *segment, struct keys_place *place, uint64_t seed);
+
+#endif
