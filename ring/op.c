@@ -515,6 +515,7 @@ static inline __attribute__((always_inline)) void get_together(struct sb_peer *p
         struct sb_version **ret_versions)
 {
         uint64_t hash[TOGETHER];
+        struct sb_cell64 *cells[TOGETHER];
         struct sb_found found;
         uint32_t i, era;
 
@@ -523,11 +524,11 @@ static inline __attribute__((always_inline)) void get_together(struct sb_peer *p
                 sb_find_fetch_bucket(peer, hash[i]);
         }
         for (i = 0; i < count; i++)
-                sb_find_fetch_version(peer, hash[i]);
+                cells[i] = sb_find_fetch_version(peer, hash[i]);
         era = sb_find_pin(peer);
         for (i = 0; i < count; i++) {
-                if (SB_LIKELY(
-                            sb_find_plain(peer, keys[i].data, keys[i].len, hash[i], era, &found))) {
+                if (SB_LIKELY(sb_find_plain_in(
+                            peer, cells[i], keys[i].data, keys[i].len, era, &found))) {
                         sb_guard_set(peer, guard_indexes[i], found.offset);
                         ret_versions[i] = found.version;
                         continue;

@@ -40,25 +40,36 @@ static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key,
         return sb_hash_key(key, key_len, peer->segment.seed);
 }
 
+/* The first cell that has the key's tag; NULL: none. That says little about the key: it is a place
+ * to look at, then or later, and whoever looks compares. */
+static inline __attribute__((always_inline)) struct sb_cell64 *sb_find_cell(
+        const struct sb_peer *peer, uint64_t hash)
+{
+        struct sb_bucket *bucket = &peer->segment.buckets[hash & peer->segment.bucket_mask];
+        uint32_t found = sb_bucket_match(bucket, hash);
+
+        return SB_LIKELY(found) ? sb_bucket_first(bucket, found) : NULL;
+}
+
 /* Two steps in which the memory of many keys comes at once: first all buckets, then all versions.
  * No pin is needed: nothing is followed. */
 static inline void sb_find_fetch_bucket(const struct sb_peer *peer, uint64_t hash)
 {
         __builtin_prefetch(&peer->segment.buckets[hash & peer->segment.bucket_mask]);
 }
-static inline void sb_find_fetch_version(const struct sb_peer *peer, uint64_t hash)
+/* Return: as sb_find_cell(). */
+static inline struct sb_cell64 *sb_find_fetch_version(const struct sb_peer *peer, uint64_t hash)
 {
-        struct sb_bucket *bucket = &peer->segment.buckets[hash & peer->segment.bucket_mask];
-        uint32_t found = sb_bucket_match(bucket, hash);
+        struct sb_cell64 *cell = sb_find_cell(peer, hash);
         const unsigned char *at;
 
-        if (SB_UNLIKELY(!found))
-                return;
+        if (SB_UNLIKELY(!cell))
+                return NULL;
         /* Relaxed: only a hint of what to fetch. */
-        at = peer->segment.base +
-             (sb_load_relaxed(sb_bucket_first(bucket, found)) & SB_OFFSET_MASK);
+        at = peer->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
         __builtin_prefetch(at);
         __builtin_prefetch(at + SB_LINE);
+        return cell;
 }
 
 /* Publish a pin of this era; the caller keeps it, peer->hi stays that of the long way. */
@@ -114,20 +125,18 @@ struct sb_found {
         uint64_t shape; /* with a key length of 0 */
 };
 
-/* Under the pin of sb_find_pin(): a key's newest value. False says nothing about the key. */
-static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer,
-        const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
+/* Under the pin of sb_find_pin(): the newest value of a key whose cell may be @cell. False says
+ * nothing about the key. */
+static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_peer *peer,
+        struct sb_cell64 *cell, const void *key, uint64_t key_len, uint32_t era,
+        struct sb_found *ret)
 {
         const struct sb_segment *segment = &peer->segment;
-        struct sb_bucket *bucket = &segment->buckets[hash & segment->bucket_mask];
-        uint32_t found = sb_bucket_match(bucket, hash);
         struct sb_version *version;
-        struct sb_cell64 *cell;
         uint64_t word, offset, shape, stamp;
 
-        if (SB_UNLIKELY(!found))
+        if (SB_UNLIKELY(!cell))
                 return false;
-        cell = sb_bucket_first(bucket, found);
         /* A:publish, then A:era, as in sb_load_pinned(): the version is complete, and our pin
          * covers it. */
         word = sb_load_acquire(cell);
@@ -163,6 +172,12 @@ static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *
                 .stamp = stamp,
                 .shape = shape};
         return true;
+}
+
+static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer,
+        const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
+{
+        return sb_find_plain_in(peer, sb_find_cell(peer, hash), key, key_len, era, ret);
 }
 
 #endif

@@ -66,6 +66,15 @@ struct sb_cell64 *sb_guard_word(
         return &((struct sb_guard_chunk *)sb_block_at(segment, offset))->guard[index];
 }
 
+void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        struct sb_cell64 *word = sb_guard_word(&peer->segment, peer->client, index);
+
+        sb_assert(word);
+        /* R:guard > A:guard. As in sb_guard_set(). */
+        sb_store_release(word, offset);
+}
+
 uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
 {
         struct sb_cell64 *word = sb_guard_word(segment, client, index);

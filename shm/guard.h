@@ -14,18 +14,18 @@
 /* Guard word @index of a record; NULL when its chunk was never made. */
 struct sb_cell64 *sb_guard_word(
         const struct sb_segment *segment, struct sb_client *client, uint32_t index);
+/* The same for a word outside the record. */
+void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset);
 /* Guard word @index (0 .. guard capacity-1) holds the version at @offset; call it before
  * sb_unpin(). 0 lets go. */
 static inline void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
 {
-        struct sb_cell64 *word = SB_LIKELY(index < peer->segment.geometry.guard_inline)
-                                         ? &peer->guard_words[index]
-                                         : sb_guard_word(&peer->segment, peer->client, index);
-
-        sb_assert(word);
         /* R:guard > A:guard. Before the unpin, so that a reclaimer that saw no pin sees the guard.
          */
-        sb_store_release(word, offset);
+        if (SB_LIKELY(index < peer->segment.geometry.guard_inline))
+                sb_store_release(&peer->guard_words[index], offset);
+        else
+                sb_guard_set_far(peer, index, offset);
 }
 /* Make room for guard word @index. Return: 0, SB_E_FULL. */
 int sb_guard_grow(struct sb_peer *peer, uint32_t index);

@@ -68,29 +68,29 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
 static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
         struct sb_guard *ret_guards)
 {
-        uint32_t places[BATCH_MAX], i, left = 0;
+        /* The top of the stack, where they stand: what is left over goes back below what was read.
+         */
+        uint32_t first = bus->place_free_count - count;
+        const uint32_t *places = bus->places_free + first;
         struct sb_version *versions[BATCH_MAX];
 
         static_assert(sizeof(struct sb_op_key) == sizeof(*keys) &&
                               offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
                 "the same");
-        i = 0;
-        do
-                places[i] = sb_bus_place_take(bus);
-        while (++i < count);
+        bus->place_free_count = first;
         sb_op_get_many(
                 &bus->peer, (const struct sb_op_key *)(const void *)keys, count, places, versions);
-        for (i = 0; i < count; i++) {
+        for (uint32_t i = 0; i < count; i++) {
+                uint32_t place = places[i];
+
                 if (SB_LIKELY(versions[i] != NULL)) {
-                        sb_bus_guard_fill(bus, bus->tickets[places[i]], versions[i], keys[i].len,
-                                &ret_guards[i]);
+                        sb_bus_guard_fill(
+                                bus, bus->tickets[place], versions[i], keys[i].len, &ret_guards[i]);
                         continue;
                 }
                 ret_guards[i].bus = NULL;
-                places[left++] = places[i];
+                bus->places_free[bus->place_free_count++] = place;
         }
-        while (SB_UNLIKELY(left))
-                bus->places_free[bus->place_free_count++] = places[--left];
 }
 
 /**
@@ -135,23 +135,35 @@ int sb_get_many(
         return 0;
 }
 
-/* Any guard but the quick one, and copies of those that were released. */
-static inline void release_place(struct sb_bus *bus, const struct sb_guard *guard)
+static __attribute__((noinline)) void release_private(
+        struct sb_bus *bus, const struct sb_guard *guard)
 {
         uint64_t ticket = guard->reserved[0];
         uint32_t place = (uint32_t)(ticket & ~SB_BUS_PRIVATE);
 
         if (place >= bus->place_count || bus->tickets[place] != ticket)
                 return;
-        if (ticket & SB_BUS_PRIVATE) {
-                bus->tickets[place] &= ~SB_BUS_PRIVATE;
-                sb_bus_place_give(bus, place);
-                sb_own_value_drop((struct sb_own_value *)(uintptr_t)guard->reserved[1]);
+        bus->tickets[place] &= ~SB_BUS_PRIVATE;
+        sb_bus_place_give(bus, place);
+        sb_own_value_drop((struct sb_own_value *)(uintptr_t)guard->reserved[1]);
+}
+
+/* Any guard but the quick one, and copies of those that were released. */
+static inline void release_place(struct sb_bus *bus, const struct sb_guard *guard)
+{
+        uint64_t ticket = guard->reserved[0];
+        uint32_t place = (uint32_t)ticket;
+
+        /* With SB_BUS_PRIVATE it is larger than any place. */
+        if (SB_UNLIKELY(place >= bus->place_count)) {
+                release_private(bus, guard);
                 return;
         }
+        if (SB_UNLIKELY(bus->tickets[place] != ticket))
+                return;
         sb_bus_place_give(bus, place);
         /* In a forked child the guard word is the parent's. */
-        if (sb_load_relaxed(bus->alive) != 0)
+        if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
                 sb_guard_set(&bus->peer, place, 0);
 }
 
