@@ -218,6 +218,23 @@ static void print_span(uint64_t ns)
         printf(" %" PRIu64 "ms", ns / 1000000);
 }
 
+/* A star behind it says prefix, so the star at the end of a key is escaped. */
+static void print_rule_key(const struct cli *cli, struct sb_bytes key, bool prefix)
+{
+        bool star = key.len != 0 && ((const char *)key.data)[key.len - 1] == '*';
+
+        if (cli->base64) {
+                print_base64(key);
+        } else if (star && !prefix) {
+                print_escaped((struct sb_bytes){key.data, key.len - 1});
+                fputs("\\x2a", stdout);
+        } else {
+                print_escaped(key);
+        }
+        if (prefix)
+                putchar('*');
+}
+
 static void print_rule(
         const struct cli *cli, struct sb_bytes key, bool prefix, const struct sb_rule *rule)
 {
@@ -234,11 +251,8 @@ static void print_rule(
                 json_end();
                 return;
         }
-        if (cli->base64)
-                print_base64(key);
-        else
-                print_escaped(key);
-        printf("%s\t%s", prefix ? "*" : "", names[rule->kind & 3]);
+        print_rule_key(cli, key, prefix);
+        printf("\t%s", names[rule->kind & 3]);
         if (rule->kind == SB_KEEP_LAST)
                 printf(" %" PRIu64, rule->value);
         if (rule->kind == SB_KEEP_SPAN)

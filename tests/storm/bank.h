@@ -13,8 +13,8 @@
 /* Everybody gets 100. */
 bool bank_open(struct sb_bus *bus);
 
-/* Some money goes from one account to another, by work_random(@state); @place counts what became of
- * it. */
+/* Some money goes from one account to another, by storm_random(@state); @place counts what became
+ * of it. */
 void bank_transfer(struct sb_bus *bus, struct work_place *place, uint64_t *state);
 
 /* Add it up at one cut: @txn's, or without one the scan's own. @place counts. */

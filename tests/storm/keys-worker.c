@@ -37,15 +37,6 @@ void keys_complain(const char *format, ...)
         va_end(arguments);
 }
 
-uint64_t keys_random(uint64_t *state)
-{
-        uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-        return x ^ x >> 31;
-}
-
 uint32_t keys_counter_key(uint32_t counter, char *ret)
 {
         return (uint32_t)sprintf(ret, "counter/%u", counter);
@@ -79,7 +70,7 @@ static bool filled_right(const unsigned char *value, uint64_t len, uint32_t numb
 
 static void increment(struct worker *w)
 {
-        uint32_t counter = keys_random(&w->random) % KEYS_COUNTERS;
+        uint32_t counter = storm_random(&w->random) % KEYS_COUNTERS;
         char key[64];
         struct sb_op_write write = {.key = key,
                 .key_len = keys_counter_key(counter, key),
@@ -117,9 +108,9 @@ static void increment(struct worker *w)
 static void churn_set(struct worker *w)
 {
         unsigned char value[VALUE_MAX];
-        uint32_t number = keys_random(&w->random) % KEYS_CHURN;
-        uint32_t len = keys_random(&w->random) % 16 ? keys_random(&w->random) % 200
-                                                    : keys_random(&w->random) % VALUE_MAX;
+        uint32_t number = storm_random(&w->random) % KEYS_CHURN;
+        uint32_t len = storm_random(&w->random) % 16 ? storm_random(&w->random) % 200
+                                                     : storm_random(&w->random) % VALUE_MAX;
         char key[64];
         struct sb_op_write write = {.key = key,
                 .key_len = keys_churn_key(number, key),
@@ -137,7 +128,7 @@ static void churn_delete(struct worker *w)
 {
         char key[64];
         struct sb_op_write write = {.key = key,
-                .key_len = keys_churn_key(keys_random(&w->random) % KEYS_CHURN, key),
+                .key_len = keys_churn_key(storm_random(&w->random) % KEYS_CHURN, key),
                 .kind = SB_VERSION_DELETED,
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
@@ -147,7 +138,7 @@ static void churn_delete(struct worker *w)
 
 static void churn_get(struct worker *w)
 {
-        uint32_t number = keys_random(&w->random) % KEYS_CHURN;
+        uint32_t number = storm_random(&w->random) % KEYS_CHURN;
         char key[64];
         uint32_t key_len = keys_churn_key(number, key);
         struct sb_version *version;
@@ -171,7 +162,7 @@ static void hold_or_let_go(struct worker *w)
 
         if (!w->held) {
                 if (sb_op_get(&w->peer, key,
-                            keys_churn_key(keys_random(&w->random) % KEYS_CHURN, key), 1,
+                            keys_churn_key(storm_random(&w->random) % KEYS_CHURN, key), 1,
                             &w->held)) {
                         w->held = NULL;
                         return;
@@ -262,7 +253,7 @@ void keys_work(const struct sb_segment *segment, struct keys_place *place, uint6
         if (sb_guard_grow(&w.peer, 1))
                 keys_complain("no room for a guard");
         while (!__atomic_load_n(&keys_table->stop, __ATOMIC_RELAXED) && !keys_table->complained) {
-                uint64_t what = keys_random(&w.random) % 100;
+                uint64_t what = storm_random(&w.random) % 100;
 
                 if (what < 30)
                         increment(&w);

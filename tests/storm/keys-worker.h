@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "shm/peer.h"
+#include "random.h"
 
 #define KEYS_PLACES   7u /* the engine's is the last */
 #define KEYS_COUNTERS 4u
@@ -39,7 +40,6 @@ struct keys_table {
 extern struct keys_table *keys_table;
 
 void __attribute__((format(printf, 1, 2))) keys_complain(const char *format, ...);
-uint64_t keys_random(uint64_t *state);
 
 /* Keys, each of fewer than 64 bytes. Return: the length. */
 uint32_t keys_counter_key(uint32_t counter, char *ret);

@@ -253,8 +253,8 @@ static void bury_worker(uint32_t number)
 
 static void do_something(void)
 {
-        uint32_t what = keys_random(&parent.random) % 100,
-                 number = keys_random(&parent.random) % WORKERS;
+        uint32_t what = storm_random(&parent.random) % 100,
+                 number = storm_random(&parent.random) % WORKERS;
 
         if (what < 50) {
                 kill(keys_table->place[number].pid, SIGKILL);
@@ -266,7 +266,7 @@ static void do_something(void)
                 if (parent.resume_ms[number])
                         return;
                 kill(keys_table->place[number].pid, SIGSTOP);
-                parent.resume_ms[number] = now_ms() + keys_random(&parent.random) % 60 + 1;
+                parent.resume_ms[number] = now_ms() + storm_random(&parent.random) % 60 + 1;
                 parent.stops++;
         } else if (what < 94) {
                 kill(keys_table->place[WORKERS].pid, SIGKILL);
@@ -304,7 +304,7 @@ static void storm(uint64_t until_ms)
                 start_worker(i);
         while (now_ms() < until_ms && !keys_table->complained && !parent.engine_lost &&
                 !parent.ended_badly) {
-                let_pass(keys_random(&parent.random) % 6000);
+                let_pass(storm_random(&parent.random) % 6000);
                 for (uint32_t i = 0; i < KEYS_PLACES; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
                                 go_on(i);

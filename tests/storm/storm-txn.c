@@ -104,7 +104,7 @@ static void kill_and_replace(uint32_t number)
 {
         int status;
 
-        if (number != WATCHER && work_random(&randomness) % 2)
+        if (number != WATCHER && storm_random(&randomness) % 2)
                 catch_in_commit(number);
         kill(work_table->place[number].pid, SIGKILL);
         waitpid(work_table->place[number].pid, &status, 0);
@@ -118,10 +118,10 @@ static void halt(uint32_t number)
 {
         if (parent.resume_ms[number])
                 return;
-        if (number != WATCHER && work_random(&randomness) % 2)
+        if (number != WATCHER && storm_random(&randomness) % 2)
                 catch_in_commit(number);
         kill(work_table->place[number].pid, SIGSTOP);
-        parent.resume_ms[number] = now_ms() + work_random(&randomness) % 40 + 1;
+        parent.resume_ms[number] = now_ms() + storm_random(&randomness) % 40 + 1;
         parent.stops++;
 }
 
@@ -147,15 +147,15 @@ static void disturb_engine(bool deadly)
                 return;
         }
         kill((pid_t)stat.engine_pid, SIGSTOP);
-        work_rest(work_random(&randomness) % 10000);
+        work_rest(storm_random(&randomness) % 10000);
         kill((pid_t)stat.engine_pid, SIGCONT);
         parent.stops++;
 }
 
 static void disturb(void)
 {
-        uint32_t what = (uint32_t)(work_random(&randomness) % 100),
-                 number = (uint32_t)(work_random(&randomness) % PROCESSES);
+        uint32_t what = (uint32_t)(storm_random(&randomness) % 100),
+                 number = (uint32_t)(storm_random(&randomness) % PROCESSES);
 
         if (what < 40)
                 kill_and_replace(number);
@@ -236,7 +236,7 @@ static bool storm(
                 start(i);
         while ((recorded() < operations || now_ms() < began + least_ms) &&
                 !work_table->complained && !parent.ended_badly && !somebody_ended()) {
-                work_rest(work_random(&randomness) % 4000);
+                work_rest(storm_random(&randomness) % 4000);
                 for (uint32_t i = 0; i < PROCESSES; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
                                 go_on(i);
@@ -342,7 +342,7 @@ static void test_every_lie_in_a_record_is_found(void)
         CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
         for (uint32_t lie = 0; lie < RECORD_LIES; lie++)
                 for (uint32_t i = 0; i < 5; i++) {
-                        uint64_t number = work_random(&randomness) % 1000 * WORKERS + i % WORKERS;
+                        uint64_t number = storm_random(&randomness) % 1000 * WORKERS + i % WORKERS;
                         struct record_note said,
                                 *note = record_lie(
                                         records, WORKERS, (enum record_lie)lie, number, &said),

@@ -43,18 +43,9 @@ void work_complain(const char *format, ...)
         va_end(arguments);
 }
 
-uint64_t work_random(uint64_t *state)
-{
-        uint64_t x = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-        x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-        x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-        return x ^ x >> 31;
-}
-
 uint32_t work_below(uint64_t *state, uint32_t limit)
 {
-        return (uint32_t)(work_random(state) >> 33) % limit;
+        return (uint32_t)(storm_random(state) >> 33) % limit;
 }
 
 uint64_t work_now_ns(void)
@@ -495,7 +486,7 @@ static uint64_t halts_random;
 static void arm(void)
 {
         struct itimerval next = {
-                .it_value = {.tv_usec = (long)(50 + work_random(&halts_random) % 1000)}};
+                .it_value = {.tv_usec = (long)(50 + storm_random(&halts_random) % 1000)}};
 
         setitimer(ITIMER_REAL, &next, NULL);
 }
@@ -506,7 +497,7 @@ static void on_alarm(int number)
         int kept = errno;
 
         (void)number;
-        work_rest(work_random(&halts_random) % 200);
+        work_rest(storm_random(&halts_random) % 200);
         work_table->halts++; /* about */
         arm();
         errno = kept;

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "libclient/statebus.h"
+#include "random.h"
 #include "record.h"
 
 #define WORK_GROUPS  3u /* prefixes */
@@ -39,7 +40,6 @@ struct work_table {
 extern struct work_table *work_table;
 
 void __attribute__((format(printf, 1, 2))) work_complain(const char *format, ...);
-uint64_t work_random(uint64_t *state);
 uint32_t work_below(uint64_t *state, uint32_t limit);
 uint64_t work_now_ns(void);
 void work_rest(uint64_t us);
