@@ -48,9 +48,11 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
  *              -ENOTSUP to less
  * @ret_bus:    the calling thread's own attachment; ends with sb_close()
  *
- * Return:   0; -ECONNREFUSED: no agentd serves the bus (SB_START starts one); SB_E_DENIED;
- *           SB_E_FULL: no place for another client; -EPROTONOSUPPORT: another layout version;
- *           -EINVAL; -ENOTSUP; -EINTR; -ENOMEM and other -errno of the system.
+ * Return:   0; -ECONNREFUSED: no agentd serves the bus (SB_START starts one; when that one ended
+ *           before it was ready, its log in the bus's directory says why); -ENOENT: SB_START finds
+ *           no agentd, neither in $STATEBUS_AGENTD nor on $PATH; SB_E_DENIED; SB_E_FULL: no place
+ *           for another client; -EPROTONOSUPPORT: another layout version; -EINVAL; -ENOTSUP;
+ *           -EINTR; -ENOMEM and other -errno of the system.
  * Threads:  any; each opens its own.
  * Progress: waits for the daemon's engine.
  * Cost:     a connection, a mapping of the whole segment, a few dozen system calls.

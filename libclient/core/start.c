@@ -3,7 +3,8 @@
  *
  * The daemon is a grandchild, so that nobody here has to wait for it when it ends some day. Two
  * things tell how the start went, both from the kernel: a datagram in the manner of sd_notify says
- * READY, and a pipe that agentd and its engine hold is hung up when both have ended.
+ * READY, and a pipe that agentd and its engine hold is hung up when both have ended; it carries why
+ * when there is no such program.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -93,7 +94,7 @@ static int prepare(const struct sb_place *place, const char *const *options, str
 static void become_agentd(const struct start *start)
 {
         sigset_t none;
-        int null = open("/dev/null", O_RDWR);
+        int null = open("/dev/null", O_RDWR), error;
 
         setsid();
         sigemptyset(&none);
@@ -106,6 +107,8 @@ static void become_agentd(const struct start *start)
         if (fcntl(start->life[1], F_SETFD, 0) == 0)
                 execvpe(start->program, (char *const *)start->argv,
                         (char *const *)start->environment);
+        error = errno;
+        (void)!write(start->life[1], &error, sizeof(error));
         _exit(127);
 }
 
@@ -150,7 +153,11 @@ static int wait_ready(const struct start *start)
                         if (!strncmp(words, "READY=1", 7) || strstr(words, "\nREADY=1"))
                                 return 0;
                 } else if (fds[1].revents) {
-                        return -ECONNREFUSED;
+                        int error;
+
+                        return read(start->life[0], &error, sizeof(error)) == sizeof(error)
+                                       ? -error
+                                       : -ECONNREFUSED;
                 }
         }
 }

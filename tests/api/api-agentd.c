@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon.h"
+#include "libclient/core/admin.h"
 #include "ring/op.h"
 #include "shm/base/result.h"
 #include "shm/check.h"
@@ -82,6 +83,43 @@ static void test_second_agentd_ends_and_names_the_first(void)
         snprintf(pid, sizeof(pid), "pid %d ", (int)first.pid);
         CHECK(strstr(second.said, pid));
         CHECK_EQ(daemon_stop(&first), 0);
+}
+
+/* Of a bus that nothing serves. */
+static int open_with(const struct sb_place *place, const char *program, struct sb_bus **ret_bus)
+{
+        struct sb_options options = {.size = sizeof(options),
+                .bus = place->directory,
+                .access = SB_PEER,
+                .flags = program ? SB_START : 0};
+
+        if (program)
+                setenv("STATEBUS_AGENTD", program, 1);
+        return sb_open(&options, ret_bus);
+}
+
+static void test_open_starts_agentd_when_told_to(void)
+{
+        struct sb_place place;
+        struct sb_bus *bus = NULL, *other = NULL;
+        pid_t keeper;
+
+        daemon_place(&place);
+        CHECK_EQ(open_with(&place, NULL, &bus), -ECONNREFUSED);
+        CHECK_EQ(open_with(&place, "/no/such/agentd", &bus), -ENOENT);
+        CHECK_EQ(open_with(&place, "no-such-agentd-on-the-path", &bus), -ENOENT);
+        CHECK_EQ(open_with(&place, "/bin/false", &bus), -ECONNREFUSED);
+        CHECK_EQ(open_with(&place, "/dev/null", &bus), -EACCES);
+        CHECK_EQ(open_with(&place, getenv("AGENTD"), &bus), 0);
+        /* The next one finds it served, and starts nothing. */
+        CHECK_EQ(open_with(&place, "/no/such/agentd", &other), 0);
+        CHECK_EQ(sb_admin_keeper(place.directory, &keeper), 0);
+        sb_close(other);
+        sb_close(bus);
+        kill(keeper, SIGTERM);
+        CHECK(WAIT(waitpid(keeper, NULL, WNOHANG) == keeper)); /* orphaned: this process's own */
+        CHECK_EQ(open_with(&place, NULL, &bus), -ECONNREFUSED);
+        unsetenv("STATEBUS_AGENTD");
 }
 
 static void test_segment_is_sealed_and_private(void)
@@ -554,6 +592,7 @@ int main(int argc, char **argv)
         RUN(test_sigint_ends_it_clean);
         RUN(test_sigterm_ends_it_although_the_engine_is_stopped);
         RUN(test_second_agentd_ends_and_names_the_first);
+        RUN(test_open_starts_agentd_when_told_to);
         RUN(test_segment_is_sealed_and_private);
         RUN(test_killed_engine_is_replaced_while_clients_go_on);
         RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);
