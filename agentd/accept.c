@@ -6,9 +6,9 @@
  *
  * Always true: nothing here waits for a client. Connections that were given no record are bounded,
  * strangers apart from peers; when there are too many, the oldest that has said nothing goes first.
- * One that was given a record has an entry by the record's number, and is never dropped for
- * another: by it the engine learns that its client did not read the answer. No descriptor is taken:
- * messages are received without room for any.
+ * One that was given a record has an entry by the record's number, and is not dropped for another
+ * as long as there are descriptors: by it the engine learns that its client did not read the
+ * answer. No descriptor is taken: messages are received without room for any.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,17 +31,19 @@
 #endif
 #define ACCEPTS_AT_ONCE 32
 
-static void drop(struct sb_connection *connection)
+static void drop(struct sb_engine *engine, struct sb_connection *connection)
 {
         if (connection->state != SB_CONNECTION_FREE)
                 close(connection->fd);
+        if (connection->slot)
+                engine->kept--;
         *connection = (struct sb_connection){.fd = -1};
 }
 
 void sb_accept_close_all(struct sb_engine *engine)
 {
         for (uint32_t i = 0; i < engine->connection_max; i++)
-                drop(&engine->connections[i]);
+                drop(engine, &engine->connections[i]);
 }
 
 /* A free entry in [first, first + count), made free if need be. */
@@ -59,8 +61,25 @@ static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t co
                         (connection->state == chosen->state && connection->number < chosen->number))
                         best = i;
         }
-        drop(&engine->connections[best]);
+        drop(engine, &engine->connections[best]);
         return best;
+}
+
+/* Descriptors are short: the oldest connection with a record goes. Should its client never read the
+ * answer and live on, its place is taken until it ends. */
+static void drop_kept(struct sb_engine *engine)
+{
+        struct sb_connection *oldest = NULL;
+
+        for (uint32_t i = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX; i < engine->connection_max; i++) {
+                struct sb_connection *connection = &engine->connections[i];
+
+                if (connection->state != SB_CONNECTION_FREE &&
+                        (!oldest || connection->number < oldest->number))
+                        oldest = connection;
+        }
+        if (oldest)
+                drop(engine, oldest);
 }
 
 /* A record was given to @connection: it goes to the record's entry. */
@@ -71,7 +90,10 @@ static void keep(struct sb_engine *engine, struct sb_connection *connection, uin
         struct epoll_event what = {
                 .events = EPOLLIN, .data.u64 = (uint64_t)SB_EVENT_CONNECTION << 32 | index};
 
-        drop(&engine->connections[index]); /* of one that had the record before, if any */
+        drop(engine, &engine->connections[index]); /* of one that had the record before, if any */
+        if (engine->kept >= engine->kept_max)
+                drop_kept(engine);
+        engine->kept++;
         engine->connections[index] = *connection;
         engine->connections[index].state = SB_CONNECTION_ANSWERED;
         engine->connections[index].generation = generation;
@@ -161,13 +183,23 @@ static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot
         return 0;
 }
 
-/* Make room, if the dead still take it up. */
+/* What was said since on connections with a record: that it is not needed, or nothing, and gone. */
+static bool hear_kept(struct sb_engine *engine)
+{
+        uint32_t before = engine->kept;
+
+        for (uint32_t i = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX; i < engine->connection_max; i++)
+                sb_accept_ready(engine, i);
+        return engine->kept != before;
+}
+
+/* Make room, if the dead still take it up, or who gave up. */
 static int claim(struct sb_engine *engine, const struct sb_slot_identity *identity,
         uint32_t *ret_slot, uint32_t *ret_generation)
 {
         int r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
 
-        if (r == SB_E_FULL && sb_reaper_collect(engine))
+        if (r == SB_E_FULL && (sb_reaper_collect(engine) | hear_kept(engine)))
                 r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
         return r;
 }
@@ -219,7 +251,7 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
         r = send_answer(connection->fd, &answer, engine->keeper->memory.fd);
         if (r) {
                 sb_reaper_give_back(engine, slot, generation);
-                drop(connection);
+                drop(engine, connection);
                 return;
         }
         keep(engine, connection, slot, generation);
@@ -267,7 +299,7 @@ static void hear_more(
                 !sb_hello_judge(packet, len, engine->peer.segment.super->features, &request) &&
                 request.verb == SB_HELLO_GIVE_BACK)
                 sb_reaper_give_back(engine, connection->slot, connection->generation);
-        drop(connection);
+        drop(engine, connection);
 }
 
 /* A close that comes while recv() looks may be told as an orderly end; the error is there by then
@@ -296,7 +328,7 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
                 /* A stranger's question is read, so that the answer is not lost when the connection
                  * goes; then it goes when he goes. */
                 if (len <= 0 || connection->number == 0)
-                        drop(connection);
+                        drop(engine, connection);
                 else
                         connection->number = 0;
                 return;
@@ -305,9 +337,9 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
                 /* The answer was never read (ECONNRESET): the client died, or gave up waiting. */
                 if (connection->slot)
                         sb_reaper_give_back(engine, connection->slot, connection->generation);
-                drop(connection);
+                drop(engine, connection);
         } else if (len == 0) {
-                drop(connection);
+                drop(engine, connection);
         } else if (connection->state == SB_CONNECTION_SILENT) {
                 hear(engine, connection, packet, (size_t)len);
         } else {
@@ -342,7 +374,7 @@ static void admit(struct sb_engine *engine, int fd)
                 .number = ++engine->connection_count,
         };
         if (sb_loop_add(engine, fd, EPOLLIN, SB_EVENT_CONNECTION, index) < 0) {
-                drop(connection);
+                drop(engine, connection);
                 return;
         }
         if (!peer)

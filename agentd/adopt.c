@@ -33,6 +33,10 @@ static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment 
                 return SB_ENGINE_FAILED;
         }
         r = sb_segment_open(base, memory->size, &sb_os_linux, ret);
+        /* Another geometry may be sound in itself: this engine's tables are as large as the one
+         * that was made. */
+        if (!r && memcmp(&ret->geometry, &memory->geometry, sizeof(memory->geometry)) != 0)
+                r = -EBADMSG;
         if (r) {
                 munmap(base, memory->size);
                 sb_log("the segment is not adopted: its superblock is not what it was made as (%s)",

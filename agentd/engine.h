@@ -17,6 +17,7 @@
 
 #define SB_CONNECTIONS_MAX 64u /* of peers that were given no record, or not yet */
 #define SB_STRANGERS_MAX   8u  /* and of users who were refused and have not gone yet */
+#define SB_KEPT_MIN        16u /* of peers with a record, where descriptors are short */
 
 enum sb_connection_state {
         SB_CONNECTION_FREE,
@@ -54,6 +55,7 @@ struct sb_engine {
         struct sb_watcher *watchers;       /* one for each record */
         struct sb_connection *connections; /* of strangers, of peers, of records by their number */
         uint32_t connection_max;
+        uint32_t kept, kept_max;   /* of those with a record, now and at once */
         uint64_t connection_count; /* ever made */
         uint32_t sweep_cursor;
         uint64_t interval_ns; /* of the timer */

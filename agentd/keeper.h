@@ -16,6 +16,7 @@ struct sb_keeper {
         const struct sb_config *config;
         struct sb_directory directory;
         struct sb_memory memory;
+        uint32_t kept_max; /* connections with a record that an engine has descriptors for */
         int signal_fd; /* SIGTERM, SIGINT, SIGHUP: blocked, and read here by keeper and engine alike
                         */
         int self_fd;   /* pidfd of the keeper itself: the engine inherits it */

@@ -268,6 +268,7 @@ static struct sb_engine *new_engine(struct sb_keeper *keeper)
         if (!engine)
                 return NULL;
         engine->connection_max = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + clients;
+        engine->kept_max = keeper->kept_max;
         engine->watchers = mi_calloc(clients, sizeof(*engine->watchers));
         engine->connections = mi_calloc(engine->connection_max, sizeof(*engine->connections));
         if (!engine->watchers || !engine->connections) {

@@ -16,16 +16,18 @@
 #include "agentd/keeper.h"
 #include "agentd/log.h"
 
-#define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + 32u)
+#define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + SB_KEPT_MIN + 32u)
 
-/* A descriptor watches each client: the limit is raised as far as it may be. A second one is its
- * connection until it has read the answer; where there is none for it, it waits in the queue. */
-static int raise_limit(uint32_t clients)
+/* A descriptor watches each client, and a second one is its connection until it has read the
+ * answer: the limit is raised as far as it may be. *ret_kept: for how many of the second kind there
+ * is room, SB_KEPT_MIN at least. */
+static int raise_limit(uint32_t clients, uint32_t *ret_kept)
 {
-        rlim_t needed = (rlim_t)clients + DESCRIPTORS_BESIDES;
+        rlim_t needed = (rlim_t)clients + DESCRIPTORS_BESIDES, wanted = needed + clients;
         struct rlimit limit;
 
-        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= needed + clients)
+        *ret_kept = SB_KEPT_MIN + clients;
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
                 return 0;
         if (limit.rlim_max < needed) {
                 sb_log("--clients %u needs %lu open files and this process may have %lu: raise the "
@@ -34,7 +36,8 @@ static int raise_limit(uint32_t clients)
                         clients, (unsigned long)needed, (unsigned long)limit.rlim_max);
                 return -1;
         }
-        limit.rlim_cur = limit.rlim_max < needed + clients ? limit.rlim_max : needed + clients;
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        *ret_kept = SB_KEPT_MIN + (uint32_t)(limit.rlim_cur - needed);
         return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -66,7 +69,7 @@ int main(int argc, char **argv)
 
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        if (raise_limit(config.clients))
+        if (raise_limit(config.clients, &keeper.kept_max))
                 return SB_EXIT_FAILURE;
         keeper.signal_fd = take_signals();
         if (keeper.signal_fd < 0) {

@@ -54,8 +54,9 @@ static int populate(int fd, void *base, uint64_t size)
 static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
         struct sb_memory *ret)
 {
-        struct sb_memory memory = {
-                .size = geometry->size, .page_size = (uint64_t)sysconf(_SC_PAGESIZE)};
+        struct sb_memory memory = {.size = geometry->size,
+                .page_size = (uint64_t)sysconf(_SC_PAGESIZE),
+                .geometry = *geometry};
         uint64_t random[3];
         void *base = NULL;
         int r;

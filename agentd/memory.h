@@ -10,6 +10,7 @@ struct sb_memory {
         int fd;
         uint64_t size;
         uint64_t page_size;
+        struct sb_geometry geometry; /* as it was made: what the superblock says is input */
         struct sb_superblock *super; /* the keeper's map: the first page alone */
 };
 

@@ -100,8 +100,9 @@ static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_ans
                 return -errno;
         memfd = take_descriptor(&message);
         r = len ? sb_hello_hear(packet, (size_t)len, ret_answer) : -ECONNRESET;
+        /* The kernel drops a descriptor for which this process has no room. */
         if (!r && attaches && !ret_answer->result && memfd < 0)
-                r = -EPROTO;
+                r = message.msg_flags & MSG_CTRUNC ? -EMFILE : -EPROTO;
         if (r && memfd >= 0)
                 close(memfd);
         if (!r)
@@ -159,10 +160,12 @@ static int attempt(
          * all the same. */
         if (!r || r == -EPIPE)
                 r = receive_answer(fd, true, &answer, &memfd);
-        if (!r)
+        if (!r && answer.result) {
                 r = answer.result;
-        if (!r) {
-                r = map(&answer, memfd, ret);
+        } else {
+                if (!r)
+                        r = map(&answer, memfd, ret);
+                /* Whatever came of the answer, or may still come: nobody uses the place. */
                 if (r)
                         (void)send_request(fd, SB_HELLO_GIVE_BACK, access, ticket);
         }

@@ -52,7 +52,7 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
  *           before it was ready, its log in the bus's directory says why); -ENOENT: SB_START finds
  *           no agentd, neither in $STATEBUS_AGENTD nor on $PATH; SB_E_DENIED; SB_E_FULL: no place
  *           for another client; -EPROTONOSUPPORT: another layout version; -EINVAL; -ENOTSUP;
- *           -EINTR; -ENOMEM and other -errno of the system.
+ *           -EINTR; -EMFILE: no two descriptors are free; -ENOMEM and other -errno of the system.
  * Threads:  any; each opens its own.
  * Progress: waits for the daemon's engine.
  * Cost:     a connection, a mapping of the whole segment, a few dozen system calls.

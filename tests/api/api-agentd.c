@@ -507,7 +507,7 @@ static void test_a_segment_that_fails_the_check_is_not_adopted(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-static void test_a_superblock_scribbled_over_is_not_adopted(void)
+static void not_adopted(void (*scribble)(struct sb_geometry *geometry))
 {
         struct daemon daemon;
         struct sb_attachment attachment;
@@ -516,7 +516,7 @@ static void test_a_superblock_scribbled_over_is_not_adopted(void)
         CHECK(daemon_start(&daemon));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         engine = daemon_engine(&attachment);
-        attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
+        scribble(&attachment.segment.super->geometry);
         kill(engine, SIGKILL);
         CHECK(daemon_hear(&daemon, "not adopted"));
         CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
@@ -524,6 +524,25 @@ static void test_a_superblock_scribbled_over_is_not_adopted(void)
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         daemon_detach(&attachment, &daemon_peer);
         CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void scribble_nonsense(struct sb_geometry *geometry)
+{
+        geometry->units_at = UINT64_MAX - 64;
+}
+
+/* Sound in itself, and for more clients than agentd has room for. */
+static void scribble_another(struct sb_geometry *geometry)
+{
+        struct sb_geometry_wish wish = {.size = geometry->size, .clients = 200};
+
+        (void)sb_geometry_fit(&wish, geometry);
+}
+
+static void test_a_superblock_scribbled_over_is_not_adopted(void)
+{
+        not_adopted(scribble_nonsense);
+        not_adopted(scribble_another);
 }
 
 static void test_start_in_the_background_by_many_at_once(void)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,7 @@
 char daemon_home[64];
 static unsigned bus_count;
 struct sb_peer daemon_peer, daemon_other;
+unsigned daemon_files;
 
 uint64_t daemon_now_ns(void)
 {
@@ -58,6 +60,10 @@ void daemon_spawn(struct daemon *daemon, const char *const *arguments)
                 abort();
         daemon->pid = fork();
         if (daemon->pid == 0) {
+                struct rlimit files = {daemon_files, daemon_files};
+
+                if (daemon_files && setrlimit(RLIMIT_NOFILE, &files))
+                        _exit(127);
                 dup2(pipe_fds[1], 1);
                 dup2(pipe_fds[1], 2);
                 execv(argv[0], (char *const *)argv);

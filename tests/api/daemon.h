@@ -45,7 +45,9 @@ void daemon_rest(void);
 
 /* A bus that nobody had before. */
 void daemon_place(struct sb_place *ret);
-/* Run agentd with @arguments (NULL at the end) on daemon->place. */
+/* Run agentd with @arguments (NULL at the end) on daemon->place, and with no more than daemon_files
+ * descriptors unless that is 0. */
+extern unsigned daemon_files;
 void daemon_spawn(struct daemon *daemon, const char *const *arguments);
 #define SPAWN(daemon, ...)                                                                         \
         daemon_spawn((daemon), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
