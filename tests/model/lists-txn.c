@@ -27,6 +27,7 @@
 #define DELETE_B {OP_DELETE, KEY_B}
 #define GET_A    {OP_GET, KEY_A}
 #define GET_B    {OP_GET, KEY_B}
+#define MANY     {OP_MANY, KEY_A}
 #define MEMORY   {OP_MEMORY, KEY_A}
 #define WORK     {OP_WORK, KEY_A}
 #define SAFE     {OP_SAFE, KEY_A}
@@ -60,6 +61,9 @@ static const struct world_case txns[] = {
         /* T6 */
         {"txn: plain writes", {START_VALUE, {OPS(SI_EARLY(KA)), OPS(CAS_A), OPS(DELETE_A)}}, 3, 3},
         {"txn: plain set and get", {START_VALUE, {OPS(SI(KA)), OPS(SET_A, GET_A)}}, 2, 3},
+        {"txn: many", {START_PAIR, {OPS(SI(KA | KB)), OPS(MANY)}}, 2, 3},
+        {"txn: many and an aborted one", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KA)), OPS(MANY)}}, 3, 2},
+        {"txn: many and a serializable one", {START_PAIR, {OPS(SER(KA, KB)), OPS(MANY), OPS(SET_A)}}, 3, 2},
         {"txn: delete", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(GET_B, GET_A), OPS(SET_A)}}, 3, 2},
         {"txn: delete and delete", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(DELETE_A, GET_B)}}, 2, 3},
         /* T7 */

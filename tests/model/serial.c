@@ -24,6 +24,7 @@ enum event_kind { EVENT_PLAIN, EVENT_CUT, EVENT_COMMIT, EVENT_CONFLICT };
 struct event {
         enum event_kind kind;
         uint32_t thread, op;
+        uint32_t key; /* of a plain one */
         struct outcome *outcome;
         const struct world_op *what;
         uint64_t behind;   /* bit of each event that comes before */
@@ -60,6 +61,7 @@ static struct event *add(enum event_kind kind, uint32_t thread, uint32_t op)
                 .op = op,
                 .outcome = &world.outcomes[thread][op],
                 .what = &spec()->ops[thread][op],
+                .key = spec()->ops[thread][op].key,
                 .cut = NONE};
         event->open = !event->outcome->finished;
         return event;
@@ -95,6 +97,7 @@ static void add_events(void)
                         struct outcome *outcome = &world.outcomes[t][i];
                         enum world_op_kind kind = spec()->ops[t][i].kind;
                         struct event *event;
+                        uint32_t key;
 
                         if (!outcome->ran)
                                 continue;
@@ -105,6 +108,9 @@ static void add_events(void)
                                 event = add(EVENT_PLAIN, t, i);
                                 event->writes = is_write(kind) && (event->open || !outcome->r);
                                 event->stamp = event->writes && !event->open ? outcome->cut : 0;
+                        } else if (kind == OP_MANY && outcome->finished) {
+                                for (key = 0; key < WORLD_KEYS; key++)
+                                        add(EVENT_PLAIN, t, i)->key = key; /* a get each */
                         }
                 }
 }
@@ -170,15 +176,15 @@ static bool write(struct key *key, uint64_t rev, uint32_t tag)
 static bool do_plain(const struct event *event, struct keys *keys)
 {
         const struct outcome *outcome = event->outcome;
-        struct key *key = &keys->key[event->what->key];
+        struct key *key = &keys->key[event->key];
         enum world_op_kind kind = event->what->kind;
         uint64_t expected = world.start_seen[event->what->key],
                  rev = event->open ? 0 : outcome->rev;
         uint32_t tag = world_tag(event->thread, event->op);
         bool live = key->tag != NONE;
 
-        if (kind == OP_GET)
-                return sees(key, outcome->seen[event->what->key], outcome->tags[event->what->key]);
+        if (kind == OP_GET || kind == OP_MANY)
+                return sees(key, outcome->seen[event->key], outcome->tags[event->key]);
         if (!event->open && outcome->r == SB_E_NOT_FOUND)
                 return !live;
         if (!event->open && outcome->r == SB_E_CONFLICT)

@@ -161,10 +161,12 @@ static void do_get_all(struct sb_peer *peer, struct outcome *outcome)
         }
         sb_op_get_many(peer, keys, WORLD_KEYS, guards, versions);
         for (key = 0; key < WORLD_KEYS; key++) {
-                if (!versions[key])
-                        continue;
-                world_check_version(versions[key], key);
-                outcome->seen[key] = versions[key]->rev;
+                world_see(outcome, key, versions[key]);
+                if (versions[key]) {
+                        uint64_t stamp = sb_load_acquire(&versions[key]->stamp);
+
+                        MODEL_CHECK(stamp != 0 && !(stamp & SB_STAMP_INTENT));
+                }
         }
         for (key = 0; key < WORLD_KEYS; key++)
                 sb_guard_set(peer, key, 0);
