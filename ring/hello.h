@@ -31,9 +31,9 @@
 #define SB_HELLO_FEATURES 0u /* feature bits of a segment that this tree understands */
 
 enum sb_hello_verb {
-        SB_HELLO_ATTACH = 1, /* give me a record and the segment */
-        SB_HELLO_GIVE_BACK =
-                2, /* on the same connection: I could not map it, take the record back. No answer */
+        SB_HELLO_ATTACH = 1,    /* give me a record and the segment */
+        SB_HELLO_GIVE_BACK = 2, /* on the same connection: I cannot use what you gave me, take it
+                                   back. No answer */
         /* take away the snapshots of the client that the ticket names, SB_HELLO_WHOM. Answer: slot:
          * how many */
         SB_HELLO_EVICT = 3,
