@@ -65,6 +65,16 @@ static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t co
         return best;
 }
 
+/* What was said since on connections with a record: that it is not needed, or nothing, and gone. */
+static bool hear_kept(struct sb_engine *engine)
+{
+        uint32_t before = engine->kept;
+
+        for (uint32_t i = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX; i < engine->connection_max; i++)
+                sb_accept_ready(engine, i);
+        return engine->kept != before;
+}
+
 /* Descriptors are short: the oldest connection with a record goes. Should its client never read the
  * answer and live on, its place is taken until it ends. */
 static void drop_kept(struct sb_engine *engine)
@@ -91,7 +101,7 @@ static void keep(struct sb_engine *engine, struct sb_connection *connection, uin
                 .events = EPOLLIN, .data.u64 = (uint64_t)SB_EVENT_CONNECTION << 32 | index};
 
         drop(engine, &engine->connections[index]); /* of one that had the record before, if any */
-        if (engine->kept >= engine->kept_max)
+        if (engine->kept >= engine->kept_max && !hear_kept(engine))
                 drop_kept(engine);
         engine->kept++;
         engine->connections[index] = *connection;
@@ -181,16 +191,6 @@ static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot
                         return slot;
         }
         return 0;
-}
-
-/* What was said since on connections with a record: that it is not needed, or nothing, and gone. */
-static bool hear_kept(struct sb_engine *engine)
-{
-        uint32_t before = engine->kept;
-
-        for (uint32_t i = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX; i < engine->connection_max; i++)
-                sb_accept_ready(engine, i);
-        return engine->kept != before;
 }
 
 /* Make room, if the dead still take it up, or who gave up. */

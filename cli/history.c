@@ -145,8 +145,7 @@ int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_
 }
 
 /* What has another meaning as a CUT could not be named there; a mark that a program gave such a
- * name
- * can be dropped. Return: 0, CLI_USAGE. */
+ * name can be dropped. Return: 0, CLI_USAGE. */
 static int check_mark(const struct cli *cli, const char *name)
 {
         uint64_t time_ns;

@@ -321,27 +321,32 @@ static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* An attempt with @ticket whose answer has come and is not read. Return: its connection, or -1. */
+static int leave_unread(const struct daemon *daemon, uint64_t ticket)
+{
+        struct sb_hello_request request;
+        struct pollfd look = {.fd = dial(daemon), .events = POLLIN};
+
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, ticket, &request);
+        if (send(look.fd, &request, sizeof(request), MSG_NOSIGNAL) == sizeof(request) &&
+                WAIT(poll(&look, 1, 0) == 1))
+                return look.fd;
+        return -1;
+}
+
 /* More than agentd keeps for those who were given nothing: the answers are unread all at once. */
 static void test_many_that_never_read_their_answers_leave_no_place_taken(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
-        struct sb_hello_request request;
         int fds[150];
 
         daemon_place(&daemon.place);
         SPAWN(&daemon, "--size", "16M", "--hugepages", "off", "--clients", "200");
         CHECK(daemon_hear(&daemon, "ready\n"));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        for (unsigned i = 0; i < 150; i++) {
-                struct pollfd look = {.events = POLLIN};
-
-                fds[i] = look.fd = dial(&daemon);
-                CHECK(fds[i] >= 0);
-                sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, i + 1, &request);
-                CHECK_EQ(send(fds[i], &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
-                CHECK(WAIT(poll(&look, 1, 0) == 1));
-        }
+        for (unsigned i = 0; i < 150; i++)
+                CHECK((fds[i] = leave_unread(&daemon, i + 1)) >= 0);
         CHECK_EQ(daemon_attached(&attachment), 151);
         for (unsigned i = 0; i < 150; i++)
                 close(fds[i]);
@@ -404,7 +409,6 @@ static void test_many_unread_answers_and_few_descriptors_keep_nobody_out(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment, more;
-        struct sb_hello_request request;
         int fds[190];
 
         daemon_place(&daemon.place);
@@ -413,15 +417,16 @@ static void test_many_unread_answers_and_few_descriptors_keep_nobody_out(void)
         daemon_files = 0;
         CHECK(daemon_hear(&daemon, "ready\n"));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        for (unsigned i = 0; i < 190; i++) {
-                struct pollfd look = {.events = POLLIN};
+        /* Whose end was not heard yet goes before whoever is there. */
+        for (unsigned i = 0; i < 150; i++) {
+                int fd = leave_unread(&daemon, 1000 + i);
 
-                fds[i] = look.fd = dial(&daemon);
-                CHECK(fds[i] >= 0);
-                sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, i + 1, &request);
-                CHECK_EQ(send(fds[i], &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
-                CHECK(WAIT(poll(&look, 1, 0) == 1));
+                CHECK(fd >= 0);
+                close(fd);
         }
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        for (unsigned i = 0; i < 190; i++)
+                CHECK((fds[i] = leave_unread(&daemon, i + 1)) >= 0);
         CHECK_EQ(daemon_attached(&attachment), 191);
         for (unsigned i = 0; i < 40; i++) {
                 CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
