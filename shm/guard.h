@@ -14,7 +14,7 @@
 /* Guard word @index of a record; NULL when its chunk was never made. */
 struct sb_cell64 *sb_guard_word(
         const struct sb_segment *segment, struct sb_client *client, uint32_t index);
-/* The same for a word outside the record. */
+/* sb_guard_set() for a word outside the record. */
 void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset);
 /* Guard word @index (0 .. guard capacity-1) holds the version at @offset; call it before
  * sb_unpin(). 0 lets go. */
