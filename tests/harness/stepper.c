@@ -1,10 +1,17 @@
 /*
- * The trap-flag stepper; see stepper.h.
+ * The stepper; see stepper.h.
  *
- * step_enter() (assembly below) changes to the operation's stack, sets the trap flag, calls the
- * operation and meets an int3 when it returns. All else happens in the SIGTRAP handler: a trap
- * behind the int3 is the end of the operation or of a branch, every other trap is a point. A branch
- * ends by putting saved registers into the frame of the signal that the int3 raised.
+ * step_enter() (assembly below) goes to step_hook as if from a piece, with the operation's first
+ * instruction as what comes next, and the same registers each time. There the registers are put
+ * into `step_machine`, and step_look() runs on a stack of its own; then the registers are taken
+ * back and the piece of the next instruction is executed, or the instruction itself in its place
+ * when stepping is over or a branch has begun. The operation returns to step_returned, which goes
+ * to step_hook as well: that is the end of the operation or of a branch. A branch ends by putting
+ * the saved machine back.
+ *
+ * An instruction without a piece is executed in its place with the trap flag set: traps come behind
+ * the last instructions of step_hook, which are let pass, then behind that one, and the SIGTRAP
+ * handler goes on at step_hook.
  *
  * Hangs are found by processor time, not by the clock: a profiling timer counts ticks during which
  * the same play or branch was running. A loaded machine hangs nothing.
@@ -12,6 +19,7 @@
 #define _GNU_SOURCE
 #include "stepper.h"
 
+#include <cpuid.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,23 +29,41 @@
 #include <sys/ucontext.h>
 #include <unistd.h>
 
-#define TRAP_FLAG     0x100
+#include "pieces.h"
+
+#define TRAP_FLAG     0x100u
 #define RED_ZONE      128
 #define STACK_SIZE    (256u << 10)
-#define HANDLER_SIZE  (1u << 20)
+#define HOOK_SIZE     (1u << 20)
+#define SIGNAL_SIZE   (64u << 10)
 #define XSTATE_MAX    (16u << 10)
+#define XSAVE_LEAF    13
 #define TICK_US       50000
 #define TICKS_TO_HANG 10
-#define FX_SW_BYTES_AT                                                                             \
-        464 /* of the kernel's words in the 512 bytes of fxsave: magic, then the whole size */
-#define FX_SW_MAGIC 0x46505853u
+
+enum { RSP = STEP_REGISTERS - 2, FLAGS };
+
+/* The processor between two instructions. The assembly below knows the places. */
+struct step_machine {
+        uint64_t registers[STEP_REGISTERS]; /* the last one: flags */
+        uint64_t next;                      /* address of the instruction that comes next */
+        uint64_t go;                        /* where step_hook goes on */
+        uint64_t caller;                    /* stack pointer of step_enter() */
+        uint64_t scratch;
+        uint64_t hook_stack;
+};
+
+struct step_machine step_machine __attribute__((visibility("hidden")));
+unsigned char step_xstate[XSTATE_MAX] __attribute__((aligned(64), visibility("hidden")));
 
 void step_enter(void *context, void (*operation)(void *context), void *stack_top);
-extern const char step_returned[], step_after[];
+void step_look(void);
+extern const char step_hook[], step_hook_end[], step_returned[], step_after[];
 
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl step_enter\n"
+        ".hidden step_enter, step_hook, step_hook_end, step_returned, step_after, step_look\n"
         ".type step_enter, @function\n"
         "step_enter:\n"
         "       push %rbp\n"
@@ -46,18 +72,83 @@ __asm__(".text\n"
         "       push %r13\n"
         "       push %r14\n"
         "       push %r15\n"
-        "       mov %rsp, %rbx\n"
+        "       mov %rsp, 152+step_machine(%rip)\n"
+        "       mov %rsi, 136+step_machine(%rip)\n"
         "       mov %rdx, %rsp\n"
+        "       lea step_returned(%rip), %rax\n"
+        "       push %rax\n"
+        "       xor %eax, %eax\n"
+        "       xor %ebx, %ebx\n"
+        "       xor %ecx, %ecx\n"
+        "       xor %edx, %edx\n"
+        "       xor %esi, %esi\n"
+        "       xor %ebp, %ebp\n"
+        "       xor %r8d, %r8d\n"
+        "       xor %r9d, %r9d\n"
+        "       xor %r10d, %r10d\n"
+        "       xor %r11d, %r11d\n"
+        "       xor %r12d, %r12d\n"
+        "       xor %r13d, %r13d\n"
+        "       xor %r14d, %r14d\n"
+        "       xor %r15d, %r15d\n"
+        ".globl step_hook\n"
+        "step_hook:\n"
+        "       mov %rax, step_machine(%rip)\n"
+        "       mov %rbx, 8+step_machine(%rip)\n"
+        "       mov %rcx, 16+step_machine(%rip)\n"
+        "       mov %rdx, 24+step_machine(%rip)\n"
+        "       mov %rsi, 32+step_machine(%rip)\n"
+        "       mov %rdi, 40+step_machine(%rip)\n"
+        "       mov %rbp, 48+step_machine(%rip)\n"
+        "       mov %r8, 56+step_machine(%rip)\n"
+        "       mov %r9, 64+step_machine(%rip)\n"
+        "       mov %r10, 72+step_machine(%rip)\n"
+        "       mov %r11, 80+step_machine(%rip)\n"
+        "       mov %r12, 88+step_machine(%rip)\n"
+        "       mov %r13, 96+step_machine(%rip)\n"
+        "       mov %r14, 104+step_machine(%rip)\n"
+        "       mov %r15, 112+step_machine(%rip)\n"
+        "       mov %rsp, 120+step_machine(%rip)\n"
+        "       mov 168+step_machine(%rip), %rsp\n"
         "       pushfq\n"
-        "       orq $0x100, (%rsp)\n"
+        "       pop 128+step_machine(%rip)\n"
+        "       cld\n"
+        "       mov $-1, %eax\n"
+        "       mov $-1, %edx\n"
+        "       xsave64 step_xstate(%rip)\n"
+        "       call step_look\n"
+        "       mov $-1, %eax\n"
+        "       mov $-1, %edx\n"
+        "       xrstor64 step_xstate(%rip)\n"
+        "       mov step_machine(%rip), %rax\n"
+        "       mov 8+step_machine(%rip), %rbx\n"
+        "       mov 16+step_machine(%rip), %rcx\n"
+        "       mov 24+step_machine(%rip), %rdx\n"
+        "       mov 32+step_machine(%rip), %rsi\n"
+        "       mov 40+step_machine(%rip), %rdi\n"
+        "       mov 48+step_machine(%rip), %rbp\n"
+        "       mov 56+step_machine(%rip), %r8\n"
+        "       mov 64+step_machine(%rip), %r9\n"
+        "       mov 72+step_machine(%rip), %r10\n"
+        "       mov 80+step_machine(%rip), %r11\n"
+        "       mov 88+step_machine(%rip), %r12\n"
+        "       mov 96+step_machine(%rip), %r13\n"
+        "       mov 104+step_machine(%rip), %r14\n"
+        "       mov 112+step_machine(%rip), %r15\n"
+        "       push 128+step_machine(%rip)\n"
         "       popfq\n"
-        "       call *%rsi\n"
+        "       mov 120+step_machine(%rip), %rsp\n"
+        "       jmp *144+step_machine(%rip)\n"
+        ".globl step_hook_end\n"
+        "step_hook_end:\n"
         ".globl step_returned\n"
         "step_returned:\n"
-        "       int3\n"
+        "       lea step_after(%rip), %rax\n"
+        "       mov %rax, 136+step_machine(%rip)\n"
+        "       jmp step_hook\n"
         ".globl step_after\n"
         "step_after:\n"
-        "       mov %rbx, %rsp\n"
+        "       mov 152+step_machine(%rip), %rsp\n"
         "       pop %r15\n"
         "       pop %r14\n"
         "       pop %r13\n"
@@ -67,110 +158,143 @@ __asm__(".text\n"
         "       ret\n"
         ".size step_enter, . - step_enter\n");
 
+_Static_assert(offsetof(struct step_machine, registers[RSP]) == 120 &&
+                       offsetof(struct step_machine, registers[FLAGS]) == 128 &&
+                       offsetof(struct step_machine, next) == 136 &&
+                       offsetof(struct step_machine, go) == 144 &&
+                       offsetof(struct step_machine, caller) == 152 &&
+                       offsetof(struct step_machine, hook_stack) == 168,
+        "the assembly knows better");
+
 struct world {
-        gregset_t registers;
+        struct step_machine machine;
         unsigned char *stack_from;
-        size_t xstate_size;
         unsigned char stack[STACK_SIZE];
         unsigned char xstate[XSTATE_MAX];
         unsigned char *memory[STEP_MEMORY_MAX];
 };
 
 static unsigned char operation_stack[STACK_SIZE] __attribute__((aligned(64)));
-static unsigned char handler_stack[HANDLER_SIZE] __attribute__((aligned(64)));
+static unsigned char hook_stack[HOOK_SIZE] __attribute__((aligned(64)));
+static unsigned char signal_stack[SIGNAL_SIZE] __attribute__((aligned(64)));
 static struct world world;
 
 static struct step_run *running;
-static ucontext_t *stopped_at;
 static bool in_branch, ready;
+static uint32_t xstate_size;
+/* What is executed now may store; it has no piece, and its trap is awaited. */
+static bool stores, trapping;
 static sigjmp_buf run_exit, play_exit;
 static volatile sig_atomic_t playing;
 /* Who runs now, and who ran at the last tick. */
 static volatile uint64_t turn, turn_of_tick;
 static volatile int ticks;
 
-static size_t xstate_size_of(const unsigned char *area)
+static void world_save(void)
 {
-        uint32_t magic, size;
-
-        if (!area)
-                return 0;
-        memcpy(&magic, area + FX_SW_BYTES_AT, sizeof(magic));
-        memcpy(&size, area + FX_SW_BYTES_AT + 4, sizeof(size));
-        if (magic != FX_SW_MAGIC)
-                return 512;
-        if (size > XSTATE_MAX)
-                abort();
-        return size;
-}
-
-static void world_save(ucontext_t *at)
-{
-        uintptr_t from = (uintptr_t)at->uc_mcontext.gregs[REG_RSP] - RED_ZONE;
-
-        memcpy(world.registers, at->uc_mcontext.gregs, sizeof(world.registers));
-        world.stack_from = (unsigned char *)from;
+        world.machine = step_machine;
+        world.stack_from = (unsigned char *)step_machine.registers[RSP] - RED_ZONE;
         memcpy(world.stack, world.stack_from,
                 (size_t)(operation_stack + STACK_SIZE - world.stack_from));
-        world.xstate_size = xstate_size_of((const unsigned char *)at->uc_mcontext.fpregs);
-        if (world.xstate_size)
-                memcpy(world.xstate, at->uc_mcontext.fpregs, world.xstate_size);
+        memcpy(world.xstate, step_xstate, xstate_size);
         for (int i = 0; i < STEP_MEMORY_MAX && running->memory[i].size; i++)
                 memcpy(world.memory[i], running->memory[i].at, running->memory[i].size);
 }
 
-static void world_restore(ucontext_t *at)
+static void world_restore(void)
 {
-        memcpy(at->uc_mcontext.gregs, world.registers, sizeof(world.registers));
+        step_machine = world.machine;
         memcpy(world.stack_from, world.stack,
                 (size_t)(operation_stack + STACK_SIZE - world.stack_from));
-        if (world.xstate_size)
-                memcpy(at->uc_mcontext.fpregs, world.xstate, world.xstate_size);
+        memcpy(step_xstate, world.xstate, xstate_size);
         for (int i = 0; i < STEP_MEMORY_MAX && running->memory[i].size; i++)
                 memcpy(running->memory[i].at, world.memory[i], running->memory[i].size);
 }
 
-static void operation_returned(ucontext_t *at)
+/* The next instruction by its piece, or by the trap flag. */
+static void go_on(void)
 {
-        if (in_branch) {
-                in_branch = false;
-                turn++;
-                running->ended(running->context, running->points - 1);
-                world_restore(at);
-        } else {
-                at->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+        static const struct pieces_end end = {&step_machine.next, &step_machine.scratch, step_hook};
+        const struct piece *piece;
+
+        step_machine.go = step_machine.next;
+        if (step_machine.next == (uintptr_t)step_returned)
+                return;
+        piece = piece_of(step_machine.next, &end);
+        stores = piece->stores;
+        if (piece->code && !running->by_traps) {
+                step_machine.go = (uintptr_t)piece->code;
+                return;
         }
+        trapping = true;
+        step_machine.registers[FLAGS] |= TRAP_FLAG;
 }
 
+static void operation_returned(void)
+{
+        step_machine.go = step_machine.next;
+        if (!in_branch)
+                return;
+        in_branch = false;
+        turn++;
+        running->ended(running->context, running->points - 1);
+        world_restore();
+        go_on();
+        stores = true;
+}
+
+/* Called by step_hook, on its stack: the operation stands between two instructions. */
+void step_look(void)
+{
+        enum step_verdict verdict;
+
+        turn++;
+        if (step_machine.next == (uintptr_t)step_after) {
+                operation_returned();
+                return;
+        }
+        if (running->points == running->point_limit)
+                siglongjmp(run_exit, STEP_TOO_LONG);
+        running->address = step_machine.next;
+        running->stored = stores;
+        running->points++;
+        verdict = running->point(running->context, running->points - 1, running->address);
+        turn++;
+        if (in_branch || verdict == STEP_STOP)
+                step_machine.go = step_machine.next;
+        else
+                go_on();
+}
+
+/* Behind an instruction of step_hook's end, before the one without a piece, or behind that. */
 static void on_trap(int signal, siginfo_t *info, void *ucontext)
 {
-        ucontext_t *at = ucontext;
-        uintptr_t address = (uintptr_t)at->uc_mcontext.gregs[REG_RIP];
-        enum step_verdict verdict;
+        greg_t *registers = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
+        uintptr_t address = (uintptr_t)registers[REG_RIP];
 
         (void)signal;
         (void)info;
         if (!running)
                 abort();
-        turn++;
-        if (address == (uintptr_t)step_after) {
-                operation_returned(at);
+        if (address >= (uintptr_t)step_hook && address < (uintptr_t)step_hook_end)
+                return;
+        if (trapping && address == step_machine.next) {
+                trapping = false;
                 return;
         }
-        if (running->points == running->point_limit)
-                siglongjmp(run_exit, STEP_TOO_LONG);
-        running->address = address;
-        running->points++;
-        stopped_at = at;
-        verdict = running->point(running->context, running->points - 1, address);
-        turn++;
-        if (in_branch || verdict == STEP_STOP)
-                at->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+        step_machine.next = address;
+        registers[REG_EFL] &= ~(greg_t)TRAP_FLAG;
+        registers[REG_RIP] = (greg_t)(uintptr_t)step_hook;
+}
+
+const uint64_t *step_registers(void)
+{
+        return step_machine.registers;
 }
 
 void step_branch(void)
 {
-        world_save(stopped_at);
+        world_save();
         in_branch = true;
         running->branches++;
 }
@@ -213,14 +337,19 @@ static void handle(int signal, void (*action)(int))
 
 static void get_ready(void)
 {
-        stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
+        stack_t stack = {.ss_sp = signal_stack, .ss_size = sizeof(signal_stack)};
         struct sigaction trap = {
                 .sa_sigaction = on_trap, .sa_flags = SA_ONSTACK | SA_NODEFER | SA_SIGINFO};
         struct itimerval tick = {{0, TICK_US}, {0, TICK_US}};
+        unsigned int unused;
 
         if (ready)
                 return;
         ready = true;
+        step_machine.hook_stack = (uintptr_t)(hook_stack + HOOK_SIZE);
+        if (!__get_cpuid_count(XSAVE_LEAF, 0, &unused, &xstate_size, &unused, &unused) ||
+                xstate_size > XSTATE_MAX)
+                abort();
         sigaltstack(&stack, NULL);
         sigaction(SIGTRAP, &trap, NULL);
         handle(SIGPROF, on_tick);
@@ -240,7 +369,8 @@ enum step_end step_run(struct step_run *run)
         for (int i = 0; i < STEP_MEMORY_MAX && run->memory[i].size; i++)
                 world.memory[i] = malloc(run->memory[i].size);
         running = run;
-        in_branch = false;
+        in_branch = trapping = false;
+        stores = true;
         turn++;
         end = (enum step_end)sigsetjmp(run_exit, 0);
         if (end == STEP_DONE)

@@ -1,8 +1,10 @@
 /*
- * The trap-flag stepper: looks at memory after every single instruction of an operation.
+ * The stepper: looks at memory after every single instruction of an operation.
  *
- * The operation runs on a stack of its own with EFLAGS.TF set, so the processor raises SIGTRAP
- * after each instruction, and the handler, on another stack, calls run->point(). What it finds in
+ * The operation runs on a stack of its own, one instruction at a time: copies of its instructions,
+ * each followed by a jump to the stepper (pieces.h), which calls run->point() on another stack. An
+ * instruction that cannot be copied is executed under the processor's trap flag, EFLAGS.TF; with
+ * run->by_traps all are, which sees the same and takes fifty times as long. What point() finds in
  * memory is what SIGKILL at that instruction leaves there, for stores retire in order. point()
  * decides how to go on:
  *
@@ -10,8 +12,8 @@
  *      STEP_STOP  no more points: the operation runs to its end
  *
  * or it calls step_branch() first, which saves the world (registers, the operation's stack,
- * run->memory). Then, when point() has returned, the operation runs to its end without the trap
- * flag in the memory as point() left it, run->ended() is called, the world put back, and the
+ * run->memory). Then, when point() has returned, the operation runs to its end in its own place
+ * and in the memory as point() left it, run->ended() is called, the world put back, and the
  * stepping goes on: so "stopped here, others went on, resumed" is tried at each instruction of one
  * run.
  *
@@ -46,10 +48,14 @@ struct step_run {
         /* what a branch puts back; unused ones have size 0 */
         struct step_memory memory[STEP_MEMORY_MAX];
         uint64_t point_limit; /* more instructions than this: STEP_TOO_LONG */
+        bool by_traps;        /* the trap flag for each instruction */
         uint64_t points;      /* out: instructions seen */
         uint64_t branches;    /* out */
         /* out: of the instruction that comes next at the last point */
         uintptr_t address;
+        /* out, for point(): memory other than the operation's stack may be another than at the
+         * point before */
+        bool stored;
 };
 
 /**
@@ -61,6 +67,10 @@ struct step_run {
  */
 enum step_end step_run(struct step_run *run);
 
+#define STEP_REGISTERS 17 /* rax rbx rcx rdx rsi rdi rbp r8 to r15 rsp, flags */
+
+/* In point(): the operation's registers, STEP_REGISTERS words. */
+const uint64_t *step_registers(void);
 /* In point(): what changes in run->memory from here on is put back when the resumed operation has
  * ended. */
 void step_branch(void);

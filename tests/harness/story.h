@@ -67,6 +67,8 @@ const char *trial_fact_text(const struct fact *fact);
 /* step_play(), its end being a failure; whether all is well. */
 bool trial_play(void (*play)(void *), void *context, const char *what);
 void trial_acts(const struct act *acts, uint32_t count, struct result *results);
+/* The operation's acts, for the stepper. */
+void trial_operation(void *context);
 void trial_restore(const struct scene *from);
 void trial_save(struct scene *to);
 /* The one that is stepped, and somebody who is attached and is not. */

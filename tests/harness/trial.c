@@ -24,7 +24,7 @@ static void do_others(void *context)
         scene_poison(&scene, trial_subject());
 }
 
-static void do_operation(void *context)
+void trial_operation(void *context)
 {
         (void)context;
         for (uint32_t i = 0; i < trial.operation_count; i++) {
@@ -203,13 +203,16 @@ static void examine(void)
 
 static enum step_verdict point(void *context, uint64_t number, uintptr_t address)
 {
-        (void)context;
+        struct step_run *run = context;
+
         trial.report->points++;
         if (trial.late && number <= trial.pause_at) {
                 if (number < trial.pause_at)
                         return STEP_ON;
                 trial.others_came = true;
                 trial_play(do_others, NULL, "what the others do");
+        } else if (!run->stored) {
+                return STEP_ON; /* the image of the point before */
         }
         if (!image_is_new())
                 return STEP_ON;
@@ -226,9 +229,10 @@ static enum step_verdict point(void *context, uint64_t number, uintptr_t address
 static bool step_through(void (*play)(void *), uint64_t *ret_points)
 {
         struct step_run run = {
-                .operation = do_operation, .point = point, .point_limit = POINT_LIMIT};
+                .operation = trial_operation, .point = point, .point_limit = POINT_LIMIT};
         enum step_end end;
 
+        run.context = &run;
         trial.play = play;
         trial.operation_done = 0;
         end = step_run(&run);
@@ -431,7 +435,7 @@ static void ended(void *context, uint64_t number)
 /* One run with stops, from the start. False: it failed. */
 static bool run_with_stops(uint64_t *ret_points)
 {
-        struct step_run run = {.operation = do_operation,
+        struct step_run run = {.operation = trial_operation,
                 .point = point_resume,
                 .ended = ended,
                 .point_limit = POINT_LIMIT};

@@ -1,0 +1,41 @@
+/*
+ * What an x86-64 instruction is, as far as one needs to know to execute a copy of it elsewhere: how
+ * long it is, where it refers to by its own address, where it goes on, and whether it may store.
+ *
+ * Always true: what is not surely understood is X86_OTHER; `stores` is false only where it is
+ * certain that nothing is written but registers and the stack.
+ */
+#ifndef SB_TESTS_X86_H
+#define SB_TESTS_X86_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define X86_LEN_MAX 15
+
+enum x86_kind {
+        X86_OTHER,
+        X86_PLAIN,   /* goes on behind itself */
+        X86_JUMP,    /* to target */
+        X86_BRANCH,  /* to target, or on behind itself: by `condition` */
+        X86_CALL,    /* target */
+        X86_RETURN,  /* without operand */
+        X86_JUMP_AT, /* to what its operand says */
+        X86_CALL_AT,
+        X86_REPEAT, /* rep movs, rep stos */
+};
+
+struct x86_instruction {
+        enum x86_kind kind;
+        uint8_t len;
+        uint8_t rex;
+        uint8_t condition;
+        uint8_t modrm_at; /* 0: none */
+        uint8_t disp_at;  /* of a displacement relative to the instruction's end; 0: none */
+        bool stores;      /* perhaps: into memory other than the stack */
+        uintptr_t target;
+};
+
+struct x86_instruction x86_read(const unsigned char *at);
+
+#endif
