@@ -12,9 +12,9 @@
 #include "tests/harness/runs.h"
 #include "tests/harness/test.h"
 
-#define EVERY_QUICK      13
-#define EVERY_TWICE      31
-#define EVERY_BESIDE     23
+#define EVERY_QUICK      1
+#define EVERY_TWICE      11
+#define EVERY_BESIDE     7
 #define SCENARIOS_BESIDE 3
 
 static uint64_t first;
