@@ -38,8 +38,8 @@ static void *shared_alloc(size_t alignment, size_t size)
 }
 
 #define aligned_alloc shared_alloc
-#include <core/faster.h>
-#include <device/null_disk.h>
+#include <src/core/faster.h>
+#include <src/device/null_disk.h>
 #undef aligned_alloc
 
 namespace core = FASTER::core;
