@@ -17,7 +17,7 @@ help:
 	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
 	@echo 'make test-long   the same with larger numbers, and what takes too long for every day'
 	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder of C files)'
-	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis where it is installed'
+	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis and FASTER where they are'
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
 	@echo 'make install     into PREFIX=$(PREFIX)'
 	@echo 'make deps        install the Debian packages that are missing (the others do it too)'

@@ -82,7 +82,7 @@ struct bench_peer {
 };
 
 extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_direct, bench_lmdb,
-        bench_redis;
+        bench_redis, bench_faster;
 
 /* bench.c: memory and work */
 
@@ -157,7 +157,7 @@ static inline uint64_t bench_consume(const unsigned char *value, uint32_t len)
 /* Prefetch every line of @len bytes. */
 static inline void bench_prefetch(const void *data, uint64_t len)
 {
-        const unsigned char *at = data;
+        const unsigned char *at = (const unsigned char *)data;
 
         for (uint64_t i = 0; i < len; i += 64)
                 __builtin_prefetch(at + i);

@@ -19,6 +19,9 @@ const struct bench_peer *const bench_peers[BENCH_PEERS] = {
 #if BENCH_REDIS
         &bench_redis,
 #endif
+#if BENCH_FASTER
+        &bench_faster,
+#endif
 };
 
 void bench_options_usage(void)
@@ -27,8 +30,8 @@ void bench_options_usage(void)
         fputs("usage: bench-keys [--keys N] [--rounds N] [--seconds S] [--only CASE] [--peers NAME,...] [--processes N,...]\n"
                 "                  [--hugepages auto|require|off] [--agentd PATH] [--quick] [--profile OPERATIONS]\n"
                 "  --seconds S   what one slice measures; a run has cases x rounds x contenders x numbers of processes slices\n"
-                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, lmdb and redis (where\n"
-                "                they are), direct (statebus without its library)\n"
+                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, lmdb, redis and\n"
+                "                faster (where they are), direct (statebus without its library)\n"
                 "  --profile N   no clock and no processes: N operations of each case by each contender, for callgrind\n",
                 stderr);
         /* clang-format on */

@@ -11,7 +11,10 @@
 #ifndef BENCH_REDIS
 #define BENCH_REDIS 0
 #endif
-#define BENCH_PEERS       (4u + BENCH_LMDB + BENCH_REDIS)
+#ifndef BENCH_FASTER
+#define BENCH_FASTER 0
+#endif
+#define BENCH_PEERS       (4u + BENCH_LMDB + BENCH_REDIS + BENCH_FASTER)
 #define BENCH_PEERS_USUAL (((1u << BENCH_PEERS) - 1) & ~8u) /* not direct */
 #define BENCH_COUNTS_MAX  8u /* different numbers of processes in one run */
 

@@ -3,10 +3,10 @@
  *
  * All lie in one area of this program, so that its memory and its places are within 2 GiB of a
  * piece; what a library's instruction refers to by distance may not be, and has no piece then.
+ * Where memory cannot be both written and executed, nothing has.
  */
 #include "pieces.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -46,7 +46,7 @@ static void write_word(struct out *out, uint64_t word)
         out->at += sizeof(half);
 }
 
-/* @behind: bytes of the instruction behind the distance. */
+/* From the instruction's end. */
 static int32_t distance_to(struct out *out, uintptr_t target, const unsigned char *instruction_end)
 {
         int64_t distance = (int64_t)(target - (uintptr_t)instruction_end);
@@ -56,6 +56,7 @@ static int32_t distance_to(struct out *out, uintptr_t target, const unsigned cha
         return (int32_t)distance;
 }
 
+/* @behind: bytes of the instruction behind the distance. */
 static void write_distance(struct out *out, const void *target, uint32_t behind)
 {
         int32_t distance = distance_to(out, (uintptr_t)target, out->at + 4 + behind);
@@ -215,7 +216,7 @@ const struct piece *piece_of(uintptr_t address, const struct pieces_end *end)
         uint32_t at = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 
         if (!pieces_count && mprotect(area, AREA_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC))
-                abort();
+                return &none; /* not allowed here */
         while (pieces[at &= PIECES_MAX - 1].address && pieces[at].address != address)
                 at++;
         if (pieces[at].address)

@@ -348,8 +348,10 @@ static void get_ready(void)
         ready = true;
         step_machine.hook_stack = (uintptr_t)(hook_stack + HOOK_SIZE);
         if (!__get_cpuid_count(XSAVE_LEAF, 0, &unused, &xstate_size, &unused, &unused) ||
-                xstate_size > XSTATE_MAX)
+                xstate_size > XSTATE_MAX) {
+                fprintf(stderr, "stepper: no XSAVE here, or too much to save\n");
                 abort();
+        }
         sigaltstack(&stack, NULL);
         sigaction(SIGTRAP, &trap, NULL);
         handle(SIGPROF, on_tick);
