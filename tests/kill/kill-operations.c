@@ -12,9 +12,9 @@
 #include "tests/harness/runs.h"
 #include "tests/harness/test.h"
 
-#define REAPER_IMAGES_QUICK 1
+#define REAPER_IMAGES_QUICK 24
 #define REAPER_IMAGES_LONG  256
-#define EVERY_LATE          1601
+#define EVERY_LATE          199
 
 static uint64_t first;
 
@@ -34,7 +34,7 @@ static bool late(const struct step_scenario *scenario, struct trial_report *repo
 
         if (!scenario->others[0].kind || !(all || (scenario->flags & TRIAL_LATE)))
                 return true;
-        return trial_late(scenario, first, all ? EVERY_LATE / 16 : EVERY_LATE, report);
+        return trial_late(scenario, first, all ? EVERY_LATE / 2 : EVERY_LATE, report);
 }
 
 static void test_killed_at_every_instruction_each_operation_is_whole_or_nothing(void)
