@@ -77,6 +77,7 @@ struct sb_peer {
         uint32_t exhausted[8];        /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
         bool exhausted_many;      /* more than fit there */
+        bool slabs_many;          /* more are owned than an idle one may keep */
         uint32_t aborted_waiting; /* own transactions whose intents lie in chains still */
         struct sb_pending pending[SB_PENDING_MAX];
         struct sb_view view;

@@ -7,6 +7,7 @@
 #include "unit.h"
 
 #define NO_UNIT       UINT32_MAX
+#define UNITS_SHARED  64u
 #define EXHAUSTED_MAX ((uint32_t)(sizeof(((struct sb_peer *)0)->exhausted) / sizeof(uint32_t)))
 
 static void exhaust(struct sb_peer *peer, uint32_t unit)
@@ -242,6 +243,26 @@ static bool refill_from(
         return false;
 }
 
+/* Whether this peer has more slabs than it may keep when it is idle: however many clients there
+ * are, and sizes that each of them once wrote, a quarter of the units is left for who writes next.
+ */
+static bool has_many(const struct sb_peer *peer)
+{
+        uint64_t unit_count = peer->segment.geometry.unit_count;
+        /* A:roster. Records that were ever in use, the engine's too. */
+        uint64_t high = sb_load_acquire(&peer->segment.super->client_high), most;
+        uint32_t count = 0;
+
+        if (unit_count < UNITS_SHARED) /* shared out, so few are none */
+                return false;
+        most = unit_count / 16 / high;
+        if (most < 2 && unit_count / 4 >= high)
+                most = 2;
+        for (uint32_t i = 0; i < peer->segment.class_count; i++)
+                count += (peer->versions[i].unit != NO_UNIT) + (peer->nodes[i].unit != NO_UNIT);
+        return count > most;
+}
+
 static bool refill(
         struct sb_peer *peer, struct sb_reserve *reserve, enum sb_unit_kind kind, uint32_t class_)
 {
@@ -255,6 +276,7 @@ static bool refill(
                 reserve->unit = acquire_slab(peer, kind, class_, reserve == &peer->tombstones);
                 if (reserve->unit == NO_UNIT)
                         return false;
+                peer->slabs_many = has_many(peer);
         }
 }
 
@@ -456,6 +478,15 @@ static void give_up_all(struct sb_peer *peer)
         peer->exhausted_many = false;
 }
 
+static void release_slabs(struct sb_peer *peer)
+{
+        for (uint32_t i = 0; i < SB_CLASS_MAX; i++) {
+                release(peer, &peer->versions[i]);
+                release(peer, &peer->nodes[i]);
+        }
+        peer->slabs_many = false;
+}
+
 void sb_slab_settle_some(struct sb_peer *peer)
 {
         if (SB_UNLIKELY(peer->exhausted_many))
@@ -465,17 +496,14 @@ void sb_slab_settle_some(struct sb_peer *peer)
         /* What is in reserve is everybody's: nobody keeps it for the next time. */
         if (SB_UNLIKELY(peer->tombstones.unit != NO_UNIT))
                 release(peer, &peer->tombstones);
+        if (SB_UNLIKELY(peer->slabs_many))
+                release_slabs(peer);
 }
 
 void sb_slab_release_all(struct sb_peer *peer)
 {
-        uint32_t i;
-
         sb_slab_settle(peer);
-        for (i = 0; i < SB_CLASS_MAX; i++) {
-                release(peer, &peer->versions[i]);
-                release(peer, &peer->nodes[i]);
-        }
+        release_slabs(peer);
         release(peer, &peer->guards);
         release(peer, &peer->tombstones);
 }

@@ -40,7 +40,8 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset);
 void sb_slab_settle_some(struct sb_peer *peer);
 static inline void sb_slab_settle(struct sb_peer *peer)
 {
-        if (SB_UNLIKELY(peer->exhausted_count || peer->tombstones.unit != UINT32_MAX))
+        if (SB_UNLIKELY(peer->exhausted_count || peer->slabs_many ||
+                        peer->tombstones.unit != UINT32_MAX))
                 sb_slab_settle_some(peer);
 }
 /* Give up all reserves and slabs. */

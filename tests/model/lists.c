@@ -11,6 +11,7 @@
 #define SET_B    {OP_SET, KEY_B}
 #define SET_C    {OP_SET, KEY_C}
 #define PUT_A    {OP_PUT, KEY_A}
+#define PUT_B    {OP_PUT, KEY_B}
 #define CAS_A    {OP_CAS, KEY_A}
 #define CREATE_A {OP_CREATE, KEY_A}
 #define DELETE_A {OP_DELETE, KEY_A}
@@ -295,6 +296,9 @@ static const struct world_case reaps[] = {
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
                 2, 0, 1, .crash_mask = 1, .reaper = true},
+        /* The third slab is one more than a client may keep: all are given up. */
+        {"killed with slabs of three sizes", {START_EMPTY, {OPS(SET_A, PUT_B), OPS(SET_A)}, .unit_count = 64},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
 };
 /* Large blocks: several units, claimed and freed part by part. */
 static const struct world_case larges[] = {

@@ -118,6 +118,32 @@ static void test_memory_that_an_idle_process_filled_serves_others_once_it_is_del
         unmake_bus();
 }
 
+/* Each has written values of every size, and has one key: what is left of the slabs that they took
+ * blocks from is for whoever writes next. */
+static void test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others(void)
+{
+        enum { CLIENTS = 100 };
+        static struct sb_peer idle[CLIENTS];
+        struct sb_slot_identity identity = {.pid = 1};
+        uint32_t slot, generation, count;
+        char key[32];
+        int r;
+
+        CHECK(make_bus_for(4 << 20, CLIENTS + 2));
+        for (uint32_t i = 0; i < CLIENTS; i++) {
+                CHECK_EQ(sb_slot_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
+                sb_peer_init(&idle[i], &writer.segment, slot, generation);
+                snprintf(key, sizeof(key), "i%05u", i);
+                for (uint64_t len = 10; len < 2000; len += len / 8 + 1)
+                        CHECK_EQ(put(&idle[i], key, large, len), 0);
+        }
+        count = fill(&writer, "k", 1000, &r);
+        TEST_NOTE("room for %u values of 1000 bytes beside %u idle clients", count, CLIENTS);
+        CHECK(count * 1000 > (4 << 20) / 8);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value(void)
 {
         struct sb_op_write write = {.key = "k00003",
@@ -221,6 +247,7 @@ int main(int argc, char **argv)
         RUN(test_reader_stopped_on_an_empty_bus_holds_nothing_that_came_later);
         RUN(test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more);
         RUN(test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted);
+        RUN(test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others);
         RUN(test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value);
         return test_end();
 }
