@@ -178,10 +178,10 @@ static void say_waiting(const struct cli *cli)
         pid_t keeper;
 
         if (sb_admin_keeper(cli->bus, &keeper) == 0)
-                cli_say("waiting for agentd's engine, which does not answer. Is it stopped? `ps -o "
-                        "pid,stat --ppid %d` shows it, with "
-                        "state T; `kill -CONT` or `kill -KILL` with its pid helps",
-                        (int)keeper);
+                cli_say("waiting for agentd's engine, which does not answer. Is it stopped, or its "
+                        "keeper? `ps -o pid,stat -p %d --ppid %d` shows them, who stands with "
+                        "state T; `kill -CONT` or `kill -KILL` with that pid helps",
+                        (int)keeper, (int)keeper);
         else
                 cli_say("waiting for an agentd that is just starting in %s, or does not answer",
                         directory_of(cli));
