@@ -108,7 +108,8 @@ int cli_start(struct cli *cli)
         if (r != 0)
                 return r;
         if (sb_admin_keeper(cli->bus, &keeper) == 0) {
-                cli_say("agentd serves the bus in %s already (pid %d)", directory, (int)keeper);
+                cli_say("agentd serves the bus in %s already (pid %d); `agentctl %sstop` ends it",
+                        directory, (int)keeper, cli_bus_words(cli));
                 return CLI_FAILED;
         }
         find_agentd();
