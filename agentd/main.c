@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
@@ -41,6 +42,16 @@ static int raise_limit(uint32_t clients, uint32_t *ret_kept)
         return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/* Whoever started it may have closed the standard streams: no file of the bus takes their place, or
+ * lines for people would be written into it. */
+static int keep_standard(void)
+{
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+                if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+                        return -1;
+        return 0;
+}
+
 /* Signals that end the bus come as something to read; those that would end it by accident do not
  * come: a broken pipe and a file that may not be so large (ulimit -f) are errors with a sentence.
  */
@@ -67,6 +78,8 @@ int main(int argc, char **argv)
                 .config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
         int status;
 
+        if (keep_standard())
+                return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
         if (raise_limit(config.clients, &keeper.kept_max))

@@ -88,13 +88,10 @@ int sb_scan_open(
         return sb_scan_open_at(bus, prefix, &how, ret_scan);
 }
 
-static bool are_options(const struct sb_bus *bus, const struct sb_scan_options *how)
+static bool are_options(const struct sb_scan_options *how)
 {
-        /* A:clock. A cut that nobody took yet has no past. */
         return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
-               (how->cut == 0 ||
-                       (how->txn == NULL && how->cut > SB_STAMP_BIRTH &&
-                               how->cut < sb_load_acquire(&bus->peer.segment.super->clock)));
+               (how->cut == 0 || (how->txn == NULL && how->cut > SB_STAMP_BIRTH));
 }
 
 /**
@@ -128,7 +125,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
                 return -EINVAL;
         if (how == NULL)
                 how = &plain;
-        if (!are_options(bus, how))
+        if (!are_options(how))
                 return -EINVAL;
         txn = how->txn;
         if (txn != NULL && (txn->state != SB_TXN_OPEN || txn->bus != bus))
@@ -137,6 +134,9 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
                 return -ENAMETOOLONG;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
+        /* A:clock. A cut that nobody took yet has no past. */
+        if (how->cut != 0 && how->cut >= sb_load_acquire(&bus->peer.segment.super->clock))
+                return -EINVAL;
         r = sb_bus_place_reserve(bus, 1);
         if (r != 0)
                 return r;

@@ -94,21 +94,22 @@ static int prepare(const struct sb_place *place, const char *const *options, str
 static void become_agentd(const struct start *start)
 {
         sigset_t none;
+        /* Out of the way of 0, 1 and 2, which a program may have closed: ours are there then. */
+        int log = fcntl(start->log_fd, F_DUPFD_CLOEXEC, 3),
+            life = fcntl(start->life[1], F_DUPFD, 3);
         int null = open("/dev/null", O_RDWR), error;
 
         setsid();
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        if (null < 0 || dup2(null, 0) < 0 || dup2(start->log_fd, 1) < 0 ||
-                dup2(start->log_fd, 2) < 0)
+        if (log < 0 || life < 0 || null < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 ||
+                dup2(log, 2) < 0)
                 _exit(127);
         if (null > 2)
                 close(null);
-        if (fcntl(start->life[1], F_SETFD, 0) == 0)
-                execvpe(start->program, (char *const *)start->argv,
-                        (char *const *)start->environment);
+        execvpe(start->program, (char *const *)start->argv, (char *const *)start->environment);
         error = errno;
-        (void)!write(start->life[1], &error, sizeof(error));
+        (void)!write(life, &error, sizeof(error));
         _exit(127);
 }
 

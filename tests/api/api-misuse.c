@@ -311,6 +311,9 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         } while (0)
         struct sb_guard mine = {0};
         struct sb_bytes key = b("key");
+        struct sb_scan_options past = {.size = sizeof(past), .cut = 2};
+        struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_ALL};
+        struct sb_history *history = NULL;
         struct sb_scan *opened = NULL;
         struct sb_watch *watch = NULL;
         struct sb_txn *txn = NULL;
@@ -330,6 +333,18 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_fd(bus) == -ENOTCONN);
         EXPECT(sb_txn_begin(bus, SB_SNAPSHOT, &txn) == SB_E_DETACHED);
         EXPECT(sb_transact(bus, SB_SNAPSHOT, do_nothing, NULL, NULL) == SB_E_DETACHED);
+        EXPECT(sb_scan_prev(scan, &mine) == SB_E_DETACHED);
+        EXPECT(sb_scan_seek_end(scan) == SB_E_DETACHED);
+        EXPECT(sb_scan_open_at(bus, none, &past, &opened) == SB_E_DETACHED);
+        EXPECT(sb_get_at(bus, key, past.cut, &mine) == SB_E_DETACHED);
+        EXPECT(sb_history_open(bus, key, 0, &history) == SB_E_DETACHED);
+        EXPECT(sb_restore(bus, key, 0, past.cut, NULL) == SB_E_DETACHED);
+        EXPECT(sb_cut_at(bus, now_ns(), &rev) == SB_E_DETACHED);
+        EXPECT(sb_mark(bus, key, &rev) == SB_E_DETACHED);
+        EXPECT(sb_mark_find(bus, key, &rev) == SB_E_DETACHED);
+        EXPECT(sb_mark_drop(bus, key) == SB_E_DETACHED);
+        EXPECT(sb_keep(bus, key, 0, &rule) == SB_E_DETACHED);
+        EXPECT(sb_kept(bus, key, 0, &rule) == SB_E_DETACHED);
         EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* misuse is looked for first */
         EXPECT(mine.bus == NULL && rev == 9);
         sb_guard_release(guard);
