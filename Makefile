@@ -16,7 +16,7 @@ ONLY =
 help:
 	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
 	@echo 'make test-long   the same with larger numbers, and what takes too long for every day'
-	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder of C files)'
+	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder with C headers)'
 	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis and FASTER where they are'
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
 	@echo 'make install     into PREFIX=$(PREFIX)'

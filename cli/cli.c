@@ -178,13 +178,20 @@ static void say_waiting(const struct cli *cli)
         pid_t keeper;
 
         if (sb_admin_keeper(cli->bus, &keeper) == 0)
-                cli_say("waiting for agentd's engine, which does not answer. Is it stopped? `ps -o "
-                        "pid,stat --ppid %d` shows it, with "
-                        "state T; `kill -CONT` or `kill -KILL` with its pid helps",
-                        (int)keeper);
+                cli_say("waiting for agentd's engine, which does not answer. Is it stopped, or its "
+                        "keeper? `ps -o pid,stat -p %d --ppid %d` shows them, who stands with "
+                        "state T; `kill -CONT` or `kill -KILL` with that pid helps",
+                        (int)keeper, (int)keeper);
         else
                 cli_say("waiting for an agentd that is just starting in %s, or does not answer",
                         directory_of(cli));
+}
+
+static int no_place(const struct cli *cli, int result)
+{
+        return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it "
+                         "(%s)",
+                cli->bus != NULL ? cli_word(cli->bus) : "default", sb_strerror(result));
 }
 
 /* sb_open() waits for the engine as long as it takes, or until a signal comes: an alarm is what
@@ -225,18 +232,21 @@ static int open_in_time(
         return cli_fail(cli, what, r);
 }
 
+int cli_place(const struct cli *cli, char *ret_directory, size_t size)
+{
+        int r = sb_admin_directory(cli->bus, ret_directory, size);
+
+        return r != 0 ? no_place(cli, r) : 0;
+}
+
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
 {
         struct sb_options options = {.size = sizeof(options), .bus = cli->bus, .access = SB_PEER};
         char directory[PATH_MAX];
         int r;
 
-        r = sb_admin_directory(cli->bus, directory, sizeof(directory));
-        if (r != 0)
-                return cli_usage("the bus '%s' names no place: give a name, or a directory with a "
-                                 "/ in it (%s)",
-                        cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
-        return open_in_time(cli, &options, ret_bus);
+        r = cli_place(cli, directory, sizeof(directory));
+        return r != 0 ? r : open_in_time(cli, &options, ret_bus);
 }
 
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)

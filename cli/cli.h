@@ -72,6 +72,8 @@ int cli_help(struct cli *cli);
 /* Open the bus; an engine that does not answer is waited for half a minute, not in silence. Return:
  * 0, or an exit code after a message. */
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
+/* The bus's directory. Return: 0, or an exit code: it names none, and that was said. */
+int cli_place(const struct cli *cli, char *ret_directory, size_t size);
 /* The bus as a person would name it in a command: `-b NAME `, or nothing. Static text, escaped. */
 const char *cli_bus_words(const struct cli *cli);
 /* Say that @what failed with @result, and what to do next. Return: the exit code for it. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "libclient/core/admin.h"
 #include "libclient/core/update.h"
 
 #define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
@@ -82,12 +83,15 @@ int cli_get(struct cli *cli)
         return CLI_DONE;
 }
 
-/* All of standard input. Return: 0, -errno. */
-static int read_input(struct sb_bytes *ret)
+/* All of standard input, unless no value may be so large. Return: 0, SB_E_DETACHED, -EMSGSIZE,
+ * -errno. */
+static int read_input(struct sb_bus *bus, struct sb_bytes *ret)
 {
+        struct sb_admin_stat stat = {0}; /* it looks at all keys: for what is large alone */
         size_t len = 0, room = 65536;
         char *bytes = mi_malloc(room), *larger;
         ssize_t got;
+        int r;
 
         while (bytes != NULL) {
                 got = read(STDIN_FILENO, bytes + len, room - len);
@@ -95,8 +99,7 @@ static int read_input(struct sb_bytes *ret)
                         continue;
                 if (got <= 0) {
                         if (got < 0) {
-                                int r = -errno;
-
+                                r = -errno;
                                 mi_free(bytes);
                                 return r;
                         }
@@ -106,6 +109,11 @@ static int read_input(struct sb_bytes *ret)
                 len += (size_t)got;
                 if (len < room)
                         continue;
+                r = stat.value_len_max ? 0 : sb_admin_stat(bus, &stat);
+                if (r != 0 || len > stat.value_len_max) {
+                        mi_free(bytes);
+                        return r != 0 ? r : -EMSGSIZE;
+                }
                 larger = mi_realloc(bytes, 2 * room);
                 if (larger == NULL)
                         mi_free(bytes);
@@ -187,7 +195,7 @@ int cli_set(struct cli *cli)
         if (r != 0)
                 return r;
         if (strcmp(cli->operands[1], "-") == 0) {
-                r = read_input(&value);
+                r = read_input(bus, &value);
                 if (r != 0)
                         return cli_fail(cli, "standard input", r);
         }

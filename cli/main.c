@@ -356,7 +356,7 @@ int main(int argc, char **argv)
         signal(SIGPIPE, SIG_IGN);
         code = run(argc, argv);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
-                cli_say("cannot write to standard output: %s", strerror(errno));
+                cli_say("cannot write to standard output: %s; all else was done", strerror(errno));
                 code = CLI_FAILED;
         }
         return code;

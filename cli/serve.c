@@ -104,13 +104,12 @@ int cli_start(struct cli *cli)
                                 cli->operands[i], cli->operands[i]);
                 options[i] = cli->operands[i];
         }
-        r = sb_admin_directory(cli->bus, directory, sizeof(directory));
+        r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
-                return cli_usage("the bus '%s' names no place: give a name, or a directory with a "
-                                 "/ in it (%s)",
-                        cli->bus != NULL ? cli->bus : "default", sb_strerror(r));
+                return r;
         if (sb_admin_keeper(cli->bus, &keeper) == 0) {
-                cli_say("agentd serves the bus in %s already (pid %d)", directory, (int)keeper);
+                cli_say("agentd serves the bus in %s already (pid %d); `agentctl %sstop` ends it",
+                        directory, (int)keeper, cli_bus_words(cli));
                 return CLI_FAILED;
         }
         find_agentd();
@@ -158,13 +157,14 @@ static int end_process(const struct cli *cli, pid_t pid)
 
 int cli_stop(struct cli *cli)
 {
-        char directory[PATH_MAX] = "stop";
+        char directory[PATH_MAX];
         bool ended = false;
         pid_t pid;
         int r;
 
-        (void)sb_admin_directory(cli->bus, directory, sizeof(directory));
-
+        r = cli_place(cli, directory, sizeof(directory));
+        if (r != 0)
+                return r;
         /* More than once: when a keeper is killed, its engine becomes the keeper. */
         for (;;) {
                 r = sb_admin_keeper(cli->bus, &pid);

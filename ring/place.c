@@ -3,6 +3,8 @@
 #include "ring/place.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -27,6 +29,19 @@ static const char *environment(const char *name)
         const char *value = secure_getenv(name);
 
         return value && *value ? value : NULL;
+}
+
+/* No file can be called so. */
+static bool has_long_name(const char *path)
+{
+        size_t len;
+
+        for (; *path; path += len + (path[len] == '/')) {
+                len = strcspn(path, "/");
+                if (len > NAME_MAX)
+                        return true;
+        }
+        return false;
 }
 
 int sb_place_resolve(const char *bus, struct sb_place *ret)
@@ -58,7 +73,7 @@ int sb_place_resolve(const char *bus, struct sb_place *ret)
                 at = append(place.directory, sizeof(place.directory), at, above);
         }
         at = append(place.directory, sizeof(place.directory), at, bus);
-        if (at == SIZE_MAX)
+        if (at == SIZE_MAX || has_long_name(bus))
                 return -ENAMETOOLONG;
         while (at > 1 && place.directory[at - 1] == '/')
                 place.directory[--at] = 0;

@@ -78,20 +78,26 @@ static inline bool sb_version_is(const struct sb_segment *segment, const struct 
                sb_key_same(version->bytes, key, key_len);
 }
 
-/* Which cells of a bucket have this tag: bit 4 * place + 3. Without branches: where a key lies in
+/* Which cells of a bucket have this tag: bit 2 * place + 1. Without branches: where a key lies in
  * its bucket cannot be predicted, and a wrong guess here would hold up the misses of the operations
  * behind it. Only a hint of where to look; what is followed is loaded again, as a cell. */
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
+/* The upper halves of four cells, in whose upper halves the tags are, against the hash's: sixteen
+ * bits of ones where they are the same. */
+static inline __m128i sb_bucket_compare(const struct sb_cell64 *four, __m128i hash)
+{
+        const __m128 *pairs = (const __m128 *)(const void *)four;
+        __m128i halves = _mm_castps_si128(_mm_shuffle_ps(pairs[0], pairs[1], 0xdd));
+
+        return _mm_cmpeq_epi16(halves, hash);
+}
 static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
 {
-        const __m128i *pairs = (const __m128i *)bucket->cell;
-        __m128i tag = _mm_shufflelo_epi16(_mm_cvtsi64_si128((long long)hash), 0xff), low, high;
+        __m128i halves = _mm_shuffle_epi32(_mm_cvtsi64_si128((long long)hash), 0x55),
+                same = _mm_packs_epi16(sb_bucket_compare(bucket->cell, halves),
+                        sb_bucket_compare(bucket->cell + 4, halves));
 
-        tag = _mm_unpacklo_epi64(tag, tag);
-        low = _mm_packs_epi16(_mm_cmpeq_epi16(pairs[0], tag), _mm_cmpeq_epi16(pairs[1], tag));
-        high = _mm_packs_epi16(_mm_cmpeq_epi16(pairs[2], tag), _mm_cmpeq_epi16(pairs[3], tag));
-        return ((uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16) &
-               0x08888888u;
+        return (uint32_t)_mm_movemask_epi8(same) & 0x2aaau;
 }
 #else
 static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
@@ -102,7 +108,7 @@ static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t 
         for (place = 0; place < SB_BUCKET_CELLS; place++)
                 /* Relaxed: a hint. */
                 mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0)
-                        << (4 * place + 3);
+                        << (2 * place + 1);
         return mask;
 }
 #endif
@@ -110,13 +116,13 @@ static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t 
 /* Place of the first cell in such a mask, which is not 0; and the cell. */
 static inline uint32_t sb_bucket_place(uint32_t mask)
 {
-        return (uint32_t)__builtin_ctz(mask) / 4;
+        return (uint32_t)__builtin_ctz(mask) / 2;
 }
 static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
 {
-        /* Bit 4 * place + 3 is byte 8 * place. */
+        /* Bit 2 * place + 1 is byte 8 * place. */
         return (struct sb_cell64 *)((unsigned char *)bucket->cell +
-                                    2 * (uint64_t)__builtin_ctzll(mask) - 6);
+                                    4 * (uint64_t)(uint32_t)__builtin_ctz(mask) - 4);
 }
 
 /* The cells that have a key's tag, in turn: for who looks at all of them. */

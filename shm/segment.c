@@ -164,7 +164,7 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 return 0;
         }
         while (r) {
-                size += size / 64 < 4096 ? 4096 : round_up(size / 64, 4096);
+                size = round_up(size + 1, 4096);
                 r = fit(wish, size, &g);
         }
         ret->size = round_up(size, 4096);

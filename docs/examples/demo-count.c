@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void words_add(struct words *words, const char *name, size_t len, uint64_t count)
 {
@@ -149,8 +150,8 @@ static int note_path(const char *path, const struct stat *status, int type, stru
 
         if (ftw->level == 0 && type != FTW_D)
                 return type == FTW_DNR ? EACCES : ENOTDIR; /* the folder itself */
-        if (type != FTW_F || len < 3 || strcmp(path + len - 2, ".h") != 0 ||
-                len - root_len > PATH_BYTES_MAX)
+        if (type != FTW_F || !S_ISREG(status->st_mode) || len < 3 ||
+                strcmp(path + len - 2, ".h") != 0 || len - root_len > PATH_BYTES_MAX)
                 return 0;
         found.paths = realloc(found.paths, (found.count + 1) * sizeof(*found.paths));
         found.paths[found.count++] = strdup(path + root_len + 1);

@@ -1,5 +1,5 @@
 /*
- * What is around the demo: a bus in a directory of its own, the time, and Ctrl-C.
+ * What is around the demo: a bus in a directory of its own, the time, and an early end.
  */
 #ifndef DEMO_STAGE_H
 #define DEMO_STAGE_H
@@ -20,7 +20,7 @@ bool stage_end(bool wrong);
 
 /* Seconds since the bus was started. */
 double stage_seconds(void);
-/* Wait until then. Return: false after Ctrl-C: go to the end. */
+/* Wait until then. Return: false after Ctrl-C or the like: go to the end. */
 bool stage_wait(double seconds);
 
 #endif

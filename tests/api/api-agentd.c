@@ -337,14 +337,19 @@ static void test_the_least_size_that_is_named_serves(void)
 {
         struct daemon daemon;
         const char *at;
-        char least[32] = "";
+        char size[32];
+        unsigned long least;
 
         daemon_place(&daemon.place);
-        SPAWN(&daemon, "--size", "16K", "--clients", "100", "--hugepages", "off");
+        SPAWN(&daemon, "--size", "16K", "--clients", "1000", "--hugepages", "off");
         CHECK_EQ(daemon_ended(&daemon), 2);
         at = strstr(daemon.said, "serves is --size ");
-        CHECK(at && sscanf(at, "serves is --size %31[0-9KM]", least) == 1);
-        SPAWN(&daemon, "--size", least, "--clients", "100", "--hugepages", "off");
+        CHECK(at && sscanf(at, "serves is --size %luK", &least) == 1);
+        snprintf(size, sizeof(size), "%luK", least - 4);
+        SPAWN(&daemon, "--size", size, "--clients", "1000", "--hugepages", "off");
+        CHECK_EQ(daemon_ended(&daemon), 2);
+        snprintf(size, sizeof(size), "%luK", least);
+        SPAWN(&daemon, "--size", size, "--clients", "1000", "--hugepages", "off");
         CHECK(daemon_hear(&daemon, "ready\n"));
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
