@@ -167,7 +167,7 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 size = round_up(size + 1, 4096);
                 r = fit(wish, size, &g);
         }
-        ret->size = round_up(size, 4096);
+        ret->size = size;
         return -ENOSPC;
 }
 

@@ -250,17 +250,15 @@ static bool has_many(const struct sb_peer *peer)
 {
         uint64_t unit_count = peer->segment.geometry.unit_count;
         /* A:roster. Records that were ever in use, the engine's too. */
-        uint64_t high = sb_load_acquire(&peer->segment.super->client_high), most;
-        uint32_t count = 0;
+        uint64_t high = sb_load_acquire(&peer->segment.super->client_high), count = 0;
 
         if (unit_count < UNITS_SHARED) /* shared out, so few are none */
                 return false;
-        most = unit_count / 16 / high;
-        if (most < 2 && unit_count / 4 >= high)
-                most = 2;
         for (uint32_t i = 0; i < peer->segment.class_count; i++)
                 count += (peer->versions[i].unit != NO_UNIT) + (peer->nodes[i].unit != NO_UNIT);
-        return count > most;
+        /* A sixteenth, shared out; two for everybody, while those are few. Multiplied, not divided:
+         * the roster is input. */
+        return count * high > unit_count / 16 && (count > 2 || high > unit_count / 4);
 }
 
 static bool refill(

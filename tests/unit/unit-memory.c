@@ -144,6 +144,19 @@ static void test_idle_processes_that_wrote_values_of_every_size_leave_room_for_o
         unmake_bus();
 }
 
+static void test_writers_get_on_with_a_roster_that_somebody_wrote_over(void)
+{
+        static const uint64_t rosters[] = {0, 1, UINT32_MAX, UINT64_MAX};
+
+        CHECK(make_bus_for(4 << 20, 2));
+        for (uint32_t i = 0; i < sizeof(rosters) / sizeof(rosters[0]); i++) {
+                sb_store_relaxed(&writer.segment.super->client_high, rosters[i]);
+                for (uint64_t len = 10; len < 2000; len += len / 8 + 1)
+                        CHECK_EQ(put(&writer, "key", large, len), 0);
+        }
+        unmake_bus();
+}
+
 static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value(void)
 {
         struct sb_op_write write = {.key = "k00003",
@@ -248,6 +261,7 @@ int main(int argc, char **argv)
         RUN(test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more);
         RUN(test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted);
         RUN(test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others);
+        RUN(test_writers_get_on_with_a_roster_that_somebody_wrote_over);
         RUN(test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value);
         return test_end();
 }
