@@ -22,9 +22,13 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
-#include "ring/hello.h"
+#include "ring/attach/hello.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/slot.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77

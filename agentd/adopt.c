@@ -14,14 +14,21 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
-#include "ring/keep.h"
+#include "ring/op/keep.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/evict.h"
-#include "shm/mark.h"
-#include "shm/reap.h"
-#include "shm/slot.h"
-#include "shm/times.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/history/times.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/mvcc/evict.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/reap.h"
+#include "shm/upkeep/report.h"
 
 static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment *ret)
 {

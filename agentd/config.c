@@ -15,6 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ring/attach/place.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/superblock.h"
+
 #define CLIENTS_MAX  4000u
 #define FLUSH_MS_MAX 60000u
 #define SIZE_MAX_    (UINT64_C(1) << 46)

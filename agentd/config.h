@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ring/place.h"
-#include "shm/segment.h"
+#include "ring/attach/place.h"
+#include "shm/layout/superblock.h"
 
 enum sb_config_hugepages { SB_HUGEPAGES_AUTO, SB_HUGEPAGES_REQUIRE, SB_HUGEPAGES_OFF };
 

@@ -7,7 +7,7 @@
 #ifndef SB_DIRECTORY_H
 #define SB_DIRECTORY_H
 
-#include "ring/place.h"
+#include "ring/attach/place.h"
 
 struct sb_directory {
         int fd;      /* the directory */

@@ -13,7 +13,7 @@
 #define SB_ENGINE_H
 
 #include "agentd/keeper.h"
-#include "shm/peer.h"
+#include "shm/layout/handle.h"
 
 #define SB_CONNECTIONS_MAX 64u /* of peers that were given no record, or not yet */
 #define SB_STRANGERS_MAX   8u  /* and of users who were refused and have not gone yet */

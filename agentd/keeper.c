@@ -26,6 +26,9 @@
 #include "agentd/life.h"
 #include "agentd/log.h"
 #include "agentd/loop.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/superblock.h"
 
 #define SECOND_NS        UINT64_C(1000000000)
 #define FAILURES_AT_ONCE 2u /* so many engines in a row may fail before the next waits a second */

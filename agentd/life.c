@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "shm/base/assert.h"
+#include "shm/base/word.h"
+#include "shm/layout/superblock.h"
 
 static struct robust_list entries[2];
 static struct robust_list_head head = {.list = {&head.list}};

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "shm/layout.h"
+#include "shm/layout/superblock.h"
 
 enum sb_life_role { SB_LIFE_KEEPER, SB_LIFE_ENGINE };
 

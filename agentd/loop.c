@@ -28,11 +28,16 @@
 #include "agentd/guard.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
-#include "shm/evict.h"
-#include "shm/reap.h"
-#include "shm/retire.h"
-#include "shm/rules.h"
-#include "shm/times.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/history/rules.h"
+#include "shm/history/times.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/mvcc/evict.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/work.h"
 
 #define EVENTS_AT_ONCE  64
 #define TICK_NS         UINT64_C(10000000)
@@ -99,25 +104,24 @@ static void look_after_history(struct sb_engine *engine)
         struct sb_peer *peer = &engine->peer;
         uint64_t now = sb_os_linux.now_ns(sb_os_linux.context), trace;
 
-        if (!sb_rules_any(&peer->segment) || peer->sweep_left || now < engine->history_ns)
+        if (!sb_rules_any(&peer->segment) || sb_work_sweeping(peer) || now < engine->history_ns)
                 return;
         /* Relaxed: what the last sweep found. Where that is the same again, the next may wait. */
-        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->count_freed;
+        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->counters.freed;
         if (trace != engine->history_trace)
                 engine->history_pause_ns = HISTORY_NS;
         else if (engine->history_pause_ns < HISTORY_MOST_NS)
                 engine->history_pause_ns = 2 * engine->history_pause_ns + HISTORY_NS;
         engine->history_trace = trace;
         engine->history_ns = now + engine->history_pause_ns;
-        peer->sweep_rest_left = 0;
-        sb_retire_leave(peer);
+        sb_work_ask(peer);
 }
 
 /* Return: whether there is more to do at once. */
 static bool tick(struct sb_engine *engine)
 {
         bool idle = is_idle(engine);
-        bool more = sb_reap_tick(&engine->peer, &engine->sweep_cursor);
+        bool more = sb_work_tick(&engine->peer, &engine->sweep_cursor);
 
         note_time(engine);
         look_after_history(engine);

@@ -20,6 +20,10 @@
 #include <unistd.h>
 
 #include "agentd/log.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #ifndef MFD_HUGE_2MB

@@ -20,12 +20,14 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
-#include "ring/keep.h"
+#include "ring/op/keep.h"
 #include "shm/base/result.h"
-#include "shm/evict.h"
-#include "shm/mark.h"
-#include "shm/reap.h"
-#include "shm/slot.h"
+#include "shm/history/named.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/mvcc/evict.h"
+#include "shm/upkeep/reap.h"
 
 int sb_reaper_start_time(uint32_t pid, uint64_t *ret)
 {

@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #include "options.h"
-#include "shm/base/atomic.h"
+#include "shm/base/word.h"
 
 struct bench_case {
         const char *name;

@@ -10,12 +10,20 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "ring/op.h"
+#include "ring/op/get.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/slot.h"
-#include "shm/snapshot.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/stable.h"
 
 struct store {
         unsigned char *base;

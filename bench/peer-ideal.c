@@ -14,8 +14,8 @@
 #include <stdlib.h>
 
 #include "bench.h"
-#include "shm/base/atomic.h"
 #include "shm/base/hash.h"
+#include "shm/base/word.h"
 
 #define CELLS       7u
 #define OFFSET_MASK ((UINT64_C(1) << 48) - 1)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "cli.h"
-#include "shm/reserved.h"
+#include "shm/layout/reserved.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 

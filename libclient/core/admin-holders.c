@@ -11,9 +11,15 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "shm/mark.h"
-#include "shm/slab.h"
-#include "shm/snapshot.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
 
 #define BUCKETS_A_PIN 64u
 
@@ -42,7 +48,7 @@ static uint64_t block_bytes(const struct sb_segment *segment, const struct sb_ve
 {
         uint64_t bytes = sizeof(*version) + SB_SHAPE_KEY_LEN(version->shape) +
                          SB_SHAPE_VALUE_LEN(version->shape);
-        uint32_t class_ = sb_slab_class(segment, bytes);
+        uint32_t class_ = sb_unit_class(segment, bytes);
 
         if (class_ < segment->class_count)
                 return segment->class_size[class_];
@@ -82,7 +88,7 @@ static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struc
         const struct sb_segment *segment = &peer->segment;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN, newer = 0;
         struct sb_version *version =
-                sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
+                sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK);
 
         /* A stamp that is none yet, or none ever, says nothing of this version. */
         while (version != NULL && steps-- > 0) {
@@ -95,8 +101,8 @@ static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struc
                                 charge(tally, holders, stamp, newer, block_bytes(segment, version));
                         newer = stamp;
                 }
-                version = sb_version_at(
-                        segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK);
+                version =
+                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
         }
 }
 

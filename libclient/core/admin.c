@@ -5,10 +5,22 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
-#include "ring/hello.h"
-#include "shm/reserved.h"
-#include "shm/slot.h"
-#include "shm/times.h"
+#include "ring/attach/hello.h"
+#include "ring/attach/place.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/history/times.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 
 #define BUCKETS_A_PIN 256u
 
@@ -26,7 +38,7 @@ static void count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_st
         struct sb_peer *peer = &bus->peer;
 
         for (uint32_t place = 0; place < SB_BUCKET_CELLS; place++) {
-                uint64_t word = sb_load_pinned(peer, &peer->segment.buckets[bucket].cell[place]);
+                uint64_t word = sb_pin_load(peer, &peer->segment.buckets[bucket].cell[place]);
                 struct sb_version *version = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
                 uint32_t kind;
 

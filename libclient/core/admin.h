@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #include "libclient/statebus.h"
-#include "shm/check.h"
+#include "shm/upkeep/report.h"
 
 struct sb_admin_stat {
         uint64_t segment_bytes;

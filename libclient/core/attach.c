@@ -18,9 +18,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "ring/hello.h"
+#include "ring/attach/hello.h"
+#include "ring/attach/place.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/slot.h"
+#include "shm/base/word.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 
 #define ATTEMPTS_MAX 64 /* engines that died between connect and answer */
 

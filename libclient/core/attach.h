@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "ring/place.h"
-#include "shm/segment.h"
+#include "ring/attach/place.h"
+#include "shm/layout/segment.h"
 
 /* For sb_peer_init(&peer, &attachment.segment, attachment.slot, attachment.generation). */
 struct sb_attachment {

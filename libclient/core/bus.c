@@ -14,7 +14,14 @@
 #include "libclient/core/history.h"
 #include "libclient/core/scan.h"
 #include "libclient/core/txn.h"
-#include "ring/op.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/work.h"
 
 #define ALIVE_SIZE   4096u
 #define PLACES_FIRST 64u
@@ -165,7 +172,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 r = sb_guard_grow(&bus->peer, bus->place_count);
                 if (r == SB_E_FULL) {
                         /* No block for more guard words, unless one can be reclaimed. */
-                        sb_op_memory_work(&bus->peer, true);
+                        sb_work_all(&bus->peer, true);
                         r = sb_guard_grow(&bus->peer, bus->place_count);
                 }
                 if (r != 0)

@@ -24,9 +24,12 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/statebus.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/peer.h"
+#include "ring/attach/place.h"
+#include "shm/base/assert.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
 
 /* Where a bus came from: unmapped and freed by sb_close(). */
 struct sb_bus_home {

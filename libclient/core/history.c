@@ -11,11 +11,18 @@
 #include <mimalloc.h>
 
 #include "libclient/core/bus.h"
-#include "ring/past.h"
+#include "ring/op/past.h"
 #include "shm/base/hash.h"
-#include "shm/epoch.h"
-#include "shm/snapshot.h"
-#include "shm/times.h"
+#include "shm/base/word.h"
+#include "shm/history/past.h"
+#include "shm/history/times.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
 
 #define BATCH_MAX 32u
 
@@ -188,7 +195,7 @@ static void find_older(struct sb_history *history, struct sb_version *head)
 {
         struct sb_peer *peer = &history->bus->peer;
         bool going = history->last != NULL &&
-                     (sb_load_pinned(peer, &history->last->prev) & SB_PREV_MARKED) != 0;
+                     (sb_pin_load(peer, &history->last->prev) & SB_PREV_MARKED) != 0;
         struct sb_version *version = history->last != NULL && !going ? history->last : head;
         bool below = version == history->last;
 

@@ -1,5 +1,6 @@
 /* Rules of history. What is done is in ring/keep.h. */
-#include "ring/keep.h"
+#include "ring/op/keep.h"
+#include "shm/history/rules.h"
 
 #include "libclient/core/bus.h"
 

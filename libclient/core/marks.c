@@ -1,6 +1,6 @@
 /* Marks: cuts under a name. What is done is in ring/mark.h. */
 #include "libclient/core/bus.h"
-#include "ring/mark.h"
+#include "ring/op/mark.h"
 
 static int check(struct sb_bus *bus, struct sb_bytes name)
 {

@@ -8,7 +8,9 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
-#include "shm/slot.h"
+#include "ring/attach/place.h"
+#include "shm/base/os.h"
+#include "shm/layout/roster.h"
 
 #define OPTIONS_SIZE_MAX 4096u
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "shm/base/assert.h"
-#include "shm/order.h"
+#include "shm/base/bytes.h"
 
 #define CHUNK_SIZE 8192u
 
@@ -69,7 +69,7 @@ static struct sb_own_write *descend(const struct sb_own *own, const void *key, s
                 struct sb_own_write *next;
 
                 while ((next = links[level]) != NULL &&
-                        sb_key_compare(next->value->bytes, next->value->key_len, key,
+                        sb_bytes_compare(next->value->bytes, next->value->key_len, key,
                                 (uint32_t)key_len) < (through ? 1 : 0)) {
                         last = next;
                         links = next->next;

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "libclient/core/own.h"
-#include "ring/commit.h"
+#include "ring/op/commit.h"
 
 /* A place between two keys: before this one, or behind it. */
 struct sb_ranges_edge {

@@ -8,8 +8,14 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/own.h"
-#include "ring/op.h"
-#include "shm/find.h"
+#include "ring/op/get.h"
+#include "shm/base/assert.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/memory/guard.h"
+#include "shm/mvcc/find-plain.h"
 
 #define BATCH_MAX 32u /* keys whose memory is fetched together */
 
@@ -194,5 +200,5 @@ void sb_guard_release(struct sb_guard *guard)
         bus->quick = ticket + 1;
         /* As above. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
-                sb_find_hold(&bus->peer, 0, 0);
+                sb_guard_set_near(&bus->peer, 0, 0);
 }

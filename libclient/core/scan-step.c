@@ -3,11 +3,20 @@
 
 #include <string.h>
 
-#include "shm/order.h"
-#include "shm/past.h"
-#include "shm/reserved.h"
-#include "shm/snapshot.h"
-#include "shm/walk.h"
+#include "shm/base/bytes.h"
+#include "shm/base/word.h"
+#include "shm/history/past.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
 
 #define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
 #define OWN   (-2) /* an own write comes first; never leaves this file */
@@ -48,7 +57,7 @@ static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
                         return version;
                 version = past == SB_PAST_FOUND ? version : NULL;
         } else {
-                version = sb_walk_at(&scan->bus->peer, node, scan->cut);
+                version = sb_find_in_node(&scan->bus->peer, node, scan->cut);
         }
         return version != NULL &&
                                (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
@@ -93,7 +102,7 @@ static bool own_is_first(
 
         if (own == NULL || key == NULL)
                 return own != NULL;
-        order = sb_key_compare(key, key_len, own->value->bytes, own->value->key_len);
+        order = sb_bytes_compare(key, key_len, own->value->bytes, own->value->key_len);
         return backwards ? order <= 0 : order >= 0;
 }
 
@@ -123,8 +132,8 @@ static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
                 scan->fetched--;
                 return;
         }
-        scan->fetched = sb_walk_fetch(&scan->bus->peer, node, scan->ahead);
-        scan->ahead = scan->ahead < SB_WALK_FETCH ? 2 * scan->ahead : SB_WALK_FETCH;
+        scan->fetched = sb_order_fetch(&scan->bus->peer, node, scan->ahead);
+        scan->ahead = scan->ahead < SB_ORDER_FETCH ? 2 * scan->ahead : SB_ORDER_FETCH;
 }
 
 /* Under a pin: from where the scan stands to the first key in range with a value at the cut.
@@ -144,12 +153,12 @@ static int step_pinned(
                 bool gone = false;
 
                 if (node == NULL) {
-                        node = sb_walk_seek(peer, scan->key, scan->key_len, scan->after);
+                        node = sb_order_seek(peer, scan->key, scan->key_len, scan->after);
                 } else {
                         struct sb_node *from = node;
 
                         fetch_ahead(scan, from);
-                        node = sb_walk_next(peer, from, &gone);
+                        node = sb_order_next(peer, from, &gone);
                         if (gone) {
                                 key = sb_node_key(&peer->segment, from);
                                 if (key == NULL)
@@ -215,7 +224,7 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
                 return;
         }
         if (scan->position == AT_KEY &&
-                (sb_key_compare(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
+                (sb_bytes_compare(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
                         (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
                 bound_set(ret, scan->key, scan->key_len, scan->after);
                 return;
@@ -243,7 +252,7 @@ static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
 
         for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
                 struct sb_node *node =
-                        sb_walk_below(peer, bound->key, bound->len, bound->inclusive);
+                        sb_order_below(peer, bound->key, bound->len, bound->inclusive);
                 const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
                 struct sb_version *version;
 
@@ -321,7 +330,7 @@ static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards
 
 static bool is_above(const struct sb_ranges_edge *a, const struct sb_ranges_edge *b)
 {
-        int order = sb_key_compare(a->key, a->key_len, b->key, b->key_len);
+        int order = sb_bytes_compare(a->key, a->key_len, b->key, b->key_len);
 
         return order != 0 ? order > 0 : a->behind && !b->behind;
 }

@@ -20,11 +20,15 @@
 #include <string.h>
 
 #include "libclient/core/scan-step.h"
-#include "shm/order.h"
-#include "shm/past.h"
-#include "shm/reserved.h"
-#include "shm/snapshot.h"
-#include "shm/walk.h"
+#include "shm/base/bytes.h"
+#include "shm/base/word.h"
+#include "shm/history/past.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/mvcc/snapshot.h"
 
 /* A cut of long ago, as far as it is covered. Return: 0, SB_E_LAPPED, SB_E_FULL. */
 static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
@@ -284,7 +288,7 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
         if (r != 0)
                 return r;
         if (key.len == 0 ||
-                sb_key_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)
+                sb_bytes_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)
                 sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
         else
                 sb_scan_stand_at_key(scan, key.data, (uint32_t)key.len, false);

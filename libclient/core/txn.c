@@ -17,10 +17,19 @@
 
 #include "libclient/core/scan.h"
 #include "libclient/core/write.h"
-#include "ring/op.h"
-#include "shm/order.h"
-#include "shm/snapshot.h"
-#include "shm/walk.h"
+#include "ring/op/commit.h"
+#include "ring/op/get.h"
+#include "shm/base/bytes.h"
+#include "shm/base/word.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
 
 /* The part of the largest value that a commit spends on what was read. */
 #define RANGES_PART 4u
@@ -334,7 +343,7 @@ static void name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
 static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
 {
         struct sb_peer *peer = &txn->bus->peer;
-        struct sb_node *node = sb_walk_seek(peer, txn->conflict, txn->conflict_len, after);
+        struct sb_node *node = sb_order_seek(peer, txn->conflict, txn->conflict_len, after);
 
         for (uint32_t steps = 0; node != NULL; steps++) {
                 const unsigned char *key = sb_node_key(&peer->segment, node);
@@ -343,7 +352,7 @@ static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range
                 bool gone;
 
                 if (key == NULL || (!(range->flags & SB_RANGE_NO_END) &&
-                                           sb_key_compare(key, node->key_len, range->high,
+                                           sb_bytes_compare(key, node->key_len, range->high,
                                                    range->high_len) >= 0))
                         break;
                 version = sb_find_newest(peer, key, node->key_len, node->hash);
@@ -352,7 +361,7 @@ static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range
                         return true;
                 }
                 from = node;
-                node = sb_walk_next(peer, from, &gone);
+                node = sb_order_next(peer, from, &gone);
                 if (gone || steps == STEPS_MAX) {
                         name_conflict(txn, key, from->key_len);
                         return false;

@@ -9,8 +9,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "ring/op.h"
-#include "ring/overwrite.h"
+#include "ring/op/overwrite.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/assert.h"
+#include "shm/base/os.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/mvcc/find-plain.h"
+#include "shm/upkeep/work.h"
 
 #define ROOM_WAIT_NS   1000000000u /* when the caller names no deadline */
 #define PAUSE_FIRST_NS 20000u
@@ -65,7 +72,7 @@ int sb_write_wait(
         if (deadline_ns == 0)
                 deadline_ns = now + ROOM_WAIT_NS;
         for (;;) {
-                sb_op_memory_work(&bus->peer, true);
+                sb_work_all(&bus->peer, true);
                 r = attempt(argument);
                 if (r != SB_E_FULL)
                         return r;

@@ -1,5 +1,5 @@
 /* The chosen fault of a build with seeded faults; see fault.h. */
-#include "fault.h"
+#include "shm/base/fault.h"
 
 #ifdef SB_FAULTS
 enum sb_fault sb_fault_chosen;

@@ -1,6 +1,6 @@
 /* The real table of base/os.h, on Linux. */
 #define _GNU_SOURCE
-#include "os.h"
+#include "shm/base/os.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "atomic.h"
+#include "shm/base/word.h"
 
 static uint64_t read_clock(clockid_t clock)
 {

@@ -15,9 +15,12 @@
 #include <unistd.h>
 
 #include "daemon.h"
-#include "ring/hello.h"
+#include "ring/attach/hello.h"
+#include "ring/attach/place.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/slot.h"
+#include "shm/layout/segment.h"
+#include "shm/upkeep/handle.h"
 #include "test.h"
 
 static unsigned open_files(pid_t pid)

@@ -9,7 +9,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "shm/evict.h"
+#include "shm/mvcc/evict.h"
 #include "test.h"
 #include "world.h"
 

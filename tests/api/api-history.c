@@ -7,7 +7,10 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "ring/op.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/superblock.h"
+#include "shm/upkeep/work.h"
 #include "test.h"
 #include "world.h"
 
@@ -69,7 +72,7 @@ static void work(void)
 
         do {
                 for (int i = 0; i < 3; i++)
-                        sb_op_memory_work(&bus->peer, true);
+                        sb_work_all(&bus->peer, true);
                 world_tick(&world);
         } while (world.remote && now_ns() < end);
 }

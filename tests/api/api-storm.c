@@ -17,11 +17,18 @@
 #include <unistd.h>
 
 #include "daemon.h"
-#include "ring/op.h"
+#include "ring/attach/place.h"
+#include "ring/op/get.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 #include "test.h"
 
 #define WORKERS 5u

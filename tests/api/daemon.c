@@ -15,11 +15,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "ring/op.h"
+#include "ring/attach/place.h"
+#include "ring/op/get.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/slot.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/handle.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
 

@@ -11,7 +11,8 @@
 #include <sys/types.h>
 
 #include "libclient/core/attach.h"
-#include "shm/peer.h"
+#include "ring/attach/place.h"
+#include "shm/layout/handle.h"
 
 struct daemon {
         struct sb_place place;

@@ -14,9 +14,16 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "shm/reap.h"
-#include "shm/slot.h"
-#include "shm/times.h"
+#include "shm/base/os.h"
+#include "shm/history/times.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/work.h"
 
 #define HUGE_PAGE 2097152u
 
@@ -139,7 +146,7 @@ void world_tick(struct world *world)
         if (!world->remote) {
                 struct sb_moment now;
 
-                while (sb_reap_tick(world->engine, &world->cursor))
+                while (sb_work_tick(world->engine, &world->cursor))
                         ;
                 sb_times_tick(&world->segment, &now);
         }

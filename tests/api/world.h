@@ -14,7 +14,9 @@
 #include <stdint.h>
 
 #include "libclient/statebus.h"
-#include "shm/check.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 
 struct world {
         struct sb_segment segment; /* not for agentd */

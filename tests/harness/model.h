@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shm/base/model.h"
 #include "shm/base/os.h"
 
 #define MODEL_THREADS    4u

@@ -1,9 +1,14 @@
 /* Transactions as acts of a scene; see scene.h. */
 #include "scene.h"
 
-#include "ring/commit.h"
+#include "ring/op/commit.h"
+#include "ring/op/get.h"
+#include "shm/base/bytes.h"
 #include "shm/base/result.h"
-#include "shm/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/memory/guard.h"
+#include "shm/mvcc/snapshot.h"
 
 #define ATTEMPTS_MAX 30u
 #define GUARD_GET    0u /* as scene.c's */
@@ -75,7 +80,7 @@ static void put_in_order(struct txn *txn, const struct sb_commit_write *write)
 {
         uint32_t i = txn->write_count++;
 
-        for (; i && sb_key_compare(write->key, write->key_len, txn->writes[i - 1].key,
+        for (; i && sb_bytes_compare(write->key, write->key_len, txn->writes[i - 1].key,
                             txn->writes[i - 1].key_len) < 0;
                 i--)
                 txn->writes[i] = txn->writes[i - 1];

@@ -4,15 +4,40 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ring/keep.h"
-#include "ring/mark.h"
+#include "ring/op/get.h"
+#include "ring/op/keep.h"
+#include "ring/op/mark.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/assert.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/evict.h"
-#include "shm/mark.h"
-#include "shm/slab.h"
-#include "shm/slot.h"
-#include "shm/txn.h"
-#include "shm/walk.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/history/rules.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/mvcc/evict.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/reap.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/stable.h"
+#include "shm/upkeep/sweep.h"
+#include "shm/upkeep/work.h"
 
 #define SCENE_SEED UINT64_C(0x5eed5eed5eed)
 #define GUARD_GET                                                                                  \
@@ -256,7 +281,7 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
                 struct fact fact;
                 uint32_t number;
 
-                node = sb_walk_below(peer, bound, len, inclusive);
+                node = sb_order_below(peer, bound, len, inclusive);
                 if (!node)
                         break;
                 len = node->key_len;
@@ -269,7 +294,7 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
                         ret->code = -2;
                         break;
                 }
-                fact = scene_fact_of(scene, sb_walk_at(peer, node, cut), number);
+                fact = scene_fact_of(scene, sb_find_in_node(peer, node, cut), number);
                 if (!scene_fact_equal(&fact, &ret->seen[number], true))
                         ret->code = -4;
                 missing -= fact.state == FACT_VALUE;
@@ -290,7 +315,7 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
         bool gone = false;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, "", 0, false);
+        node = sb_order_seek(peer, "", 0, false);
         for (uint32_t count = 0; node; count++) {
                 const unsigned char *key = (const unsigned char *)&node->next[node->height];
                 size_t len = node->key_len, shorter = len < last_len ? len : last_len;
@@ -307,12 +332,12 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 last_len = len;
                 if (!own)
                         ret->seen[number] =
-                                scene_fact_of(scene, sb_walk_at(peer, node, cut), number);
-                node = sb_walk_next(peer, node, &gone);
+                                scene_fact_of(scene, sb_find_in_node(peer, node, cut), number);
+                node = sb_order_next(peer, node, &gone);
                 if (gone) {
                         sb_unpin(peer);
                         sb_pin(peer);
-                        node = sb_walk_seek(peer, last, (uint32_t)last_len, true);
+                        node = sb_order_seek(peer, last, (uint32_t)last_len, true);
                         gone = false;
                 }
         }
@@ -477,7 +502,7 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 ret->code = sb_guard_grow(peer, act->len);
                 break;
         case WORK:
-                sb_op_memory_work(peer, act->len);
+                sb_work_all(peer, act->len);
                 break;
         case SWEEP:
                 sb_sweep(peer, &scene->cursor[act->who], peer->segment.geometry.unit_count);
@@ -486,7 +511,7 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 sb_safe_raise(peer);
                 break;
         case TICK:
-                sb_reap_tick(peer, &scene->cursor[act->who]);
+                sb_work_tick(peer, &scene->cursor[act->who]);
                 break;
         case ATTACH:
                 ret->code = attach(scene, act->key, 1);
@@ -547,10 +572,10 @@ static void poison_unit(
                 memset(base, POISON, segment->geometry.unit_size);
                 return;
         }
-        count = sb_slab_block_count(segment, word);
+        count = sb_unit_block_count(segment, word);
         size = segment->class_size[SB_UNIT_CLASS(word)];
         for (uint32_t i = 0; i < count; i++)
-                if (!(sb_load_acquire(&sb_slab_bitmap(segment, unit)[i / 64]) >> (i % 64) & 1))
+                if (!(sb_load_acquire(&sb_unit_bitmap(segment, unit)[i / 64]) >> (i % 64) & 1))
                         memset(base + (size_t)i * size, POISON, size);
 }
 

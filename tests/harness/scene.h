@@ -13,13 +13,10 @@
 #ifndef SB_TESTS_SCENE_H
 #define SB_TESTS_SCENE_H
 
-#include "ring/op.h"
-#include "shm/check.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/peer.h"
-#include "shm/reap.h"
-#include "shm/snapshot.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
 
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
@@ -40,10 +37,10 @@ enum act_kind {
         SNAPSHOT_READ,
         SNAPSHOT_END,
         GROW_GUARDS, /* room for guard word len */
-        WORK,        /* sb_op_memory_work; len: whole sweep */
+        WORK,        /* sb_work_all; len: whole sweep */
         SWEEP,       /* all units once */
         SAFE,        /* sb_safe_raise */
-        TICK,        /* sb_reap_tick */
+        TICK,        /* sb_work_tick */
         ATTACH,      /* the engine claims a record for peer `key`, which starts on it */
         DETACH,      /* sb_peer_fini */
         REAP,        /* the engine reaps peer `key` */

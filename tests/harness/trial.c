@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "shm/base/hash.h"
-#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/upkeep/report.h"
 #include "orders.h"
 #include "stepper.h"
 #include "story.h"

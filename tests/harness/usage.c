@@ -4,7 +4,11 @@
 #include <string.h>
 
 #include "shm/base/result.h"
-#include "shm/mark.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/layout/segment.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "shm/base/hash.h"
 #include "tests/harness/runs.h"
 #include "tests/harness/stepper.h"
 #include "tests/harness/story.h"
 #include "tests/harness/test.h"
+#include "shm/base/hash.h"
 
 #define POINT_LIMIT     4000000u
 #define SCENARIOS_QUICK 24

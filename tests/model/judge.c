@@ -4,9 +4,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/op/get.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/slab.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/reap.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/stable.h"
+#include "shm/upkeep/sweep.h"
+#include "shm/upkeep/work.h"
 
 #define NO_REV UINT64_MAX
 
@@ -345,7 +362,7 @@ static void check_large(struct sb_peer *engine)
         sb_slab_settle(engine);
         for (unit = 0; unit < g->unit_count; unit++)
                 if (SB_UNIT_KIND(sb_load_relaxed(&segment->unit_words[unit])) == SB_UNIT_LARGE &&
-                        !sb_load_relaxed(sb_slab_bitmap(segment, unit)))
+                        !sb_load_relaxed(sb_unit_bitmap(segment, unit)))
                         model_fail("unit %u stays a large block's, which is gone", unit);
 }
 
@@ -390,7 +407,7 @@ static void check_cleaned_up(void)
         for (i = 0; i < 4; i++) {
                 sb_safe_raise(engine);
                 sb_sweep(engine, &cursor, engine->segment.geometry.unit_count);
-                sb_op_memory_work(engine, true);
+                sb_work_all(engine, true);
         }
         if (world.serial)
                 aborted = see_end();

@@ -5,13 +5,23 @@
 
 #include <string.h>
 
+#include "shm/base/word.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/upkeep/stable.h"
+
 /* The stamp of a version as an observer knows it, who changes nothing: of an intent, what its
  * transaction's status says. Whether that counts shows the second look: then the word named the
  * descriptor all the while. */
 static uint64_t observe_stamp(struct sb_peer *peer, struct sb_version *version)
 {
         for (;;) {
-                uint64_t stamp = sb_load_pinned(peer, &version->stamp), status;
+                uint64_t stamp = sb_pin_load(peer, &version->stamp), status;
                 struct sb_commit *commit;
 
                 if (!sb_stamp_is_intent(stamp))
@@ -36,14 +46,14 @@ static struct sb_version *observe(struct sb_peer *peer, enum world_key key, uint
         struct sb_cell64 *cell;
         uint64_t stamp;
 
-        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
-        cell = node ? sb_cell_at(segment, sb_load_pinned(peer, &node->cell)) : NULL;
+        node = sb_order_seek(peer, world_key(key), world_key_len(key), false);
+        cell = node ? sb_cell_at(segment, sb_pin_load(peer, &node->cell)) : NULL;
         if (cell)
-                version = sb_version_at(segment, sb_load_pinned(peer, cell) & SB_OFFSET_MASK);
+                version = sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK);
         if (version && version->node != sb_offset_of(segment, node))
                 version = NULL;
         for (; version; version = sb_version_at(
-                                segment, sb_load_pinned(peer, &version->prev) & SB_OFFSET_MASK)) {
+                                segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK)) {
                 model_touch(version, sizeof *version);
                 stamp = observe_stamp(peer, version);
                 if (stamp > SB_STAMP_BIRTH && stamp <= cut)

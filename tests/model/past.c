@@ -1,10 +1,15 @@
 /* The past in scenarios: cuts that nobody announces, rules of what is kept; see world.h. */
 #include "world-core.h"
 
-#include "ring/keep.h"
-#include "ring/past.h"
+#include "ring/op/keep.h"
+#include "ring/op/past.h"
 #include "shm/base/result.h"
-#include "shm/evict.h"
+#include "shm/history/rules.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/memory/guard.h"
+#include "shm/mvcc/clock.h"
+#include "shm/mvcc/evict.h"
 
 #define GUARD_INDEX 0u
 

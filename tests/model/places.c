@@ -5,6 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+
 static bool focused_in_unit(
         const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
 {

@@ -13,7 +13,7 @@
 
 #include <stdio.h>
 
-#include "ring/commit.h"
+#include "ring/op/commit.h"
 #include "shm/base/result.h"
 
 #define EVENTS_MAX 48u

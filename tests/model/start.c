@@ -4,10 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/op/put.h"
+#include "ring/op/write.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
-#include "shm/retire.h"
-#include "shm/slab.h"
+#include "shm/base/word.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/era.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/stable.h"
+#include "shm/upkeep/work.h"
 
 static struct sb_peer *setup_peer(void)
 {
@@ -122,10 +141,10 @@ static void setup_freed(void)
         setup_write(KEY_C, TOMBSTONE);
         setup_write(KEY_A, VALUE_LEN);
         for (i = 0; i < 4; i++)
-                sb_op_memory_work(peer, true);
+                sb_work_all(peer, true);
         setup_write(KEY_A, VALUE_LEN);
         for (i = 0; i < 3; i++)
-                sb_op_memory_work(peer, true);
+                sb_work_all(peer, true);
 }
 
 /* Take blocks for a key that nobody uses until only one or two are left. */
@@ -151,7 +170,7 @@ static void setup_dead(void)
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key(KEY_A), world_key_len(KEY_A), false);
+        node = sb_order_seek(peer, world_key(KEY_A), world_key_len(KEY_A), false);
         if (!node)
                 model_fail("A is not there at the start");
         sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
@@ -181,7 +200,7 @@ static void setup_aborted(struct sb_peer *peer)
                 return;
         }
         world_txn_start_aborted(peer, KEY_B, KEY_C);
-        while (sb_retire_free(peer))
+        while (sb_reclaim_free(peer))
                 ;
 }
 
@@ -193,7 +212,7 @@ static void setup_stock(struct sb_peer *peer)
 
         setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
         setup_write(KEY_A, VALUE_LEN);
-        sb_op_memory_work(peer, false);
+        sb_work_all(peer, false);
         /* That moved the clock; who knows nothing newer takes nothing in hand. */
         for (i = 0; i < PEERS - spec()->free_records; i++)
                 sb_view_renew(&world.peers[i]);
@@ -277,7 +296,7 @@ static void setup_made(void)
 static void setup_reserve(struct sb_peer *peer)
 {
         uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
-        struct sb_reserve *reserve = &peer->versions[sb_slab_class(&peer->segment, size)];
+        struct sb_slab_cache *reserve = &peer->slabs.versions[sb_unit_class(&peer->segment, size)];
 
         if (!reserve->count && !sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
                 reserve->offset[reserve->count++] = offset;

@@ -6,12 +6,26 @@
 
 #include <string.h>
 
-#include "ring/commit.h"
+#include "ring/op/commit.h"
+#include "ring/op/get.h"
 #include "shm/base/result.h"
-#include "shm/node.h"
-#include "shm/order.h"
-#include "shm/retire.h"
-#include "shm/slab.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/keys/node.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/mvcc/clock.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/help.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/mvcc/stamp.h"
+#include "shm/upkeep/key.h"
 
 #define GUARD_INDEX 0u
 
@@ -202,7 +216,7 @@ static struct sb_spot find_spot(struct sb_peer *peer, enum world_key key)
         uint64_t hash = sb_find_hash_any(peer, world_key(key), world_key_len(key));
         struct sb_spot spot;
 
-        if (!sb_index_find(peer, world_key(key), world_key_len(key), hash, &spot))
+        if (!sb_key_find(peer, world_key(key), world_key_len(key), hash, &spot))
                 model_fail("%s is not there at the start", world_key(key));
         return spot;
 }
@@ -211,14 +225,14 @@ void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
 {
         uint32_t len = world_key_len(key);
         uint64_t hash = sb_find_hash_any(peer, world_key(key), len);
-        struct sb_node_supplies supplies;
+        struct sb_key_supplies supplies;
 
-        if (sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, hash), len),
-                    0, &supplies.node))
+        if (sb_slab_take(peer, SB_UNIT_NODES,
+                    sb_node_size(sb_node_height(&peer->segment, hash), len), 0, &supplies.node))
                 model_fail("no room at the start");
         supplies.birth = take(peer, sizeof(struct sb_version) + len);
         sb_pin(peer);
-        if (sb_node_make(peer, world_key(key), len, hash, &supplies))
+        if (sb_key_make(peer, world_key(key), len, hash, &supplies))
                 model_fail("a birth at the start");
         /* Nobody can be there already. */
         sb_unpin(peer);
@@ -235,7 +249,7 @@ static void add_intent(struct sb_peer *peer, struct sb_commit *commit, enum worl
         struct sb_spot spot = find_spot(peer, key);
         uint32_t len = world_key_len(key);
 
-        sb_store_relaxed(&version->block.birth, peer->hi);
+        sb_store_relaxed(&version->block.birth, peer->pin.hi);
         version->rev = spot.head->rev + 1 + rev_more;
         sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | sb_offset_of(&peer->segment, commit));
         sb_store_relaxed(&version->prev, spot.word & SB_OFFSET_MASK);
@@ -281,7 +295,7 @@ static struct sb_commit *begin_commit(
                                                       VALUE_LEN + SB_TRAILER_TXN);
         memcpy(&commit->write[count], ranges, ranges_len);
         sb_pin(peer);
-        sb_store_relaxed(&commit->block.birth, peer->hi);
+        sb_store_relaxed(&commit->block.birth, peer->pin.hi);
         sb_store_relaxed(&peer->client->commits, 1);
         commit->number = (uint64_t)(peer->slot + 1) << 48 | 1;
         sb_store_relaxed(&commit->status, txn->serializable ? SB_STATUS_SERIALIZABLE : 0);

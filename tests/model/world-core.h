@@ -5,13 +5,9 @@
 
 #include <string.h>
 
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/reap.h"
-#include "shm/slot.h"
-#include "shm/snapshot.h"
-#include "shm/txn.h"
-#include "shm/walk.h"
+#include "ring/op/write.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
 #include "world.h"
 
 #define PEERS     (MODEL_THREADS + 1)

@@ -4,13 +4,35 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shm/base/hash.h"
+#include "ring/op/get.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/fault.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/find.h"
-#include "shm/index.h"
-#include "shm/mark.h"
-#include "shm/retire.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/keys/index.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/key.h"
+#include "shm/upkeep/reap.h"
+#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/stable.h"
+#include "shm/upkeep/sweep.h"
+#include "shm/upkeep/work.h"
 
 struct world_state world;
 
@@ -186,7 +208,7 @@ static void be_there(struct sb_peer *guest, enum world_key key)
         if (!r)
                 world_check_version(version, key);
         MODEL_CHECK(sb_load_relaxed(&sb_client_snapshots(guest->client)[index]) == cut);
-        MODEL_CHECK(r || sb_load_relaxed(&guest->guard_words[0]) ==
+        MODEL_CHECK(r || sb_load_relaxed(&guest->guards.words[0]) ==
                                  sb_offset_of(&guest->segment, version));
         sb_guard_set(guest, 0, 0);
         sb_snapshot_close(guest, index);
@@ -232,7 +254,7 @@ void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcom
         for (key = 0; key < keys; key++)
                 world_see(outcome, key, NULL);
         sb_pin(peer);
-        node = sb_walk_seek(peer, "A", 1, false);
+        node = sb_order_seek(peer, "A", 1, false);
         while (node) {
                 struct sb_version *version;
                 bool gone = false;
@@ -241,17 +263,17 @@ void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcom
                 if (key >= keys)
                         break;
                 MODEL_CHECK(++count < 100);
-                version = sb_walk_at(peer, node, cut);
+                version = sb_find_in_node(peer, node, cut);
                 if (version &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                         MODEL_CHECK(!outcome->seen[key]);
                         world_see(outcome, key, version);
                 }
-                node = sb_walk_next(peer, node, &gone);
+                node = sb_order_next(peer, node, &gone);
                 if (gone) {
                         sb_unpin(peer);
                         sb_pin(peer);
-                        node = sb_walk_seek(peer, world_key(key), world_key_len(key), true);
+                        node = sb_order_seek(peer, world_key(key), world_key_len(key), true);
                 }
         }
         sb_unpin(peer);
@@ -264,9 +286,9 @@ static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, stru
         struct sb_node *node;
 
         sb_pin(peer);
-        node = sb_walk_seek(peer, world_key(key), world_key_len(key), false);
+        node = sb_order_seek(peer, world_key(key), world_key_len(key), false);
         if (node && key_of(node) == key)
-                version = sb_walk_at(peer, node, cut);
+                version = sb_find_in_node(peer, node, cut);
         world_see(outcome, key, version);
         sb_unpin(peer);
 }
@@ -342,7 +364,7 @@ static void do_flags(struct sb_peer *peer, const struct world_op *op)
         struct sb_spot spot;
 
         sb_pin(peer);
-        if (sb_index_find(peer, world_key(op->key), world_key_len(op->key), hash, &spot) &&
+        if (sb_key_find(peer, world_key(op->key), world_key_len(op->key), hash, &spot) &&
                 sb_cas64_full(spot.cell, spot.word, spot.word | SB_CELL_KEPT))
                 while (spot.word = sb_load_acquire(spot.cell),
                         !sb_cas64_full(spot.cell, spot.word, spot.word & ~SB_CELL_KEPT))
@@ -357,10 +379,10 @@ static void run_work(struct sb_peer *peer, const struct world_op *op)
 
         switch (op->kind) {
         case OP_MEMORY:
-                sb_op_memory_work(peer, true);
+                sb_work_all(peer, true);
                 break;
         case OP_WORK:
-                sb_op_memory_work(peer, false);
+                sb_work_all(peer, false);
                 break;
         case OP_SAFE:
                 sb_safe_raise(peer);
@@ -369,7 +391,7 @@ static void run_work(struct sb_peer *peer, const struct world_op *op)
                 sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
                 break;
         case OP_TICK:
-                sb_reap_tick(peer, &cursor);
+                sb_work_tick(peer, &cursor);
                 break;
         case OP_FINI:
                 world.left[peer - world.peers] = true;
@@ -382,7 +404,7 @@ static void run_work(struct sb_peer *peer, const struct world_op *op)
                 do_check(peer);
                 break;
         case OP_FREE:
-                while (sb_retire_free(peer))
+                while (sb_reclaim_free(peer))
                         ;
                 break;
         case OP_FLAGS:

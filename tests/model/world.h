@@ -14,8 +14,8 @@
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
 
-#include "ring/op.h"
 #include "shm/base/fault.h"
+#include "shm/layout/segment.h"
 #include "tests/harness/model.h"
 
 #define WORLD_KEYS 3u

@@ -5,12 +5,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ring/op.h"
+#include "ring/op/get.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
 #include "shm/base/result.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/snapshot.h"
-#include "shm/walk.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/handle.h"
 
 #define VALUE_MAX 3000u
 
@@ -182,7 +190,7 @@ static void hold_or_let_go(struct worker *w)
  * between two walks. */
 static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uint64_t sum)
 {
-        struct sb_version *version = sb_walk_at(&w->peer, node, cut);
+        struct sb_version *version = sb_find_in_node(&w->peer, node, cut);
 
         if (!version || SB_SHAPE_KIND(version->shape) != SB_VERSION_VALUE)
                 return sum;
@@ -200,7 +208,7 @@ static uint64_t walk(struct worker *w, uint64_t cut)
         bool gone = false;
 
         sb_pin(&w->peer);
-        node = sb_walk_seek(&w->peer, "", 0, false);
+        node = sb_order_seek(&w->peer, "", 0, false);
         while (node) {
                 const char *key = (const char *)&node->next[node->height];
                 uint32_t len = node->key_len, shorter = len < last_len ? len : last_len;
@@ -214,11 +222,11 @@ static uint64_t walk(struct worker *w, uint64_t cut)
                 memcpy(last, key, len);
                 last_len = len;
                 sum = add_up(w, node, cut, sum);
-                node = sb_walk_next(&w->peer, node, &gone);
+                node = sb_order_next(&w->peer, node, &gone);
                 if (gone) {
                         sb_unpin(&w->peer);
                         sb_pin(&w->peer);
-                        node = sb_walk_seek(&w->peer, last, last_len, true);
+                        node = sb_order_seek(&w->peer, last, last_len, true);
                         gone = false;
                 }
         }

@@ -12,7 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "shm/peer.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
 #include "random.h"
 
 #define KEYS_PLACES   7u /* the engine's is the last */

@@ -21,12 +21,24 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ring/op.h"
+#include "ring/op/get.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/guard.h"
-#include "shm/reap.h"
-#include "shm/slot.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/reap.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
 #include "keys-worker.h"
@@ -127,7 +139,7 @@ static void be_engine(void)
         while (command.what != COMMAND_END) {
                 struct pollfd ready = {.fd = commands[0], .events = POLLIN};
 
-                while (sb_reap_tick(&engine, &cursor))
+                while (sb_work_tick(&engine, &cursor))
                         ;
                 if (poll(&ready, 1, TICK_MS) > 0) {
                         if (read(commands[0], &command, sizeof(command)) != sizeof(command))
@@ -407,9 +419,9 @@ static void test_check_is_clean_and_every_block_comes_back(void)
         for (uint32_t i = 0; i < KEYS_CHURN; i++)
                 CHECK(delete_key(key, keys_churn_key(i, key)));
         for (round = 0; round < 20; round++) {
-                while (sb_reap_tick(&judge, &cursor))
+                while (sb_work_tick(&judge, &cursor))
                         ;
-                sb_op_memory_work(&judge, true);
+                sb_work_all(&judge, true);
         }
         CHECK_EQ(sb_check(&judge, true, &report), 0);
         if (report.problem_count)

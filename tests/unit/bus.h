@@ -9,17 +9,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "ring/op.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
 #include "shm/base/hash.h"
-#include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
-#include "shm/reap.h"
-#include "shm/retire.h"
-#include "shm/slab.h"
-#include "shm/slot.h"
-#include "shm/walk.h"
+#include "shm/base/os.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/mvcc/find.h"
+#include "shm/upkeep/handle.h"
 #include "tests/harness/test.h"
 
 static struct sb_peer writer, reader;

@@ -2,10 +2,16 @@
  * Commits of many keys (ring/commit.h), one after another in one process: what they write, when
  * they conflict, and that nothing is left behind by those that do not happen.
  */
-#include "ring/commit.h"
-#include "shm/node.h"
-#include "shm/order.h"
-#include "shm/snapshot.h"
+#include "ring/op/commit.h"
+#include "shm/base/result.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 
 #define MANY 3000u
@@ -91,8 +97,8 @@ static uint64_t settled_blocks(void)
         int i;
 
         for (i = 0; i < 4; i++) {
-                sb_op_memory_work(&writer, true);
-                sb_op_memory_work(&reader, true);
+                sb_work_all(&writer, true);
+                sb_work_all(&reader, true);
         }
         sb_slab_release_all(&writer);
         sb_slab_release_all(&reader);

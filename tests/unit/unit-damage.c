@@ -4,12 +4,16 @@
  */
 #include <unistd.h>
 
-#include "ring/commit.h"
-#include "shm/index.h"
-#include "shm/order.h"
-#include "shm/rules.h"
-#include "shm/snapshot.h"
-#include "shm/txn.h"
+#include "ring/op/commit.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/history/rules.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/mvcc/snapshot.h"
 #include "tests/unit/bus.h"
 
 #define PATIENCE_S 30u

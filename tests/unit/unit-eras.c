@@ -2,7 +2,21 @@
  * Eras are 32 bits and wrap. These tests set the segment's era forward by hand, sweep as the daemon
  * does, and look whether what is old is still protected and what is free still becomes free.
  */
-#include "shm/snapshot.h"
+#include "ring/op/get.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/era.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/magazine.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/report.h"
+#include "shm/upkeep/sweep.h"
+#include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 
 static void sweep_by(struct sb_peer *peer)
@@ -57,13 +71,13 @@ static void test_old_version_is_protected_by_a_new_pin_however_many_eras_have_pa
                 version = find("old");
                 CHECK(version && !memcmp(version->bytes, "oldvalue", 8));
                 CHECK_EQ(put(&writer, "old", "value", 5), 0);
-                sb_op_memory_work(&writer, true);
-                CHECK(sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version),
+                sb_work_all(&writer, true);
+                CHECK(sb_unit_is_block(&writer.segment, sb_offset_of(&writer.segment, version),
                         SB_UNIT_VERSIONS, NULL));
                 CHECK(!memcmp(version->bytes, "oldvalue", 8));
                 sb_unpin(&reader);
-                sb_op_memory_work(&writer, true);
-                CHECK(!sb_slab_is_block(&writer.segment, sb_offset_of(&writer.segment, version),
+                sb_work_all(&writer, true);
+                CHECK(!sb_unit_is_block(&writer.segment, sb_offset_of(&writer.segment, version),
                               SB_UNIT_VERSIONS, NULL) ||
                         sb_load_relaxed(&version->block.retire) == 0);
         }
@@ -84,9 +98,9 @@ static void test_untouched_version_is_protected_after_all_eras_have_passed(void)
         sb_pin(&reader);
         version = find("old");
         CHECK_EQ(put(&writer, "old", "newer", 5), 0);
-        sb_op_memory_work(&writer, true);
+        sb_work_all(&writer, true);
         CHECK(version && !memcmp(version->bytes, "oldvalue", 8));
-        CHECK(sb_slab_is_block(
+        CHECK(sb_unit_is_block(
                 &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
         sb_unpin(&reader);
         unmake_bus();
@@ -110,8 +124,8 @@ static void test_era_stands_still_rather_than_leave_a_stopped_reader_behind(void
         sb_era_advance(&writer);
         CHECK_EQ(sb_load_relaxed(&writer.segment.super->era), era);
         CHECK_EQ(put(&writer, "old", "newest", 6), 0);
-        sb_op_memory_work(&writer, true);
-        CHECK(sb_slab_is_block(
+        sb_work_all(&writer, true);
+        CHECK(sb_unit_is_block(
                 &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
         CHECK(!memcmp(version->bytes, "oldvalue", 8));
         sb_unpin(&reader);
@@ -141,7 +155,7 @@ static void test_guarded_version_stays_and_is_sound_however_long_ago_it_was_dele
         sb_guard_set(&reader, 0, 0);
         sweep();
         sweep();
-        CHECK(!sb_slab_is_block(
+        CHECK(!sb_unit_is_block(
                 &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
         unmake_bus();
 }
@@ -162,12 +176,12 @@ static void test_what_was_in_idle_hands_for_ages_is_sound_when_they_let_go(void)
                 let_eras_pass(SB_ERA_OLD);
                 sweep_by(&reader);
         }
-        sb_retire_release(&writer);
+        sb_stock_release_all(&writer);
         CHECK_EQ(problems(), 0);
         sb_guard_set(&reader, 0, 0);
         sweep_by(&reader);
         sweep_by(&reader);
-        CHECK(!sb_slab_is_block(
+        CHECK(!sb_unit_is_block(
                 &writer.segment, sb_offset_of(&writer.segment, version), SB_UNIT_VERSIONS, NULL));
         CHECK_EQ(problems(), 0);
         unmake_bus();

@@ -3,6 +3,21 @@
  * whose help.
  */
 #include "tests/unit/bus.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/report.h"
 
 static char large[4096];
 
@@ -214,8 +229,8 @@ static void test_long_churn_leaves_room_for_a_very_large_value(void)
                 snprintf(key, sizeof(key), "%u", kept[i]);
                 CHECK(!kept[i] || delete (&writer, key) == 0);
         }
-        sb_retire_pending(&reader);
-        sb_retire_free(&reader);
+        sb_reclaim_pending(&reader);
+        sb_reclaim_free(&reader);
         sb_slab_release_all(&reader);
         CHECK_EQ(put(&writer, "very large", very_large, sizeof(very_large) - 4096), 0);
         CHECK_EQ(put(&writer, "very large too", very_large, sizeof(very_large) - 4096), 0);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "libclient/core/ranges.h"
-#include "shm/order.h"
+#include "ring/op/commit.h"
+#include "shm/base/bytes.h"
+#include "shm/layout/block.h"
 #include "test.h"
 
 #define KEY_LEN_MAX 3u
@@ -31,7 +33,7 @@ static int compare(const void *a, const void *b)
 {
         const struct key *x = a, *y = b;
 
-        return sb_key_compare(x->bytes, x->len, y->bytes, y->len);
+        return sb_bytes_compare(x->bytes, x->len, y->bytes, y->len);
 }
 
 static void make_keys(void)
@@ -51,13 +53,13 @@ static void make_keys(void)
 
 static bool holds(const struct sb_commit_range *range, const struct key *key)
 {
-        int low = sb_key_compare(range->low, range->low_len, key->bytes, key->len);
+        int low = sb_bytes_compare(range->low, range->low_len, key->bytes, key->len);
 
         if (range->flags & SB_RANGE_POINT)
                 return low == 0;
         return low <= 0 &&
                (range->flags & SB_RANGE_NO_END ||
-                       sb_key_compare(key->bytes, key->len, range->high, range->high_len) < 0);
+                       sb_bytes_compare(key->bytes, key->len, range->high, range->high_len) < 0);
 }
 
 /* Note a key, or what is between two places, here and in @read. */
@@ -114,7 +116,7 @@ static bool right(const struct sb_commit_range *ordered, uint32_t count, const b
                         return false;
         }
         for (uint32_t j = 1; j < count; j++)
-                if (sb_key_compare(ordered[j - 1].low, ordered[j - 1].low_len, ordered[j].low,
+                if (sb_bytes_compare(ordered[j - 1].low, ordered[j - 1].low_len, ordered[j].low,
                             ordered[j].low_len) >= 0)
                         return false;
         return true;

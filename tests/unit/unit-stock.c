@@ -2,8 +2,15 @@
  * Blocks in a client's own hands (shm/stock.h) when memory is short: what an idle client keeps from
  * others, and that nobody's own stock is in his way.
  */
-#include "shm/snapshot.h"
-#include "shm/stock.h"
+#include "shm/base/word.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/handle.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/report.h"
 #include "tests/unit/bus.h"
 
 static char value[100000];

@@ -2,7 +2,8 @@
  * When cuts were taken, as rules of history go by it: what a span of time has let go stays let go,
  * however quickly or slowly the engine ticks, and not much more is kept than the span.
  */
-#include "shm/times.h"
+#include "shm/base/os.h"
+#include "shm/history/times.h"
 #include "tests/unit/bus.h"
 
 #define SECOND  UINT64_C(1000000000)

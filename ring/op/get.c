@@ -1,0 +1,140 @@
+/* The read path; see get.h. */
+
+#include "ring/op/get.h"
+
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/base/fault.h"
+#include "shm/base/hash.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find-plain.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
+
+static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index,
+        struct sb_version **ret_version)
+{
+        if (!version || !sb_version_has_value(version))
+                return false;
+        /* Before the unpin: the guard takes over from the pin. */
+        if (!SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+        *ret_version = version;
+        return true;
+}
+
+static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *key,
+        uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
+{
+        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        bool held;
+
+        sb_pin(peer);
+        held = hold(peer, sb_find_newest(peer, key, key_len, hash), guard_index, ret_version);
+        sb_unpin(peer);
+        if (SB_FAULT(GUARD_AFTER_UNPIN) && held)
+                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, *ret_version));
+        return held ? 0 : SB_E_NOT_FOUND;
+}
+
+static __attribute__((noinline)) bool hold_at(struct sb_peer *peer, const void *key,
+        uint32_t key_len, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+{
+        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        bool held;
+
+        sb_pin(peer);
+        held = hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
+        sb_unpin(peer);
+        return held;
+}
+
+SB_FIND_FLAT int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len,
+        uint32_t snapshot, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_found found;
+        bool held = true;
+
+        /* The short way, when the newest version is in the cut: then it is the cut's. */
+        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
+                        sb_find_pin(peer), &found)) ||
+                SB_UNLIKELY(found.stamp > cut)) {
+                held = hold_at(peer, key, key_len, cut, guard_index, ret_version);
+        } else {
+                sb_find_hold_and_unpin(peer, guard_index, found.offset);
+                *ret_version = found.version;
+        }
+        if (sb_snapshot_holds(peer, snapshot, cut))
+                return held ? 0 : SB_E_NOT_FOUND;
+        if (held)
+                sb_guard_set(peer, guard_index, 0);
+        return SB_E_LAPPED;
+}
+
+SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len,
+        uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_found found;
+
+        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
+                        sb_find_pin(peer), &found)))
+                return get_long(peer, key, key_len, guard_index, ret_version);
+        sb_find_hold_and_unpin(peer, guard_index, found.offset);
+        *ret_version = found.version;
+        return 0;
+}
+
+#define TOGETHER                                                                                   \
+        32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and \
+               some */
+
+static inline __attribute__((always_inline)) void get_together(struct sb_peer *peer,
+        const struct sb_op_key *keys, uint32_t count, const uint32_t *guard_indexes,
+        struct sb_version **ret_versions)
+{
+        uint64_t hash[TOGETHER];
+        struct sb_cell64 *cells[TOGETHER];
+        struct sb_found found;
+        uint32_t i, era;
+
+        for (i = 0; i < count; i++) {
+                hash[i] = sb_find_hash(peer, keys[i].data, keys[i].len);
+                sb_find_fetch_bucket(peer, hash[i]);
+        }
+        for (i = 0; i < count; i++)
+                cells[i] = sb_find_fetch_version(peer, hash[i]);
+        era = sb_find_pin(peer);
+        for (i = 0; i < count; i++) {
+                if (SB_LIKELY(sb_find_plain_in(
+                            peer, cells[i], keys[i].data, keys[i].len, era, &found))) {
+                        sb_guard_set(peer, guard_indexes[i], found.offset);
+                        ret_versions[i] = found.version;
+                        continue;
+                }
+                /* What was found so far is held, so another pin may take this one's place. */
+                if (get_long(peer, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
+                            &ret_versions[i]))
+                        ret_versions[i] = NULL;
+                era = sb_find_pin(peer);
+        }
+        sb_find_unpin(peer);
+}
+
+SB_FIND_FLAT void sb_op_get_many(struct sb_peer *peer, const struct sb_op_key *keys, uint32_t count,
+        const uint32_t *guard_indexes, struct sb_version **ret_versions)
+{
+        uint32_t done;
+
+        for (done = 0; done < count; done += TOGETHER)
+                get_together(peer, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
+                        guard_indexes + done, ret_versions + done);
+}

@@ -1,0 +1,168 @@
+/* Rules of history, written; see keep.h. */
+
+#include "ring/op/keep.h"
+
+#include <string.h>
+
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/result.h"
+#include "shm/history/rules.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/clock.h"
+
+/* A rule's key, and what it is for. */
+struct target {
+        const void *key;
+        uint32_t key_len;
+        bool prefix;
+        uint32_t len;
+        unsigned char bytes[SB_KEY_LEN_MAX];
+};
+
+static void aim(struct target *ret, const void *key, uint32_t key_len, bool prefix)
+{
+        ret->key = key;
+        ret->key_len = key_len;
+        ret->prefix = prefix;
+        ret->len = sb_rules_key(key, key_len, prefix, ret->bytes);
+}
+
+uint32_t sb_keep_len_max(const struct sb_peer *peer)
+{
+        return peer->segment.key_len_max - SB_KEEP_PREFIX;
+}
+
+/* NULL: delete. */
+static int write_rule(struct sb_peer *peer, const struct target *target,
+        const struct sb_rule_value *value, uint64_t expected, uint64_t *ret_rev)
+{
+        return sb_op_write_own(
+                peer, target->bytes, target->len, value, sizeof(*value), expected, ret_rev);
+}
+
+static bool read_rule(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+        struct sb_rule_found *ret)
+{
+        bool found;
+
+        sb_pin(peer);
+        found = sb_rules_read(peer, key, key_len, prefix, ret);
+        sb_unpin(peer);
+        return found;
+}
+
+/* All that this rule covered falls to shorter ones, which did not see to it so far: their past
+ * begins anew. */
+static void renew_wider(struct sb_peer *peer, const struct target *narrow)
+{
+        uint32_t len = narrow->prefix ? narrow->key_len : narrow->key_len + 1;
+
+        while (len--) {
+                struct sb_rule_found found = {0};
+                struct target target;
+                uint64_t rev;
+
+                while (read_rule(peer, narrow->key, len, true, &found) && found.value.since) {
+                        aim(&target, narrow->key, len, true);
+                        found.value.since = sb_cut_take(peer);
+                        if (write_rule(peer, &target, &found.value, found.rev, &rev) !=
+                                SB_E_CONFLICT)
+                                break;
+                }
+        }
+}
+
+/* The rule's key is there, with this revision, and covers nothing: the rest. Whoever wrote it anew
+ * meanwhile sees to the rest himself. */
+static int finish(
+        struct sb_peer *peer, const struct target *target, struct sb_rule_value value, uint64_t rev)
+{
+        int r;
+
+        sb_rules_apply_all(peer, target->key, target->key_len, target->prefix);
+        if (SB_RULE_KIND(value.word) == SB_RULE_NEWEST) {
+                renew_wider(peer, target);
+                r = write_rule(peer, target, NULL, rev, &rev);
+        } else {
+                value.since = sb_cut_take(peer);
+                r = write_rule(peer, target, &value, rev, &rev);
+        }
+        return r == SB_E_CONFLICT || r == SB_E_NOT_FOUND ? 0 : r;
+}
+
+int sb_keep_write(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t word)
+{
+        struct sb_rule_value value = {.word = word};
+        struct sb_rule_found found;
+        struct target target;
+        uint64_t rev;
+        int r;
+
+        aim(&target, key, key_len, prefix);
+        if (SB_RULE_KIND(word) == SB_RULE_NEWEST && !read_rule(peer, key, key_len, prefix, &found))
+                return 0;
+        sb_rules_announce(peer, key_len, prefix);
+        r = write_rule(peer, &target, &value, SB_OP_ANY_REV, &rev);
+        return r ? r : finish(peer, &target, value, rev);
+}
+
+int sb_keep_look_up(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t *ret_word)
+{
+        struct sb_rule_found found;
+
+        if (!read_rule(peer, key, key_len, prefix, &found) ||
+                SB_RULE_KIND(found.value.word) == SB_RULE_NEWEST)
+                return SB_E_NOT_FOUND;
+        *ret_word = found.value.word;
+        return 0;
+}
+
+/* The next rule's key behind @target's, which it becomes, and what it holds. */
+static bool next_rule(
+        struct sb_peer *peer, struct target *target, bool after, struct sb_rule_found *ret)
+{
+        const unsigned char *bytes;
+        struct sb_node *node;
+        bool found = false;
+
+        sb_pin(peer);
+        node = sb_order_seek(peer, target->bytes, target->len, after);
+        bytes = node ? sb_node_key(&peer->segment, node) : NULL;
+        if (bytes && node->key_len >= SB_KEEP_PREFIX &&
+                !memcmp(bytes, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1)) {
+                target->len = node->key_len;
+                memcpy(target->bytes, bytes, target->len);
+                target->key = target->bytes + SB_KEEP_PREFIX;
+                target->key_len = target->len - SB_KEEP_PREFIX;
+                target->prefix = bytes[SB_KEEP_PREFIX - 1] == 'P';
+                if (!sb_rules_read(peer, target->key, target->key_len, target->prefix, ret))
+                        ret->value.since = 1; /* deleted: nothing to do */
+                found = true;
+        }
+        sb_unpin(peer);
+        return found;
+}
+
+void sb_keep_repair(struct sb_peer *peer)
+{
+        struct sb_rule_found found;
+        struct target target;
+        bool after = false;
+
+        if (!sb_rules_any(&peer->segment))
+                return;
+        aim(&target, NULL, 0, false);
+        target.len--;
+        for (; next_rule(peer, &target, after, &found); after = true)
+                if (!found.value.since)
+                        (void)finish(peer, &target, found.value, found.rev);
+}

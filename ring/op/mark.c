@@ -1,0 +1,150 @@
+/* Marks by name; see mark.h. */
+
+#include "ring/op/mark.h"
+
+#include <string.h>
+
+#include "ring/op/put.h"
+#include "shm/base/hash.h"
+#include "shm/base/result.h"
+#include "shm/history/named.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
+
+struct mark_key {
+        uint32_t len;
+        unsigned char bytes[SB_KEY_LEN_MAX];
+};
+
+static void make_key(struct mark_key *ret, const void *name, uint32_t name_len)
+{
+        memcpy(ret->bytes, SB_RESERVED_MARK, SB_MARK_PREFIX);
+        memcpy(ret->bytes + SB_MARK_PREFIX, name, name_len);
+        ret->len = SB_MARK_PREFIX + name_len;
+}
+
+uint32_t sb_mark_name_max(const struct sb_peer *peer)
+{
+        return peer->segment.key_len_max - SB_MARK_PREFIX;
+}
+
+/* What the key holds now; its revision, 0: nothing. */
+static uint64_t read_key(
+        struct sb_peer *peer, const struct mark_key *key, struct sb_mark_value *ret)
+{
+        struct sb_version *version;
+        uint64_t rev = 0;
+
+        *ret = (struct sb_mark_value){0};
+        sb_pin(peer);
+        version = sb_find_newest(
+                peer, key->bytes, key->len, sb_hash_key(key->bytes, key->len, peer->segment.seed));
+        if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
+                rev = version->rev;
+                if (SB_SHAPE_VALUE_LEN(version->shape) == sizeof(*ret))
+                        memcpy(ret, version->bytes + key->len, sizeof(*ret));
+        }
+        sb_unpin(peer);
+        return rev;
+}
+
+/* Write the key over @expected; NULL: delete it. */
+static int write_key(struct sb_peer *peer, const struct mark_key *key,
+        const struct sb_mark_value *value, uint64_t expected, uint64_t *ret_rev)
+{
+        return sb_op_write_own(
+                peer, key->bytes, key->len, value, sizeof(*value), expected, ret_rev);
+}
+
+/* Give the mark its name. */
+static int name_it(struct sb_peer *peer, const struct mark_key *key,
+        const struct sb_mark_value *mark, uint64_t *ret_rev)
+{
+        struct sb_mark_value present;
+        uint64_t expected = 0, rev;
+        int r;
+
+        for (;;) {
+                r = write_key(peer, key, mark, expected, &rev);
+                if (r != SB_E_CONFLICT)
+                        break;
+                /* A name whose mark is gone is free. */
+                expected = read_key(peer, key, &present);
+                if (expected && sb_mark_stands(&peer->segment, &present))
+                        break;
+        }
+        *ret_rev = rev;
+        return r;
+}
+
+int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint64_t *ret_cut)
+{
+        struct sb_mark_value mark;
+        struct mark_key key;
+        uint64_t cut, rev;
+        uint32_t index;
+        int r;
+
+        make_key(&key, name, name_len);
+        r = sb_snapshot_open(peer, &index, &cut);
+        if (r)
+                return r;
+        r = sb_mark_take(peer, index, cut, &mark);
+        if (r == SB_E_FULL) {
+                sb_marks_repair(peer);
+                r = sb_mark_take(peer, index, cut, &mark);
+        }
+        if (!r) {
+                r = name_it(peer, &key, &mark, &rev);
+                /* While the announcement stands, nobody takes the mark for a dead one's. */
+                if (!r && !sb_snapshot_holds(peer, index, cut)) {
+                        (void)write_key(peer, &key, NULL, rev, &rev);
+                        r = SB_E_LAPPED;
+                }
+                if (r)
+                        sb_mark_let_go(peer, &mark);
+        }
+        sb_snapshot_close(peer, index);
+        if (!r)
+                *ret_cut = cut;
+        return r;
+}
+
+int sb_mark_look_up(struct sb_peer *peer, const void *name, uint32_t name_len, uint64_t *ret_cut)
+{
+        struct sb_mark_value present;
+        struct mark_key key;
+
+        make_key(&key, name, name_len);
+        if (!read_key(peer, &key, &present) || !sb_mark_stands(&peer->segment, &present))
+                return SB_E_NOT_FOUND;
+        *ret_cut = present.cut;
+        return 0;
+}
+
+int sb_mark_forget(struct sb_peer *peer, const void *name, uint32_t name_len)
+{
+        struct sb_mark_value present;
+        struct mark_key key;
+        uint64_t rev, ignored;
+        bool stood;
+        int r;
+
+        make_key(&key, name, name_len);
+        do {
+                rev = read_key(peer, &key, &present);
+                if (!rev)
+                        return SB_E_NOT_FOUND;
+                stood = sb_mark_stands(&peer->segment, &present);
+                r = write_key(peer, &key, NULL, rev, &ignored);
+        } while (r == SB_E_CONFLICT);
+        if (r)
+                return r;
+        sb_mark_let_go(peer, &present);
+        return stood ? 0 : SB_E_NOT_FOUND;
+}

@@ -1,0 +1,76 @@
+/* The value of a key at a cut that the caller does not announce; see past.h. */
+
+#include "ring/op/past.h"
+
+#include <string.h>
+
+#include "shm/base/hash.h"
+#include "shm/base/result.h"
+#include "shm/history/past.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+
+static void hold(struct sb_peer *peer, uint32_t guard_index, struct sb_version *version)
+{
+        sb_guard_set(peer, guard_index, version ? sb_offset_of(&peer->segment, version) : 0);
+}
+
+/* A mark keeps the cut: it is read as by who announces it. AGAIN: the mark went meanwhile. */
+#define AGAIN (-1)
+static int get_marked(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+        uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+{
+        struct sb_version *version;
+        bool there;
+
+        sb_pin(peer);
+        version = sb_find_at(peer, key, key_len, hash, cut);
+        there = version && sb_version_has_value(version);
+        if (there)
+                hold(peer, guard_index, version);
+        sb_unpin(peer);
+        /* Behind the read: who let go of the mark did so before anything was taken out. */
+        if (!sb_past_marked(&peer->segment, cut)) {
+                hold(peer, guard_index, NULL);
+                return AGAIN;
+        }
+        if (!there)
+                return SB_E_NOT_FOUND;
+        *ret_version = version;
+        return 0;
+}
+
+int sb_past_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t cut,
+        uint32_t guard_index, struct sb_version **ret_version)
+{
+        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        struct sb_version *version = NULL;
+        enum sb_past past;
+        bool kept = false;
+        int r;
+
+        if (sb_past_marked(&peer->segment, cut)) {
+                r = get_marked(peer, key, key_len, hash, cut, guard_index, ret_version);
+                if (r != AGAIN)
+                        return r;
+        }
+        sb_pin(peer);
+        past = sb_past_find(peer, key, key_len, hash, cut, &version);
+        if (past == SB_PAST_FOUND && !sb_version_has_value(version))
+                version = NULL;
+        else if (past != SB_PAST_ABSENT && version)
+                hold(peer, guard_index, version);
+        if (past == SB_PAST_ABSENT)
+                kept = sb_past_kept(peer, key, key_len, cut);
+        sb_unpin(peer);
+        if (past == SB_PAST_ABSENT)
+                return kept ? SB_E_NOT_FOUND : SB_E_LAPPED;
+        if (past == SB_PAST_FOUND && !version)
+                return SB_E_NOT_FOUND;
+        *ret_version = version;
+        return past == SB_PAST_FOUND ? 0 : SB_E_LAPPED;
+}

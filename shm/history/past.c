@@ -1,0 +1,235 @@
+/* Reading at cuts that no process announces; see past.h. */
+
+#include "shm/history/past.h"
+
+#include <string.h>
+
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/history/rules.h"
+#include "shm/history/times.h"
+#include "shm/keys/index.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/help.h"
+#include "shm/mvcc/stamp.h"
+
+/* The version that @version's link leads to, or NULL. */
+static struct sb_version *follow(struct sb_peer *peer, struct sb_version *version, bool *trimmed)
+{
+        uint64_t link = sb_pin_load(peer, &version->prev);
+
+        *trimmed = *trimmed || (link & SB_PREV_TRIMMED);
+        return sb_version_at(&peer->segment, link & SB_OFFSET_MASK);
+}
+
+static bool is_birth(const struct sb_version *version)
+{
+        return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH;
+}
+
+/* Down a chain. */
+static enum sb_past walk(struct sb_peer *peer, struct sb_version *version, uint64_t cut,
+        struct sb_version **ret_version)
+{
+        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN; /* more: damaged */
+        struct sb_version *oldest = NULL;
+        bool trimmed = false;
+
+        while (version && sb_version_fits(&peer->segment, version) && steps-- &&
+                !is_birth(version)) {
+                struct sb_settled settled = sb_txn_settle(peer, version);
+
+                /* As in every read at a cut. */
+                if (settled.outcome == SB_TXN_UNDECIDED && settled.stamp && settled.stamp <= cut) {
+                        sb_txn_help(peer, version);
+                        continue;
+                }
+                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut && !trimmed) {
+                        *ret_version = version;
+                        return SB_PAST_FOUND;
+                }
+                if (settled.outcome == SB_TXN_COMMITTED)
+                        oldest = version;
+                version = follow(peer, version, &trimmed);
+        }
+        if (!trimmed)
+                return SB_PAST_ABSENT;
+        *ret_version = oldest;
+        return SB_PAST_TRIMMED;
+}
+
+struct sb_version *sb_past_head(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_probe probe = sb_probe_first(segment, hash);
+        struct sb_cell64 *cell;
+
+        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+                uint64_t word = sb_pin_load(peer, cell);
+                struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                if (!(word & SB_CELL_FROZEN) && version && !is_birth(version) &&
+                        sb_version_is(segment, version, key, key_len))
+                        return version;
+        }
+        return NULL;
+}
+
+enum sb_past sb_past_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+        uint64_t cut, struct sb_version **ret_version)
+{
+        struct sb_version *head = sb_past_head(peer, key, key_len, hash);
+
+        return head ? walk(peer, head, cut, ret_version) : SB_PAST_ABSENT;
+}
+
+enum sb_past sb_past_walk(
+        struct sb_peer *peer, struct sb_node *node, uint64_t cut, struct sb_version **ret_version)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
+        uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
+        struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+        if (!word || (word & SB_CELL_FROZEN) || !head || head->node != sb_offset_of(segment, node))
+                return SB_PAST_ABSENT;
+        return walk(peer, head, cut, ret_version);
+}
+
+struct sb_version *sb_past_next(
+        struct sb_peer *peer, struct sb_version *version, bool below, bool *trimmed)
+{
+        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
+
+        if (version && below)
+                version = follow(peer, version, trimmed);
+        while (version && sb_version_fits(&peer->segment, version) && steps--) {
+                if (is_birth(version))
+                        return NULL;
+                if (sb_txn_settle(peer, version).outcome == SB_TXN_COMMITTED)
+                        return version;
+                version = follow(peer, version, trimmed);
+        }
+        return NULL;
+}
+
+/* ---- what covers a cut ---- */
+
+bool sb_past_marked(const struct sb_segment *segment, uint64_t cut)
+{
+        uint64_t high = sb_load_acquire(&segment->super->mark_high), marked; /* A:mark. */
+        uint32_t i;
+
+        for (i = 0; i < high && i < segment->geometry.mark_count; i++)
+                if (sb_mark_read(segment, i, &marked) && marked == cut)
+                        return true;
+        return false;
+}
+
+static bool above_floor(const struct sb_segment *segment, uint64_t cut)
+{
+        return sb_load_acquire(&segment->super->history_floor) <= cut; /* A:history-floor. */
+}
+
+/* Whether one rule covers a cut. */
+static bool covers(struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut)
+{
+        return SB_RULE_KIND(value->word) != SB_RULE_NEWEST && value->since && value->since <= cut &&
+               above_floor(&peer->segment, cut) &&
+               (SB_RULE_KIND(value->word) != SB_RULE_SPAN ||
+                       sb_rules_horizon(peer, SB_RULE_VALUE(value->word)) <= cut);
+}
+
+bool sb_past_kept(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t cut)
+{
+        struct sb_rule_found found;
+
+        sb_rules_find(peer, key, key_len, false, &found);
+        return !found.renewed && covers(peer, &found.value, cut);
+}
+
+/* Until when a rule with a span keeps @cut: for that long after the next one that was noted. */
+static void bound_end(
+        struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut, uint64_t *end_ns)
+{
+        const struct sb_os *os = peer->segment.os;
+        struct sb_moment next;
+        uint64_t end;
+
+        if (SB_RULE_KIND(value->word) != SB_RULE_SPAN)
+                return;
+        end = sb_times_behind(&peer->segment, cut + 1, &next) ? next.monotonic_ns
+                                                              : os->now_ns(os->context);
+        if (!__builtin_add_overflow(end, SB_RULE_VALUE(value->word), &end) && end < *end_ns)
+                *end_ns = end;
+}
+
+/* All rules of keys and prefixes further down, too. */
+static bool all_cover(struct sb_peer *peer, const unsigned char *at, uint32_t at_len, uint64_t cut,
+        uint64_t *end_ns)
+{
+        unsigned char key[SB_KEY_LEN_MAX];
+        uint32_t key_len = at_len;
+        bool good = true, more = true, after = false;
+
+        memcpy(key, at, at_len);
+        while (good && more) {
+                struct sb_version *version;
+                const unsigned char *bytes;
+                struct sb_rule_value value;
+                struct sb_node *node;
+
+                sb_pin(peer);
+                node = sb_order_seek(peer, key, key_len, after);
+                bytes = node ? sb_node_key(&peer->segment, node) : NULL;
+                more = bytes && node->key_len >= at_len && !memcmp(bytes, at, at_len);
+                if (more) {
+                        key_len = node->key_len;
+                        memcpy(key, bytes, key_len);
+                        after = true;
+                        version = sb_find_in_node(peer, node, SB_STAMP_INTENT - 1);
+                        if (version && SB_SHAPE_VALUE_LEN(version->shape) == sizeof(value)) {
+                                memcpy(&value, version->bytes + key_len, sizeof(value));
+                                good = covers(peer, &value, cut);
+                                bound_end(peer, &value, cut, end_ns);
+                        }
+                }
+                sb_unpin(peer);
+        }
+        return good;
+}
+
+bool sb_past_kept_all(struct sb_peer *peer, const void *prefix, uint32_t prefix_len, uint64_t cut,
+        uint64_t *ret_end_ns)
+{
+        unsigned char at[SB_KEY_LEN_MAX];
+        struct sb_rule_found found;
+        uint64_t end_ns = UINT64_MAX;
+        uint32_t at_len, kind;
+        bool good;
+
+        sb_pin(peer);
+        sb_rules_find(peer, prefix, prefix_len, true, &found);
+        good = !found.renewed && covers(peer, &found.value, cut);
+        sb_unpin(peer);
+        bound_end(peer, &found.value, cut, &end_ns);
+        for (kind = 0; good && kind < 2; kind++) {
+                if (prefix_len > peer->segment.key_len_max - SB_KEEP_PREFIX)
+                        break;
+                at_len = sb_rules_key(prefix, prefix_len, kind, at);
+                good = all_cover(peer, at, at_len, cut, &end_ns);
+        }
+        if (good)
+                *ret_end_ns = end_ns;
+        return good;
+}

@@ -1,0 +1,233 @@
+/* Rules of history; see rules.h. */
+
+#include "shm/history/rules.h"
+
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/base/bytes.h"
+#include "shm/base/hash.h"
+#include "shm/base/word.h"
+#include "shm/history/times.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+
+#define ROUNDS_MAX 1024u /* more only in a damaged segment */
+#define KEYS_A_PIN 64u
+
+uint32_t sb_rules_key(
+        const void *key, uint32_t key_len, bool prefix, unsigned char ret[SB_KEY_LEN_MAX])
+{
+        memcpy(ret, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1);
+        ret[SB_KEEP_PREFIX - 1] = prefix ? 'P' : 'K';
+        if (key_len)
+                memcpy(ret + SB_KEEP_PREFIX, key, key_len);
+        return SB_KEEP_PREFIX + key_len;
+}
+
+bool sb_rules_read(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+        struct sb_rule_found *ret)
+{
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        struct sb_version *version;
+        uint32_t len;
+
+        if (key_len > peer->segment.key_len_max - SB_KEEP_PREFIX)
+                return false;
+        len = sb_rules_key(key, key_len, prefix, bytes);
+        version = sb_find_newest(peer, bytes, len, sb_hash_key(bytes, len, peer->segment.seed));
+        if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE ||
+                SB_SHAPE_VALUE_LEN(version->shape) != sizeof(ret->value))
+                return false;
+        memcpy(&ret->value, version->bytes + len, sizeof(ret->value));
+        ret->key_len = len;
+        ret->rev = version->rev;
+        return true;
+}
+
+/* Whether prefixes of this length ever had a rule. */
+static bool is_length(const struct sb_segment *segment, uint32_t len)
+{
+        /* A:rule. */
+        return sb_load_acquire(&segment->super->rule_lengths[len / 64]) >> (len % 64) & 1;
+}
+
+void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+        struct sb_rule_found *ret)
+{
+        uint32_t len = key_len + 1;
+
+        bool renewed = false;
+
+        *ret = (struct sb_rule_found){0};
+        if (!sb_rules_any(&peer->segment) || sb_is_reserved(key, key_len))
+                return;
+        if (!prefix && sb_rules_read(peer, key, key_len, false, ret)) {
+                if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
+                        return;
+                renewed = true;
+        }
+        while (len--) {
+                if (!is_length(&peer->segment, len) || !sb_rules_read(peer, key, len, true, ret))
+                        continue;
+                ret->renewed = renewed;
+                if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
+                        return;
+                renewed = true;
+        }
+        *ret = (struct sb_rule_found){0};
+}
+
+void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix)
+{
+        struct sb_superblock *super = peer->segment.super;
+
+        /* R:rule > A:rule. Before the rule's key is written. */
+        if (prefix)
+                sb_or_full(&super->rule_lengths[key_len / 64], UINT64_C(1) << (key_len % 64));
+        sb_add_full(&super->rule_count, 1);
+}
+
+/* Under a pin: the flag in a node's cell as its rule says. */
+static void flag(struct sb_peer *peer, struct sb_node *node, bool kept)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t at = sb_offset_of(segment, node);
+        uint32_t rounds;
+
+        for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+                struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
+                uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
+                struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                /* No cell yet: who confirms its birth sees the rule. Going: it has no flag to set.
+                 */
+                if (!word || !head || (word & SB_CELL_FROZEN) || head->node != at)
+                        return;
+                /* R:publish > A:publish. */
+                if (!(word & SB_CELL_KEPT) == kept &&
+                        !sb_cas64_full(cell, word, word ^ SB_CELL_KEPT))
+                        continue;
+                return;
+        }
+}
+
+void sb_rules_apply(struct sb_peer *peer, struct sb_node *node)
+{
+        const unsigned char *key = sb_node_key(&peer->segment, node);
+        struct sb_rule_found found;
+        uint32_t rounds;
+
+        for (rounds = 0; key && rounds < ROUNDS_MAX; rounds++) {
+                uint64_t old = sb_load_acquire(&node->rule); /* A:rule. */
+
+                sb_rules_find(peer, key, node->key_len, false, &found);
+                /* R:rule > A:rule. */
+                if (old != found.value.word && !sb_cas64_full(&node->rule, old, found.value.word))
+                        continue;
+                flag(peer, node, found.value.word != 0);
+                if (old == found.value.word)
+                        return;
+        }
+}
+
+void sb_rules_apply_new(struct sb_peer *peer, struct sb_node *node)
+{
+        if (SB_UNLIKELY(sb_rules_any(&peer->segment)))
+                sb_rules_apply(peer, node);
+}
+
+void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix)
+{
+        unsigned char at[SB_KEY_LEN_MAX];
+        uint32_t at_len = key_len;
+        bool after = false, going = true;
+
+        if (key_len)
+                memcpy(at, key, key_len);
+        while (going) {
+                struct sb_node *node;
+                uint32_t i;
+
+                sb_pin(peer);
+                node = sb_order_seek(peer, at, at_len, after);
+                for (i = 0; i < KEYS_A_PIN; i++) {
+                        const unsigned char *bytes =
+                                node ? sb_node_key(&peer->segment, node) : NULL;
+                        bool gone;
+
+                        going = bytes && node->key_len >= key_len &&
+                                !memcmp(bytes, key_len ? key : "", key_len) &&
+                                (prefix || node->key_len == key_len);
+                        if (!going)
+                                break;
+                        /* Only in a damaged segment not: there it could go round for ever. */
+                        if (after && sb_bytes_compare(bytes, node->key_len, at, at_len) <= 0)
+                                break;
+                        sb_rules_apply(peer, node);
+                        at_len = node->key_len;
+                        memcpy(at, bytes, at_len);
+                        after = true;
+                        node = sb_order_next(peer, node, &gone);
+                        if (gone)
+                                break;
+                }
+                sb_unpin(peer);
+        }
+}
+
+uint64_t sb_rules_horizon(struct sb_peer *peer, uint64_t span_ns)
+{
+        struct sb_moment moment;
+
+        return sb_times_horizon(&peer->segment, span_ns, &moment) ? moment.cut : 0;
+}
+
+void sb_rules_keeping(
+        struct sb_peer *peer, const struct sb_node *node, uint64_t bound, struct sb_keeping *ret)
+{
+        ret->word = sb_load_acquire(&node->rule);                          /* A:rule. */
+        ret->floor = sb_load_acquire(&peer->segment.super->history_floor); /* A:history-floor. */
+        ret->horizon = 0;
+        if (SB_RULE_KIND(ret->word) != SB_RULE_SPAN)
+                return;
+        /* The table of times is long, and what it said a moment ago is right, too: it keeps more.
+         */
+        if (peer->rules.span != SB_RULE_VALUE(ret->word) || peer->rules.bound != bound) {
+                peer->rules.span = SB_RULE_VALUE(ret->word);
+                peer->rules.bound = bound;
+                peer->rules.cut = sb_rules_horizon(peer, peer->rules.span);
+        }
+        ret->horizon = peer->rules.cut;
+}
+
+bool sb_rules_keep(const struct sb_keeping *keeping, uint64_t number, uint64_t successor)
+{
+        if (successor <= keeping->floor)
+                return false;
+        switch (SB_RULE_KIND(keeping->word)) {
+        case SB_RULE_LAST:
+                return number <= SB_RULE_VALUE(keeping->word);
+        case SB_RULE_SPAN:
+                return successor > keeping->horizon;
+        case SB_RULE_ALL:
+                return true;
+        default:
+                return false;
+        }
+}
+
+bool sb_rules_forget(const struct sb_keeping *keeping, uint64_t stamp)
+{
+        enum sb_rule_kind kind = SB_RULE_KIND(keeping->word);
+
+        return kind == SB_RULE_NEWEST || stamp <= keeping->floor ||
+               (kind == SB_RULE_SPAN && stamp <= keeping->horizon);
+}

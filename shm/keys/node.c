@@ -1,0 +1,33 @@
+/* Key nodes; see node.h. */
+
+#include "shm/keys/node.h"
+
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/base/bytes.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+
+const unsigned char *sb_node_key(const struct sb_segment *segment, const struct sb_node *node)
+{
+        uint32_t height = node->height, key_len = node->key_len;
+        uint64_t at = sb_offset_of(segment, node);
+
+        if (SB_UNLIKELY(!height || height > SB_HEIGHT_MAX || !key_len ||
+                        key_len > segment->key_len_max ||
+                        at + sb_node_size(height, key_len) > segment->geometry.size))
+                return NULL;
+        return (const unsigned char *)&node->next[height];
+}
+
+/* < 0: the node is before the key. A node that cannot be read counts as behind all, so that walks
+ * end there. */
+int sb_node_compare(const struct sb_segment *segment, const struct sb_node *node, const void *key,
+        uint32_t key_len)
+{
+        const unsigned char *own = sb_node_key(segment, node);
+
+        return own ? sb_bytes_compare(own, node->key_len, key, key_len) : 1;
+}

@@ -1,0 +1,242 @@
+/* The ordered index; see order.h. */
+
+#include "shm/keys/order.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/keys/node.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+
+/* Where a key belongs at each level: the link that leads past it, and the node behind. */
+struct spot {
+        struct sb_cell64 *link[SB_HEIGHT_MAX];
+        struct sb_node *behind[SB_HEIGHT_MAX];
+        struct sb_node *before; /* at level 0; NULL: it is the first */
+};
+
+/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: somebody was
+ * faster, look again. */
+static bool descend(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_cell64 *tower = segment->super->order;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        int level;
+
+        ret->before = NULL;
+        for (level = (int)segment->height_max - 1; level >= 0; level--) {
+                uint64_t word = sb_pin_load(peer, &tower[level]);
+
+                /* Never step down from a node that left meanwhile: its links lead past what came
+                 * since. */
+                if ((word & SB_PREV_MARKED) && !SB_FAULT(WALK_STEPS_DOWN))
+                        return false;
+                for (;;) {
+                        struct sb_node *node = sb_node_at(segment, word & SB_OFFSET_MASK);
+                        uint64_t next;
+                        int order;
+
+                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level || !steps) {
+                                ret->behind[level] = NULL;
+                                break;
+                        }
+                        steps--;
+                        next = sb_pin_load(peer, &node->next[level]);
+                        if (next & SB_PREV_MARKED) {
+                                if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK,
+                                            next & SB_OFFSET_MASK))
+                                        return false;
+                                word = next & SB_OFFSET_MASK;
+                                continue;
+                        }
+                        order = sb_node_compare(segment, node, key, key_len);
+                        if (order > 0 || (order == 0 && !after)) {
+                                ret->behind[level] = node;
+                                break;
+                        }
+                        ret->before = node;
+                        tower = node->next;
+                        word = next;
+                }
+                ret->link[level] = &tower[level];
+        }
+        return true;
+}
+
+#define ROUNDS_MAX                                                                                 \
+        (1u << 20) /* each means that somebody's CAS succeeded; so many, that the segment is       \
+                      damaged: then nothing is there */
+
+static void find_spot(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+{
+        uint32_t level, round;
+
+        for (round = 0; round < ROUNDS_MAX; round++) {
+                if (descend(peer, key, key_len, after, ret))
+                        return;
+                peer->counters.retried++;
+        }
+        ret->before = NULL;
+        for (level = 0; level < SB_HEIGHT_MAX; level++) {
+                ret->link[level] = &peer->segment.super->order[level];
+                ret->behind[level] = NULL;
+        }
+}
+
+struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)
+{
+        struct spot spot;
+
+        find_spot(peer, key, key_len, after, &spot);
+        return spot.behind[0];
+}
+
+struct sb_node *sb_order_below(
+        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive)
+{
+        struct spot spot;
+
+        find_spot(peer, key, key_len, inclusive, &spot);
+        return spot.before;
+}
+
+struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t key_len)
+{
+        struct sb_node *node = sb_order_seek(peer, key, key_len, false);
+
+        return node && !sb_node_compare(&peer->segment, node, key, key_len) ? node : NULL;
+}
+
+/* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
+ * one that is made after the mark: the second look before the node is freed takes that out. */
+static void link_above(
+        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+{
+        uint64_t own = sb_offset_of(&peer->segment, node);
+        uint32_t level;
+
+        for (level = 1; level < node->height; level++) {
+                for (;;) {
+                        uint64_t next = sb_pin_load(peer, &node->next[level]), wanted;
+
+                        if (next & SB_PREV_MARKED)
+                                return;
+                        wanted = spot->behind[level]
+                                         ? sb_offset_of(&peer->segment, spot->behind[level])
+                                         : 0;
+                        if (spot->behind[level] == node)
+                                break;
+                        if (next != wanted && !sb_cas64_full(&node->next[level], next, wanted))
+                                continue;
+                        if (sb_cas64_full(spot->link[level], wanted, own))
+                                break;
+                        find_spot(peer, key, node->key_len, false, spot);
+                        if (spot->behind[0] != node)
+                                return;
+                }
+        }
+        /* A:order-mark. Marked meanwhile: what was linked after the remover's pass is taken out
+         * again. */
+        if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
+                find_spot(peer, key, node->key_len, true, spot);
+}
+
+struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
+{
+        const unsigned char *key = sb_node_key(&peer->segment, node);
+        struct spot spot;
+        uint32_t level;
+
+        for (;;) {
+                find_spot(peer, key, node->key_len, false, &spot);
+                if (spot.behind[0] &&
+                        !sb_node_compare(&peer->segment, spot.behind[0], key, node->key_len))
+                        return spot.behind[0];
+                for (level = 0; level < node->height; level++)
+                        /* Relaxed: private until the CAS publishes it. */
+                        sb_store_relaxed(&node->next[level],
+                                spot.behind[level]
+                                        ? sb_offset_of(&peer->segment, spot.behind[level])
+                                        : 0);
+                /* R:publish > A:publish: the node is complete. */
+                if (sb_cas64_full(spot.link[0],
+                            spot.behind[0] ? sb_offset_of(&peer->segment, spot.behind[0]) : 0,
+                            sb_offset_of(&peer->segment, node)))
+                        break;
+        }
+        link_above(peer, node, key, &spot);
+        return node;
+}
+
+void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
+{
+        const unsigned char *key = sb_node_key(&peer->segment, node);
+        struct spot spot;
+        int level, i;
+
+        if (!key)
+                return;
+        /* From the top down: whoever found it unmarked at one level was there before it was marked
+         * at the one below. */
+        for (i = 1; i <= node->height && !SB_FAULT(ORDER_UNMARKED); i++) {
+                level = SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
+                for (;;) {
+                        uint64_t next = sb_pin_load(peer, &node->next[level]);
+
+                        if ((next & SB_PREV_MARKED) ||
+                                sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
+                                break;
+                }
+        }
+        /* Past the key: at an upper level a new node of the same key may stand before this one. */
+        find_spot(peer, key, node->key_len,
+                !SB_FAULT(ORDER_UNMARKED) && !SB_FAULT(ORDER_STOPS_AT_KEY), &spot);
+        if (SB_FAULT(ORDER_UNMARKED))
+                for (level = node->height - 1; level >= 0; level--)
+                        if (spot.behind[level] == node)
+                                sb_cas64_full(spot.link[level], sb_offset_of(&peer->segment, node),
+                                        sb_pin_load(peer, &node->next[level]));
+}
+
+struct sb_node *sb_order_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone)
+{
+        uint64_t word = sb_pin_load(peer, &node->next[0]);
+
+        *ret_gone = word & SB_PREV_MARKED;
+        return word & SB_OFFSET_MASK ? sb_node_at(&peer->segment, word & SB_OFFSET_MASK) : NULL;
+}
+
+uint32_t sb_order_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t count)
+{
+        const struct sb_cell64 *cells[SB_ORDER_FETCH];
+        uint32_t found = 0, i;
+        bool gone;
+
+        if (count > SB_ORDER_FETCH)
+                count = SB_ORDER_FETCH;
+        /* The nodes themselves come one after the other: each knows the next. */
+        while (found < count && (node = sb_order_next(peer, node, &gone)) != NULL) {
+                /* Relaxed, both: hints of what to fetch. */
+                cells[found] = sb_cell_at(&peer->segment, sb_load_relaxed(&node->cell));
+                if (cells[found])
+                        __builtin_prefetch(cells[found]);
+                found++;
+        }
+        for (i = 0; i < found; i++) {
+                uint64_t at = cells[i] ? sb_load_relaxed(cells[i]) & SB_OFFSET_MASK : 0;
+
+                if (at) {
+                        __builtin_prefetch(peer->segment.base + at);
+                        __builtin_prefetch(peer->segment.base + at + SB_LINE);
+                }
+        }
+        return found;
+}

@@ -1,0 +1,122 @@
+/* Whether a block is linked by anything; see reach.h. */
+
+#include "shm/keys/reach.h"
+
+#include "shm/base/fault.h"
+#include "shm/base/model.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+
+/* Births may lie in any cell of their buckets, also in one that is not their node's. */
+static bool reach_birth(struct sb_peer *peer, const struct sb_version *birth, uint64_t hash)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_path path = sb_path_first(segment, hash);
+        uint64_t at = sb_offset_of(segment, birth);
+        uint32_t place;
+
+        do {
+                for (place = 0; place < SB_BUCKET_CELLS; place++)
+                        if ((sb_pin_load(peer, &segment->buckets[path.bucket].cell[place]) &
+                                    SB_OFFSET_MASK) == at)
+                                return true;
+        } while (sb_path_next(segment, hash, &path));
+        return false;
+}
+
+bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t at = sb_offset_of(segment, version), link, steps;
+        struct sb_node *node;
+        struct sb_cell64 *cell;
+
+        /* What lies here may be anything: a block that was taken and not filled keeps what its last
+         * life left. */
+        node = sb_node_at(segment, version->node);
+        if (!node || !sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
+                return false;
+        cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
+        link = cell ? sb_pin_load(peer, cell) : 0;
+        for (steps = 0; link & SB_OFFSET_MASK; steps++) {
+                struct sb_version *here = sb_version_at(segment, link & SB_OFFSET_MASK);
+
+                if ((link & SB_OFFSET_MASK) == at)
+                        return true;
+                if (!here || steps > segment->geometry.size / SB_BLOCK_MIN)
+                        break;
+                link = sb_pin_load(peer, &here->prev);
+        }
+        return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH &&
+               reach_birth(peer, version, node->hash);
+}
+
+bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node)
+{
+        const unsigned char *key = sb_node_key(&peer->segment, node);
+
+        return key && sb_order_find(peer, key, node->key_len) == node;
+}
+
+static bool chunk_in_use(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)
+{
+        uint32_t slot = (uint32_t)(chunk->owner >> 16) & 0xffffu, number = chunk->owner & 0xffffu;
+
+        if (slot >= segment->geometry.client_count || number >= SB_GUARD_CHUNKS)
+                return false;
+        /* A:guard-chunk. */
+        return sb_load_acquire(&sb_client_at(segment, slot)->guard_chunk[number]) ==
+               sb_offset_of(segment, chunk);
+}
+
+/* Whether its retire word says so. An intent that is held and whose transaction is not over lies
+ * where it was installed, or is its owner's still. */
+static bool retire_says_published(const struct sb_block *block)
+{
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+        /* A:stamp. */
+        return retire &&
+               (retire != SB_RETIRE_HELD || !sb_stamp_is_intent(sb_load_acquire(
+                                                    &((const struct sb_version *)block)->stamp)));
+}
+
+bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_block *block = sb_block_at(segment, offset);
+        struct sb_node *node = (struct sb_node *)block;
+        bool published, reached;
+
+        if (!block)
+                return true;
+        /* A:retire. No link led here, so the pin must cover what 0 says: else a version that was
+         * published after the pin could be replaced, built in again by its writer (shm/stock.h) and
+         * published elsewhere while we look, and be missed in both lives. */
+        do
+                published = retire_says_published(block);
+        while (!SB_FAULT(REACH_UNCOVERED) && !sb_pin_covers(peer));
+        if (published)
+                return true;
+        sb_model_unchecked_begin();
+        if (kind == SB_UNIT_NODES)
+                /* A:publish, both. The cell again: a node that was taken out between the looks said
+                 * GONE before. */
+                reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node) ||
+                          sb_load_acquire(&node->cell);
+        else if (kind == SB_UNIT_GUARDS)
+                reached = chunk_in_use(segment, (struct sb_guard_chunk *)block);
+        else
+                reached = sb_reach_version(peer, (struct sb_version *)block);
+        sb_model_unchecked_end();
+        return reached || retire_says_published(block);
+}

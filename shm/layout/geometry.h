@@ -1,0 +1,35 @@
+/*
+ * Geometry: how the areas of a segment share its bytes, made from a wish when a bus is made, and
+ * recomputed when one is opened.
+ */
+#ifndef SB_LAYOUT_GEOMETRY_H
+#define SB_LAYOUT_GEOMETRY_H
+
+#include "shm/layout/superblock.h"
+
+/* What a geometry is made from. Zero fields take the default in brackets. */
+struct sb_geometry_wish {
+        uint64_t size;           /* bytes of the segment */
+        uint32_t clients;        /* besides the engine */
+        uint32_t client_stride;  /* alignment of client records [4096] */
+        uint32_t unit_size;      /* power of two [size / 4096, within 4 KiB .. 1 MiB] */
+        uint32_t bucket_count;   /* power of two [one per four smallest keys] */
+        uint32_t guard_inline;   /* guard words in the record [64] */
+        uint32_t snapshot_count; /* [32] */
+        uint32_t feed_count;     /* [0] */
+        uint32_t stock_count;    /* [by the segment's size and clients]; SB_STOCK_NONE: 0 */
+        uint32_t times_count;    /* [by the segment's size, 4 .. 1024] */
+        uint32_t mark_count;     /* [by the segment's size, 4 .. 64] */
+};
+
+#define SB_STOCK_NONE UINT32_MAX
+
+/* Return: 0; -EINVAL (a field that cannot be); -ENOSPC: too small, and ret->size says the least
+ * that serves. */
+int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret);
+
+/* Whether a geometry that was read from a segment of @size bytes is one that sb_geometry_fit()
+ * could have made. */
+bool sb_geometry_sound(const struct sb_geometry *geometry, uint64_t size);
+
+#endif

@@ -1,0 +1,170 @@
+/*
+ * A handle: one attached process's (or thread's) private side of its record. It caches, and it
+ * lists the work on memory that is still to do.
+ *
+ * This header only declares it, as plain data: a small struct for each module that keeps something
+ * in it. Each of them belongs to one room, which is named first in its comment; other rooms call
+ * that room's functions and leave the members alone. tests/tidy holds that.
+ *
+ * Always true: nothing here is needed by another process. All of it may be lost with the process:
+ * what counts is in the segment. The code below libclient and agentd allocates nothing, so the
+ * owner of the struct (client library, daemon, tests) provides it. One thread at a time uses it.
+ */
+#ifndef SB_LAYOUT_HANDLE_H
+#define SB_LAYOUT_HANDLE_H
+
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+
+#ifndef SB_PENDING_MAX
+#define SB_PENDING_MAX 256 /* power of two; keys to look at again with a new prune horizon */
+#endif
+#ifndef SB_LIMBO_MAX
+#define SB_LIMBO_MAX 1024 /* blocks that wait for a grace period */
+#endif
+#ifndef SB_SLAB_CACHE_MAX
+#define SB_SLAB_CACHE_MAX 16 /* blocks of one class that are taken from a slab at once */
+#endif
+#ifndef SB_ERA_PINS_MAX
+#define SB_ERA_PINS_MAX 16 /* pins told apart; with more at once, the least lo stands for all */
+#endif
+#ifndef SB_HORIZON_CUTS_MAX
+#define SB_HORIZON_CUTS_MAX 128
+#endif
+#define SB_BUDGET_STEPS 64u
+
+struct sb_pin {
+        uint32_t hi; /* of the current pin; 0: not pinned */
+};
+
+/* What sb_era_look() saw. */
+struct sb_era {
+        uint32_t looked;    /* the era that the look made */
+        uint32_t oldest;    /* the least lo of all pins */
+        uint32_t pin_count; /* may be more than fit below */
+        uint64_t pins[SB_ERA_PINS_MAX];
+};
+
+/* Blocks of one class that were taken from one owned slab and are not used yet. */
+struct sb_slab_cache {
+        uint64_t offset[SB_SLAB_CACHE_MAX];
+        uint32_t count;
+        uint32_t unit; /* the owned slab, or UINT32_MAX */
+};
+struct sb_slabs {
+        struct sb_slab_cache versions[SB_CLASS_MAX];
+        struct sb_slab_cache nodes[SB_CLASS_MAX];
+        struct sb_slab_cache tombstones; /* from the units in reserve */
+        struct sb_slab_cache guards;     /* chunks of guard words: rare, of any class */
+        uint32_t search_unit;            /* where the search for a slab goes on */
+        uint32_t exhausted[8];           /* owned slabs to give up when the operation is over */
+        uint32_t exhausted_count;
+        bool exhausted_many; /* more than fit there */
+        bool many;           /* more are owned than an idle client may keep */
+};
+
+struct sb_guards {
+        struct sb_cell64 *words; /* the guard_inline ones in the record */
+};
+
+/* A cell of which the chain can be shortened, or the key can perhaps be removed, once the prune
+ * horizon's bound reaches stamp. */
+struct sb_pending {
+        uint64_t cell_number;
+        uint64_t stamp;
+};
+/* A block (a version, or a node in one of its two grace periods) that waits to be free. */
+struct sb_limbo_entry {
+        uint64_t offset; /* with SB_LIMBO_FIRST_GRACE */
+        uint32_t era;
+        uint32_t birth;
+        uint32_t unit_kind; /* kind and class of its unit then */
+        uint32_t held;      /* entry of the own magazine; 0: any process may free it */
+};
+struct sb_limbo {
+        struct sb_pending pending[SB_PENDING_MAX];
+        uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
+        struct sb_limbo_entry entries[SB_LIMBO_MAX];
+        uint32_t count;
+        /* With `ripe` entries a batch is near: the era advances, so that by then no process is
+         * pinned any more in the eras of most of them. `wake` entries are worth a membarrier. */
+        uint32_t ripe, wake;
+        bool ripened;         /* the era has advanced for the next batch */
+        uint64_t left_behind; /* work that was dropped for want of space here: a sweep finds it */
+};
+
+/* Entries are 1 .. magazine_count; lists end with 0. */
+struct sb_magazine {
+        struct sb_cell64 *words;      /* of the record; [0] is not the magazine's */
+        uint16_t ready[SB_CLASS_MAX]; /* blocks that can be built in, by class */
+        uint16_t free;                /* entries without a block */
+        uint32_t held, limit;         /* entries with one; how many there may be */
+        uint16_t next[SB_STOCK_MAX + 1];
+        uint32_t class_end; /* larger classes are not for the magazine */
+        bool lacking;       /* an entry was missing */
+};
+
+/* What the table of times said last of a rule with a span. */
+struct sb_rules_memo {
+        uint64_t span, bound, cut;
+};
+
+/* Bytes that rules keep, by the cuts at which they were superseded: one sweep's sum. */
+struct sb_budget {
+        bool counts;
+        uint64_t from, width, bytes[SB_BUDGET_STEPS];
+};
+
+/* What a pruner knows: versions of which the successor's stamp is <= bound are needed by the open
+ * cuts alone. It holds for good; while the clock still is what bound was read from, it is all that
+ * there is to know. */
+struct sb_horizon {
+        uint64_t bound;
+        uint32_t cut_count;
+        /* open snapshots, ascending; more than fit: the last stands for all above */
+        uint64_t cuts[SB_HORIZON_CUTS_MAX];
+        bool overflow;
+};
+
+struct sb_sweep {
+        uint32_t floor; /* births below are raised to it by the sweep that is going on */
+};
+
+/* The sweep that the engine's ticks are in the middle of. */
+struct sb_work {
+        uint32_t left;            /* units */
+        uint32_t rest, rest_left; /* ticks */
+        uint64_t goal, freed;
+};
+
+struct sb_commits {
+        uint32_t aborted_waiting; /* own transactions with intents that lie in chains still */
+};
+
+/* For people, never for decisions. */
+struct sb_counters {
+        uint64_t helped, retried, freed, swept;
+};
+
+struct sb_peer {
+        struct sb_segment segment;
+        struct sb_client *client;
+        uint32_t slot, generation;
+        struct sb_pin pin;           /* memory: pin.c */
+        struct sb_era era;           /* memory: era.c */
+        struct sb_slabs slabs;       /* memory: slab.c */
+        struct sb_guards guards;     /* memory: guard.c */
+        struct sb_limbo limbo;       /* memory: limbo.c */
+        struct sb_magazine magazine; /* memory: magazine.c */
+        struct sb_rules_memo rules;  /* history: rules.c */
+        struct sb_budget budget;     /* history: budget.c */
+        struct sb_horizon horizon;   /* upkeep: horizon.c */
+        struct sb_sweep sweep;       /* upkeep: sweep.c */
+        struct sb_work work;         /* upkeep: work.c */
+        struct sb_commits commits;   /* op: commit.c */
+        struct sb_counters counters; /* any room adds to them */
+};
+
+#endif

@@ -1,0 +1,118 @@
+/*
+ * Writing an empty bus, and opening one.
+ *
+ * Always true: sb_segment_open() recomputes what the geometry must be, so it refuses a segment of
+ * which the superblock was scribbled over, and believes nothing in it.
+ */
+
+#include "shm/layout/segment.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/superblock.h"
+
+#define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1)
+
+#define SMALLEST_KEY 128u /* a node and a version of the least class */
+
+void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
+        const uint64_t id[2], uint64_t now_ns)
+{
+        struct sb_superblock *super = base;
+
+        super->layout_version = SB_LAYOUT_VERSION;
+        super->features = 0;
+        super->seed = seed;
+        super->id[0] = id[0];
+        super->id[1] = id[1];
+        super->created_ns = now_ns;
+        super->geometry = *geometry;
+        /* Relaxed: nobody else maps the segment yet. */
+        sb_store_relaxed(&super->era, SB_ERA_MIN);
+        sb_store_relaxed(&super->birth_floor, SB_ERA_MIN);
+        sb_store_relaxed(&super->state, SB_SEGMENT_SERVING);
+        sb_store_relaxed(&super->clock, 2);
+        sb_store_relaxed(&super->safe, 1);
+        super->magic = SB_MAGIC;
+}
+
+static void make_classes(struct sb_segment *segment)
+{
+        uint32_t size = SB_BLOCK_MIN, step = 16, count = 0;
+        uint32_t largest = segment->geometry.unit_size / 2;
+
+        while (size <= largest && count < SB_CLASS_MAX) {
+                segment->class_inverse[count] =
+                        (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
+                segment->class_size[count++] = size;
+                step = size < 128 ? 16 : size < 512 ? 64 : size;
+                if (size >= 512) {
+                        for (step = 64; step * 8 <= size; step *= 2)
+                                ;
+                }
+                size += step;
+        }
+        segment->class_count = count;
+        for (size = 0, count = 0; size < SB_CLASS_TABLE; size++) {
+                while (count < segment->class_count && segment->class_size[count] < size * 16)
+                        count++;
+                segment->class_of[size] = (uint8_t)count;
+        }
+}
+
+static void set_limits(struct sb_segment *segment)
+{
+        const struct sb_geometry *g = &segment->geometry;
+        uint64_t room = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size,
+                 keys = room / SMALLEST_KEY;
+        uint32_t key_room;
+
+        segment->height_max = 2;
+        while (segment->height_max < SB_HEIGHT_MAX && keys >> (2 * segment->height_max))
+                segment->height_max++;
+        key_room = segment->class_size[segment->class_count - 1] -
+                   (uint32_t)sizeof(struct sb_node) - 8 * segment->height_max;
+        segment->key_len_max = key_room < SB_KEY_LEN_MAX ? key_room : SB_KEY_LEN_MAX;
+        segment->value_len_max = g->size / 4 < room / 2 ? g->size / 4 : room / 2;
+        if (segment->value_len_max > VALUE_LEN_FIELD)
+                segment->value_len_max = VALUE_LEN_FIELD;
+        segment->reserve_class = 0;
+        while (segment->class_size[segment->reserve_class] <
+                sizeof(struct sb_version) + segment->key_len_max)
+                segment->reserve_class++;
+}
+
+int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb_segment *ret)
+{
+        struct sb_superblock *super = base;
+        struct sb_segment segment = {.base = base, .super = super, .os = os};
+
+        if (size < sizeof(*super) || super->magic != SB_MAGIC)
+                return -EBADMSG;
+        if (super->layout_version != SB_LAYOUT_VERSION || super->features)
+                return -EPROTONOSUPPORT;
+        segment.geometry = super->geometry;
+        if (!sb_geometry_sound(&segment.geometry, size))
+                return -EBADMSG;
+        segment.seed = super->seed;
+        segment.times = (struct sb_times *)(segment.base + segment.geometry.times_at);
+        segment.marks = (struct sb_mark *)(segment.base + segment.geometry.marks_at);
+        segment.buckets = (struct sb_bucket *)(segment.base + segment.geometry.buckets_at);
+        segment.unit_words = (struct sb_cell64 *)(segment.base + segment.geometry.unit_words_at);
+        segment.unit_births =
+                (struct sb_cell32 *)(segment.unit_words + segment.geometry.unit_count);
+        segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
+        make_classes(&segment);
+        set_limits(&segment);
+        segment.bucket_mask = segment.geometry.bucket_count - 1;
+        segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
+        segment.values_end = segment.geometry.size - sizeof(struct sb_version) -
+                             segment.key_len_max - SB_TRAILER_TXN;
+        *ret = segment;
+        return 0;
+}

@@ -1,0 +1,62 @@
+/* Blocks and cells that a handle has yet to see to; see limbo.h. */
+
+#include "shm/memory/limbo.h"
+
+#include "shm/base/assert.h"
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/unit.h"
+
+bool sb_limbo_begin(struct sb_peer *peer, struct sb_block *block)
+{
+        (void)peer;
+        return sb_cas32_full(&block->retire, 0, SB_RETIRE_DYING);
+}
+
+void sb_limbo_leave(struct sb_peer *peer)
+{
+        peer->limbo.left_behind++;
+        sb_add_full(&peer->segment.super->sweep_wanted, 1);
+}
+
+void sb_limbo_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp)
+{
+        if (SB_UNLIKELY(peer->limbo.pending_tail - peer->limbo.pending_head == SB_PENDING_MAX)) {
+                sb_limbo_leave(peer);
+                return;
+        }
+        peer->limbo.pending[peer->limbo.pending_tail++ % SB_PENDING_MAX] =
+                (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
+}
+
+void sb_limbo_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace)
+{
+        struct sb_block *block = sb_block_at(&peer->segment, offset);
+
+        if (SB_UNLIKELY(peer->limbo.count == SB_LIMBO_MAX)) {
+                sb_limbo_leave(peer);
+                return;
+        }
+        peer->limbo.entries[peer->limbo.count] = (struct sb_limbo_entry){
+                .offset = offset | (first_grace ? SB_LIMBO_FIRST_GRACE : 0),
+                .era = era,
+                .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the
+                                                            block for longer. */
+                .unit_kind = sb_unit_kind_of(&peer->segment, offset),
+        };
+        sb_limbo_count(peer);
+}
+
+void sb_limbo_date(struct sb_peer *peer, struct sb_block *block)
+{
+        /* A:era. Read after the unlink, so that whoever reads the block now is pinned at this era
+         * or before. */
+        uint32_t era = SB_FAULT(RETIRE_ERA_EARLY) ? SB_ERA_MIN
+                                                  : sb_load_acquire(&peer->segment.super->era);
+
+        if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, era))
+                sb_limbo_wait(peer, sb_offset_of(&peer->segment, block), era, false);
+}

@@ -1,0 +1,229 @@
+/* Units: their words, births and bitmaps; see unit.h. */
+
+#include "shm/memory/unit.h"
+
+#include "shm/base/assert.h"
+#include "shm/base/model.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/era.h"
+
+uint32_t sb_unit_class(const struct sb_segment *segment, uint64_t size)
+{
+        uint32_t low = 0, high = segment->class_count;
+
+        if (SB_LIKELY(size <= (SB_CLASS_TABLE - 1) * 16))
+                return segment->class_of[(size + 15) / 16];
+        while (low < high) {
+                uint32_t middle = (low + high) / 2;
+
+                if (segment->class_size[middle] < size)
+                        low = middle + 1;
+                else
+                        high = middle;
+        }
+        return low;
+}
+
+struct sb_cell64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit)
+{
+        return (struct sb_cell64 *)(segment->base + segment->geometry.bitmaps_at +
+                                    (uint64_t)unit * segment->geometry.bitmap_stride);
+}
+
+uint32_t sb_unit_block_count(const struct sb_segment *segment, uint64_t unit_word)
+{
+        if (SB_UNIT_KIND(unit_word) == SB_UNIT_LARGE)
+                return 1;
+        if (SB_UNIT_CLASS(unit_word) >= segment->class_count)
+                return 0;
+        return segment->geometry.unit_size / segment->class_size[SB_UNIT_CLASS(unit_word)];
+}
+
+static void set_unit_word(const struct sb_segment *segment, uint32_t unit, uint64_t word)
+{
+        /* R:unit-owned > A:unit-owned. Bits and blocks first, then the slab is anybody's. */
+        sb_store_release(&segment->unit_words[unit], word);
+}
+
+uint64_t sb_unit_free_bits(
+        const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count)
+{
+        uint64_t valid = block_count - word * 64 >= 64
+                                 ? UINT64_MAX
+                                 : (UINT64_C(1) << (block_count - word * 64)) - 1;
+
+        /* A:block-freed. The freer is done with the block before its bit is clear. */
+        return ~sb_load_acquire(&sb_unit_bitmap(segment, unit)[word]) & valid;
+}
+
+/* The compiler's own is a call where the processor is not known to have an instruction for it. */
+static uint32_t count_bits(uint64_t word)
+{
+        word -= word >> 1 & UINT64_C(0x5555555555555555);
+        word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
+        word = (word + (word >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+        return (uint32_t)(word * UINT64_C(0x0101010101010101) >> 56);
+}
+
+uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
+{
+        uint32_t count = 0, word;
+
+        for (word = 0; word * 64 < block_count; word++)
+                count += count_bits(sb_unit_free_bits(segment, unit, word, block_count));
+        return count;
+}
+
+bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t word;
+
+        for (word = 0; word < segment->geometry.bitmap_stride / 8; word++)
+                /* A:block-freed. As above. */
+                if (sb_load_acquire(&sb_unit_bitmap(segment, unit)[word]))
+                        return false;
+        return true;
+}
+
+uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t count = 1;
+
+        while (unit + count < segment->geometry.unit_count &&
+                sb_unit_word(segment, unit + count) == SB_UNIT_WORD(SB_UNIT_PART, 0, 0, unit))
+                count++;
+        return count;
+}
+
+/* The owner's last word on an empty unit. */
+static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
+{
+        /* A:era. Read after the unit was found empty. */
+        set_unit_word(&peer->segment, unit,
+                SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
+                        sb_load_acquire(&peer->segment.super->era)));
+}
+
+/* An EMPTY unit that may serve any kind: its grace period is over. */
+bool sb_unit_past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word)
+{
+        /* A:unit-owned. */
+        return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
+               sb_era_clear(
+                       peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
+}
+
+/* The owner of a unit that begins another life; before any of its bits is set. */
+void sb_unit_set_birth(struct sb_peer *peer, uint32_t unit)
+{
+        /* R:unit-owned, A:era. */
+        sb_store_release(
+                &peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
+}
+
+/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner.
+ */
+void sb_unit_free_large(struct sb_peer *peer, uint32_t unit)
+{
+        uint32_t count = sb_unit_large_count(&peer->segment, unit);
+
+        while (count-- > 1)
+                set_unit_word(&peer->segment, unit + count, 0);
+        set_empty(peer, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+}
+
+void sb_unit_give_up(struct sb_peer *peer, uint32_t unit)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint64_t word = sb_unit_word(segment, unit);
+
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                if (sb_unit_is_empty(segment, unit)) {
+                        sb_unit_free_large(peer, unit);
+                        return;
+                }
+                set_unit_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+                return;
+        }
+        /* Only the owner sets bits: what is empty now stays empty until somebody takes the unit. */
+        if (sb_unit_is_empty(segment, unit))
+                set_empty(peer, unit, word);
+        else
+                set_unit_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
+}
+
+/* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner.
+ * Whoever gets it frees it. */
+void sb_unit_finish_large(struct sb_peer *peer, uint32_t unit)
+{
+        struct sb_cell64 *cell = &peer->segment.unit_words[unit];
+        uint64_t unowned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
+
+        if (!sb_unit_is_empty(&peer->segment, unit))
+                return;
+        if (sb_cas64_full(cell, unowned, unowned | sb_unit_owner(peer)))
+                sb_unit_give_up(peer, unit);
+}
+
+void sb_unit_clear(struct sb_peer *peer, uint64_t offset)
+{
+        const struct sb_segment *segment = &peer->segment;
+        uint32_t unit = sb_unit_of(segment, offset), index = 0;
+        uint64_t word, size;
+
+        if (unit == UINT32_MAX)
+                return;
+        word = sb_unit_word(segment, unit);
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
+                size = (uint64_t)sb_unit_large_count(segment, unit) << segment->unit_shift;
+        } else {
+                if (SB_UNIT_CLASS(word) >= segment->class_count)
+                        return;
+                size = segment->class_size[SB_UNIT_CLASS(word)];
+                /* Exact: the distance is a multiple of the size, and less than 2^32. */
+                index = (uint32_t)((offset - sb_unit_offset(segment, unit)) *
+                                           segment->class_inverse[SB_UNIT_CLASS(word)] >>
+                                   32);
+        }
+        /* R:block-freed > A:block-freed. */
+        sb_and_full(&sb_unit_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
+        sb_model_block(offset, size, 0);
+        (void)size;
+        peer->counters.freed++;
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
+                sb_unit_finish_large(peer, unit);
+}
+
+bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
+        uint64_t *ret_size)
+{
+        uint32_t unit = sb_unit_of(segment, offset), index;
+        uint64_t word, size, within;
+
+        if (unit == UINT32_MAX)
+                return false;
+        word = sb_unit_word(segment, unit);
+        within = offset - sb_unit_offset(segment, unit);
+        if (SB_UNIT_KIND(word) == SB_UNIT_LARGE && kind == SB_UNIT_VERSIONS) {
+                size = (uint64_t)sb_unit_large_count(segment, unit) << segment->unit_shift;
+                index = 0;
+                if (within)
+                        return false;
+        } else {
+                if (SB_UNIT_KIND(word) != kind || SB_UNIT_CLASS(word) >= segment->class_count)
+                        return false;
+                size = segment->class_size[SB_UNIT_CLASS(word)];
+                index = (uint32_t)(within / size);
+                if (within % size || index >= sb_unit_block_count(segment, word))
+                        return false;
+        }
+        if (ret_size)
+                *ret_size = size;
+        /* A:block-freed, as above, and A:unit-owned: the bit is of this kind and class. Then, if a
+         * pin covers the era, it stays that. */
+        return (sb_load_acquire(&sb_unit_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1) &&
+               (sb_unit_word(segment, unit) ^ word) >> 54 == 0;
+}

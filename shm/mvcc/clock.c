@@ -1,0 +1,17 @@
+/* The commit clock; see clock.h. */
+
+#include "shm/mvcc/clock.h"
+
+#include "shm/base/word.h"
+#include "shm/layout/handle.h"
+
+uint64_t sb_cut_take(struct sb_peer *peer)
+{
+        struct sb_cell64 *clock = &peer->segment.super->clock;
+        /* A:clock. */
+        uint64_t cut = sb_load_acquire(clock);
+
+        /* R:clock > A:clock. Failed: somebody else advanced it, which serves as well. */
+        sb_cas64_full(clock, cut, cut + 1);
+        return cut;
+}

@@ -1,0 +1,185 @@
+/*
+ * The short way to a key's newest value: what nearly every get meets, and nothing else.
+ *
+ * A core overlaps the cache misses of as many gets as fit into its window of some three hundred
+ * instructions, so their number is what a get costs. No call, no second chance in here: whatever is
+ * not as it nearly always is (a birth, a frozen cell, an unstamped version, a trailer, a tag that
+ * two keys share, an era that moved on) is left to sb_find_newest().
+ *
+ * Always true: what the short way returns, sb_find_newest() could have returned under the same pin.
+ */
+#ifndef SB_MVCC_FIND_PLAIN_H
+#define SB_MVCC_FIND_PLAIN_H
+
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/base/bytes.h"
+#include "shm/base/fault.h"
+#include "shm/base/hash.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/find.h"
+
+#define SB_FIND_KEY_MIN                                                                            \
+        9u /* keys of these lengths are hashed and compared in line, as two words that overlap */
+#define SB_FIND_KEY_MAX 16u
+
+/* Everything in a function with a short way is inlined, the hash above all: a call would cost it
+ * its registers. */
+#define SB_FIND_FLAT __attribute__((flatten))
+
+static inline bool sb_find_two_words(uint64_t key_len)
+{
+        return key_len - SB_FIND_KEY_MIN <= SB_FIND_KEY_MAX - SB_FIND_KEY_MIN;
+}
+
+/* The same hash as sb_hash_key(). */
+static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key, uint64_t key_len)
+{
+        if (SB_UNLIKELY(!sb_find_two_words(key_len)))
+                return sb_find_hash_any(peer, key, key_len);
+        return sb_hash_key(key, key_len, peer->segment.seed);
+}
+
+/* The first cell that has the key's tag; NULL: none. That says little about the key: it is a place
+ * to look at, then or later, and whoever looks compares. */
+static inline __attribute__((always_inline)) struct sb_cell64 *sb_find_cell(
+        const struct sb_peer *peer, uint64_t hash)
+{
+        struct sb_bucket *bucket = &peer->segment.buckets[hash & peer->segment.bucket_mask];
+        uint32_t found = sb_bucket_match(bucket, hash);
+
+        return SB_LIKELY(found) ? sb_bucket_first(bucket, found) : NULL;
+}
+
+/* Two steps in which the memory of many keys comes at once: first all buckets, then all versions.
+ * No pin is needed: nothing is followed. */
+static inline void sb_find_fetch_bucket(const struct sb_peer *peer, uint64_t hash)
+{
+        __builtin_prefetch(&peer->segment.buckets[hash & peer->segment.bucket_mask]);
+}
+/* Return: as sb_find_cell(). */
+static inline struct sb_cell64 *sb_find_fetch_version(const struct sb_peer *peer, uint64_t hash)
+{
+        struct sb_cell64 *cell = sb_find_cell(peer, hash);
+        const unsigned char *at;
+
+        if (SB_UNLIKELY(!cell))
+                return NULL;
+        /* Relaxed: only a hint of what to fetch. */
+        at = peer->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
+        __builtin_prefetch(at);
+        __builtin_prefetch(at + SB_LINE);
+        return cell;
+}
+
+/* Publish a pin of this era; the caller keeps it, sb_pin_era() stays that of the long way. */
+static inline uint32_t sb_find_pin(struct sb_peer *peer)
+{
+        /* A:era. As in sb_pin(). */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        if (!SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
+        return era;
+}
+
+static inline void sb_find_unpin(struct sb_peer *peer)
+{
+        sb_store_release(&peer->client->pin, 0); /* R:unpin > A:pins. */
+}
+/* The end of a get: in this order. */
+static inline void sb_find_hold_and_unpin(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        if (!SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_guard_set_near(peer, index, offset);
+        sb_find_unpin(peer);
+        if (SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_guard_set_near(peer, index, offset);
+}
+
+static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
+{
+        uint64_t words[4];
+
+        if (SB_UNLIKELY(!sb_find_two_words(len)))
+                return sb_bytes_same(a, b, (uint32_t)len);
+        memcpy(words, a, 8);
+        memcpy(words + 1, b, 8);
+        memcpy(words + 2, a + len - 8, 8);
+        memcpy(words + 3, b + len - 8, 8);
+        return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
+}
+
+struct sb_found {
+        struct sb_cell64 *cell;
+        uint64_t word; /* what was in the cell */
+        struct sb_version *version;
+        uint64_t offset;
+        uint64_t stamp;
+        uint64_t shape; /* with a key length of 0 */
+};
+
+/* Under the pin of sb_find_pin(): the newest value of a key whose cell may be @cell. False says
+ * nothing about the key. */
+static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_peer *peer,
+        struct sb_cell64 *cell, const void *key, uint64_t key_len, uint32_t era,
+        struct sb_found *ret)
+{
+        const struct sb_segment *segment = &peer->segment;
+        struct sb_version *version;
+        uint64_t word, offset, shape, stamp;
+
+        if (SB_UNLIKELY(!cell))
+                return false;
+        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and our pin
+         * covers it. */
+        word = sb_load_acquire(cell);
+        /* A:era. */
+        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era) && !SB_FAULT(PIN_NO_RECHECK))
+                return false;
+        offset = word & SB_OFFSET_MASK;
+        if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) ||
+                SB_UNLIKELY(word & SB_CELL_FROZEN))
+                return false;
+        version = (struct sb_version *)(segment->base + offset);
+        /* A value of a key of this length: no birth, no tombstone, no expiry; a transaction's
+         * number behind it does no harm. */
+        shape = version->shape ^ key_len << 17;
+        if (SB_UNLIKELY(shape & UINT64_C(0x0ffef000)))
+                return false;
+        /* A:stamp. */
+        stamp = sb_load_acquire(&version->stamp);
+        /* Neither 0 nor a birth's, nor an intent's, which is negative. */
+        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH) &&
+                !((SB_FAULT(GET_NO_STAMP) || SB_FAULT(SUPERSEDE_UNSTAMPED)) && !stamp))
+                return false;
+        if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
+                return false;
+        if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
+                return false;
+        if (SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
+        *ret = (struct sb_found){.cell = cell,
+                .word = word,
+                .version = version,
+                .offset = offset,
+                .stamp = stamp,
+                .shape = shape};
+        return true;
+}
+
+static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer,
+        const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
+{
+        return sb_find_plain_in(peer, sb_find_cell(peer, hash), key, key_len, era, ret);
+}
+
+#endif

@@ -1,0 +1,147 @@
+/* Finding versions; see find.h. */
+
+#include "shm/mvcc/find.h"
+
+#include "shm/base/assert.h"
+#include "shm/base/fault.h"
+#include "shm/base/hash.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/help.h"
+#include "shm/mvcc/stamp.h"
+
+/* Down from an intent or an aborted version. An undecided one that is stamped may be committed at a
+ * cut that was taken already: it is helped; without a stamp it will be later than whatever the
+ * caller has seen. False: that was not the newest all the while, look again. */
+static __attribute__((noinline)) bool below(struct sb_peer *peer, const struct sb_cell64 *cell,
+        uint64_t word, struct sb_version *head, struct sb_version **ret_version)
+{
+        struct sb_settled settled;
+        struct sb_version *version = sb_txn_effective(peer, head, &settled);
+
+        if (settled.outcome == SB_TXN_UNDECIDED && settled.stamp && !SB_FAULT(GET_SER_AS_BEFORE)) {
+                sb_txn_help(peer, head);
+                version = sb_txn_effective(peer, head, &settled);
+        }
+        *ret_version =
+                version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH ? version : NULL;
+        return version == head || sb_txn_lasts(peer, cell, word, head, settled);
+}
+
+/* The version in this cell, if it is the key's newest that counts. */
+static struct sb_version *newest_in(
+        struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_version *version, *head;
+        uint64_t word;
+
+        do {
+                word = sb_pin_load(peer, cell);
+                head = version = sb_version_at(segment, word & SB_OFFSET_MASK);
+                if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) ||
+                        SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
+                        SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
+                        return NULL;
+                if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&version->stamp)) /* A:stamp. */
+                        return version;
+        } while (SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT) &&
+                 !below(peer, cell, word, head, &version));
+        return version;
+}
+
+struct sb_version *sb_find_newest(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
+{
+        struct sb_probe probe = sb_probe_first(&peer->segment, hash);
+        struct sb_cell64 *cell;
+
+        while ((cell = sb_probe_next(&peer->segment, &probe)) != NULL) {
+                struct sb_version *version = newest_in(peer, cell, key, key_len);
+
+                if (SB_LIKELY(version))
+                        return version;
+        }
+        return NULL;
+}
+
+uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t key_len)
+{
+        return sb_hash_key(key, key_len, peer->segment.seed);
+}
+
+/* Down the chain whose head @word names, to the first version that is in the cut. */
+static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_t cut)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+        while (version && sb_version_fits(segment, version) && steps--) {
+                struct sb_settled settled = {
+                        .outcome = SB_TXN_COMMITTED,
+                        .stamp = sb_load_acquire(&version->stamp), /* A:stamp. */
+                };
+
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                        return NULL;
+                /* One look says both, what it is and when: it may be decided any time. */
+                if (SB_UNLIKELY((int64_t)settled.stamp <= 0))
+                        settled = sb_txn_settle(peer, version);
+                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut)
+                        return version;
+                /* Without a stamp yet it will have one above the cut. */
+                if (SB_UNLIKELY(settled.outcome == SB_TXN_UNDECIDED) && settled.stamp &&
+                        settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE)) {
+                        sb_txn_help(peer, version);
+                        continue;
+                }
+                version =
+                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
+        }
+        return NULL;
+}
+
+struct sb_version *sb_find_in_node(struct sb_peer *peer, struct sb_node *node, uint64_t cut)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t at = sb_offset_of(segment, node), word, own = sb_pin_load(peer, &node->cell);
+        struct sb_cell64 *cell = sb_cell_at(segment, own);
+        struct sb_version *head;
+
+        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more.
+         */
+        if (!cell)
+                return NULL;
+        word = sb_pin_load(peer, cell);
+        head = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
+                                                : NULL;
+        return head && head->node == at ? newest_at(peer, word, cut) : NULL;
+}
+
+struct sb_version *sb_find_at(
+        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_probe probe = sb_probe_first(segment, hash);
+        struct sb_cell64 *cell;
+
+        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+                uint64_t word = sb_pin_load(peer, cell);
+                struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                /* Births and frozen cells: no value at a cut that is announced. */
+                if ((word & SB_CELL_FROZEN) || !version ||
+                        !sb_version_is(segment, version, key, key_len))
+                        continue;
+                version = newest_at(peer, word, cut);
+                if (version)
+                        return version;
+        }
+        return NULL;
+}

@@ -1,0 +1,104 @@
+/* Stamps; see stamp.h. */
+
+#include "shm/mvcc/stamp.h"
+
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/descriptor.h"
+
+/* An intent: whose, and what has become of it. */
+static struct sb_settled settle_intent(
+        struct sb_peer *peer, struct sb_version *version, uint64_t word)
+{
+        struct sb_commit *commit = sb_commit_at(&peer->segment, word & SB_OFFSET_MASK);
+        uint64_t status;
+
+        if (!commit) /* damaged */
+                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
+        status = sb_commit_stamped(peer, commit);
+        if (SB_FAULT(TXN_STAMP_EACH) && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED)
+                status = SB_STATUS_OF(SB_STATUS_COMMITTED,
+                        sb_load_acquire(&peer->segment.super->clock)); /* A:clock. */
+        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED)
+                return (struct sb_settled){
+                        .outcome = SB_TXN_UNDECIDED, .stamp = SB_STATUS_VALUE(status)};
+        /* R:stamp > A:stamp. */
+        sb_cas64_full(&version->stamp, word, sb_commit_outcome(status));
+        if (SB_STATUS_STATE(status) == SB_STATUS_ABORTED)
+                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
+        return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = SB_STATUS_VALUE(status)};
+}
+
+struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version)
+{
+        uint64_t word = sb_pin_load(peer, &version->stamp);
+
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = SB_STAMP_BIRTH};
+        if (!word) {
+                /* A:clock. As in sb_stamp(). */
+                sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
+                word = sb_load_acquire(&version->stamp); /* A:stamp. Not an intent's any more. */
+        }
+        if (SB_LIKELY(!(word & SB_STAMP_INTENT)))
+                return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = word};
+        if (!(word & SB_OFFSET_MASK))
+                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
+        return settle_intent(peer, version, word);
+}
+
+uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
+{
+        /* A:stamp. */
+        uint64_t stamp = sb_load_acquire(&version->stamp);
+
+        if (SB_LIKELY((int64_t)stamp > 0))
+                return stamp;
+        if (stamp) {
+                struct sb_settled settled = sb_txn_settle(peer, version);
+
+                return settled.outcome == SB_TXN_COMMITTED ? settled.stamp : SB_STAMP_ABORTED;
+        }
+        /* A:clock. Read after the install, which we have done or seen: no cut that was taken before
+         * can contain it. */
+        sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
+        return sb_load_acquire(&version->stamp); /* A:stamp. */
+}
+
+struct sb_version *sb_txn_effective(
+        struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        struct sb_version *version = head;
+        struct sb_settled settled = *ret_head = sb_txn_settle(peer, head);
+
+        while (settled.outcome != SB_TXN_COMMITTED) {
+                version =
+                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
+                if (!version || !steps-- || !sb_version_fits(segment, version))
+                        return NULL;
+                settled = sb_txn_settle(peer, version);
+        }
+        return version;
+}
+
+bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled)
+{
+        if (SB_FAULT(TXN_OLD_BELOW))
+                return true;
+        /* The outcome first: while it is undecided, the cell is what it was. */
+        if (settled.outcome == SB_TXN_UNDECIDED &&
+                sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
+                return false;
+        return sb_load_acquire(cell) == word; /* A:publish. */
+}

@@ -1,0 +1,268 @@
+/*
+ * The validator's pass over units and blocks: every block is linked, on its way out, in somebody's
+ * hand who says so, or private to the living owner of its unit. See check.h.
+ */
+
+#include "shm/upkeep/check-units.h"
+
+#include "shm/base/word.h"
+#include "shm/keys/reach.h"
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/era.h"
+#include "shm/memory/magazine.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/upkeep/report.h"
+
+static bool owner_alive(struct sb_look *look, uint64_t word)
+{
+        uint32_t slot = (uint32_t)(SB_UNIT_OWNER(word) >> 32) - 1, generation;
+        enum sb_client_state state;
+
+        if (slot >= look->segment->geometry.client_count)
+                return false;
+        state = sb_slot_state(look->segment, slot, &generation);
+        /* A record that is being reaped still owns: the reaper is at it. */
+        return generation == (uint32_t)word && state != SB_CLIENT_FREE;
+}
+
+static bool owned(uint64_t word)
+{
+        return SB_UNIT_KIND(word) < SB_UNIT_PART && SB_UNIT_OWNER(word);
+}
+
+/* Whether an era that was loaded before is still to come: nothing that names an era is ahead of it.
+ */
+static bool era_ahead(struct sb_look *look, uint32_t era)
+{
+        return sb_era_before(sb_load_acquire(&look->segment->super->era), era); /* A:era. */
+}
+
+/* A part without its head: each of the two looks may have met the unit between two lives. */
+static bool orphaned(struct sb_look *look, uint32_t unit, uint64_t word)
+{
+        uint32_t head = (uint32_t)word, tries;
+
+        for (tries = 0; tries < 3; tries++)
+                /* A:unit-owned, both. The head comes before its parts and goes after them. */
+                if (SB_UNIT_KIND(sb_load_acquire(&look->segment->unit_words[head])) ==
+                                SB_UNIT_LARGE ||
+                        sb_load_acquire(&look->segment->unit_words[unit]) != word)
+                        return false;
+        return true;
+}
+
+/* Neither linked nor private, three times over: the first look may have seen a block on its way
+ * from one to the other. */
+static bool lost(struct sb_look *look, uint32_t unit, uint64_t at, enum sb_unit_kind kind)
+{
+        uint32_t tries;
+
+        for (tries = 0; tries < 3; tries++) {
+                /* A:unit-owned. */
+                uint64_t word = sb_load_acquire(&look->segment->unit_words[unit]);
+
+                if ((owned(word) && owner_alive(look, word)) ||
+                        !sb_unit_is_block(look->segment, at,
+                                kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) ||
+                        sb_reach_published(look->peer, at, kind))
+                        return false;
+        }
+        return true;
+}
+
+/* In the hand of a client who has not noted it, three times over. */
+static bool unnoted(
+        struct sb_look *look, struct sb_block *block, uint64_t at, enum sb_unit_kind kind)
+{
+        uint32_t tries;
+
+        for (tries = 0; tries < 3; tries++) {
+                uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+                if (retire < SB_RETIRE_FREEING ||
+                        sb_stock_noted(look->segment, retire - SB_RETIRE_FREEING, at) ||
+                        !sb_unit_is_block(look->segment, at,
+                                kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL))
+                        return false;
+        }
+        return true;
+}
+
+/* Whether somebody, alive or not reaped yet, is in a transaction. */
+static bool any_noted(struct sb_look *look)
+{
+        uint32_t slot;
+
+        /* A:operation. */
+        for (slot = 0; slot < look->segment->geometry.client_count; slot++)
+                if (sb_load_acquire(&sb_client_at(look->segment, slot)->operation) &
+                        SB_OPERATION_COMMIT)
+                        return true;
+        return false;
+}
+
+/* A version that is held by a transaction that was aborted; those of one that is not decided are
+ * its own. */
+static bool held_aborted(const struct sb_version *version)
+{
+        /* A:retire, A:stamp. */
+        return version && sb_load_acquire(&version->block.retire) == SB_RETIRE_HELD &&
+               sb_load_acquire(&version->stamp) == SB_STAMP_ABORTED;
+}
+
+/* Who holds a version that is held: a transaction that is not over for all lists it. Both are
+ * counted here, and compared when nobody is at work. */
+static void count_held(struct sb_look *look, uint64_t at, uint32_t retire)
+{
+        uint32_t slot = retire - SB_RETIRE_FREEING, i;
+        struct sb_commit *commit;
+
+        /* What is in somebody's stock is neither. A:freeing. */
+        if (!look->quiescent ||
+                (retire >= SB_RETIRE_FREEING &&
+                        (slot >= look->segment->geometry.client_count ||
+                                sb_load_acquire(&sb_client_at(look->segment, slot)->freeing) !=
+                                        at)))
+                return;
+        look->held += held_aborted(sb_version_at(look->segment, at));
+        commit = retire >= SB_RETIRE_DYING ? sb_commit_at(look->segment, at) : NULL;
+        /* A:status. What a committed one lists may be others' by now. */
+        if (!commit || SB_STATUS_STATE(sb_load_acquire(&commit->status)) != SB_STATUS_ABORTED)
+                return;
+        for (i = 0; i < commit->write_count; i++)
+                look->listed += held_aborted(sb_version_at(look->segment, commit->write[i]));
+}
+
+static void check_block(
+        struct sb_look *look, uint32_t unit, uint64_t word, uint64_t at, uint64_t size)
+{
+        struct sb_check_report *report = look->report;
+        struct sb_block *block = sb_block_at(look->segment, at);
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+        report->blocks_used++;
+        report->bytes_used += size;
+        if (kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE)
+                count_held(look, at, retire);
+        if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING && era_ahead(look, retire))
+                sb_report_problem(look->report,
+                        "unit %u: the block at offset %llu is dated in an era to come", unit,
+                        (unsigned long long)at);
+        if (retire >= SB_RETIRE_FREEING && unnoted(look, block, at, kind)) {
+                report->blocks_lost++;
+                sb_report_problem(look->report,
+                        "unit %u: the block at offset %llu is in the hands of nobody who says so",
+                        unit, (unsigned long long)at);
+        } else if (sb_reach_published(look->peer, at, kind)) {
+                /* A:retire. */
+                report->blocks_waiting +=
+                        kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
+        } else if (lost(look, unit, at, kind)) {
+                report->blocks_lost++;
+                sb_report_problem(look->report, "unit %u: the block at offset %llu is lost", unit,
+                        (unsigned long long)at);
+        } else {
+                report->blocks_private++;
+        }
+}
+
+/* Bits where no block can be, and not because somebody took the unit and gave it back in between.
+ */
+static bool stray_bits(
+        struct sb_look *look, uint32_t unit, uint32_t index, uint64_t word, uint64_t valid)
+{
+        uint32_t tries;
+
+        for (tries = 0; tries < 3; tries++)
+                /* A:block-taken, A:unit-owned. */
+                if (!(sb_load_acquire(&sb_unit_bitmap(look->segment, unit)[index]) & ~valid) ||
+                        sb_load_acquire(&look->segment->unit_words[unit]) != word)
+                        return false;
+        return true;
+}
+
+static void check_bits(struct sb_look *look, uint32_t unit, uint64_t word)
+{
+        struct sb_segment *segment = look->segment;
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        bool vacant = kind == SB_UNIT_FREE || kind >= SB_UNIT_PART;
+        uint32_t count = vacant ? 0 : sb_unit_block_count(segment, word), base;
+        uint64_t size = kind == SB_UNIT_LARGE ? (uint64_t)sb_unit_large_count(segment, unit)
+                                                        << segment->unit_shift
+                        : vacant ? segment->geometry.unit_size
+                                 : segment->class_size[SB_UNIT_CLASS(word)];
+
+        for (base = 0; base / 64 < segment->geometry.bitmap_stride / 8; base += 64) {
+                uint64_t valid = base >= count        ? 0
+                                 : count - base >= 64 ? UINT64_MAX
+                                                      : (UINT64_C(1) << (count - base)) - 1;
+                uint64_t bits, now;
+
+                sb_pin(look->peer);
+                do {
+                        /* A:block-taken. */
+                        bits = sb_load_acquire(&sb_unit_bitmap(segment, unit)[base / 64]);
+                        /* A:unit-owned. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);
+                        /* as a sweep does: then it keeps its kind as long as we are pinned */
+                } while (!sb_pin_covers(look->peer));
+                if (now != word)
+                        bits = 0; /* it changed hands: whoever has it now is at work */
+                if ((bits & ~valid) && stray_bits(look, unit, base / 64, word, valid))
+                        sb_report_problem(
+                                look->report, "unit %u: bits are set where no block is", unit);
+                for (bits &= valid; bits; bits &= bits - 1)
+                        check_block(look, unit, word,
+                                sb_unit_offset(segment, unit) +
+                                        (base + (uint32_t)__builtin_ctzll(bits)) * size,
+                                size);
+                sb_unpin(look->peer);
+        }
+}
+
+void sb_look_at_units(struct sb_look *look)
+{
+        struct sb_segment *segment = look->segment;
+        struct sb_check_report *report = look->report;
+        uint32_t unit;
+
+        for (unit = 0; unit < segment->geometry.unit_count; unit++) {
+                uint64_t word = sb_load_acquire(&segment->unit_words[unit]); /* A:unit-owned. */
+                enum sb_unit_kind kind = SB_UNIT_KIND(word);
+                uint64_t used = report->bytes_used;
+
+                if (kind > SB_UNIT_EMPTY ||
+                        (kind && kind < SB_UNIT_LARGE &&
+                                SB_UNIT_CLASS(word) >= segment->class_count) ||
+                        (kind == SB_UNIT_PART &&
+                                ((uint32_t)word >= unit || orphaned(look, unit, word))) ||
+                        (kind == SB_UNIT_EMPTY && era_ahead(look, SB_UNIT_ERA(word)))) {
+                        sb_report_problem(look->report, "unit %u: its word %llx makes no sense",
+                                unit, (unsigned long long)word);
+                        continue;
+                }
+                /* A:unit-owned. */
+                if (owned(word) && !owner_alive(look, word) &&
+                        sb_load_acquire(&segment->unit_words[unit]) == word && look->quiescent)
+                        sb_report_problem(
+                                look->report, "unit %u belongs to a client that is gone", unit);
+                check_bits(look, unit, word);
+                if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
+                        report->units_free++;
+                else
+                        report->units_used++;
+                if (kind != SB_UNIT_PART && kind != SB_UNIT_LARGE)
+                        report->bytes_free +=
+                                segment->geometry.unit_size - (report->bytes_used - used);
+        }
+        if (!report->problem_count && look->quiescent && look->held != look->listed &&
+                !any_noted(look))
+                sb_report_problem(look->report, "%llu versions are held, transactions list %llu",
+                        (unsigned long long)look->held, (unsigned long long)look->listed);
+}

@@ -1,0 +1,492 @@
+/*
+ * The validator; see check.h.
+ *
+ * Four passes: the ordered index level by level, the buckets with their chains, the units with
+ * their blocks, the client records. Each finding is looked at again when the word that it hangs on
+ * has changed meanwhile: then it was somebody at work. Passes that follow links without a bound of
+ * their own run only when the passes before them found nothing.
+ */
+
+#include "shm/upkeep/check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shm/base/bytes.h"
+#include "shm/base/hash.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/keys/node.h"
+#include "shm/keys/reach.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/upkeep/check-units.h"
+#include "shm/upkeep/report.h"
+
+/* ---- the ordered index ---- */
+
+/* Retired while something links it. What was found by a link that had gone meanwhile may be so:
+ * then a walk that begins after this answer does not meet it again, since nothing is dated before
+ * it is out of reach. */
+static bool is_retired(struct sb_block *block)
+{
+        uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
+
+        /* In somebody's hand is another matter: check_block() asks whether he has noted it. */
+        return retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING;
+}
+
+/* A node in the index, unmarked: the cell that it names is its key's. */
+static const char *node_fault(struct sb_look *look, struct sb_node *node, uint64_t at)
+{
+        uint64_t own = sb_pin_load(look->peer, &node->cell), word;
+        struct sb_cell64 *cell = sb_cell_at(look->segment, own);
+        struct sb_version *head;
+
+        if (!own || own == SB_NODE_GONE)
+                return NULL;
+        if (!cell)
+                return "it names no cell";
+        word = sb_pin_load(look->peer, cell);
+        head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
+        /* Gone meanwhile: first the node says so, then its cell is emptied. */
+        if ((!head || head->node != at) && sb_pin_load(look->peer, &node->cell) == own)
+                return "its cell is another's";
+        return NULL;
+}
+
+/* A walk along one level. What is behind a node that is leaving may have left, too, and be free
+ * memory: a pin protects what is reached through links that are in place, not what a node out of
+ * the index still names (its next may be younger than our pin's hi, and gone before we look). So
+ * such a node is passed only while the last link that stays still leads to it. */
+struct level_walk {
+        struct sb_cell64 *link; /* of the last node that stays, or the beginning */
+        uint64_t first, word;   /* what was in it; where the walk goes on */
+        const unsigned char *last_key;
+        uint32_t last_len;
+        uint64_t steps;
+};
+
+static void walk_from(struct sb_look *look, struct level_walk *walk, struct sb_cell64 *link)
+{
+        walk->link = link;
+        walk->first = walk->word = sb_pin_load(look->peer, link);
+}
+
+static void walk_begin(struct sb_look *look, struct level_walk *walk, uint32_t level)
+{
+        *walk = (struct level_walk){0};
+        walk_from(look, walk, &look->segment->super->order[level]);
+        if (!level)
+                look->report->nodes = 0;
+}
+
+/* Past a node that is leaving and names @next. False: begin again. */
+static bool walk_past(struct sb_look *look, struct level_walk *walk, uint64_t next)
+{
+        if (sb_pin_load(look->peer, walk->link) == walk->first) {
+                walk->word = next;
+                return true;
+        }
+        walk_from(look, walk, walk->link);
+        return !(walk->first & SB_PREV_MARKED);
+}
+
+/* The node at @at, if it can be one. */
+static struct sb_node *checked_node(struct sb_look *look, uint32_t level, uint64_t at)
+{
+        struct sb_segment *segment = look->segment;
+        struct sb_node *node = sb_node_at(segment, at);
+        uint64_t size;
+
+        if (!node || !sb_unit_is_block(segment, at, SB_UNIT_NODES, &size)) {
+                sb_report_problem(look->report, "ordered index, level %u: no node at offset %llu",
+                        level, (unsigned long long)at);
+                return NULL;
+        }
+        if (!sb_node_key(segment, node) || sb_node_size(node->height, node->key_len) > size ||
+                node->height <= level || node->height > segment->height_max) {
+                sb_report_problem(look->report,
+                        "node at offset %llu: height or key length is wrong",
+                        (unsigned long long)at);
+                return NULL;
+        }
+        return node;
+}
+
+/* One node on the way. @lowest, @next: its links at level 0 and at this one, in the order in which
+ * they were loaded. */
+static const char *step_fault(struct sb_look *look, struct level_walk *walk, uint32_t level,
+        struct sb_node *node, uint64_t lowest, uint64_t next)
+{
+        const unsigned char *key = sb_node_key(look->segment, node);
+        const char *fault = NULL;
+
+        if (lowest & ~next & SB_PREV_MARKED)
+                return "it is marked at level 0 before the levels above"; /* a walk would come down
+                                                                             here for ever */
+        if (next & SB_PREV_MARKED)
+                return NULL;
+        if (!key ||
+                (walk->last_key &&
+                        sb_bytes_compare(walk->last_key, walk->last_len, key, node->key_len) >= 0 &&
+                        look->quiescent))
+                return "it is out of order";
+        if (!level)
+                fault = node_fault(look, node, sb_offset_of(look->segment, node));
+        walk->last_key = key;
+        walk->last_len = node->key_len;
+        look->report->nodes += !level;
+        return fault;
+}
+
+#define BEGINNINGS_MAX 100u /* of a walk that others disturb; then it is left at that */
+
+/* *suspect: 0, or what was found retired before this walk began; set when there is such a node and
+ * none was suspected before. */
+static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
+{
+        const uint64_t suspected = *suspect, most = look->segment->geometry.size / SB_BLOCK_MIN;
+        uint32_t beginnings = 0;
+        struct level_walk walk;
+
+        walk_begin(look, &walk, level);
+        if (walk.first & SB_PREV_MARKED) {
+                sb_report_problem(
+                        look->report, "ordered index, level %u: its beginning is marked", level);
+                return false;
+        }
+        while (walk.word & SB_OFFSET_MASK) {
+                uint64_t at = walk.word & SB_OFFSET_MASK, lowest, next;
+                struct sb_node *node = checked_node(look, level, at);
+                const char *fault;
+
+                if (!node)
+                        return false;
+                lowest = sb_pin_load(look->peer, &node->next[0]);
+                next = sb_pin_load(look->peer, &node->next[level]);
+                fault = step_fault(look, &walk, level, node, lowest, next);
+                if (at == suspected)
+                        fault = "it is linked and retired";
+                else if (!*suspect && is_retired(&node->block))
+                        *suspect = at;
+                if (walk.steps++ > most)
+                        fault = "the walk is endless";
+                if (fault) {
+                        sb_report_problem(look->report,
+                                "ordered index, level %u, node at offset %llu: %s", level,
+                                (unsigned long long)at, fault);
+                        return false;
+                }
+                if (!(next & SB_PREV_MARKED)) {
+                        walk.link = &node->next[level];
+                        walk.first = walk.word = next;
+                } else if (!walk_past(look, &walk, next)) {
+                        if (++beginnings == BEGINNINGS_MAX)
+                                return true;
+                        walk_begin(look, &walk, level);
+                }
+        }
+        return true;
+}
+
+static void check_order(struct sb_look *look)
+{
+        uint32_t level;
+
+        for (level = 0; level < look->segment->height_max; level++) {
+                uint64_t suspect = 0;
+                bool sound;
+
+                sb_pin(look->peer);
+                sound = check_level(look, level, &suspect);
+                if (sound && suspect)
+                        sound = check_level(look, level, &suspect);
+                sb_unpin(look->peer);
+                if (!sound)
+                        return;
+        }
+}
+
+/* ---- buckets and chains ---- */
+
+/* A version of a transaction that is under way or was aborted. */
+static const char *intent_fault(
+        struct sb_look *look, struct sb_version *version, uint64_t word, bool newest)
+{
+        struct sb_commit *commit;
+
+        if (word == SB_STAMP_ABORTED)
+                return NULL;
+        if (!sb_stamp_is_intent(word))
+                return "a stamp makes no sense";
+        if (!newest)
+                return "an intent was replaced before it was decided";
+        if (!(SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN))
+                return "an intent has no transaction's number";
+        commit = sb_unit_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL)
+                         ? sb_commit_at(look->segment, word & SB_OFFSET_MASK)
+                         : NULL;
+        /* A:status. */
+        if (commit && SB_STATUS_STATE(sb_load_acquire(&commit->status)) <= SB_STATUS_ABORTED)
+                return NULL;
+        /* Over meanwhile: then the outcome was copied first. A:stamp. */
+        return sb_load_acquire(&version->stamp) == word ? "an intent names no transaction" : NULL;
+}
+
+/* A committed one: @rev, @stamp: of the committed one above. */
+static const char *order_fault(struct sb_look *look, struct sb_version *version, uint64_t own_stamp,
+        uint64_t rev, uint64_t stamp)
+{
+        if (version->rev >= rev)
+                return "revisions do not descend";
+        if ((!own_stamp && rev != UINT64_MAX) || own_stamp > stamp)
+                return "stamps do not descend";
+        /* A:clock. */
+        if (own_stamp >= sb_load_acquire(&look->segment->super->clock) + 1)
+                return "a stamp is ahead of the clock";
+        return NULL;
+}
+
+/* *suspect: as for check_level(). */
+static const char *chain_fault(
+        struct sb_look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
+{
+        struct sb_segment *segment = look->segment;
+        const uint64_t suspected = *suspect;
+        uint64_t most = segment->geometry.size / SB_BLOCK_MIN, rev = UINT64_MAX, stamp = UINT64_MAX,
+                 link, size, steps;
+        struct sb_version *version = head;
+        const char *fault;
+
+        for (steps = 0; version; steps++) {
+                uint64_t own_stamp, at = sb_offset_of(segment, version), shape;
+
+                if (steps > most)
+                        return "the chain is endless";
+                if (!sb_unit_is_block(segment, at, SB_UNIT_VERSIONS, &size))
+                        return "the chain leads to what is no version";
+                shape = version->shape;
+                if (!SB_SHAPE_KEY_LEN(shape) || SB_SHAPE_KEY_LEN(shape) > segment->key_len_max ||
+                        sb_version_size(shape) > size)
+                        return "key and value do not fit their block";
+                if (version->node != head->node)
+                        return "a version of another key is in the chain";
+                own_stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
+                if (own_stamp & SB_STAMP_INTENT) {
+                        fault = intent_fault(look, version, own_stamp, !steps);
+                } else {
+                        fault = order_fault(look, version, own_stamp, rev, stamp);
+                        rev = version->rev;
+                        if (own_stamp)
+                                stamp = own_stamp;
+                }
+                if (fault)
+                        return fault;
+                if (at == suspected)
+                        return "a version in the chain is retired";
+                if (!*suspect && is_retired(&version->block))
+                        *suspect = at;
+                link = sb_pin_load(look->peer, &version->prev);
+                if (!steps && (link & SB_PREV_MARKED))
+                        return "the newest version is on its way out";
+                if ((link & SB_OFFSET_MASK) && !sb_version_at(segment, link & SB_OFFSET_MASK))
+                        return "the chain leads out of the segment";
+                version = link & SB_OFFSET_MASK ? sb_version_at(segment, link & SB_OFFSET_MASK)
+                                                : NULL;
+        }
+        *ret_versions = steps;
+        return NULL;
+}
+
+static bool in_path(struct sb_look *look, uint64_t hash, uint32_t bucket)
+{
+        struct sb_path path = sb_path_first(look->segment, hash);
+
+        do {
+                if (path.bucket == bucket)
+                        return true;
+        } while (sb_path_next(look->segment, hash, &path));
+        return false;
+}
+
+static const char *head_fault(
+        struct sb_look *look, uint64_t word, uint64_t number, struct sb_version *head)
+{
+        struct sb_segment *segment = look->segment;
+        uint64_t hash, own, stamp, next;
+        const unsigned char *key;
+        struct sb_node *node;
+        uint32_t retire;
+
+        if (!sb_unit_is_block(segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL))
+                return "leads to no version";
+        if (!sb_unit_is_block(segment, head->node, SB_UNIT_NODES, NULL))
+                return "its version names no node";
+        if (!sb_version_fits(segment, head))
+                return "its version has impossible lengths";
+        node = sb_node_at(segment, head->node);
+        key = sb_node_key(segment, node);
+        if (!key ||
+                sb_bytes_compare(key, node->key_len, head->bytes, SB_SHAPE_KEY_LEN(head->shape)))
+                return "version and node have different keys";
+        hash = sb_hash_key(key, node->key_len, segment->seed);
+        if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) ||
+                !in_path(look, hash, (uint32_t)(number / 8 - 1)))
+                return "the key does not belong into this bucket";
+        /* A:stamp. Before the node's cell: a birth is stamped after its node has named the cell. */
+        stamp = sb_load_acquire(&head->stamp);
+        /* likewise: it is marked after the node was gone */
+        next = sb_pin_load(look->peer, &node->next[0]);
+        own = sb_pin_load(look->peer, &node->cell);
+        if ((word & SB_CELL_FROZEN) || (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !stamp))
+                return NULL; /* on its way out, or not confirmed yet */
+        if (own != number)
+                return "its node names another cell";
+        if (next & SB_PREV_MARKED)
+                return "its node is leaving the ordered index";
+        if (look->quiescent && !sb_reach_node(look->peer, node))
+                return "its node is not in the ordered index";
+        retire = sb_load_acquire(&head->block.retire); /* A:retire. */
+        if (retire > SB_RETIRE_HELD && retire < SB_RETIRE_FREEING)
+                return "its newest version is retired";
+        return NULL;
+}
+
+/* The first version that is not a transaction's that is under way or was aborted. */
+static struct sb_version *what_counts(struct sb_look *look, struct sb_version *head)
+{
+        struct sb_version *version = head;
+
+        while (version && (sb_load_acquire(&version->stamp) & SB_STAMP_INTENT)) /* A:stamp. */
+                version = sb_version_at(
+                        look->segment, sb_pin_load(look->peer, &version->prev) & SB_OFFSET_MASK);
+        return version ? version : head;
+}
+
+static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t place)
+{
+        struct sb_check_report *report = look->report;
+        uint64_t number = SB_CELL_NUMBER(bucket, place), word, versions = 0, suspect = 0, before;
+        struct sb_cell64 *cell = sb_cell_at(look->segment, number);
+        struct sb_version *head;
+        const char *fault;
+
+        for (;;) {
+                word = sb_pin_load(look->peer, cell);
+                if (!word)
+                        return;
+                head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
+                before = suspect;
+                fault = head ? head_fault(look, word, number, head) : "leads out of the segment";
+                if (!fault)
+                        fault = chain_fault(look, head, &suspect, &versions);
+                if (!fault && suspect == before)
+                        break;
+                if (fault && sb_pin_load(look->peer, cell) == word)
+                        break;
+        }
+        if (fault) {
+                sb_report_problem(look->report, "bucket %u, cell %u: %s", bucket, place, fault);
+                return;
+        }
+        report->versions += versions;
+        head = what_counts(look, head);
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+                report->births++;
+        else if ((SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE)
+                report->keys++;
+        else
+                report->keys_deleted++;
+}
+
+/* A linked node has a cell of its own, or none yet, or is going. */
+static void check_buckets(struct sb_look *look)
+{
+        const struct sb_geometry *g = &look->segment->geometry;
+        uint32_t bucket, place;
+
+        for (bucket = 0; bucket < g->bucket_count + g->spill_count; bucket++) {
+                sb_pin(look->peer);
+                for (place = 0; place < SB_BUCKET_CELLS; place++)
+                        check_cell(look, bucket, place);
+                sb_unpin(look->peer);
+        }
+}
+
+/* ---- client records ---- */
+
+static void check_client(struct sb_look *look, uint32_t slot)
+{
+        struct sb_segment *segment = look->segment;
+        struct sb_client *client = sb_client_at(segment, slot);
+        enum sb_client_state state = sb_slot_state(segment, slot, NULL);
+        uint64_t high = sb_load_acquire(&client->guard_high), at; /* A:guard. */
+        uint32_t i;
+
+        if (state > SB_CLIENT_DEAD) {
+                sb_report_problem(look->report, "client %u: its state makes no sense", slot);
+                return;
+        }
+        if (high > SB_GUARDS_MAX) {
+                sb_report_problem(look->report, "client %u: more guards than there can be", slot);
+                high = 0;
+        }
+        look->report->clients += state == SB_CLIENT_ATTACHED;
+        look->report->pinned += sb_load_acquire(&client->pin) != 0; /* A:pins. */
+        for (i = 0; i < segment->geometry.snapshot_count; i++)
+                look->report->snapshots +=
+                        sb_load_acquire(&sb_client_snapshots(client)[i]) != 0; /* A:announce. */
+        for (i = 0; i < high; i++) {
+                at = sb_guard_read(segment, client, i);
+                look->report->guards += at != 0;
+                if (at && look->quiescent &&
+                        !sb_unit_is_block(segment, at, SB_UNIT_VERSIONS, NULL) &&
+                        !sb_unit_is_block(segment, at, SB_UNIT_NODES, NULL))
+                        sb_report_problem(look->report,
+                                "client %u: guard %u holds what is no block", slot, i);
+        }
+        /* A:pins, A:operation. */
+        if (state == SB_CLIENT_FREE && look->quiescent &&
+                (sb_load_acquire(&client->pin) || sb_load_acquire(&client->operation)))
+                sb_report_problem(
+                        look->report, "client %u is free but pinned, or in an operation", slot);
+}
+
+int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
+{
+        struct sb_segment *segment = &peer->segment, again;
+        struct sb_superblock *super = segment->super;
+        struct sb_look look = {
+                .peer = peer, .segment = segment, .report = ret, .quiescent = quiescent};
+        /* A:safe, A:clock. */
+        uint64_t safe = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock);
+        uint32_t slot, era = sb_load_acquire(&super->era); /* A:era. */
+
+        memset(ret, 0, sizeof(*ret));
+        if (sb_segment_open(segment->base, segment->geometry.size, segment->os, &again))
+                return -EBADMSG;
+        if (safe >= clock || clock & SB_STAMP_INTENT)
+                sb_report_problem(look.report, "clock %llu and safe %llu make no sense",
+                        (unsigned long long)clock, (unsigned long long)safe);
+        if (era < SB_ERA_MIN || era > SB_ERA_MAX)
+                sb_report_problem(look.report, "era %u makes no sense", era);
+        check_order(&look);
+        if (!ret->problem_count)
+                check_buckets(&look);
+        if (!ret->problem_count)
+                sb_look_at_units(&look);
+        for (slot = 0; slot < segment->geometry.client_count; slot++)
+                check_client(&look, slot);
+        return 0;
+}

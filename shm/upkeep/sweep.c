@@ -1,0 +1,283 @@
+/* The sweep; see sweep.h. */
+
+#include "shm/upkeep/sweep.h"
+
+#include "shm/base/assert.h"
+#include "shm/base/model.h"
+#include "shm/base/word.h"
+#include "shm/history/budget.h"
+#include "shm/keys/index.h"
+#include "shm/keys/reach.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/era.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/key.h"
+#include "shm/upkeep/prune.h"
+#include "shm/upkeep/reclaim.h"
+
+/* A frozen cell whose remover died behind "node.cell: GONE". */
+static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_path path = sb_path_first(segment, node->hash);
+        uint64_t at = sb_offset_of(segment, node);
+        bool found = false;
+        uint32_t place;
+
+        do {
+                for (place = 0; place < SB_BUCKET_CELLS; place++) {
+                        uint64_t word =
+                                sb_pin_load(peer, &segment->buckets[path.bucket].cell[place]);
+                        struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+
+                        if ((word & SB_CELL_FROZEN) && head && head->node == at) {
+                                sb_key_unhook(peer, SB_CELL_NUMBER(path.bucket, place), word);
+                                found = true;
+                        }
+                }
+        } while (sb_path_next(segment, node->hash, &path));
+        return found;
+}
+
+/* DYING and not dated: take it out of whatever still links it, then date it. */
+static void finish_dying(
+        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *view)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t own, at = version->node; /* once: it is checked, then followed */
+        struct sb_node *node = sb_node_at(segment, at);
+
+        if (node && sb_unit_is_block(segment, at, SB_UNIT_NODES, NULL)) {
+                own = sb_pin_load(peer, &node->cell);
+                if (own == SB_NODE_GONE)
+                        finish_frozen(peer, node);
+                if (sb_cell_at(segment, own)) {
+                        sb_key_try_remove(peer, own, view); /* goes on with a removal */
+                        sb_prune_cell(peer, own, view);
+                }
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                        sb_index_confirm_all(peer, node->hash, at);
+        }
+        if (!sb_reach_version(peer, version))
+                sb_limbo_date(peer, &version->block);
+}
+
+static void sweep_node(struct sb_peer *peer, struct sb_node *node)
+{
+        uint64_t own;
+
+        /* A node that was never linked is freed without a grace period; its unit keeps its kind, so
+         * this is some node's cell. */
+        sb_model_unchecked_begin();
+        own = sb_pin_load(peer, &node->cell);
+        sb_model_unchecked_end();
+
+        if (!own) {
+                /* Without a cell and in the index: left by a dead maker, or one without room. A
+                 * live maker makes it anew. */
+                sb_model_unchecked_begin();
+                own = sb_reach_node(peer, node);
+                sb_model_unchecked_end();
+                if (own)
+                        sb_key_abandon(peer, node);
+                return;
+        }
+        if (own != SB_NODE_GONE)
+                return;
+        if (!sb_load_acquire(&node->unhooked)) { /* A:retire. */
+                if (!finish_frozen(peer, node))
+                        sb_key_abandon(peer, node);
+                return;
+        }
+        /* A:retire. */
+        sb_limbo_wait(
+                peer, sb_offset_of(&peer->segment, node), sb_load_acquire(&node->unhooked), true);
+}
+
+static void sweep_version(
+        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *view)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_version *head;
+        struct sb_cell64 *cell;
+        struct sb_node *node;
+        uint64_t own;
+
+        /* Once for each chain: from its newest version. */
+        sb_model_unchecked_begin();
+        node = sb_node_at(segment, version->node);
+        own = node && sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL)
+                      ? sb_pin_load(peer, &node->cell)
+                      : 0;
+        sb_model_unchecked_end();
+        cell = sb_cell_at(segment, own);
+        head = cell ? sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK) : NULL;
+        if (head != version)
+                return;
+        sb_prune_cell(peer, own, view);
+        sb_key_try_remove(peer, own, view);
+}
+
+/* A block that was found by its bit and is DYING: whoever is dating it may have read the era before
+ * our pin's, so that the pin does not protect it. But he is pinned himself then, since before us.
+ * True: there is nobody like that who can know the block, it is still DYING, and any date that it
+ * gets from here on is covered by our pin. */
+static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
+{
+        /* Relaxed: the own word. */
+        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32), birth;
+
+        sb_model_unchecked_begin();
+        birth = sb_load_relaxed(&block->birth); /* Relaxed: looked at again below. */
+        sb_model_unchecked_end();
+        sb_era_look(peer);
+        return sb_era_clear(peer, lo - 1, birth) &&
+               sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
+               sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
+}
+
+/* Whoever is pinned now was not pinned before the floor, so that "born at the floor" protects as
+ * much as the truth does. */
+static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
+{
+        uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
+
+        if (SB_UNLIKELY(sb_era_before(old, peer->sweep.floor)))
+                sb_cas32_full(birth, old, peer->sweep.floor);
+}
+
+/* A date that was long ago is brought up to the floor, so that it does not come to lie ahead when a
+ * guard keeps the block for ages: whoever is pinned now was not pinned then, nor before the floor.
+ * Return: the date. */
+static uint32_t renew_date(struct sb_peer *peer, struct sb_block *block, uint32_t date)
+{
+        uint32_t floor = peer->sweep.floor;
+
+        if (SB_LIKELY(!sb_era_before(date, floor)) || floor < SB_ERA_MIN || floor > SB_ERA_MAX)
+                return date;
+        /* R:retire > A:retire. Failed: somebody is freeing it. */
+        return sb_cas32_full(&block->retire, date, floor) ? floor : date;
+}
+
+static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind,
+        const struct sb_horizon *view)
+{
+        struct sb_block *block = sb_block_at(&peer->segment, offset);
+        uint32_t retire;
+
+        do
+                retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is
+                                                             protected by our pin. */
+        while (!sb_pin_covers(peer));
+        peer->counters.swept++;
+        if (retire >= SB_RETIRE_FREEING)
+                return;
+        if (retire <= SB_RETIRE_HELD) {
+                /* perhaps taken and not published: then it is filled later, with a younger birth */
+                sb_model_unchecked_begin();
+                raise_birth(peer, &block->birth);
+                sb_model_unchecked_end();
+        }
+        if (retire >= SB_ERA_MIN) {
+                /* another may be freeing it; then it is dropped as stale */
+                sb_model_unchecked_begin();
+                retire = renew_date(peer, block, retire);
+                raise_birth(peer, &block->birth);
+                sb_limbo_wait(peer, offset, retire, false);
+                sb_model_unchecked_end();
+        } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {
+                sb_limbo_leave(peer);
+        } else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING) {
+                sb_limbo_date(peer, block);
+        } else if (kind == SB_UNIT_NODES) {
+                sweep_node(peer, (struct sb_node *)block);
+        } else if (retire == SB_RETIRE_DYING) {
+                finish_dying(peer, (struct sb_version *)block, view);
+        } else {
+                sweep_version(peer, (struct sb_version *)block, view);
+        }
+}
+
+static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_horizon *view)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t word = sb_load_acquire(&segment->unit_words[unit]), now, bits; /* A:unit-owned. */
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        uint32_t count = sb_unit_block_count(segment, word), base;
+        uint64_t size;
+
+        raise_birth(peer, &segment->unit_births[unit]);
+        /* A:unit-owned. */
+        if (kind == SB_UNIT_EMPTY &&
+                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_cas64_full(&segment->unit_words[unit], word,
+                        0); /* A:unit-owned, above. Its era need not be remembered any more. */
+        if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
+                return;
+        size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
+        for (base = 0; base < count; base += 64) {
+                sb_pin(peer);
+                do {
+                        /* A:block-taken. */
+                        bits = sb_load_acquire(&sb_unit_bitmap(segment, unit)[base / 64]);
+                        /* A:unit-owned. */
+                        now = sb_load_acquire(&segment->unit_words[unit]);
+                } while (!sb_pin_covers(peer));
+                /* It may have changed hands and kind before we were pinned: then leave it for the
+                 * next round. From here on it keeps its kind as long as we are. */
+                if (((now ^ word) >> 54) == 0)
+                        for (; bits; bits &= bits - 1) {
+                                uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
+
+                                if (index < count)
+                                        sweep_block(peer,
+                                                sb_unit_offset(segment, unit) + index * size, kind,
+                                                view);
+                        }
+                sb_unpin(peer);
+                if (sb_limbo_half_full(peer))
+                        sb_reclaim_free(peer);
+        }
+}
+
+void sb_sweep_begin(struct sb_peer *peer)
+{
+        uint32_t floor = sb_load_acquire(&peer->segment.super->birth_floor), old; /* A:sweep. */
+
+        sb_era_look(peer);
+        old = sb_era_bygone(peer);
+        peer->sweep.floor = sb_era_before(floor, old) ? old : floor;
+        sb_history_begin(peer);
+}
+
+void sb_sweep_end(struct sb_peer *peer)
+{
+        struct sb_cell32 *cell = &peer->segment.super->birth_floor;
+        uint32_t floor = sb_load_acquire(cell); /* A:sweep. */
+
+        /* R:sweep > A:sweep. Failed: somebody else's sweep ended; the next one goes on from there.
+         */
+        if (sb_era_before(floor, peer->sweep.floor))
+                sb_cas32_full(cell, floor, peer->sweep.floor);
+        sb_history_end(peer);
+}
+
+uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)
+{
+        uint32_t units = peer->segment.geometry.unit_count;
+        uint64_t before = peer->counters.freed;
+
+        sb_view_renew(peer);
+        while (count--) {
+                *cursor %= units;
+                sweep_unit(peer, (*cursor)++, &peer->horizon);
+        }
+        sb_reclaim_free(peer);
+        return peer->counters.freed - before;
+}
