@@ -175,22 +175,6 @@ void sb_grace_look(struct sb_peer *peer, struct sb_grace *ret)
                 mark_guarded(peer, ret);
 }
 
-bool sb_grace_next(struct sb_peer *peer, struct sb_grace *grace, struct sb_limbo_entry *ret)
-{
-        for (; grace->next < grace->count; grace->next++) {
-                uint32_t i = grace->next;
-
-                if ((grace->blocked[i / 64] >> (i % 64) & 1) &&
-                        !(peer->limbo.entries[i].held && SB_FAULT(STOCK_NO_GRACE)))
-                        continue;
-                *ret = peer->limbo.entries[i];
-                peer->limbo.entries[i].offset = 0;
-                grace->next++;
-                return true;
-        }
-        return false;
-}
-
 void sb_grace_end(struct sb_peer *peer)
 {
         uint32_t i, kept = 0, held = 0;

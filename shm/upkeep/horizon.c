@@ -98,23 +98,6 @@ void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret)
                 read_marks(segment, ret);
 }
 
-bool sb_view_needs(const struct sb_horizon *view, uint64_t stamp, uint64_t successor)
-{
-        uint32_t i;
-
-        if (stamp == successor)
-                return false;
-        if (successor > view->bound)
-                return true;
-        for (i = 0; i < view->cut_count; i++) {
-                if (view->cuts[i] >= successor)
-                        return false;
-                if (view->cuts[i] >= stamp || (view->overflow && i == view->cut_count - 1))
-                        return true;
-        }
-        return false;
-}
-
 void sb_view_renew(struct sb_peer *peer)
 {
         /* A:clock. */

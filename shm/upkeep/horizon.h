@@ -12,7 +12,22 @@ void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret);
 void sb_view_renew(struct sb_peer *peer);
 /* By @view: whether some cut, open or to come, reads a version that was current from @stamp until
  * @successor. */
-bool sb_view_needs(const struct sb_horizon *view, uint64_t stamp, uint64_t successor);
+static inline bool sb_view_needs(const struct sb_horizon *view, uint64_t stamp, uint64_t successor)
+{
+        uint32_t i;
+
+        if (stamp == successor)
+                return false;
+        if (successor > view->bound)
+                return true;
+        for (i = 0; i < view->cut_count; i++) {
+                if (view->cuts[i] >= successor)
+                        return false;
+                if (view->cuts[i] >= stamp || (view->overflow && i == view->cut_count - 1))
+                        return true;
+        }
+        return false;
+}
 
 /* By the peer's own view: whether no cut, open or to come, reads what was current from @old_stamp
  * until @stamp. The view says so for good, however old it is, if that was before its bound. */
