@@ -377,7 +377,7 @@ static void admit(struct sb_engine *engine, int fd)
                 .uid = who.uid,
                 .number = ++engine->connection_count,
         };
-        if (sb_loop_add(engine, fd, EPOLLIN, SB_EVENT_CONNECTION, index) < 0) {
+        if (sb_engine_add(engine, fd, EPOLLIN, SB_EVENT_CONNECTION, index) < 0) {
                 drop(engine, connection);
                 return;
         }

@@ -1,8 +1,9 @@
 /*
- * The engine: attaches clients, reaps the dead, reclaims memory. It may be killed or stopped at any
- * instruction: all that counts is in the segment, and the next engine validates and adopts it.
+ * The engine: the process that attaches clients, reaps dead ones and reclaims memory. It is a child
+ * of the keeper, and may be killed or stopped at any instruction: all that counts is in the
+ * segment, and the next engine validates and adopts it.
  *
- *      loop      waits for everything, and does a little of it at a time
+ *      engine    waits for everything, and does a little of it at a time
  *      adopt     from the descriptor to a validated segment with this engine in record 0
  *      accept    the attach protocol
  *      reaper    pidfds of the attached, and what is done when one speaks
@@ -38,17 +39,6 @@ struct sb_watcher {
         uint32_t generation;
 };
 
-/* What an event is about. */
-enum sb_event {
-        SB_EVENT_LISTEN,
-        SB_EVENT_TIMER,
-        SB_EVENT_SIGNAL,
-        SB_EVENT_CHANNEL,
-        SB_EVENT_KEEPER,
-        SB_EVENT_CONNECTION,
-        SB_EVENT_CLIENT
-};
-
 struct sb_engine {
         struct sb_keeper *keeper;
         struct sb_peer peer;               /* record 0 */
@@ -68,8 +58,31 @@ struct sb_engine {
                     */
 };
 
-/* loop.c */
-int sb_loop_add(
+/* How an engine ends that is not killed: its exit status. */
+enum sb_engine_end {
+        SB_ENGINE_STOPPED = 0,
+        SB_ENGINE_FAILED = 1,      /* could not work; the segment may be sound */
+        SB_ENGINE_UNSOUND = 3,     /* the segment is not to be adopted */
+        SB_ENGINE_KEEPER_DIED = 4, /* never a status: this process becomes the keeper */
+};
+
+/* Be the engine, in a fresh child of the keeper. Return: how it ended; everything that it opened is
+ * closed. */
+enum sb_engine_end sb_engine_run(struct sb_keeper *keeper);
+
+/* What an event is about. */
+enum sb_event {
+        SB_EVENT_LISTEN,
+        SB_EVENT_TIMER,
+        SB_EVENT_SIGNAL,
+        SB_EVENT_CHANNEL,
+        SB_EVENT_KEEPER,
+        SB_EVENT_CONNECTION,
+        SB_EVENT_CLIENT
+};
+
+/* Wait for @events on @fd, too; @index says which connection or record it is. Return: 0, -errno. */
+int sb_engine_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index);
 
 /* adopt.c. Return: SB_ENGINE_STOPPED: adopted; else how the engine ends, said. */

@@ -23,12 +23,9 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "agentd/engine.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
-#include "agentd/loop.h"
-#include "shm/base/os.h"
-#include "shm/base/word.h"
-#include "shm/layout/superblock.h"
 
 #define SECOND_NS        UINT64_C(1000000000)
 #define FAILURES_AT_ONCE 2u /* so many engines in a row may fail before the next waits a second */
@@ -102,7 +99,7 @@ static int start_engine(struct sb_keeper *keeper, enum sb_engine_end *ret_end)
         if (child == 0) {
                 close(channel[0]);
                 keeper->channel = channel[1];
-                *ret_end = sb_loop_run(keeper);
+                *ret_end = sb_engine_run(keeper);
                 keeper->unsound = *ret_end == SB_ENGINE_UNSOUND;
                 /* Whatever this engine could not do, nobody else is left to try it another way. */
                 if (*ret_end != SB_ENGINE_STOPPED && is_readable(keeper->self_fd))

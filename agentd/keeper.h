@@ -35,14 +35,6 @@ struct sb_keeper {
 #define SB_KEEPER_ADOPTED 'a'
 #define SB_KEEPER_STOP    's'
 
-/* How an engine ends that is not killed: its exit status. */
-enum sb_engine_end {
-        SB_ENGINE_STOPPED = 0,
-        SB_ENGINE_FAILED = 1,      /* could not work; the segment may be sound */
-        SB_ENGINE_UNSOUND = 3,     /* the segment is not to be adopted */
-        SB_ENGINE_KEEPER_DIED = 4, /* never a status: this process becomes the keeper */
-};
-
 /**
  * sb_keeper_run() - serve the bus until told to stop
  * @keeper:     config, directory, memory and signal_fd are there

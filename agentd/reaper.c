@@ -78,7 +78,7 @@ void sb_reaper_watch(struct sb_engine *engine, uint32_t slot, uint32_t generatio
         forget(watcher);
         watcher->generation = generation;
         watcher->pidfd = pidfd;
-        if (sb_loop_add(engine, pidfd, EPOLLIN, SB_EVENT_CLIENT, slot) < 0)
+        if (sb_engine_add(engine, pidfd, EPOLLIN, SB_EVENT_CLIENT, slot) < 0)
                 sb_log("client %u cannot be watched: %s", slot, strerror(errno));
 }
 

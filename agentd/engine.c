@@ -1,5 +1,5 @@
 /*
- * The engine's loop: one epoll set with everything in it, and a tick for the work on memory.
+ * The engine; see engine.h: one epoll set with everything in it, and a tick for the work on memory.
  *
  *      listen, connections -> accept        pidfds -> reaper        timer -> tick
  *      channel: the keeper says stop        pidfd of the keeper: this process becomes the keeper
@@ -9,7 +9,7 @@
  * nothing does.
  */
 #define _GNU_SOURCE
-#include "agentd/loop.h"
+#include "agentd/engine.h"
 
 #include <errno.h>
 #include <mimalloc.h>
@@ -24,7 +24,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "agentd/engine.h"
 #include "agentd/guard.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
@@ -45,7 +44,7 @@
 #define HISTORY_NS      UINT64_C(500000000)
 #define HISTORY_MOST_NS (16 * HISTORY_NS)
 
-int sb_loop_add(
+int sb_engine_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
 {
         struct epoll_event what = {.events = events, .data.u64 = (uint64_t)event << 32 | index};
@@ -132,7 +131,7 @@ static bool tick(struct sb_engine *engine)
                 set_timer(engine, engine->interval_ns * 2);
         if (engine->deaf) {
                 engine->deaf = false;
-                (void)sb_loop_add(
+                (void)sb_engine_add(
                         engine, engine->keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
         }
         return more;
@@ -222,7 +221,7 @@ static enum sb_engine_end serve(struct sb_engine *engine)
         }
 }
 
-/* What the loop waits for besides clients. */
+/* What the engine waits for besides clients. */
 static int open_events(struct sb_engine *engine)
 {
         const struct sb_keeper *keeper = engine->keeper;
@@ -232,15 +231,15 @@ static int open_events(struct sb_engine *engine)
         engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
         if (engine->epoll_fd < 0 || engine->timer_fd < 0)
                 return -errno;
-        r = sb_loop_add(engine, engine->timer_fd, EPOLLIN, SB_EVENT_TIMER, 0);
+        r = sb_engine_add(engine, engine->timer_fd, EPOLLIN, SB_EVENT_TIMER, 0);
         if (!r)
-                r = sb_loop_add(engine, keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
+                r = sb_engine_add(engine, keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
         if (!r)
-                r = sb_loop_add(engine, keeper->signal_fd, EPOLLIN, SB_EVENT_SIGNAL, 0);
+                r = sb_engine_add(engine, keeper->signal_fd, EPOLLIN, SB_EVENT_SIGNAL, 0);
         if (!r)
-                r = sb_loop_add(engine, keeper->channel, EPOLLIN, SB_EVENT_CHANNEL, 0);
+                r = sb_engine_add(engine, keeper->channel, EPOLLIN, SB_EVENT_CHANNEL, 0);
         if (!r)
-                r = sb_loop_add(engine, keeper->self_fd, EPOLLIN, SB_EVENT_KEEPER, 0);
+                r = sb_engine_add(engine, keeper->self_fd, EPOLLIN, SB_EVENT_KEEPER, 0);
         if (!r)
                 set_timer(engine, TICK_NS);
         return r;
@@ -303,7 +302,7 @@ static void free_engine(struct sb_engine *engine)
         mi_free(engine);
 }
 
-enum sb_engine_end sb_loop_run(struct sb_keeper *keeper)
+enum sb_engine_end sb_engine_run(struct sb_keeper *keeper)
 {
         struct sb_engine *engine = new_engine(keeper);
         enum sb_engine_end end;
