@@ -252,7 +252,7 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
         answer.generation = generation;
         answer.size = engine->peer.segment.geometry.size;
         memcpy(answer.id, super->id, sizeof(answer.id));
-        r = send_answer(connection->fd, &answer, engine->keeper->memory.fd);
+        r = send_answer(connection->fd, &answer, engine->supervisor->memory.fd);
         if (r) {
                 sb_reaper_give_back(engine, slot, generation);
                 drop(engine, connection);
@@ -389,7 +389,7 @@ static void admit(struct sb_engine *engine, int fd)
 void sb_accept_new(struct sb_engine *engine)
 {
         for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
-                int fd = accept4(engine->keeper->directory.listen_fd, NULL, NULL,
+                int fd = accept4(engine->supervisor->directory.listen_fd, NULL, NULL,
                         SOCK_CLOEXEC | SOCK_NONBLOCK);
 
                 if (fd >= 0) {
@@ -398,7 +398,7 @@ void sb_accept_new(struct sb_engine *engine)
                            errno == ENOBUFS) {
                         /* The socket stays readable: turn away from it until the next tick. */
                         (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL,
-                                engine->keeper->directory.listen_fd, NULL);
+                                engine->supervisor->directory.listen_fd, NULL);
                         engine->deaf = true;
                         return;
                 } else if (errno != ECONNABORTED && errno != EINTR) {

@@ -65,8 +65,9 @@ static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_
         struct sb_segment view = *segment;
         uint32_t slot, generation;
 
-        (void)sb_reaper_start_time(identity.pid,
-                &identity.pid_start); /* for people: the engine's death is the keeper's to see */
+        (void)sb_reaper_start_time(
+                identity.pid, &identity.pid_start); /* for people: the engine's death is the
+                                                       supervisor's to see */
         if (sb_slot_state(segment, 0, &generation) != SB_CLIENT_FREE) {
                 sb_peer_init(&engine->peer, segment, 0, generation);
                 sb_reap_slot(&engine->peer, 0, generation);
@@ -114,7 +115,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
                         strerror(-r));
                 return SB_ENGINE_FAILED;
         }
-        end = map(&engine->keeper->memory, &segment);
+        end = map(&engine->supervisor->memory, &segment);
         if (end)
                 return end;
         /* From here on the map is the engine's to undo, through its peer. */
@@ -125,7 +126,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         if (end)
                 return end;
         /* R:history-floor. */
-        sb_store_release(&segment.super->history_limit, engine->keeper->config->history_bytes);
+        sb_store_release(&segment.super->history_limit, engine->supervisor->config->history_bytes);
         sb_reaper_adopt(engine);
         sb_evict_finish(&engine->peer);
         sb_marks_repair(&engine->peer);

@@ -224,8 +224,8 @@ void sb_directory_own(const struct sb_directory *directory)
         char text[16];
         int len = snprintf(text, sizeof(text), "%d\n", (int)getpid());
 
-        /* For those who ask who the keeper is. On file systems where it is refused they find the
-         * text. */
+        /* For those who ask who the supervisor is. On file systems where it is refused they find
+         * the text. */
         (void)fcntl(directory->lock_fd, F_SETLK, &whole);
         if (ftruncate(directory->lock_fd, 0) < 0 ||
                 pwrite(directory->lock_fd, text, (size_t)len, 0) != len)

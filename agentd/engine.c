@@ -2,7 +2,8 @@
  * The engine; see engine.h: one epoll set with everything in it, and a tick for the work on memory.
  *
  *      listen, connections -> accept        pidfds -> reaper        timer -> tick
- *      channel: the keeper says stop        pidfd of the keeper: this process becomes the keeper
+ *      channel: the supervisor says stop        pidfd of the supervisor: this process becomes the
+ * supervisor
  *
  * Always true: the dead come before new clients in one round, so that a place that has become free
  * is found. The timer runs every 10 ms while anything changes and slows down to every 160 ms when
@@ -83,7 +84,7 @@ static bool is_idle(struct sb_engine *engine)
 static void note_time(struct sb_engine *engine)
 {
         struct sb_segment *segment = &engine->peer.segment;
-        uint64_t age = engine->keeper->config->snapshot_age_ns;
+        uint64_t age = engine->supervisor->config->snapshot_age_ns;
         struct sb_moment now, then;
         uint32_t count;
 
@@ -131,31 +132,31 @@ static bool tick(struct sb_engine *engine)
                 set_timer(engine, engine->interval_ns * 2);
         if (engine->deaf) {
                 engine->deaf = false;
-                (void)sb_engine_add(
-                        engine, engine->keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
+                (void)sb_engine_add(engine, engine->supervisor->directory.listen_fd, EPOLLIN,
+                        SB_EVENT_LISTEN, 0);
         }
         return more;
 }
 
-/* A signal that was meant for the keeper, or for both: the keeper knows what to do. */
+/* A signal that was meant for the supervisor, or for both: the supervisor knows what to do. */
 static void forward_signal(struct sb_engine *engine)
 {
         struct signalfd_siginfo info;
 
-        while (read(engine->keeper->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-                (void)syscall(SYS_pidfd_send_signal, engine->keeper->self_fd, SIGTERM, NULL, 0);
+        while (read(engine->supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+                (void)syscall(SYS_pidfd_send_signal, engine->supervisor->self_fd, SIGTERM, NULL, 0);
 }
 
-/* Whether the keeper said stop. A channel that is hung up says nothing: its pidfd will. */
+/* Whether the supervisor said stop. A channel that is hung up says nothing: its pidfd will. */
 static bool is_told_to_stop(struct sb_engine *engine)
 {
         char word;
-        ssize_t len = recv(engine->keeper->channel, &word, 1, MSG_DONTWAIT);
+        ssize_t len = recv(engine->supervisor->channel, &word, 1, MSG_DONTWAIT);
 
         if (len == 1)
-                return word == SB_KEEPER_STOP;
+                return word == SB_SUPERVISOR_STOP;
         if (len == 0 || (errno != EAGAIN && errno != EINTR))
-                (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, engine->keeper->channel, NULL);
+                (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL, engine->supervisor->channel, NULL);
         return false;
 }
 
@@ -180,8 +181,8 @@ static enum sb_engine_end handle(
                 if (is_told_to_stop(engine))
                         return SB_ENGINE_STOPPED;
                 break;
-        case SB_EVENT_KEEPER:
-                return SB_ENGINE_KEEPER_DIED;
+        case SB_EVENT_SUPERVISOR:
+                return SB_ENGINE_SUPERVISOR_DIED;
         case SB_EVENT_CONNECTION:
                 sb_accept_ready(engine, index);
                 break;
@@ -224,7 +225,7 @@ static enum sb_engine_end serve(struct sb_engine *engine)
 /* What the engine waits for besides clients. */
 static int open_events(struct sb_engine *engine)
 {
-        const struct sb_keeper *keeper = engine->keeper;
+        const struct sb_supervisor *supervisor = engine->supervisor;
         int r;
 
         engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -233,13 +234,14 @@ static int open_events(struct sb_engine *engine)
                 return -errno;
         r = sb_engine_add(engine, engine->timer_fd, EPOLLIN, SB_EVENT_TIMER, 0);
         if (!r)
-                r = sb_engine_add(engine, keeper->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
+                r = sb_engine_add(
+                        engine, supervisor->directory.listen_fd, EPOLLIN, SB_EVENT_LISTEN, 0);
         if (!r)
-                r = sb_engine_add(engine, keeper->signal_fd, EPOLLIN, SB_EVENT_SIGNAL, 0);
+                r = sb_engine_add(engine, supervisor->signal_fd, EPOLLIN, SB_EVENT_SIGNAL, 0);
         if (!r)
-                r = sb_engine_add(engine, keeper->channel, EPOLLIN, SB_EVENT_CHANNEL, 0);
+                r = sb_engine_add(engine, supervisor->channel, EPOLLIN, SB_EVENT_CHANNEL, 0);
         if (!r)
-                r = sb_engine_add(engine, keeper->self_fd, EPOLLIN, SB_EVENT_KEEPER, 0);
+                r = sb_engine_add(engine, supervisor->self_fd, EPOLLIN, SB_EVENT_SUPERVISOR, 0);
         if (!r)
                 set_timer(engine, TICK_NS);
         return r;
@@ -248,7 +250,7 @@ static int open_events(struct sb_engine *engine)
 static enum sb_engine_end run(struct sb_engine *engine)
 {
         enum sb_engine_end end;
-        char word = SB_KEEPER_ADOPTED;
+        char word = SB_SUPERVISOR_ADOPTED;
         int r;
 
         r = open_events(engine);
@@ -259,19 +261,19 @@ static enum sb_engine_end run(struct sb_engine *engine)
         end = sb_adopt(engine);
         if (end)
                 return end;
-        (void)send(engine->keeper->channel, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)send(engine->supervisor->channel, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         return serve(engine);
 }
 
-static struct sb_engine *new_engine(struct sb_keeper *keeper)
+static struct sb_engine *new_engine(struct sb_supervisor *supervisor)
 {
         struct sb_engine *engine = mi_zalloc(sizeof(*engine));
-        uint32_t clients = keeper->config->clients + 1;
+        uint32_t clients = supervisor->config->clients + 1;
 
         if (!engine)
                 return NULL;
         engine->connection_max = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + clients;
-        engine->kept_max = keeper->kept_max;
+        engine->kept_max = supervisor->kept_max;
         engine->watchers = mi_calloc(clients, sizeof(*engine->watchers));
         engine->connections = mi_calloc(engine->connection_max, sizeof(*engine->connections));
         if (!engine->watchers || !engine->connections) {
@@ -282,7 +284,7 @@ static struct sb_engine *new_engine(struct sb_keeper *keeper)
         }
         for (uint32_t i = 0; i < clients; i++)
                 engine->watchers[i].pidfd = -1;
-        engine->keeper = keeper;
+        engine->supervisor = supervisor;
         engine->epoll_fd = engine->timer_fd = -1;
         return engine;
 }
@@ -292,7 +294,7 @@ static void free_engine(struct sb_engine *engine)
         sb_accept_close_all(engine);
         sb_reaper_close_all(engine);
         if (engine->peer.segment.base)
-                munmap(engine->peer.segment.base, engine->keeper->memory.size);
+                munmap(engine->peer.segment.base, engine->supervisor->memory.size);
         if (engine->epoll_fd >= 0)
                 close(engine->epoll_fd);
         if (engine->timer_fd >= 0)
@@ -302,9 +304,9 @@ static void free_engine(struct sb_engine *engine)
         mi_free(engine);
 }
 
-enum sb_engine_end sb_engine_run(struct sb_keeper *keeper)
+enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor)
 {
-        struct sb_engine *engine = new_engine(keeper);
+        struct sb_engine *engine = new_engine(supervisor);
         enum sb_engine_end end;
 
         if (!engine) {
@@ -312,14 +314,15 @@ enum sb_engine_end sb_engine_run(struct sb_keeper *keeper)
                 return SB_ENGINE_FAILED;
         }
         prctl(PR_SET_NAME, "agentd-engine");
-        sb_life_hold(keeper->memory.super, SB_LIFE_ENGINE);
+        sb_life_hold(supervisor->memory.super, SB_LIFE_ENGINE);
         if (sigsetjmp(sb_guard_return, 1)) {
                 sb_log("the segment is given up: part of its memory is gone (SIGBUS)");
                 end = SB_ENGINE_UNSOUND;
         } else {
                 sb_guard_arm();
                 end = run(engine);
-                if (engine->attached && (end == SB_ENGINE_STOPPED || end == SB_ENGINE_KEEPER_DIED))
+                if (engine->attached &&
+                        (end == SB_ENGINE_STOPPED || end == SB_ENGINE_SUPERVISOR_DIED))
                         sb_peer_fini(&engine->peer);
         }
         sb_guard_disarm();

@@ -1,6 +1,6 @@
 /*
  * The engine: the process that attaches clients, reaps dead ones and reclaims memory. It is a child
- * of the keeper, and may be killed or stopped at any instruction: all that counts is in the
+ * of the supervisor, and may be killed or stopped at any instruction: all that counts is in the
  * segment, and the next engine validates and adopts it.
  *
  *      engine    waits for everything, and does a little of it at a time
@@ -13,8 +13,8 @@
 #ifndef SB_ENGINE_H
 #define SB_ENGINE_H
 
-#include "agentd/keeper.h"
-#include "shm/layout/handle.h"
+#include "agentd/supervisor.h"
+#include "shm/peer.h"
 
 #define SB_CONNECTIONS_MAX 64u /* of peers that were given no record, or not yet */
 #define SB_STRANGERS_MAX   8u  /* and of users who were refused and have not gone yet */
@@ -40,7 +40,7 @@ struct sb_watcher {
 };
 
 struct sb_engine {
-        struct sb_keeper *keeper;
+        struct sb_supervisor *supervisor;
         struct sb_peer peer;               /* record 0 */
         struct sb_watcher *watchers;       /* one for each record */
         struct sb_connection *connections; /* of strangers, of peers, of records by their number */
@@ -61,14 +61,14 @@ struct sb_engine {
 /* How an engine ends that is not killed: its exit status. */
 enum sb_engine_end {
         SB_ENGINE_STOPPED = 0,
-        SB_ENGINE_FAILED = 1,      /* could not work; the segment may be sound */
-        SB_ENGINE_UNSOUND = 3,     /* the segment is not to be adopted */
-        SB_ENGINE_KEEPER_DIED = 4, /* never a status: this process becomes the keeper */
+        SB_ENGINE_FAILED = 1,          /* could not work; the segment may be sound */
+        SB_ENGINE_UNSOUND = 3,         /* the segment is not to be adopted */
+        SB_ENGINE_SUPERVISOR_DIED = 4, /* never a status: this process becomes the supervisor */
 };
 
-/* Be the engine, in a fresh child of the keeper. Return: how it ended; everything that it opened is
+/* Be the engine, in a fresh child of the supervisor. Return: how it ended; everything that it opened is
  * closed. */
-enum sb_engine_end sb_engine_run(struct sb_keeper *keeper);
+enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor);
 
 /* What an event is about. */
 enum sb_event {
@@ -76,7 +76,7 @@ enum sb_event {
         SB_EVENT_TIMER,
         SB_EVENT_SIGNAL,
         SB_EVENT_CHANNEL,
-        SB_EVENT_KEEPER,
+        SB_EVENT_SUPERVISOR,
         SB_EVENT_CONNECTION,
         SB_EVENT_CLIENT
 };

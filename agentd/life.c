@@ -28,7 +28,8 @@ static_assert(SB_LIFE_DIED == FUTEX_OWNER_DIED, "what the kernel writes");
 
 void sb_life_hold(struct sb_superblock *super, enum sb_life_role role)
 {
-        struct sb_cell32 *word = role == SB_LIFE_KEEPER ? &super->keeper_life : &super->engine_life;
+        struct sb_cell32 *word =
+                role == SB_LIFE_SUPERVISOR ? &super->keeper_life : &super->engine_life;
 
         head.list.next = &entries[0];
         entries[0].next = &entries[1];

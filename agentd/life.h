@@ -1,7 +1,7 @@
 /*
- * How clients learn that keeper and engine are dead, without anybody's timeout: each holds a robust
- * futex word in the superblock, and the kernel itself writes SB_LIFE_DIED into it when the holder
- * is gone, whatever ended it.
+ * How clients learn that supervisor and engine are dead, without anybody's timeout: each holds a
+ * robust futex word in the superblock, and the kernel itself writes SB_LIFE_DIED into it when the
+ * holder is gone, whatever ended it.
  */
 #ifndef SB_LIFE_H
 #define SB_LIFE_H
@@ -10,7 +10,7 @@
 
 #include "shm/layout/superblock.h"
 
-enum sb_life_role { SB_LIFE_KEEPER, SB_LIFE_ENGINE };
+enum sb_life_role { SB_LIFE_SUPERVISOR, SB_LIFE_ENGINE };
 
 /* This thread is @role of the segment behind @super from now on, and of no other one; the map
  * stays. After a fork() anew. */

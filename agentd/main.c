@@ -1,5 +1,5 @@
 /*
- * agentd: makes a bus and keeps it. Two processes come out of this one: the keeper, which was
+ * agentd: makes a bus and keeps it. Two processes come out of this one: the supervisor, which was
  * started, and the engine, its child.
  */
 #define _GNU_SOURCE
@@ -14,7 +14,7 @@
 
 #include "agentd/config.h"
 #include "agentd/engine.h"
-#include "agentd/keeper.h"
+#include "agentd/supervisor.h"
 #include "agentd/log.h"
 
 #define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + SB_KEPT_MIN + 32u)
@@ -74,7 +74,7 @@ static int take_signals(void)
 int main(int argc, char **argv)
 {
         struct sb_config config;
-        struct sb_keeper keeper = {
+        struct sb_supervisor supervisor = {
                 .config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
         int status;
 
@@ -82,22 +82,22 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        if (raise_limit(config.clients, &keeper.kept_max))
+        if (raise_limit(config.clients, &supervisor.kept_max))
                 return SB_EXIT_FAILURE;
-        keeper.signal_fd = take_signals();
-        if (keeper.signal_fd < 0) {
+        supervisor.signal_fd = take_signals();
+        if (supervisor.signal_fd < 0) {
                 sb_log("cannot wait for signals: %s", strerror(errno));
                 return SB_EXIT_FAILURE;
         }
-        if (sb_directory_take(&config.place, &keeper.directory))
+        if (sb_directory_take(&config.place, &supervisor.directory))
                 return SB_EXIT_FAILURE;
-        sb_directory_own(
-                &keeper.directory); /* before the long part, so that a second one learns the pid */
+        sb_directory_own(&supervisor.directory); /* before the long part, so that a second one
+                                                    learns the pid */
         sb_log("version %s starts with pid %d on %s, --size %" PRIu64 "K --clients %u", SB_VERSION,
                 (int)getpid(), config.place.directory, config.size >> 10, config.clients);
-        if (sb_memory_make(&config, &keeper.memory)) {
-                sb_directory_leave(&keeper.directory);
+        if (sb_memory_make(&config, &supervisor.memory)) {
+                sb_directory_leave(&supervisor.directory);
                 return SB_EXIT_FAILURE;
         }
-        return sb_keeper_run(&keeper);
+        return sb_supervisor_run(&supervisor);
 }

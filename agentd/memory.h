@@ -11,7 +11,7 @@ struct sb_memory {
         uint64_t size;
         uint64_t page_size;
         struct sb_geometry geometry; /* as it was made: what the superblock says is input */
-        struct sb_superblock *super; /* the keeper's map: the first page alone */
+        struct sb_superblock *super; /* the supervisor's map: the first page alone */
 };
 
 /* Make a segment with an empty bus in it. Return: 0; -1: it could not be, and why was said. */

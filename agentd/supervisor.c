@@ -1,0 +1,311 @@
+/*
+ * The supervisor; see supervisor.h.
+ *
+ *      make segment -> fork engine -> wait for: a signal, a word from the engine, its death
+ *                          ^                                              |
+ *                          +---- new segment, when this one is unsound <--+
+ *
+ * The engine is a fork of the supervisor, so it has all that a supervisor needs: when the kernel
+ * says that the supervisor is dead, the engine returns from its own loop into the supervisor's, and
+ * forks an engine.
+ */
+#define _GNU_SOURCE
+#include "agentd/supervisor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include "agentd/engine.h"
+#include "agentd/life.h"
+#include "agentd/log.h"
+
+#define SECOND_NS        UINT64_C(1000000000)
+#define FAILURES_AT_ONCE 2u /* so many engines in a row may fail before the next waits a second */
+#define CRASHES_MAX      3u /* so many crashes in adoption are the segment's fault */
+#define STOP_PATIENCE_MS 2000
+
+static uint64_t now_ns(void)
+{
+        return sb_os_linux.now_ns(sb_os_linux.context);
+}
+
+static int close_fd(int fd)
+{
+        if (fd >= 0)
+                close(fd);
+        return -1;
+}
+
+/* This process is the supervisor now. */
+static int become(struct sb_supervisor *supervisor)
+{
+        prctl(PR_SET_NAME, "agentd");
+        supervisor->engine = 0;
+        supervisor->engine_fd = supervisor->channel = -1;
+        supervisor->adopted = false;
+        supervisor->failures = supervisor->crashes = 0;
+        supervisor->retry_ns = 0;
+        supervisor->self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+        if (supervisor->self_fd < 0) {
+                sb_log("this system cannot tell who lives (pidfd_open: %s): Linux 5.3 or later is "
+                       "needed",
+                        strerror(errno));
+                return -1;
+        }
+        sb_life_hold(supervisor->memory.super, SB_LIFE_SUPERVISOR);
+        sb_store_relaxed(&supervisor->memory.super->keeper,
+                (uint64_t)getpid()); /* relaxed: for people, and for sb_attach_lost() */
+        sb_directory_own(&supervisor->directory);
+        return 0;
+}
+
+/* An engine that could not be started, or did not get to work: the next one at once, or after a
+ * second. */
+static void note_failure(struct sb_supervisor *supervisor)
+{
+        if (++supervisor->failures >= FAILURES_AT_ONCE)
+                supervisor->retry_ns = now_ns() + SECOND_NS;
+}
+
+static bool is_readable(int fd)
+{
+        struct pollfd look = {.fd = fd, .events = POLLIN};
+
+        return poll(&look, 1, 0) == 1;
+}
+
+/* Fork. Return: 0; 1: in the engine, *ret_end says how it ended. */
+static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *ret_end)
+{
+        int channel[2] = {-1, -1};
+        pid_t child;
+
+        supervisor->retry_ns = 0;
+        supervisor->adopted = false;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0) {
+                sb_log("cannot start an engine: %s", strerror(errno));
+                note_failure(supervisor);
+                return 0;
+        }
+        child = fork();
+        if (child == 0) {
+                close(channel[0]);
+                supervisor->channel = channel[1];
+                *ret_end = sb_engine_run(supervisor);
+                supervisor->unsound = *ret_end == SB_ENGINE_UNSOUND;
+                /* Whatever this engine could not do, nobody else is left to try it another way. */
+                if (*ret_end != SB_ENGINE_STOPPED && is_readable(supervisor->self_fd))
+                        *ret_end = SB_ENGINE_SUPERVISOR_DIED;
+                supervisor->channel = close_fd(supervisor->channel);
+                supervisor->self_fd = close_fd(supervisor->self_fd);
+                return 1;
+        }
+        close(channel[1]);
+        if (child < 0) {
+                sb_log("cannot start an engine: %s", strerror(errno));
+                close(channel[0]);
+                note_failure(supervisor);
+                return 0;
+        }
+        /* The child is this process's to wait for, so the pid is its own until then. */
+        supervisor->engine_fd = (int)syscall(SYS_pidfd_open, child, 0);
+        if (supervisor->engine_fd < 0) {
+                sb_log("cannot watch the engine: %s", strerror(errno));
+                close(channel[0]);
+                (void)kill(child, SIGKILL);
+                (void)waitpid(child, NULL, 0);
+                note_failure(supervisor);
+                return 0;
+        }
+        supervisor->engine = child;
+        supervisor->channel = channel[0];
+        return 0;
+}
+
+static bool is_crash(int signal)
+{
+        return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
+               signal == SIGABRT || signal == SIGTRAP;
+}
+
+/* The segment is not to be had: a new one. Return: 0, -1. */
+static int replace_segment(struct sb_supervisor *supervisor)
+{
+        sb_life_let_go();
+        sb_memory_drop(&supervisor->memory);
+        sb_log("making a new segment; what was in the old one is lost, and clients have to open "
+               "the bus again");
+        if (sb_memory_make(supervisor->config, &supervisor->memory))
+                return -1;
+        supervisor->failures = supervisor->crashes = 0;
+        supervisor->retry_ns = 0;
+        sb_life_hold(supervisor->memory.super, SB_LIFE_SUPERVISOR);
+        sb_store_relaxed(
+                &supervisor->memory.super->keeper, (uint64_t)getpid()); /* as in become() */
+        return 0;
+}
+
+/* The word that an engine sends when it works. */
+static void listen_to_engine(struct sb_supervisor *supervisor)
+{
+        char word;
+
+        if (supervisor->adopted || supervisor->channel < 0 ||
+                recv(supervisor->channel, &word, 1, MSG_DONTWAIT) != 1 ||
+                word != SB_SUPERVISOR_ADOPTED)
+                return;
+        supervisor->adopted = true;
+        supervisor->adopted_ns = now_ns();
+        supervisor->crashes = 0;
+        if (supervisor->said_ready)
+                return;
+        supervisor->said_ready = true;
+        sb_log_word("ready");
+        (void)sd_notifyf(0, "READY=1\nMAINPID=%d", (int)getpid());
+}
+
+/* The engine is dead. Return: 0: another one is due, -1: no more. */
+static int judge_death(struct sb_supervisor *supervisor)
+{
+        int status = 0, signal;
+
+        listen_to_engine(supervisor);
+        while (waitpid(supervisor->engine, &status, 0) < 0 && errno == EINTR)
+                ;
+        supervisor->engine_fd = close_fd(supervisor->engine_fd);
+        supervisor->channel = close_fd(supervisor->channel);
+        signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_UNSOUND)
+                return replace_segment(supervisor);
+        if (signal)
+                sb_log("the engine (pid %d) was ended by signal %d (%s)%s; starting another",
+                        (int)supervisor->engine, signal, strsignal(signal),
+                        supervisor->adopted ? "" : " before it had adopted the segment");
+        else
+                sb_log("the engine (pid %d) ended with status %d; starting another",
+                        (int)supervisor->engine, WEXITSTATUS(status));
+        /* One that worked and was killed says nothing about the next one; one that crashes as soon
+         * as it works does. */
+        if (supervisor->adopted &&
+                !(is_crash(signal) && now_ns() - supervisor->adopted_ns < SECOND_NS) && signal) {
+                supervisor->failures = 0;
+                return 0;
+        }
+        note_failure(supervisor);
+        if (is_crash(signal) && !supervisor->adopted && ++supervisor->crashes >= CRASHES_MAX) {
+                sb_log("%u engines in a row crashed on this segment: it is not adopted",
+                        supervisor->crashes);
+                return replace_segment(supervisor);
+        }
+        return 0;
+}
+
+/* Until the engine is gone; one that does not go when asked is killed: it has nothing that could be
+ * torn. */
+static void stop_engine(struct sb_supervisor *supervisor)
+{
+        char word = SB_SUPERVISOR_STOP;
+        struct pollfd gone = {.fd = supervisor->engine_fd, .events = POLLIN};
+
+        if (supervisor->engine_fd < 0)
+                return;
+        if (supervisor->channel < 0 || send(supervisor->channel, &word, 1, MSG_NOSIGNAL) != 1 ||
+                poll(&gone, 1, STOP_PATIENCE_MS) < 1)
+                (void)kill(supervisor->engine, SIGKILL);
+        while (waitpid(supervisor->engine, NULL, 0) < 0 && errno == EINTR)
+                ;
+        supervisor->engine_fd = close_fd(supervisor->engine_fd);
+        supervisor->channel = close_fd(supervisor->channel);
+}
+
+static bool is_told_to_stop(const struct sb_supervisor *supervisor)
+{
+        struct signalfd_siginfo info;
+
+        return read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+}
+
+static int leave(struct sb_supervisor *supervisor, int status)
+{
+        (void)sd_notify(0, "STOPPING=1");
+        sb_directory_leave(&supervisor->directory);
+        if (supervisor->memory.super) {
+                /* Relaxed, as in sb_memory_drop(). Clients see that nobody serves them before the
+                 * engine goes. */
+                sb_store_relaxed(&supervisor->memory.super->state, SB_SEGMENT_REPLACED);
+        }
+        stop_engine(supervisor);
+        supervisor->self_fd = close_fd(supervisor->self_fd);
+        return status;
+}
+
+/* Wait for what comes next. Return: 0: go on; 1: told to stop; -1: it cannot go on. */
+static int wait_once(struct sb_supervisor *supervisor)
+{
+        struct pollfd fds[3] = {
+                {.fd = supervisor->signal_fd, .events = POLLIN},
+                {.fd = supervisor->adopted ? -1 : supervisor->channel,
+                        .events = POLLIN}, /* its death is the pidfd's to tell */
+                {.fd = supervisor->engine_fd, .events = POLLIN},
+        };
+        uint64_t now;
+        int timeout_ms = -1;
+
+        if (supervisor->engine_fd < 0) {
+                now = now_ns();
+                timeout_ms = supervisor->retry_ns > now
+                                     ? (int)((supervisor->retry_ns - now) / 1000000 + 1)
+                                     : 0;
+        }
+        if (poll(fds, 3, timeout_ms) < 0)
+                return errno == EINTR ? 0 : -1;
+        if (fds[0].revents && is_told_to_stop(supervisor))
+                return 1;
+        if (fds[2].revents)
+                return judge_death(supervisor);
+        if (fds[1].revents & POLLIN)
+                listen_to_engine(supervisor);
+        if (fds[1].revents && !supervisor->adopted)
+                supervisor->channel =
+                        close_fd(supervisor->channel); /* hung up: it is about to end */
+        return 0;
+}
+
+int sb_supervisor_run(struct sb_supervisor *supervisor)
+{
+        enum sb_engine_end end;
+        int r;
+
+        if (become(supervisor))
+                return leave(supervisor, SB_EXIT_FAILURE);
+        for (;;) {
+                if (supervisor->engine_fd < 0 && now_ns() >= supervisor->retry_ns &&
+                        start_engine(supervisor, &end)) {
+                        if (end != SB_ENGINE_SUPERVISOR_DIED)
+                                return (int)end;
+                        sb_log("the supervisor is dead: pid %d is the supervisor now",
+                                (int)getpid());
+                        if (become(supervisor) ||
+                                (supervisor->unsound && replace_segment(supervisor)))
+                                return leave(supervisor, SB_EXIT_FAILURE);
+                        (void)sd_notifyf(0, "MAINPID=%d", (int)getpid());
+                        continue;
+                }
+                r = wait_once(supervisor);
+                if (r > 0) {
+                        sb_log("told to stop");
+                        return leave(supervisor, 0);
+                }
+                if (r < 0)
+                        return leave(supervisor, SB_EXIT_FAILURE);
+        }
+}
