@@ -151,7 +151,7 @@ static void refuse(struct sb_connection *connection, int result)
 }
 
 /* The process at the other end, and when it was started. Return: a pidfd, or -errno. */
-static int open_peer(const struct sb_connection *connection, uint64_t *ret_start)
+static int accept_open_process(const struct sb_connection *connection, uint64_t *ret_start)
 {
         socklen_t len = sizeof(int);
         int pidfd, r;
@@ -198,7 +198,7 @@ static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot
 }
 
 /* Make room, if the dead still take it up, or who gave up. */
-static int claim(struct sb_engine *engine, const struct sb_slot_identity *identity,
+static int accept_claim_record(struct sb_engine *engine, const struct sb_slot_identity *identity,
         uint32_t *ret_slot, uint32_t *ret_generation)
 {
         int r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
@@ -227,7 +227,7 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
                 refuse(connection, -ENOTSUP);
                 return;
         }
-        pidfd = open_peer(connection, &identity.pid_start);
+        pidfd = accept_open_process(connection, &identity.pid_start);
         if (pidfd < 0) {
                 if (pidfd != -ESRCH && pidfd != -ENOENT)
                         sb_log("process %u cannot be watched, so it is not attached: %s",
@@ -237,7 +237,7 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
         }
         slot = find_ticket(engine, &identity, &generation);
         if (!slot) {
-                r = claim(engine, &identity, &slot, &generation);
+                r = accept_claim_record(engine, &identity, &slot, &generation);
                 if (r) {
                         close(pidfd);
                         refuse(connection, r);
@@ -352,7 +352,7 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
 }
 
 /* Who is at the other end decides which entries it may take. */
-static void admit(struct sb_engine *engine, int fd)
+static void accept_one(struct sb_engine *engine, int fd)
 {
         struct ucred who;
         socklen_t len = sizeof(who);
@@ -393,7 +393,7 @@ void sb_accept_new(struct sb_engine *engine)
                         SOCK_CLOEXEC | SOCK_NONBLOCK);
 
                 if (fd >= 0) {
-                        admit(engine, fd);
+                        accept_one(engine, fd);
                 } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
                            errno == ENOBUFS) {
                         /* The socket stays readable: turn away from it until the next tick. */

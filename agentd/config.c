@@ -197,7 +197,8 @@ struct wishes {
 };
 
 /* One option that takes a value. Return: false when it was wrong, and that was said. */
-static bool take(int option, const char *value, struct sb_config *config, struct wishes *wishes)
+static bool config_take_option(
+        int option, const char *value, struct sb_config *config, struct wishes *wishes)
 {
         uint64_t number;
 
@@ -354,7 +355,7 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                         fputs("agentd: see agentd --help\n", stderr);
                         return false;
                 }
-                if (!take(option, optarg, &config, &wishes))
+                if (!config_take_option(option, optarg, &config, &wishes))
                         return false;
         }
         if (optind < argc)

@@ -82,7 +82,7 @@ static int judge(const char *name, int fd)
         return 0;
 }
 
-static void nothing(int signal)
+static void directory_on_alarm(int signal)
 {
         (void)signal;
 }
@@ -96,7 +96,7 @@ static int lock(int fd)
                 .it_interval.tv_usec = LOCK_PATIENCE_MS *
                                        1000, /* again, in case the first comes before the wait */
         };
-        struct sigaction action = {.sa_handler = nothing}, old;
+        struct sigaction action = {.sa_handler = directory_on_alarm}, old;
         sigset_t alarm, mask;
         int r = 0;
 

@@ -161,7 +161,7 @@ static bool is_told_to_stop(struct sb_engine *engine)
 }
 
 /* What one event asks for. Return: SB_ENGINE_FAILED: go on. *more: tick again at once. */
-static enum sb_engine_end handle(
+static enum sb_engine_end engine_dispatch(
         struct sb_engine *engine, enum sb_event event, uint32_t index, bool *more)
 {
         uint64_t expirations;
@@ -212,7 +212,8 @@ static enum sb_engine_end serve(struct sb_engine *engine)
 
                                 if ((round == 0) != (event == SB_EVENT_CLIENT))
                                         continue;
-                                end = handle(engine, event, (uint32_t)events[i].data.u64, &more);
+                                end = engine_dispatch(
+                                        engine, event, (uint32_t)events[i].data.u64, &more);
                                 if (end != SB_ENGINE_FAILED)
                                         return end;
                         }
@@ -247,7 +248,7 @@ static int open_events(struct sb_engine *engine)
         return r;
 }
 
-static enum sb_engine_end run(struct sb_engine *engine)
+static enum sb_engine_end engine_adopt_and_serve(struct sb_engine *engine)
 {
         enum sb_engine_end end;
         char word = SB_SUPERVISOR_ADOPTED;
@@ -265,7 +266,7 @@ static enum sb_engine_end run(struct sb_engine *engine)
         return serve(engine);
 }
 
-static struct sb_engine *new_engine(struct sb_supervisor *supervisor)
+static struct sb_engine *engine_new(struct sb_supervisor *supervisor)
 {
         struct sb_engine *engine = mi_zalloc(sizeof(*engine));
         uint32_t clients = supervisor->config->clients + 1;
@@ -289,7 +290,7 @@ static struct sb_engine *new_engine(struct sb_supervisor *supervisor)
         return engine;
 }
 
-static void free_engine(struct sb_engine *engine)
+static void engine_free(struct sb_engine *engine)
 {
         sb_accept_close_all(engine);
         sb_reaper_close_all(engine);
@@ -306,7 +307,7 @@ static void free_engine(struct sb_engine *engine)
 
 enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor)
 {
-        struct sb_engine *engine = new_engine(supervisor);
+        struct sb_engine *engine = engine_new(supervisor);
         enum sb_engine_end end;
 
         if (!engine) {
@@ -320,12 +321,12 @@ enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor)
                 end = SB_ENGINE_UNSOUND;
         } else {
                 sb_guard_arm();
-                end = run(engine);
+                end = engine_adopt_and_serve(engine);
                 if (engine->attached &&
                         (end == SB_ENGINE_STOPPED || end == SB_ENGINE_SUPERVISOR_DIED))
                         sb_peer_fini(&engine->peer);
         }
         sb_guard_disarm();
-        free_engine(engine);
+        engine_free(engine);
         return end;
 }

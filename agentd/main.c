@@ -44,7 +44,7 @@ static int raise_limit(uint32_t clients, uint32_t *ret_kept)
 
 /* Whoever started it may have closed the standard streams: no file of the bus takes their place, or
  * lines for people would be written into it. */
-static int keep_standard(void)
+static int main_keep_streams(void)
 {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
                 if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
                 .config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
         int status;
 
-        if (keep_standard())
+        if (main_keep_streams())
                 return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;

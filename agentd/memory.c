@@ -55,7 +55,7 @@ static int populate(int fd, void *base, uint64_t size)
 }
 
 /* A descriptor of @geometry->size bytes, sealed, populated and formatted. */
-static int make(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
+static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
         struct sb_memory *ret)
 {
         struct sb_memory memory = {.size = geometry->size,
@@ -126,7 +126,7 @@ static bool read_number(const char *path, const char *field, uint64_t *ret)
 
 /* Whether the machine can hold @size bytes more: asked first, because the other way to learn it is
  * that the kernel kills somebody. What it does not say is no obstacle. */
-static bool has_room(uint64_t size)
+static bool memory_suffices(uint64_t size)
 {
         uint64_t available, swap;
 
@@ -184,7 +184,7 @@ static int make_huge(const struct sb_config *config, struct sb_memory *ret)
 
         r = sb_config_fit(config, HUGE_PAGE, &geometry);
         if (!r)
-                r = make(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret);
+                r = memory_make_memfd(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret);
         if (!r)
                 return 0;
         write_remedy(geometry.size, remedy, sizeof(remedy));
@@ -212,9 +212,9 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
         }
         r = sb_config_fit(config, (uint64_t)sysconf(_SC_PAGESIZE), &geometry);
         if (!r) {
-                if (!has_room(geometry.size))
+                if (!memory_suffices(geometry.size))
                         return -1;
-                r = make(0, config->hugepages == SB_HUGEPAGES_AUTO, &geometry, ret);
+                r = memory_make_memfd(0, config->hugepages == SB_HUGEPAGES_AUTO, &geometry, ret);
         }
         if (!r)
                 return 0;

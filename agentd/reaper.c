@@ -56,7 +56,7 @@ int sb_reaper_start_time(uint32_t pid, uint64_t *ret)
         return 0;
 }
 
-static bool is_dead(int pidfd)
+static bool reaper_sees_death(int pidfd)
 {
         struct pollfd look = {.fd = pidfd, .events = POLLIN};
 
@@ -87,7 +87,7 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
         struct sb_watcher *watcher = &engine->watchers[slot];
 
         /* The event may be of the process that had the record before. */
-        if (watcher->pidfd < 0 || !is_dead(watcher->pidfd))
+        if (watcher->pidfd < 0 || !reaper_sees_death(watcher->pidfd))
                 return;
         forget(watcher);
         sb_reap_slot(&engine->peer, slot, watcher->generation);
@@ -100,7 +100,8 @@ uint32_t sb_reaper_collect(struct sb_engine *engine)
         uint32_t count = 0;
 
         for (uint32_t slot = 1; slot < engine->peer.segment.geometry.client_count; slot++) {
-                if (engine->watchers[slot].pidfd < 0 || !is_dead(engine->watchers[slot].pidfd))
+                if (engine->watchers[slot].pidfd < 0 ||
+                        !reaper_sees_death(engine->watchers[slot].pidfd))
                         continue;
                 sb_reaper_ready(engine, slot);
                 count++;
@@ -154,7 +155,8 @@ static int open_process(const struct sb_client *client)
         /* What is behind the pidfd now stays; so its start time, read afterwards, is of that
          * process or of nobody. A file that cannot be read (/proc mounted with hidepid) says
          * nothing against it. */
-        if ((!sb_reaper_start_time(pid, &start) && start != client->pid_start) || is_dead(pidfd)) {
+        if ((!sb_reaper_start_time(pid, &start) && start != client->pid_start) ||
+                reaper_sees_death(pidfd)) {
                 close(pidfd);
                 return -1;
         }

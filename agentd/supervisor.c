@@ -76,7 +76,7 @@ static void note_failure(struct sb_supervisor *supervisor)
                 supervisor->retry_ns = now_ns() + SECOND_NS;
 }
 
-static bool is_readable(int fd)
+static bool supervisor_fd_is_readable(int fd)
 {
         struct pollfd look = {.fd = fd, .events = POLLIN};
 
@@ -103,7 +103,7 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
                 *ret_end = sb_engine_run(supervisor);
                 supervisor->unsound = *ret_end == SB_ENGINE_UNSOUND;
                 /* Whatever this engine could not do, nobody else is left to try it another way. */
-                if (*ret_end != SB_ENGINE_STOPPED && is_readable(supervisor->self_fd))
+                if (*ret_end != SB_ENGINE_STOPPED && supervisor_fd_is_readable(supervisor->self_fd))
                         *ret_end = SB_ENGINE_SUPERVISOR_DIED;
                 supervisor->channel = close_fd(supervisor->channel);
                 supervisor->self_fd = close_fd(supervisor->self_fd);
@@ -131,7 +131,7 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
         return 0;
 }
 
-static bool is_crash(int signal)
+static bool supervisor_signal_is_crash(int signal)
 {
         return signal == SIGSEGV || signal == SIGBUS || signal == SIGILL || signal == SIGFPE ||
                signal == SIGABRT || signal == SIGTRAP;
@@ -196,12 +196,15 @@ static int judge_death(struct sb_supervisor *supervisor)
         /* One that worked and was killed says nothing about the next one; one that crashes as soon
          * as it works does. */
         if (supervisor->adopted &&
-                !(is_crash(signal) && now_ns() - supervisor->adopted_ns < SECOND_NS) && signal) {
+                !(supervisor_signal_is_crash(signal) &&
+                        now_ns() - supervisor->adopted_ns < SECOND_NS) &&
+                signal) {
                 supervisor->failures = 0;
                 return 0;
         }
         note_failure(supervisor);
-        if (is_crash(signal) && !supervisor->adopted && ++supervisor->crashes >= CRASHES_MAX) {
+        if (supervisor_signal_is_crash(signal) && !supervisor->adopted &&
+                ++supervisor->crashes >= CRASHES_MAX) {
                 sb_log("%u engines in a row crashed on this segment: it is not adopted",
                         supervisor->crashes);
                 return replace_segment(supervisor);
