@@ -1,14 +1,17 @@
 /*
- * The engine's half of the attach protocol (ring/hello.h).
+ * The engine's half of the attach protocol (ring/attach/hello.h).
  *
- *      peers:      accepted -> SILENT -> ANSWERED -> gone
- *      strangers:  accepted -> ANSWERED (refused) -> gone
+ *      admitted:   accepted -> SILENT -> ANSWERED -> closed
+ *      stranger:   accepted -> ANSWERED (refused) -> closed
  *
- * Always true: nothing here waits for a client. Connections that were given no record are bounded,
- * strangers apart from peers; when there are too many, the oldest that has said nothing goes first.
- * One that was given a record has an entry by the record's number, and is not dropped for another
- * as long as there are descriptors: by it the engine learns that its client did not read the
- * answer. No descriptor is taken: messages are received without room for any.
+ * A process of the bus's user or of root is admitted; any other process is a stranger. Strangers,
+ * and admitted connections without a record, each have a bounded number of entries. Where all of
+ * them are used, the oldest silent connection is closed, or else the oldest one. A connection with
+ * a record is kept in the record's own entry, because its end tells the engine whether the client
+ * read the answer; it is closed for another one only when descriptors are short.
+ *
+ * Always true: nothing here waits for a client. No descriptor is taken from a client: messages are
+ * received without space for any.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -50,7 +53,7 @@ void sb_accept_close_all(struct sb_engine *engine)
                 drop(engine, &engine->connections[i]);
 }
 
-/* A free entry in [first, first + count), made free if need be. */
+/* Find a free entry in [first, first + count). If there is none, close a connection to make one. */
 static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t count)
 {
         uint32_t best = first;
@@ -69,7 +72,7 @@ static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t co
         return best;
 }
 
-/* What was said since on connections with a record: that it is not needed, or nothing, and gone. */
+/* Read what came in on the connections with a record. Return: whether any of them was closed. */
 static bool hear_kept(struct sb_engine *engine)
 {
         uint32_t before = engine->kept;
@@ -79,8 +82,8 @@ static bool hear_kept(struct sb_engine *engine)
         return engine->kept != before;
 }
 
-/* Descriptors are short: the oldest connection with a record goes. Should its client never read the
- * answer and live on, its place is taken until it ends. */
+/* Descriptors are short: close the oldest connection with a record. If its client never reads the
+ * answer and lives on, its record stays in use until the client ends. */
 static void drop_kept(struct sb_engine *engine)
 {
         struct sb_connection *oldest = NULL;
@@ -96,7 +99,7 @@ static void drop_kept(struct sb_engine *engine)
                 drop(engine, oldest);
 }
 
-/* A record was given to @connection: it goes to the record's entry. */
+/* @connection was given a record: move it to the record's entry. */
 static void keep(struct sb_engine *engine, struct sb_connection *connection, uint32_t slot,
         uint32_t generation)
 {
@@ -104,7 +107,8 @@ static void keep(struct sb_engine *engine, struct sb_connection *connection, uin
         struct epoll_event what = {
                 .events = EPOLLIN, .data.u64 = (uint64_t)SB_EVENT_CONNECTION << 32 | index};
 
-        drop(engine, &engine->connections[index]); /* of one that had the record before, if any */
+        /* If a process that had the record before is still connected, close that connection. */
+        drop(engine, &engine->connections[index]);
         if (engine->kept >= engine->kept_max && !hear_kept(engine))
                 drop_kept(engine);
         engine->kept++;
@@ -113,7 +117,7 @@ static void keep(struct sb_engine *engine, struct sb_connection *connection, uin
         engine->connections[index].generation = generation;
         engine->connections[index].slot = slot;
         *connection = (struct sb_connection){.fd = -1};
-        /* Cannot fail: it is in the set. */
+        /* Cannot fail: the descriptor is in the set. */
         (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_MOD, engine->connections[index].fd, &what);
 }
 
@@ -145,12 +149,12 @@ static void refuse(struct sb_connection *connection, int result)
         struct sb_hello_answer answer;
 
         sb_hello_refuse(result, &answer);
-        (void)send_answer(
-                connection->fd, &answer, -1); /* whoever does not want to hear it need not */
+        /* A process that does not read the answer loses nothing else. */
+        (void)send_answer(connection->fd, &answer, -1);
         connection->state = SB_CONNECTION_ANSWERED;
 }
 
-/* The process at the other end, and when it was started. Return: a pidfd, or -errno. */
+/* Open the process at the other end, and read when it was started. Return: a pidfd, or -errno. */
 static int accept_open_process(const struct sb_connection *connection, uint64_t *ret_start)
 {
         socklen_t len = sizeof(int);
@@ -161,8 +165,8 @@ static int accept_open_process(const struct sb_connection *connection, uint64_t 
 
                 if (errno != ENOPROTOOPT)
                         return -errno;
-                /* Linux before 6.5: the pid may have passed to another process, but only if who
-                 * connected is gone: then the connection is hung up by now. */
+                /* Linux before 6.5. The pid may have passed to another process, but only if the
+                 * process that connected is gone: then the connection is hung up by now. */
                 pidfd = (int)syscall(SYS_pidfd_open, (pid_t)connection->pid, 0);
                 if (pidfd < 0)
                         return -errno;
@@ -179,8 +183,8 @@ static int accept_open_process(const struct sb_connection *connection, uint64_t 
         return pidfd;
 }
 
-/* The record that an engine before this one made for the same attempt, and could not tell the
- * client of; 0: none. */
+/* Find the record that an earlier engine claimed for the same attempt to attach, without answering
+ * the client any more. Return: its number; 0: there is none. */
 static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot_identity *identity,
         uint32_t *ret_generation)
 {
@@ -197,7 +201,8 @@ static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot
         return 0;
 }
 
-/* Make room, if the dead still take it up, or who gave up. */
+/* Claim a record. When none is free, first collect those of dead processes and of clients that gave
+ * up. */
 static int accept_claim_record(struct sb_engine *engine, const struct sb_slot_identity *identity,
         uint32_t *ret_slot, uint32_t *ret_generation)
 {
@@ -275,7 +280,7 @@ static void evict(struct sb_engine *engine, struct sb_connection *connection,
         connection->state = SB_CONNECTION_ANSWERED;
 }
 
-/* What a peer that has not asked yet says. */
+/* Handle the first message of an admitted connection. */
 static void hear(
         struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
@@ -292,8 +297,8 @@ static void hear(
                 evict(engine, connection, &request);
 }
 
-/* What one says that was answered already: that it could not use the answer, or nothing. It gets no
- * second answer. */
+/* Handle a further message: the client gives the record back, or the connection is closed. There is
+ * no second answer. */
 static void hear_more(
         struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
@@ -306,8 +311,9 @@ static void hear_more(
         drop(engine, connection);
 }
 
-/* A close that comes while recv() looks may be told as an orderly end; the error is there by then
- * (Linux looks for an error, then takes the lock under which close() sets both). */
+/* Whether the connection was reset. A close during recv() may look like an orderly end, but the
+ * error is there by then (Linux looks for an error, then takes the lock under which close() sets
+ * both). */
 static bool is_reset(int fd)
 {
         int error = 0;
@@ -320,7 +326,7 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
 {
         struct sb_connection *connection = &engine->connections[index];
         char packet[sizeof(struct sb_hello_request) +
-                    1]; /* one more, so that a longer packet shows */
+                    1]; /* one byte more, so that a longer packet shows */
         ssize_t len;
 
         if (connection->state == SB_CONNECTION_FREE)
@@ -329,8 +335,8 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
         if (len < 0 && (errno == EAGAIN || errno == EINTR))
                 return;
         if (index < SB_STRANGERS_MAX) {
-                /* A stranger's question is read, so that the answer is not lost when the connection
-                 * goes; then it goes when he goes. */
+                /* A stranger's request is read, so that the answer is not lost when the connection
+                 * closes. The connection is closed when the stranger closes it or sends more. */
                 if (len <= 0 || connection->number == 0)
                         drop(engine, connection);
                 else
@@ -338,7 +344,7 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
                 return;
         }
         if (len < 0 || (len == 0 && is_reset(connection->fd))) {
-                /* The answer was never read (ECONNRESET): the client died, or gave up waiting. */
+                /* The client did not read the answer (ECONNRESET): it died, or gave up waiting. */
                 if (connection->slot)
                         sb_reaper_give_back(engine, connection->slot, connection->generation);
                 drop(engine, connection);
@@ -351,39 +357,39 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
         }
 }
 
-/* Who is at the other end decides which entries it may take. */
+/* Accept one connection. The user of its process decides which entries it may take. */
 static void accept_one(struct sb_engine *engine, int fd)
 {
-        struct ucred who;
-        socklen_t len = sizeof(who);
+        struct ucred process;
+        socklen_t len = sizeof(process);
         struct sb_connection *connection;
-        bool peer;
+        bool admitted;
         uint32_t index;
 
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0) {
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &process, &len) < 0) {
                 close(fd);
                 return;
         }
-        /* A pid of 0 is in a namespace that cannot be seen from here: its death could not be seen
-         * either. */
-        peer = (who.uid == geteuid() || who.uid == 0) && who.pid > 0;
-        index = peer ? find_entry(engine, SB_STRANGERS_MAX, SB_CONNECTIONS_MAX)
-                     : find_entry(engine, 0, SB_STRANGERS_MAX);
+        /* A pid of 0 means a pid namespace that this process cannot see, so the death of that
+         * process could not be seen either. */
+        admitted = (process.uid == geteuid() || process.uid == 0) && process.pid > 0;
+        index = admitted ? find_entry(engine, SB_STRANGERS_MAX, SB_CONNECTIONS_MAX)
+                         : find_entry(engine, 0, SB_STRANGERS_MAX);
         connection = &engine->connections[index];
         *connection = (struct sb_connection){
                 .fd = fd,
                 .state = SB_CONNECTION_SILENT,
-                .pid = (uint32_t)who.pid,
-                .uid = who.uid,
+                .pid = (uint32_t)process.pid,
+                .uid = process.uid,
                 .number = ++engine->connection_count,
         };
         if (sb_engine_add(engine, fd, EPOLLIN, SB_EVENT_CONNECTION, index) < 0) {
                 drop(engine, connection);
                 return;
         }
-        if (!peer)
+        if (!admitted)
                 refuse(connection, SB_E_DENIED);
-        sb_accept_ready(engine, index); /* most have asked already */
+        sb_accept_ready(engine, index); /* most requests have arrived by now */
 }
 
 void sb_accept_new(struct sb_engine *engine)
@@ -396,7 +402,7 @@ void sb_accept_new(struct sb_engine *engine)
                         accept_one(engine, fd);
                 } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
                            errno == ENOBUFS) {
-                        /* The socket stays readable: turn away from it until the next tick. */
+                        /* The socket stays readable, so do not listen until the next tick. */
                         (void)epoll_ctl(engine->epoll_fd, EPOLL_CTL_DEL,
                                 engine->supervisor->directory.listen_fd, NULL);
                         engine->deaf = true;

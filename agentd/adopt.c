@@ -1,9 +1,14 @@
 /*
- * Adoption: from the descriptor to a validated segment with this engine in record 0.
+ * Adoption: makes a validated segment, with this engine in record 0, out of a descriptor.
  *
- * Clients read and write all the while. The order matters: the old engine's record is finished
- * before this one pins in it, the segment is validated before anything in it is believed, and only
- * then are the other records looked after.
+ *      map -> take record 0 -> check the whole segment -> look at all other records
+ *
+ * Clients read and write all the while. The order matters: the old engine's record is reaped before
+ * this engine pins in it; the segment is checked before the engine believes anything in it; only
+ * then does the engine look at the other records.
+ *
+ * Always true: a step that fails ends the engine, and the reason is logged. What is wrong with the
+ * segment is SB_ENGINE_UNSOUND; what is wrong with the system is SB_ENGINE_FAILED.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -40,8 +45,8 @@ static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment 
                 return SB_ENGINE_FAILED;
         }
         r = sb_segment_open(base, memory->size, &sb_os_linux, ret);
-        /* Another geometry may be sound in itself: this engine's tables are as large as the one
-         * that was made. */
+        /* Another geometry may be sound in itself, but this engine's tables have the size of the
+         * geometry that the segment was made with. */
         if (!r && memcmp(&ret->geometry, &memory->geometry, sizeof(memory->geometry)) != 0)
                 r = -EBADMSG;
         if (r) {
@@ -53,7 +58,7 @@ static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment 
         return SB_ENGINE_STOPPED;
 }
 
-/* Record 0, from the engine before this one, whatever it was doing. */
+/* Take record 0 from the engine before this one, whatever that engine was doing. */
 static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_segment *segment)
 {
         struct sb_slot_identity identity = {
@@ -62,17 +67,16 @@ static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_
                 .access = SB_PEER,
                 .attached_ns = sb_os_linux.now_ns(sb_os_linux.context),
         };
-        struct sb_segment view = *segment;
+        struct sb_segment copy = *segment;
         uint32_t slot, generation;
 
-        (void)sb_reaper_start_time(
-                identity.pid, &identity.pid_start); /* for people: the engine's death is the
-                                                       supervisor's to see */
+        (void)sb_reaper_start_time(identity.pid,
+                &identity.pid_start); /* for people: the supervisor watches the engine's death */
         if (sb_slot_state(segment, 0, &generation) != SB_CLIENT_FREE) {
                 sb_peer_init(&engine->peer, segment, 0, generation);
                 sb_reap_slot(&engine->peer, 0, generation);
         }
-        if (sb_slot_claim(&view, 0, &identity, &slot, &generation)) {
+        if (sb_slot_claim(&copy, 0, &identity, &slot, &generation)) {
                 sb_log("the segment is not adopted: the engine's own record cannot be had");
                 return SB_ENGINE_UNSOUND;
         }
@@ -118,20 +122,22 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         end = map(&engine->supervisor->memory, &segment);
         if (end)
                 return end;
-        /* From here on the map is the engine's to undo, through its peer. */
+        /* From here on engine_free() unmaps the segment, through the handle. */
         engine->peer.segment = segment;
         end = take_record(engine, &segment);
         if (!end)
                 end = validate(engine, &report);
         if (end)
                 return end;
-        /* R:history-floor. */
+        /* R:history-floor > A:history-floor. The limit that this agentd was started with holds from
+         * the next sweep on. */
         sb_store_release(&segment.super->history_limit, engine->supervisor->config->history_bytes);
         sb_reaper_adopt(engine);
         sb_evict_finish(&engine->peer);
         sb_marks_repair(&engine->peer);
         sb_keep_repair(&engine->peer);
-        /* Before anybody asks: from the beginning on there is a cut for each time. */
+        /* The first note of the time is made before the first client attaches, so that there is a
+         * cut for each time. */
         sb_times_tick(&engine->peer.segment, &now);
         super = segment.super;
         /* Relaxed: for people. */

@@ -1,7 +1,9 @@
 /*
- * agentd's options. Each is read into a plain struct and judged at once; what does not fit together
- * is judged at the end, so that --check-config, which makes nothing, says exactly what a start
- * would say.
+ * agentd's options. Each option is read into a plain struct and checked at once; whether all fit
+ * together is checked at the end. --check-config makes nothing, and says exactly what a start would
+ * say.
+ *
+ * Always true: what is wrong is printed as one sentence that says what to do instead.
  */
 #define _GNU_SOURCE
 #include "agentd/config.h"
@@ -190,13 +192,13 @@ static const struct option options[] = {
         {0},
 };
 
-/* What the options say besides the struct. */
+/* What the options ask for beside the configuration itself. */
 struct wishes {
         const char *bus;
         bool check;
 };
 
-/* One option that takes a value. Return: false when it was wrong, and that was said. */
+/* Read one option that has a value. Return: false: it was wrong, and that was said. */
 static bool config_take_option(
         int option, const char *value, struct sb_config *config, struct wishes *wishes)
 {
@@ -247,7 +249,7 @@ static bool config_take_option(
                                 "bus in memory alone",
                         value);
         }
-        return complain("this option cannot be");
+        return complain("this option is not known");
 }
 
 static bool resolve(const char *bus, struct sb_place *ret)
@@ -283,7 +285,7 @@ int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_
         return sb_geometry_fit(&wish, ret);
 }
 
-/* @bytes as an argument of --size that is at least as much. */
+/* Write @bytes as an argument of --size that is not smaller. */
 static void write_size(uint64_t bytes, char *ret, size_t size)
 {
         if (bytes >= 64u << 20)

@@ -1,5 +1,7 @@
 /*
- * What the operator asked for: agentd's options, checked as a whole before anything is made.
+ * The configuration: what the operator asked for on the command line, checked as a whole.
+ *
+ * Always true: nothing on disk or in memory is made before the whole configuration was found valid.
  */
 #ifndef SB_CONFIG_H
 #define SB_CONFIG_H
@@ -20,22 +22,22 @@ struct sb_config {
         uint64_t size; /* bytes, as asked for */
         uint32_t clients;
         uint32_t flush_ms;
-        uint64_t history_bytes;   /* that rules of history may keep; UINT64_MAX: a quarter of the
-                                     segment;   0: any */
-        uint64_t snapshot_age_ns; /* older ones are taken away; 0: none is */
+        uint64_t history_bytes;   /* that history rules may keep; UINT64_MAX: a quarter of the
+                                     segment; 0: any number */
+        uint64_t snapshot_age_ns; /* older snapshots are taken away; 0: none */
         enum sb_config_hugepages hugepages;
 };
 
 /**
- * sb_config_parse() - read the command line, and say what is wrong with it
- * @ret_exit:   for a command line that asks for no bus to be run: the exit status
+ * sb_config_parse() - read the command line, and print what is wrong with it
+ * @ret_exit:   the exit status, when no bus is to be run
  *
- * Return: true: run the bus; false: everything was said, exit with *ret_exit.
+ * Return: true: run the bus; false: everything was printed, exit with *ret_exit.
  */
 bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit);
 
-/* The geometry for @config with pages of @page_size bytes. Return: 0; -ENOSPC: ret->size is the
- * least that serves; -EINVAL. */
+/* Lay out a segment for @config with pages of @page_size bytes. Return: 0; -ENOSPC: ret->size is
+ * the least size that works; -EINVAL. */
 int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_geometry *ret);
 
 #endif

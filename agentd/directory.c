@@ -1,8 +1,9 @@
 /*
  * The bus's directory; see directory.h.
  *
- * The socket is listening before the segment is made: who connects early waits in its queue until
- * an engine answers, and who finds no socket knows that no agentd got past the lock.
+ * The socket listens before the segment is made. So a client that connects early waits in the
+ * socket's queue until an engine answers, and a client that finds no socket knows that no agentd
+ * holds the lock yet.
  */
 #define _GNU_SOURCE
 #include "agentd/directory.h"
@@ -22,10 +23,10 @@
 
 #include "agentd/log.h"
 
-#define LOCK_PATIENCE_MS                                                                           \
-        250 /* a killed agentd's processes hold the lock until the kernel has taken them apart */
+/* The processes of a killed agentd hold the lock until the kernel has taken them apart. */
+#define LOCK_PATIENCE_MS 250
 
-/* Whether nothing is in the directory but what a bus puts there. */
+/* Whether the directory holds only files that belong to a bus. */
 static bool is_bus_alone(int fd)
 {
         static const char *const ours[] = {".", "..", SB_PLACE_SOCKET, SB_PLACE_LOCK, SB_PLACE_LOG};
@@ -48,7 +49,8 @@ static bool is_bus_alone(int fd)
         return alone;
 }
 
-/* Whoever may write in the directory may put a socket of his own there: refuse such a one. */
+/* Another user that may write in the directory could put another socket there: refuse such a
+ * directory. */
 static int judge(const char *name, int fd)
 {
         struct stat status;
@@ -64,7 +66,7 @@ static int judge(const char *name, int fd)
         }
         if ((status.st_mode & 07777) == 0711)
                 return 0;
-        /* A directory that is a bus and nothing else is put in order; anybody's other directory is
+        /* A directory that holds only a bus is put in order; the mode of any other directory is
          * left as it is. */
         if (is_bus_alone(fd)) {
                 if (!fchmod(fd, 0711))
@@ -73,7 +75,8 @@ static int judge(const char *name, int fd)
                 return -1;
         }
         if (status.st_mode & 022) {
-                sb_log("%s can be written by others, who could put another socket there: chmod "
+                sb_log("%s can be written by others, and they could put another socket there: "
+                       "chmod "
                        "0711 it, or give a directory "
                        "of its own",
                         name);
@@ -87,14 +90,14 @@ static void directory_on_alarm(int signal)
         (void)signal;
 }
 
-/* Take the lock; wait a moment for processes that were killed just now. Return: 0, -EWOULDBLOCK,
+/* Take the lock. Wait a moment for processes that were killed just now. Return: 0, -EWOULDBLOCK,
  * -errno. */
 static int lock(int fd)
 {
         struct itimerval patience = {
                 .it_value.tv_usec = LOCK_PATIENCE_MS * 1000,
-                .it_interval.tv_usec = LOCK_PATIENCE_MS *
-                                       1000, /* again, in case the first comes before the wait */
+                /* Repeated, in case the first signal comes before the wait. */
+                .it_interval.tv_usec = LOCK_PATIENCE_MS * 1000,
         };
         struct sigaction action = {.sa_handler = directory_on_alarm}, old;
         sigset_t alarm, mask;
@@ -152,14 +155,14 @@ static int take_lock(const struct sb_place *place, int directory_fd, int *ret)
         return 0;
 }
 
-/* Under the lock. */
+/* Make the socket and listen on it. The caller holds the lock. */
 static int make_socket(const struct sb_place *place, int directory_fd, int *ret)
 {
         struct sockaddr_un address;
         int fd, through, r;
         mode_t mask;
 
-        /* Whatever lies there was left by an agentd that was killed. */
+        /* A socket that is there was left by an agentd that was killed. */
         if (unlinkat(directory_fd, SB_PLACE_SOCKET, 0) < 0 && errno != ENOENT)
                 return -errno;
         r = sb_place_address(place, SB_PLACE_SOCKET, &address, &through);
@@ -169,7 +172,7 @@ static int make_socket(const struct sb_place *place, int directory_fd, int *ret)
         if (fd < 0) {
                 r = -errno;
         } else {
-                /* Everybody may ask: who is let in is decided by credentials. */
+                /* Any process may connect: the engine decides by its credentials. */
                 mask = umask(0111);
                 if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
                         listen(fd, SOMAXCONN) < 0)
@@ -224,13 +227,14 @@ void sb_directory_own(const struct sb_directory *directory)
         char text[16];
         int len = snprintf(text, sizeof(text), "%d\n", (int)getpid());
 
-        /* For those who ask who the supervisor is. On file systems where it is refused they find
-         * the text. */
+        /* A POSIX lock shows which process is the supervisor. Where a file system refuses the lock,
+         * the text shows it. */
         (void)fcntl(directory->lock_fd, F_SETLK, &whole);
         if (ftruncate(directory->lock_fd, 0) < 0 ||
                 pwrite(directory->lock_fd, text, (size_t)len, 0) != len)
                 sb_log("the lock file cannot be written: %s", strerror(errno));
-        /* The kernel tells a client who listens by who called this last. */
+        /* The kernel names the process that called this last as the other end of new connections.
+         */
         (void)listen(directory->listen_fd, SOMAXCONN);
 }
 

@@ -1,8 +1,10 @@
 /*
- * The bus's directory: made, locked, and with the socket in it. place.h says what lies there.
+ * The bus's directory: agentd makes it, locks it, and puts the socket into it. ring/attach/place.h
+ * lists the files in it.
  *
- * Always true: only who holds the lock touches the socket's name. The lock's open file description
- * belongs to supervisor and engine together, so it is free exactly when both are dead.
+ * Always true: only the process that holds the lock touches the socket's name. The lock belongs to
+ * an open file description that the supervisor and the engine share, so the lock is free exactly
+ * when both are dead.
  */
 #ifndef SB_DIRECTORY_H
 #define SB_DIRECTORY_H
@@ -15,12 +17,12 @@ struct sb_directory {
         int listen_fd;
 };
 
-/* Make the directory and take it for this agentd; listen. Return: 0; -1: it could not be, and why
- * was said. */
+/* Make the directory, lock it for this agentd, and listen on its socket. Return: 0; -1: the reason
+ * was logged. */
 int sb_directory_take(const struct sb_place *place, struct sb_directory *ret);
-/* This process is the supervisor from now on: say so in the lock file. */
+/* This process is the supervisor from now on: write that into the lock file. */
 void sb_directory_own(const struct sb_directory *directory);
-/* Nobody serves the bus any more: the socket goes. */
+/* The bus is not served any more: remove the socket. */
 void sb_directory_leave(const struct sb_directory *directory);
 
 #endif

@@ -1,13 +1,17 @@
 /*
- * The engine; see engine.h: one epoll set with everything in it, and a tick for the work on memory.
+ * The engine's loop; see engine.h. One epoll set holds everything that the engine waits for, and a
+ * tick does the work on memory in small steps.
  *
- *      listen, connections -> accept        pidfds -> reaper        timer -> tick
- *      channel: the supervisor says stop        pidfd of the supervisor: this process becomes the
- * supervisor
+ *      listening socket, connections      -> accept
+ *      pidfds of the attached processes   -> reaper
+ *      timer                              -> tick
+ *      signals                            -> sent on to the supervisor
+ *      channel from the supervisor        -> stop
+ *      pidfd of the supervisor            -> this process becomes the supervisor
  *
- * Always true: the dead come before new clients in one round, so that a place that has become free
- * is found. The timer runs every 10 ms while anything changes and slows down to every 160 ms when
- * nothing does.
+ * Always true: of the events of one round, deaths come before connections; so a new client finds
+ * the record that a death has made free. The timer runs every 10 ms while shared words change, and
+ * slows down to every 160 ms while none does.
  */
 #define _GNU_SOURCE
 #include "agentd/engine.h"
@@ -66,12 +70,12 @@ static void set_timer(struct sb_engine *engine, uint64_t interval_ns)
         (void)timerfd_settime(engine->timer_fd, 0, &timer, NULL);
 }
 
-/* Whether anybody did anything since the last tick that leaves a trace in a shared word: a writer
- * does not, until what it replaced is to be freed. */
+/* Whether no shared word that leaves a trace of work changed since the last call. A writer changes
+ * none of them until the versions that it replaced are to be freed. */
 static bool is_idle(struct sb_engine *engine)
 {
         const struct sb_superblock *super = engine->peer.segment.super;
-        /* Relaxed, all of them: only whether they moved matters. */
+        /* All relaxed: only whether they changed matters. */
         uint64_t trace = sb_load_relaxed(&super->clock) + sb_load_relaxed(&super->era) +
                          sb_load_relaxed(&super->sweep_wanted);
         bool idle = trace == engine->trace;
@@ -80,7 +84,7 @@ static bool is_idle(struct sb_engine *engine)
         return idle;
 }
 
-/* The time of the last cut; and whoever holds one for longer than the bus allows. */
+/* Note the time of the last cut, and evict the snapshots that are older than the bus allows. */
 static void note_time(struct sb_engine *engine)
 {
         struct sb_segment *segment = &engine->peer.segment;
@@ -97,8 +101,8 @@ static void note_time(struct sb_engine *engine)
                 sb_log("%u snapshots older than --max-snapshot-age were taken away", count);
 }
 
-/* What rules of history keep grows without a trace, and what time lets go of says nothing: both are
- * found by a sweep. */
+/* Neither the growth of what history rules keep nor the passing of time changes a word that starts
+ * a sweep, so ask for a sweep now and then. */
 static void look_after_history(struct sb_engine *engine)
 {
         struct sb_peer *peer = &engine->peer;
@@ -106,8 +110,9 @@ static void look_after_history(struct sb_engine *engine)
 
         if (!sb_rules_any(&peer->segment) || sb_work_sweeping(peer) || now < engine->history_ns)
                 return;
-        /* Relaxed: what the last sweep found. Where that is the same again, the next may wait. */
-        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->counters.freed;
+        /* Relaxed: what the last sweep found. While two sweeps find the same, the next may wait
+         * longer. */
+        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->count_freed;
         if (trace != engine->history_trace)
                 engine->history_pause_ns = HISTORY_NS;
         else if (engine->history_pause_ns < HISTORY_MOST_NS)
@@ -117,7 +122,7 @@ static void look_after_history(struct sb_engine *engine)
         sb_work_ask(peer);
 }
 
-/* Return: whether there is more to do at once. */
+/* Do a little of the work on memory. Return: whether there is more to do at once. */
 static bool tick(struct sb_engine *engine)
 {
         bool idle = is_idle(engine);
@@ -125,7 +130,7 @@ static bool tick(struct sb_engine *engine)
 
         note_time(engine);
         look_after_history(engine);
-        (void)is_idle(engine); /* what the tick itself has moved does not count */
+        (void)is_idle(engine); /* the words that the tick itself has changed do not count */
         if (more || !idle)
                 set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
@@ -138,7 +143,7 @@ static bool tick(struct sb_engine *engine)
         return more;
 }
 
-/* A signal that was meant for the supervisor, or for both: the supervisor knows what to do. */
+/* Send a signal on to the supervisor, which decides what it means. */
 static void forward_signal(struct sb_engine *engine)
 {
         struct signalfd_siginfo info;
@@ -147,7 +152,8 @@ static void forward_signal(struct sb_engine *engine)
                 (void)syscall(SYS_pidfd_send_signal, engine->supervisor->self_fd, SIGTERM, NULL, 0);
 }
 
-/* Whether the supervisor said stop. A channel that is hung up says nothing: its pidfd will. */
+/* Whether the supervisor said stop. A channel that is hung up says nothing: the supervisor's pidfd
+ * reports its death. */
 static bool is_told_to_stop(struct sb_engine *engine)
 {
         char word;
@@ -160,7 +166,8 @@ static bool is_told_to_stop(struct sb_engine *engine)
         return false;
 }
 
-/* What one event asks for. Return: SB_ENGINE_FAILED: go on. *more: tick again at once. */
+/* Handle one event. Return: SB_ENGINE_FAILED: go on; otherwise how the engine ends. *more: tick
+ * again at once. */
 static enum sb_engine_end engine_dispatch(
         struct sb_engine *engine, enum sb_event event, uint32_t index, bool *more)
 {
@@ -223,7 +230,7 @@ static enum sb_engine_end serve(struct sb_engine *engine)
         }
 }
 
-/* What the engine waits for besides clients. */
+/* Wait for everything but clients. */
 static int open_events(struct sb_engine *engine)
 {
         const struct sb_supervisor *supervisor = engine->supervisor;

@@ -1,14 +1,15 @@
 /*
- * The engine: the process that attaches clients, reaps dead ones and reclaims memory. It is a child
- * of the supervisor, and may be killed or stopped at any instruction: all that counts is in the
- * segment, and the next engine validates and adopts it.
+ * The engine: the process that attaches clients, reaps the dead ones and reclaims memory. It is a
+ * child of the supervisor. It may be killed or stopped at any instruction: all the state that
+ * counts is in the segment, and the next engine validates the segment and adopts it.
  *
- *      engine    waits for everything, and does a little of it at a time
- *      adopt     from the descriptor to a validated segment with this engine in record 0
- *      accept    the attach protocol
- *      reaper    pidfds of the attached, and what is done when one speaks
+ *      engine    waits for all events, and dispatches them
+ *      adopt     makes a validated segment, with this engine in record 0, out of a descriptor
+ *      accept    is the engine's half of the attach protocol
+ *      reaper    watches the attached processes by pidfd, and cleans up after the dead ones
  *
- * Always true: what is read from the segment or from a client is input; nothing here asserts on it.
+ * Always true: one process, one thread. All that the engine reads from the segment or from a client
+ * is input, and no code here asserts on it.
  */
 #ifndef SB_ENGINE_H
 #define SB_ENGINE_H
@@ -16,21 +17,25 @@
 #include "agentd/supervisor.h"
 #include "shm/peer.h"
 
-#define SB_CONNECTIONS_MAX 64u /* of peers that were given no record, or not yet */
-#define SB_STRANGERS_MAX   8u  /* and of users who were refused and have not gone yet */
-#define SB_KEPT_MIN        16u /* of peers with a record, where descriptors are short */
+/*
+ * A connection is admitted when its process runs as the bus's user or as root; all others are
+ * strangers, which are refused. So strangers cannot use up the entries of admitted processes.
+ */
+#define SB_CONNECTIONS_MAX 64u /* admitted connections without a record */
+#define SB_STRANGERS_MAX   8u  /* strangers that were refused and have not closed yet */
+#define SB_KEPT_MIN        16u /* kept connections, where descriptors are short */
 
 enum sb_connection_state {
         SB_CONNECTION_FREE,
-        SB_CONNECTION_SILENT,   /* has not asked yet */
-        SB_CONNECTION_ANSWERED, /* has been told something, and has not gone yet */
+        SB_CONNECTION_SILENT,   /* the process has not sent its request yet */
+        SB_CONNECTION_ANSWERED, /* the answer was sent; the process has not closed yet */
 };
 struct sb_connection {
         int fd;
         uint32_t state; /* enum sb_connection_state */
         uint32_t pid, uid;
-        uint32_t slot, generation; /* of the record that it was given; slot 0: none */
-        uint64_t number;           /* counts connections: the least is the oldest */
+        uint32_t slot, generation; /* of the record that the process was given; slot 0: none */
+        uint64_t number;           /* by age: the oldest connection has the least */
 };
 
 /* The process behind a record. */
@@ -41,34 +46,33 @@ struct sb_watcher {
 
 struct sb_engine {
         struct sb_supervisor *supervisor;
-        struct sb_peer peer;               /* record 0 */
-        struct sb_watcher *watchers;       /* one for each record */
-        struct sb_connection *connections; /* of strangers, of peers, of records by their number */
+        struct sb_peer peer;         /* the handle on record 0 */
+        struct sb_watcher *watchers; /* one for each record */
+        /* SB_STRANGERS_MAX entries for strangers, SB_CONNECTIONS_MAX for admitted connections
+         * without a record, then one entry for each record. */
+        struct sb_connection *connections;
         uint32_t connection_max;
-        uint32_t kept, kept_max;   /* of those with a record, now and at once */
-        uint64_t connection_count; /* ever made */
+        uint32_t kept, kept_max;   /* connections with a record: now, and at most */
+        uint64_t connection_count; /* connections ever made */
         uint32_t sweep_cursor;
         uint64_t interval_ns; /* of the timer */
-        uint64_t history_ns;  /* when to look after it next */
+        uint64_t history_ns;  /* when history may need its next sweep */
         uint64_t history_pause_ns, history_trace;
-        uint64_t trace; /* of what others did, at the last tick */
+        uint64_t trace; /* what engine_is_idle() saw last */
         int epoll_fd, timer_fd;
         bool attached; /* record 0 is this engine's */
-        bool deaf; /* no descriptor was left for another connection: listen again at the next tick
-                    */
+        /* There was no descriptor for another connection, so the engine does not listen until the
+         * next tick. */
+        bool deaf;
 };
 
-/* How an engine ends that is not killed: its exit status. */
+/* How an engine that is not killed ends: its exit status. */
 enum sb_engine_end {
         SB_ENGINE_STOPPED = 0,
         SB_ENGINE_FAILED = 1,          /* could not work; the segment may be sound */
-        SB_ENGINE_UNSOUND = 3,         /* the segment is not to be adopted */
+        SB_ENGINE_UNSOUND = 3,         /* the segment must not be adopted */
         SB_ENGINE_SUPERVISOR_DIED = 4, /* never a status: this process becomes the supervisor */
 };
-
-/* Be the engine, in a fresh child of the supervisor. Return: how it ended; everything that it opened is
- * closed. */
-enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor);
 
 /* What an event is about. */
 enum sb_event {
@@ -81,31 +85,36 @@ enum sb_event {
         SB_EVENT_CLIENT
 };
 
-/* Wait for @events on @fd, too; @index says which connection or record it is. Return: 0, -errno. */
+/* Be the engine, in a fresh child of the supervisor. Return: how the engine ended; everything that
+ * it opened is closed. */
+enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor);
+/* Wait for @events on @fd as well. @index: the connection or the record that the event is about.
+ * Return: 0, -errno. */
 int sb_engine_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index);
 
-/* adopt.c. Return: SB_ENGINE_STOPPED: adopted; else how the engine ends, said. */
+/* Map the segment, validate it, and take record 0. Return: SB_ENGINE_STOPPED: the segment is
+ * adopted; otherwise how the engine has to end: the reason was logged. */
 enum sb_engine_end sb_adopt(struct sb_engine *engine);
 
-/* accept.c */
+/* Accept the connections that wait on the socket. */
 void sb_accept_new(struct sb_engine *engine);
+/* Connection @index may have a message, or may be closed. */
 void sb_accept_ready(struct sb_engine *engine, uint32_t index);
 void sb_accept_close_all(struct sb_engine *engine);
 
-/* reaper.c */
-/* Look after all records that are in use: the dead are reaped, the living watched. */
+/* Look at all records that are in use: reap those of dead processes, watch the others. */
 void sb_reaper_adopt(struct sb_engine *engine);
-/* Record @slot belongs to the process behind @pidfd, which is the reaper's to close from now on. */
+/* Record @slot belongs to the process behind @pidfd. The reaper closes @pidfd. */
 void sb_reaper_watch(struct sb_engine *engine, uint32_t slot, uint32_t generation, int pidfd);
-/* The process behind @slot is dead. */
+/* The process behind record @slot may be dead: reap the record if it is. */
 void sb_reaper_ready(struct sb_engine *engine, uint32_t slot);
-/* Reap whoever is dead and has not been looked at yet. Return: how many. */
+/* Reap the records of all processes that are dead by now. Return: how many. */
 uint32_t sb_reaper_collect(struct sb_engine *engine);
-/* A record that its process will never use. */
+/* The process that was given record @slot will never use it. */
 void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation);
-/* Take a client's snapshots away; with @kill, end its process. @pid: 0, or whose it must be.
- * Return: 0; SB_E_NOT_FOUND: there is no such client; -errno of the kill. */
+/* Take a client's snapshots away; with @kill, end its process as well. @pid: 0, or the pid that the
+ * client must have. Return: 0; SB_E_NOT_FOUND: there is no such client; -errno of the kill. */
 int sb_reaper_evict(
         struct sb_engine *engine, uint32_t slot, uint64_t pid, bool kill, uint32_t *ret_count);
 void sb_reaper_close_all(struct sb_engine *engine);

@@ -1,4 +1,9 @@
-/* See guard.h. */
+/*
+ * The guard against SIGBUS; see guard.h.
+ *
+ * Always true: the handler restores the default action before it jumps, so that a second SIGBUS
+ * ends the process.
+ */
 #define _GNU_SOURCE
 #include "agentd/guard.h"
 

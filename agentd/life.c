@@ -1,10 +1,10 @@
 /*
  * The robust list of life.h. The list's links are private memory, so nothing in the segment can
- * lead the kernel astray: it adds one distance to each entry's address to find the futex word, so
- * the entries lie as far apart as the words do.
+ * lead the kernel astray. The kernel adds one distance to the address of each entry to find its
+ * futex word, so the entries lie as far apart as the words do.
  *
- * Always true: nothing else in agentd uses robust futexes (the C library's list of this thread is
- * replaced).
+ * Always true: nothing else in agentd uses robust futexes, because this list replaces the C
+ * library's list of the thread.
  */
 #define _GNU_SOURCE
 #include "agentd/life.h"
@@ -35,11 +35,11 @@ void sb_life_hold(struct sb_superblock *super, enum sb_life_role role)
         entries[0].next = &entries[1];
         entries[1].next = &head.list;
         head.futex_offset = (long)((char *)&super->keeper_life - (char *)&entries[0]);
-        /* The kernel marks only the words that name this thread, so the other's may be on the list
-         * as well. */
+        /* The kernel marks only words that name this thread, so the other process's word may be on
+         * the list as well. */
         sb_assert(!syscall(SYS_set_robust_list, &head, sizeof(head)));
-        /* Listed first, so that there is no moment in which a death goes unseen. Relaxed: the value
-         * alone matters. */
+        /* The word is listed before it is written, so that no death goes unseen. Relaxed: only the
+         * value matters. */
         sb_store_relaxed(word, (uint32_t)gettid());
 }
 

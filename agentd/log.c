@@ -1,4 +1,9 @@
-/* Lines on standard error; see log.h. */
+/*
+ * Lines on standard error; see log.h. A line is written only when poll() says that the write will
+ * not block.
+ *
+ * Always true: no line is longer than PIPE_BUF, so a pipe takes it whole.
+ */
 #define _GNU_SOURCE
 #include "agentd/log.h"
 
@@ -19,7 +24,8 @@ static void say(const char *line, size_t len)
                 (void)!write(STDERR_FILENO, line, len);
 }
 
-/* The time, where lines are kept that nobody else puts one to. Return: its length. */
+/* Write the time, when standard error is a file: nothing else adds one there. Return: its length.
+ */
 static size_t write_time(char *line, size_t size)
 {
         struct timespec now;

@@ -1,6 +1,10 @@
 /*
- * agentd: makes a bus and keeps it. Two processes come out of this one: the supervisor, which was
- * started, and the engine, its child.
+ * agentd: makes a bus and serves it until a signal stops it. It is two processes: the supervisor,
+ * which the user started, and the engine, its child.
+ *
+ *      options -> limits, signals -> directory, lock, socket -> segment -> supervisor
+ *
+ * Always true: nothing is made before the options, the limits and the signals are in order.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,14 +18,14 @@
 
 #include "agentd/config.h"
 #include "agentd/engine.h"
-#include "agentd/supervisor.h"
 #include "agentd/log.h"
+#include "agentd/supervisor.h"
 
 #define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + SB_KEPT_MIN + 32u)
 
-/* A descriptor watches each client, and a second one is its connection until it has read the
- * answer: the limit is raised as far as it may be. *ret_kept: for how many of the second kind there
- * is room, SB_KEPT_MIN at least. */
+/* Raise the limit on descriptors. Each client needs one by which it is watched, and a second one
+ * for its connection until it has read the answer. *ret_kept: how many of the second kind there may
+ * be, SB_KEPT_MIN at least. Return: 0, -1. */
 static int raise_limit(uint32_t clients, uint32_t *ret_kept)
 {
         rlim_t needed = (rlim_t)clients + DESCRIPTORS_BESIDES, wanted = needed + clients;
@@ -42,8 +46,8 @@ static int raise_limit(uint32_t clients, uint32_t *ret_kept)
         return setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* Whoever started it may have closed the standard streams: no file of the bus takes their place, or
- * lines for people would be written into it. */
+/* The process that started agentd may have closed the standard streams. Put /dev/null there, so
+ * that no file of the bus takes their place and gets the lines for people. */
 static int main_keep_streams(void)
 {
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -52,9 +56,9 @@ static int main_keep_streams(void)
         return 0;
 }
 
-/* Signals that end the bus come as something to read; those that would end it by accident do not
- * come: a broken pipe and a file that may not be so large (ulimit -f) are errors with a sentence.
- */
+/* Make the signals that end the bus readable from a descriptor. Signals that would end it by
+ * accident are ignored: a broken pipe and a file beyond the size limit (ulimit -f) become errors
+ * with a message. Return: the descriptor, -1. */
 static int take_signals(void)
 {
         sigset_t set;
@@ -91,8 +95,8 @@ int main(int argc, char **argv)
         }
         if (sb_directory_take(&config.place, &supervisor.directory))
                 return SB_EXIT_FAILURE;
-        sb_directory_own(&supervisor.directory); /* before the long part, so that a second one
-                                                    learns the pid */
+        sb_directory_own(&supervisor.directory); /* before the slow part, so that a second agentd
+                                                    finds the pid */
         sb_log("version %s starts with pid %d on %s, --size %" PRIu64 "K --clients %u", SB_VERSION,
                 (int)getpid(), config.place.directory, config.size >> 10, config.clients);
         if (sb_memory_make(&config, &supervisor.memory)) {

@@ -1,9 +1,9 @@
 /*
  * The segment's memory; see memory.h.
  *
- * Huge pages are tried first, unless they are not wanted; whether enough are free is for the kernel
- * to say, when it reserves them. All pages are touched here, with a call that reports what it
- * cannot do instead of raising SIGBUS.
+ * Huge pages are tried first, unless the configuration says off. Whether enough of them are free is
+ * the kernel's decision, when it reserves them. All pages are touched here, by a call that reports
+ * missing memory instead of raising SIGBUS.
  */
 #define _GNU_SOURCE
 #include "agentd/memory.h"
@@ -40,7 +40,7 @@ static void *map(int fd, uint64_t size)
         return base == MAP_FAILED ? NULL : base;
 }
 
-/* Every page of the map is there afterwards. */
+/* Make every page of the map present. Return: 0, -errno. */
 static int populate(int fd, void *base, uint64_t size)
 {
         int r;
@@ -54,7 +54,7 @@ static int populate(int fd, void *base, uint64_t size)
         return fallocate(fd, 0, 0, (off_t)size) < 0 ? -errno : 0;
 }
 
-/* A descriptor of @geometry->size bytes, sealed, populated and formatted. */
+/* Make a memfd of @geometry->size bytes: sealed, populated and formatted. Return: 0, -errno. */
 static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_geometry *geometry,
         struct sb_memory *ret)
 {
@@ -70,8 +70,8 @@ static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_
         memory.fd = memfd_create("statebus", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
         if (memory.fd < 0)
                 return -errno;
-        /* Born 0777: what follows /proc/PID/fd to it must be as unwelcome as at the bus's own
-         * files. */
+        /* A memfd has mode 0777 at first. Give it the mode of the bus's own files, so that
+         * /proc/PID/fd opens it to no other user. */
         if (fchmod(memory.fd, 0600) < 0 || ftruncate(memory.fd, (off_t)memory.size) < 0)
                 goto failed;
         if (fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
@@ -81,7 +81,7 @@ static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_
                 goto failed;
         if (advise)
                 (void)madvise(base, memory.size,
-                        MADV_HUGEPAGE); /* where the machine lets shared memory have them */
+                        MADV_HUGEPAGE); /* where the machine allows huge pages for shared memory */
         errno = -populate(memory.fd, base, memory.size);
         if (errno)
                 goto failed;
@@ -104,7 +104,8 @@ failed:
         return r;
 }
 
-/* A number in a one-number file, or behind @field in a table like /proc/meminfo. */
+/* Read the number in a file of one number, or the number behind @field in a table like
+ * /proc/meminfo. Return: whether there was one. */
 static bool read_number(const char *path, const char *field, uint64_t *ret)
 {
         char line[256];
@@ -124,8 +125,8 @@ static bool read_number(const char *path, const char *field, uint64_t *ret)
         return found;
 }
 
-/* Whether the machine can hold @size bytes more: asked first, because the other way to learn it is
- * that the kernel kills somebody. What it does not say is no obstacle. */
+/* Whether the machine has @size bytes of memory left. The kernel would tell it otherwise by killing
+ * a process. Where the machine says nothing, the answer is yes. */
 static bool memory_suffices(uint64_t size)
 {
         uint64_t available, swap;
@@ -154,7 +155,7 @@ static void say_failed(uint64_t size, int r)
         sb_log("cannot make a segment of %" PRIu64 " bytes: %s%s", size, strerror(-r), remedy);
 }
 
-/* How to have enough huge pages: as many as there are now, and those that are missing. */
+/* Write how to get enough huge pages: as many as there are now, and those that are missing. */
 static void write_remedy(uint64_t size, char *ret, size_t ret_size)
 {
         static const char *const directory = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
@@ -175,7 +176,8 @@ static void write_remedy(uint64_t size, char *ret, size_t ret_size)
                 total - free + needed > total ? total - free + needed : total + needed);
 }
 
-/* Return: 0; 1: no, and plain pages may be tried; -1: no, and that was said. */
+/* Make the segment in huge pages. Return: 0; 1: not possible, and plain pages may be tried; -1: not
+ * possible, and the reason was logged. */
 static int make_huge(const struct sb_config *config, struct sb_memory *ret)
 {
         struct sb_geometry geometry;
@@ -224,7 +226,7 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
 
 void sb_memory_drop(struct sb_memory *memory)
 {
-        /* Relaxed: the value alone matters; nothing is read because of it. */
+        /* Relaxed: only the value matters; no read depends on it. */
         sb_store_relaxed(&memory->super->state, SB_SEGMENT_REPLACED);
         munmap(memory->super, memory->page_size);
         close(memory->fd);

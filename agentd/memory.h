@@ -1,5 +1,8 @@
 /*
- * The segment's memory: a sealed memfd of mode 0600, every page of it there before anybody sees it.
+ * The segment's memory: a sealed memfd of mode 0600.
+ *
+ * Always true: every page is present before any other process sees the memory, and its size never
+ * changes.
  */
 #ifndef SB_MEMORY_H
 #define SB_MEMORY_H
@@ -10,14 +13,15 @@ struct sb_memory {
         int fd;
         uint64_t size;
         uint64_t page_size;
-        struct sb_geometry geometry; /* as it was made: what the superblock says is input */
+        /* As the segment was made: what the superblock says is input. */
+        struct sb_geometry geometry;
         struct sb_superblock *super; /* the supervisor's map: the first page alone */
 };
 
-/* Make a segment with an empty bus in it. Return: 0; -1: it could not be, and why was said. */
+/* Make a segment with an empty bus in it. Return: 0; -1: the reason was logged. */
 int sb_memory_make(const struct sb_config *config, struct sb_memory *ret);
-/* Nobody will be given it any more: clients see SB_E_DETACHED. The memory goes when the last of
- * them has unmapped it. */
+/* No client will be given the memory any more, and attached clients see SB_E_DETACHED. The kernel
+ * frees the memory when the last client has unmapped it. */
 void sb_memory_drop(struct sb_memory *memory);
 
 #endif

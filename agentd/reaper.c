@@ -1,11 +1,10 @@
 /*
- * Who is dead: a pidfd for every record in use. The kernel alone declares death; a record of an
- * earlier engine counts as dead when its pid is gone or belongs to a process that was started at
- * another time.
+ * The reaper: a pidfd for every record in use, and the cleaning up after a process that is dead.
+ * Only the kernel declares a process dead. A record that an earlier engine filled counts as a dead
+ * process's when its pid is gone, or belongs to a process that was started at another time.
  *
- * Always true: a watcher's generation is that of the record when it was watched. What became of the
- * record since then, freed by its owner or given to another, makes the reaping of that generation
- * do nothing.
+ * Always true: a watcher's generation is that of its record when the watch began. When the record
+ * has been freed or given to another process since then, reaping that generation does nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,8 +65,8 @@ static bool reaper_sees_death(int pidfd)
 static void forget(struct sb_watcher *watcher)
 {
         if (watcher->pidfd >= 0)
-                close(watcher->pidfd); /* leaves the epoll set as well: it is the only descriptor of
-                                          its file */
+                close(watcher->pidfd); /* also leaves the epoll set: no other descriptor refers to
+                                          the same file */
         watcher->pidfd = -1;
 }
 
@@ -86,7 +85,7 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
 {
         struct sb_watcher *watcher = &engine->watchers[slot];
 
-        /* The event may be of the process that had the record before. */
+        /* The event may be about the process that had the record before. */
         if (watcher->pidfd < 0 || !reaper_sees_death(watcher->pidfd))
                 return;
         forget(watcher);
@@ -133,7 +132,8 @@ int sb_reaper_evict(
                 sb_client_at(segment, slot)->pid, *ret_count, kill ? ", and ends it" : "");
         if (!kill)
                 return 0;
-        /* The record's own process, by what it was attached with: never another one of that pid. */
+        /* Signal the process by the pidfd that it was attached with, so that no other process with
+         * the same pid is meant. */
         if (engine->watchers[slot].pidfd < 0 || engine->watchers[slot].generation != generation)
                 return SB_E_NOT_FOUND;
         return syscall(SYS_pidfd_send_signal, engine->watchers[slot].pidfd, SIGKILL, NULL, 0) < 0
@@ -141,7 +141,7 @@ int sb_reaper_evict(
                        : 0;
 }
 
-/* A pidfd of the process that a record names, or -1 when that process is dead. -2: it lives and
+/* Open the process that a record names. Return: a pidfd; -1: the process is dead; -2: it lives, and
  * cannot be watched. */
 static int open_process(const struct sb_client *client)
 {
@@ -152,9 +152,9 @@ static int open_process(const struct sb_client *client)
         pidfd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
         if (pidfd < 0)
                 return errno == ESRCH || errno == EINVAL || errno == ENOENT ? -1 : -2;
-        /* What is behind the pidfd now stays; so its start time, read afterwards, is of that
-         * process or of nobody. A file that cannot be read (/proc mounted with hidepid) says
-         * nothing against it. */
+        /* The process behind the pidfd cannot change any more, so a start time that is read now is
+         * that of this process or of none. A file that cannot be read (/proc mounted with hidepid)
+         * says nothing against the process. */
         if ((!sb_reaper_start_time(pid, &start) && start != client->pid_start) ||
                 reaper_sees_death(pidfd)) {
                 close(pidfd);
@@ -177,7 +177,7 @@ void sb_reaper_adopt(struct sb_engine *engine)
                 case SB_CLIENT_ATTACHED:
                         pidfd = open_process(sb_client_at(segment, slot));
                         break;
-                default: /* an engine died while it made or reaped it */
+                default: /* an engine died while it made or reaped the record */
                         break;
                 }
                 if (pidfd == -1)

@@ -1,5 +1,5 @@
 /*
- * The supervisor; see supervisor.h.
+ * The supervisor's loop; see supervisor.h.
  *
  *      make segment -> fork engine -> wait for: a signal, a word from the engine, its death
  *                          ^                                              |
@@ -7,7 +7,11 @@
  *
  * The engine is a fork of the supervisor, so it has all that a supervisor needs: when the kernel
  * says that the supervisor is dead, the engine returns from its own loop into the supervisor's, and
- * forks an engine.
+ * forks a new engine.
+ *
+ * Always true: an engine that was killed while it worked is replaced at once. Engines that fail one
+ * after another are replaced once a second; when several of them crash before they have adopted the
+ * segment, the segment is replaced.
  */
 #define _GNU_SOURCE
 #include "agentd/supervisor.h"
@@ -29,8 +33,8 @@
 #include "agentd/log.h"
 
 #define SECOND_NS        UINT64_C(1000000000)
-#define FAILURES_AT_ONCE 2u /* so many engines in a row may fail before the next waits a second */
-#define CRASHES_MAX      3u /* so many crashes in adoption are the segment's fault */
+#define FAILURES_AT_ONCE 2u /* engines that fail in a row before the next one waits a second */
+#define CRASHES_MAX      3u /* crashes before adoption that count as the segment's fault */
 #define STOP_PATIENCE_MS 2000
 
 static uint64_t now_ns(void)
@@ -45,7 +49,7 @@ static int close_fd(int fd)
         return -1;
 }
 
-/* This process is the supervisor now. */
+/* This process is the supervisor from now on. Return: 0, -1. */
 static int become(struct sb_supervisor *supervisor)
 {
         prctl(PR_SET_NAME, "agentd");
@@ -56,7 +60,7 @@ static int become(struct sb_supervisor *supervisor)
         supervisor->retry_ns = 0;
         supervisor->self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
         if (supervisor->self_fd < 0) {
-                sb_log("this system cannot tell who lives (pidfd_open: %s): Linux 5.3 or later is "
+                sb_log("this system cannot watch processes (pidfd_open: %s): Linux 5.3 or later is "
                        "needed",
                         strerror(errno));
                 return -1;
@@ -68,8 +72,8 @@ static int become(struct sb_supervisor *supervisor)
         return 0;
 }
 
-/* An engine that could not be started, or did not get to work: the next one at once, or after a
- * second. */
+/* An engine could not be started, or ended before it worked. The next one is started at once, or
+ * after a second. */
 static void note_failure(struct sb_supervisor *supervisor)
 {
         if (++supervisor->failures >= FAILURES_AT_ONCE)
@@ -83,7 +87,8 @@ static bool supervisor_fd_is_readable(int fd)
         return poll(&look, 1, 0) == 1;
 }
 
-/* Fork. Return: 0; 1: in the engine, *ret_end says how it ended. */
+/* Fork an engine. Return: 0: in the supervisor; 1: in the engine, which has ended: *ret_end says
+ * how. */
 static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *ret_end)
 {
         int channel[2] = {-1, -1};
@@ -102,7 +107,7 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
                 supervisor->channel = channel[1];
                 *ret_end = sb_engine_run(supervisor);
                 supervisor->unsound = *ret_end == SB_ENGINE_UNSOUND;
-                /* Whatever this engine could not do, nobody else is left to try it another way. */
+                /* When the supervisor is dead as well, no other process is left to try again. */
                 if (*ret_end != SB_ENGINE_STOPPED && supervisor_fd_is_readable(supervisor->self_fd))
                         *ret_end = SB_ENGINE_SUPERVISOR_DIED;
                 supervisor->channel = close_fd(supervisor->channel);
@@ -116,7 +121,8 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
                 note_failure(supervisor);
                 return 0;
         }
-        /* The child is this process's to wait for, so the pid is its own until then. */
+        /* Only this process waits for the child, so the pid cannot pass to another process before
+         * that. */
         supervisor->engine_fd = (int)syscall(SYS_pidfd_open, child, 0);
         if (supervisor->engine_fd < 0) {
                 sb_log("cannot watch the engine: %s", strerror(errno));
@@ -137,7 +143,7 @@ static bool supervisor_signal_is_crash(int signal)
                signal == SIGABRT || signal == SIGTRAP;
 }
 
-/* The segment is not to be had: a new one. Return: 0, -1. */
+/* Give the segment up and make a new one. Return: 0, -1. */
 static int replace_segment(struct sb_supervisor *supervisor)
 {
         sb_life_let_go();
@@ -154,7 +160,7 @@ static int replace_segment(struct sb_supervisor *supervisor)
         return 0;
 }
 
-/* The word that an engine sends when it works. */
+/* Read the word that an engine sends once it has adopted the segment. */
 static void listen_to_engine(struct sb_supervisor *supervisor)
 {
         char word;
@@ -173,7 +179,8 @@ static void listen_to_engine(struct sb_supervisor *supervisor)
         (void)sd_notifyf(0, "READY=1\nMAINPID=%d", (int)getpid());
 }
 
-/* The engine is dead. Return: 0: another one is due, -1: no more. */
+/* The engine is dead: say so, and decide what comes next. Return: 0: start another engine; -1: give
+ * up. */
 static int judge_death(struct sb_supervisor *supervisor)
 {
         int status = 0, signal;
@@ -193,8 +200,8 @@ static int judge_death(struct sb_supervisor *supervisor)
         else
                 sb_log("the engine (pid %d) ended with status %d; starting another",
                         (int)supervisor->engine, WEXITSTATUS(status));
-        /* One that worked and was killed says nothing about the next one; one that crashes as soon
-         * as it works does. */
+        /* The death of an engine that worked and was killed says nothing about the next one. A
+         * crash in the first second of work does. */
         if (supervisor->adopted &&
                 !(supervisor_signal_is_crash(signal) &&
                         now_ns() - supervisor->adopted_ns < SECOND_NS) &&
@@ -212,8 +219,8 @@ static int judge_death(struct sb_supervisor *supervisor)
         return 0;
 }
 
-/* Until the engine is gone; one that does not go when asked is killed: it has nothing that could be
- * torn. */
+/* Ask the engine to stop, and wait for its end. An engine that does not stop is killed, which tears
+ * nothing: the segment is sound at every instruction. */
 static void stop_engine(struct sb_supervisor *supervisor)
 {
         char word = SB_SUPERVISOR_STOP;
@@ -242,8 +249,8 @@ static int leave(struct sb_supervisor *supervisor, int status)
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&supervisor->directory);
         if (supervisor->memory.super) {
-                /* Relaxed, as in sb_memory_drop(). Clients see that nobody serves them before the
-                 * engine goes. */
+                /* Relaxed, as in sb_memory_drop(). Clients see that the bus is not served any more
+                 * before the engine goes. */
                 sb_store_relaxed(&supervisor->memory.super->state, SB_SEGMENT_REPLACED);
         }
         stop_engine(supervisor);
@@ -251,13 +258,13 @@ static int leave(struct sb_supervisor *supervisor, int status)
         return status;
 }
 
-/* Wait for what comes next. Return: 0: go on; 1: told to stop; -1: it cannot go on. */
+/* Wait for one event. Return: 0: go on; 1: a signal says stop; -1: the supervisor cannot go on. */
 static int wait_once(struct sb_supervisor *supervisor)
 {
         struct pollfd fds[3] = {
                 {.fd = supervisor->signal_fd, .events = POLLIN},
                 {.fd = supervisor->adopted ? -1 : supervisor->channel,
-                        .events = POLLIN}, /* its death is the pidfd's to tell */
+                        .events = POLLIN}, /* the engine's death is seen by its pidfd */
                 {.fd = supervisor->engine_fd, .events = POLLIN},
         };
         uint64_t now;
@@ -279,7 +286,7 @@ static int wait_once(struct sb_supervisor *supervisor)
                 listen_to_engine(supervisor);
         if (fds[1].revents && !supervisor->adopted)
                 supervisor->channel =
-                        close_fd(supervisor->channel); /* hung up: it is about to end */
+                        close_fd(supervisor->channel); /* hung up: the engine is about to end */
         return 0;
 }
 

@@ -1,7 +1,10 @@
 /*
- * The supervisor: the process that was started. It makes the segment and the socket, holds them,
- * and sees to it that there is an engine. It attaches nobody, reads nothing of the segment but its
- * first line, and so has little to die of.
+ * The supervisor: the process that the user started. It makes the segment and the socket, holds
+ * both, and starts a new engine when the engine dies. It attaches no client and, once the segment
+ * is made, maps only its first page; so it has few ways to fail.
+ *
+ * Always true: while the supervisor or the engine lives, the bus lives. When the supervisor dies,
+ * the engine becomes the supervisor.
  */
 #ifndef SB_SUPERVISOR_H
 #define SB_SUPERVISOR_H
@@ -17,30 +20,33 @@ struct sb_supervisor {
         struct sb_directory directory;
         struct sb_memory memory;
         uint32_t kept_max; /* connections with a record that an engine has descriptors for */
-        int signal_fd; /* SIGTERM, SIGINT, SIGHUP: blocked, and read here by supervisor and engine
-                        * alike
-                        */
+        /* SIGTERM, SIGINT and SIGHUP are blocked; the supervisor and the engine read them here. */
+        int signal_fd;
         int self_fd;   /* pidfd of the supervisor itself: the engine inherits it */
         int engine_fd; /* pidfd of the engine, or -1 */
-        int channel;   /* to the engine: it says SB_SUPERVISOR_ADOPTED, the supervisor says
-                          SB_SUPERVISOR_STOP; or   -1 */
+        /* A socket between both, or -1: the engine sends SB_SUPERVISOR_ADOPTED, the supervisor
+         * sends SB_SUPERVISOR_STOP. */
+        int channel;
         pid_t engine;
         bool adopted; /* this engine has adopted the segment */
-        bool unsound; /* in an engine that is over: the segment is not to be adopted */
+        bool unsound; /* set by an engine that has ended: the segment must not be adopted */
         bool said_ready;
-        uint64_t adopted_ns, retry_ns; /* retry_ns: no new engine before; 0: at once */
-        uint32_t failures;             /* engines in a row that did not get to work */
-        uint32_t crashes;              /* those among them that crashed in adoption */
+        uint64_t adopted_ns;
+        uint64_t retry_ns; /* no new engine is started before this time; 0: at once */
+        uint32_t failures; /* engines in a row that did not get to work */
+        uint32_t crashes;  /* engines that crashed before adoption, since one last adopted the
+                              segment */
 };
 
 #define SB_SUPERVISOR_ADOPTED 'a'
 #define SB_SUPERVISOR_STOP    's'
 
 /**
- * sb_supervisor_run() - serve the bus until told to stop
- * @supervisor:     config, directory, memory and signal_fd are there
+ * sb_supervisor_run() - serve the bus until a signal stops it
+ * @supervisor:  the caller has set config, directory, memory and signal_fd
  *
- * Return: the exit status of the process; also in the engine, which comes out of the same call.
+ * Return: the exit status of the process. The engine, which is forked in here, returns from the
+ * same call.
  */
 int sb_supervisor_run(struct sb_supervisor *supervisor);
 
