@@ -1,19 +1,22 @@
 /*
  * Keys: get, get of many, set, mixes, compare-and-set on one hot key, transfers between some
- * accounts and scans, by statebus and by others, side by side.
+ * accounts, and scans. statebus and the other contenders do them side by side.
  *
- * Worker processes are made once for each size of value, pinned to one core each, and attach to
+ * For each size of value, worker processes are made once, pinned to one core each, and attached to
  * every contender. Then come rounds. In one round of a case each contender runs a slice with each
- * number of processes, in an order that moves on by one every round; so what drifts (clock rate,
- * the host's other guests) meets all alike, and ratios are taken within a round. A slice is: all
- * workers meet, warm up, then time each batch of work. A batch during which the kernel gave the
- * core to somebody else does not count, for no contender; a contender that waits by itself (for a
- * lock, for its server) waits on its own time, so with a server every batch counts.
+ * number of processes. The order of the contenders moves on by one every round; so a drift (of the
+ * clock rate, or of the load by the host's other guests) meets all alike, and ratios are taken
+ * within a round. In a slice all workers meet, warm up, then time each batch of work. A batch
+ * during which the kernel gave the core to another process does not count. But a contender that
+ * waits by itself (for a lock, for its server) waits on its own time, so for a contender with a
+ * server every batch counts.
  *
  * Standard output is for bench/report: "# name value" lines about the run, then
  *      slice CASE PROCESSES ROUND CONTENDER OPERATIONS_PER_SECOND PREEMPTED CONFLICTS SHARE
- * CONFLICTS is per operation; SHARE is what counts of the time that the slice took: much less than
- * 1, and the workers did not run side by side.
+ * CONFLICTS is per operation. SHARE is the part of the slice's time that counts: when it is much
+ * less than 1, the workers did not run side by side.
+ *
+ * Always true: nothing but the contender's own code runs between the two readings of the clock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -69,12 +72,13 @@ struct answer {
         uint32_t pad[7];
 };
 
-/* Shared by the parent and its workers. What is plain is written before @turn (parent) or @finished
- * (workers) moves on. */
+/* Shared by the parent and its workers. The parent writes plain words before it moves @turn on;
+ * workers write plain words before they move @finished on. */
 struct control {
-        struct sb_cell32 turn;     /* the parent; workers sleep on it */
-        struct sb_cell32 arrived;  /* workers, at the start of a slice; the parent resets it */
-        struct sb_cell32 finished; /* workers; the parent sleeps on it and resets it */
+        /* turn: moved on by the parent; workers sleep on it. arrived: counted by workers at the
+         * start of a slice; the parent resets it. finished: counted by workers; the parent sleeps
+         * on it and resets it. */
+        struct sb_cell32 turn, arrived, finished;
         uint32_t peer, case_, processes; /* processes 0: end */
         uint64_t warm_ns, slice_ns;
         uint64_t pad[3];
@@ -141,7 +145,7 @@ static void batch_fill(
         const uint32_t *order = worker->orders[case_->spread];
         uint32_t at = worker->position[case_->spread], before = 0;
 
-        if (case_->op == BENCH_CAS) /* nothing else: who computes does not contend */
+        if (case_->op == BENCH_CAS) /* nothing else: a worker that computes does not contend */
                 bench_key_write(0, &worker->keys[0]);
         for (uint32_t i = 0; i < BENCH_BATCH && case_->op != BENCH_CAS; i++) {
                 uint32_t entry = order[(at + i) & (BENCH_ORDER_LEN - 1)],
@@ -203,7 +207,8 @@ static void slice_run(struct worker *worker, const struct control *control, stru
         *ret = answer;
 }
 
-/* Attach to all contenders, make the orders, look at every key once: those pages are there then. */
+/* Attach to all contenders, make the orders, and read every key once, so that all pages are mapped.
+ */
 static int worker_prepare(struct worker *worker, const struct bench_settings *settings,
         void *const *stores, uint32_t value_len)
 {
@@ -249,6 +254,7 @@ static void worker_end(struct worker *worker, const struct bench_settings *setti
 
 static void finish(struct control *control)
 {
+        /* R:finished > A:finished. The answer is written by now. */
         sb_add_full(&control->finished, 1);
         futex_wake(&control->finished);
 }
@@ -266,8 +272,7 @@ static void worker_main(struct control *control, uint32_t index,
         control->answers[index].error = worker_prepare(worker, settings, stores, value_len);
         finish(control);
         for (;;) {
-                /* R:turn > the plain words of the order. Written by the parent before it moved the
-                 * turn on. */
+                /* A:turn. The parent wrote the plain words of @control before. */
                 while (sb_load_acquire(&control->turn) == turn)
                         futex_wait(&control->turn, turn, BENCH_TICK_NS * 100);
                 turn++;
@@ -276,6 +281,7 @@ static void worker_main(struct control *control, uint32_t index,
                 if (index >= control->processes)
                         continue;
                 sb_add_full(&control->arrived, 1);
+                /* No edge: the workers only wait here for one another. */
                 while (sb_load_acquire(&control->arrived) < control->processes)
                         sb_stall();
                 slice_run(worker, control, &control->answers[index]);
@@ -310,13 +316,13 @@ static int pin(uint32_t index)
         return -ENODEV;
 }
 
-/* Until @wanted workers have finished. A worker that died ends the run. */
+/* Wait until @wanted workers have finished. A worker that died ends the run. */
 static int crew_wait(struct crew *crew, uint32_t wanted, const struct bench_settings *settings,
         void *const *stores)
 {
         uint32_t seen;
 
-        /* R:finished > the answers. */
+        /* A:finished. The workers wrote their answers before. */
         while ((seen = sb_load_acquire(&crew->control->finished)) < wanted) {
                 int status;
 
@@ -341,6 +347,7 @@ static int crew_wait(struct crew *crew, uint32_t wanted, const struct bench_sett
 static void crew_order(struct crew *crew)
 {
         sb_store_relaxed(&crew->control->arrived, 0); /* ordered by the turn */
+        /* R:turn > A:turn. The plain words of the control are written by now. */
         sb_store_release(&crew->control->turn, ++crew->turn);
         futex_wake(&crew->control->turn);
 }
@@ -365,7 +372,7 @@ static int crew_start(struct crew *crew, const struct bench_settings *settings, 
                 if (crew->pids[i] == 0) {
                         prctl(PR_SET_PDEATHSIG, SIGKILL);
                         signal(SIGINT, SIG_IGN);
-                        /* without the right to, at the usual priority */
+                        /* a process without the right to do so keeps the usual priority */
                         setpriority(PRIO_PROCESS, 0, -20);
                         if (getppid() != parent || pin(i) < 0)
                                 _exit(1);
@@ -444,7 +451,7 @@ static int case_run(struct crew *crew, const struct bench_settings *settings, vo
         return 0;
 }
 
-/* No clock, one process: for a tool that counts instructions. */
+/* Run without a clock, in one process: for a tool that counts instructions. */
 static int profile_run(
         const struct bench_settings *settings, void *const *stores, uint32_t value_len)
 {
@@ -488,7 +495,7 @@ static int stores_create(const struct bench_settings *settings, uint32_t value_l
                                         "bench-keys: %s cannot make its store in %s pages: %s\n",
                                         bench_peers[i]->name,
                                         pages == BENCH_PAGES_HUGE ? "huge" : "4 KiB",
-                                        r < 0 ? strerror(-r) : "an answer that should not be");
+                                        r < 0 ? strerror(-r) : "an unexpected answer");
                 }
         return r;
 }
@@ -502,8 +509,9 @@ static void stores_destroy(void **stores)
                 }
 }
 
-/* Everything with one size of value. All contenders have the same pages: when there are too few
- * huge ones for the last of them, because somebody else took some, all begin again without. */
+/* Run all cases with one size of value. All contenders have the same kind of pages: when the huge
+ * pages do not suffice for the last contender, because another process took some, all contenders
+ * start again without huge pages. */
 static int phase_run(const struct bench_settings *settings, uint32_t value_len)
 {
         void *stores[BENCH_PEERS] = {NULL};
@@ -555,7 +563,7 @@ static void print_about(const struct bench_settings *settings)
                 settings->rounds, (double)settings->slice_ns / 1e6);
 }
 
-/* What the largest phase needs, over all contenders, with room to spare. */
+/* How much memory the largest phase needs, for all contenders together. */
 static uint64_t bytes_needed(const struct bench_settings *settings)
 {
         uint64_t most = 0;
@@ -608,6 +616,6 @@ int main(int argc, char **argv)
         bench_pages_restore();
         if (r)
                 fprintf(stderr, "bench-keys: ended early: %s\n",
-                        r < 0 ? strerror(-r) : "an answer that should not be");
+                        r < 0 ? strerror(-r) : "an unexpected answer");
         return r ? 1 : 0;
 }

@@ -1,16 +1,18 @@
 /*
- * What transactions cost one process: commits beside as many plain sets, begin and end, gets in a
- * transaction beside plain ones, sets beside held snapshots.
+ * What transactions cost one process: commits compared with as many plain sets, begin and end, gets
+ * in a transaction compared with plain gets, and sets while snapshots are held.
  *
- * Every case is run once in each round, in an order that moves on by one every round, so that what
- * drifts meets all alike; a ratio, or a difference, is one within a round. Transactions write to
- * keys of their own, for their versions have another size. Before each slice of the cases with
- * snapshots everything is written once: what the one before left behind is not this one's cost. A
+ * Every case is run once in each round. The order of the cases moves on by one every round, so that
+ * a drift meets all alike; a ratio, or a difference, is one within a round. Transactions write to
+ * keys of their own, because their versions have another size. Before each slice of the cases with
+ * snapshots every key is written once, so that no slice pays for what the one before left behind. A
  * case does its work in batches of keys that were chosen before the clock starts; a batch during
- * which the kernel gave the core to somebody else does not count. What several processes do to each
- * other, and others beside them, is in bench-keys (cases bank-N).
+ * which the kernel gave the core to another process does not count. What several processes cost
+ * each other is in bench-keys (cases bank-N).
  *
  * Prints its tables: medians, with the quartiles.
+ *
+ * Always true: the two sides of a ratio ran in the same round, on the same bus.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -29,27 +31,27 @@
 #define VALUE_LEN     64u
 
 struct bench {
-        struct sb_bus *bus, *holder; /* holder: of the snapshots */
+        struct sb_bus *bus, *holder; /* holder: the handle that holds the snapshots */
         uint32_t *order;
         uint32_t at, key_count;
-        bool upper; /* half of the keys */
+        bool upper; /* which half of the keys the case uses */
         struct bench_key keys[BENCH_BATCH];
         unsigned char value[VALUE_LEN];
         struct sb_scan *snapshots[SNAPSHOTS_MAX];
         bool failed;
 };
 
-/* What a batch of keys is used for. @number: of the case. */
+/* What a case does with one batch of keys. @number: the number of the case. */
 typedef void work(struct bench *bench, uint32_t number);
 
 struct bench_case {
         const char *name;
         work *work;
         uint32_t number;
-        uint32_t units;                    /* of a batch: what a figure is for */
-        const char *beside;                /* another case, that it is compared with */
-        enum { LOWER, UPPER, HELD } group; /* of keys; HELD: all are written first */
-        uint32_t snapshots;                /* held meanwhile */
+        uint32_t units;                    /* of work in a batch: a figure is for one unit */
+        const char *beside;                /* the case that it is compared with, or NULL */
+        enum { LOWER, UPPER, HELD } group; /* of keys; HELD: all keys are written first */
+        uint32_t snapshots;                /* held while the case runs */
 };
 
 static struct sb_bytes key_of(const struct bench *bench, uint32_t i)
@@ -96,7 +98,7 @@ static void commits(struct bench *bench, uint32_t number)
         commits_of(bench, number, SB_SNAPSHOT);
 }
 
-/* Each reads as many keys as it writes, others. */
+/* Each commit reads as many keys as it writes, other ones. */
 static void reading_commits(struct bench *bench, uint32_t number)
 {
         enum sb_isolation isolation = number & 1 ? SB_SERIALIZABLE : SB_SNAPSHOT;
@@ -159,7 +161,7 @@ static void gets(struct bench *bench, uint32_t number)
         bench_use(sum);
 }
 
-/* All gets of a batch in one transaction. */
+/* Do all gets of a batch in one transaction. */
 static void txn_gets(struct bench *bench, uint32_t number)
 {
         struct sb_guard guard = {0};
@@ -228,8 +230,8 @@ static long switches(void)
         return usage.ru_nivcsw;
 }
 
-/* Snapshots at different cuts, all of them young. Not in one bus with the work: it could not hold
- * as many. */
+/* Hold @count snapshots at different cuts, all of them young. They are held by another handle,
+ * because one handle cannot hold as many beside its work. */
 static void hold(struct bench *bench, uint32_t count)
 {
         for (uint32_t i = 0; i < SNAPSHOTS_MAX; i++) {
@@ -387,7 +389,8 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < 2 && !r; i++)
                 r = bench_statebus.attach(store, i, &handles[i]);
         if (!r) {
-                setpriority(PRIO_PROCESS, 0, -20); /* where it may */
+                setpriority(PRIO_PROCESS, 0,
+                        -20); /* without the right to do so, the priority stays as it is */
                 bench.bus = bench_statebus_bus(handles[0]);
                 bench.holder = bench_statebus_bus(handles[1]);
                 bench.key_count = shape.key_count;

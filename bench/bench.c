@@ -1,6 +1,9 @@
 /*
- * Memory and work for the benchmarks: pages of one kind for all contenders, and orders of access
- * that are computed before any clock starts.
+ * Memory and work for the benchmarks; see bench.h. All contenders get pages of one kind, and orders
+ * of access that are computed before any clock starts.
+ *
+ * Always true: the same seed gives the same order on every machine; what this process added to the
+ * system's huge pages it takes away again.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -107,7 +110,7 @@ void bench_pages_restore(void)
         pages_before = -1;
 }
 
-/* xorshift64*: good enough to choose keys, and the same everywhere. */
+/* xorshift64*: random enough to choose keys, and the same on every machine. */
 static uint64_t random_next(uint64_t *state)
 {
         *state ^= *state >> 12;
@@ -121,7 +124,7 @@ static uint32_t random_below(uint64_t *state, uint32_t limit)
         return (uint32_t)((random_next(state) >> 32) * limit >> 32);
 }
 
-/* Popularity by rank: sums of 1 / rank^0.99, exactly. */
+/* The popularity of each rank, summed up: exact sums of 1 / rank^0.99. */
 static double *zipf_new(uint32_t key_count)
 {
         double *sums = malloc(key_count * sizeof(*sums));
@@ -150,7 +153,7 @@ static uint32_t zipf_choose(const double *sums, uint32_t key_count, uint64_t *st
         return low;
 }
 
-/* Which key has which rank: the same for all workers, so that they want the same keys. */
+/* Which key has which rank. It is the same for all workers, so that they want the same keys. */
 static uint32_t *ranks_new(uint32_t key_count)
 {
         uint32_t *ranks = malloc(key_count * sizeof(*ranks));

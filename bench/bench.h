@@ -1,13 +1,13 @@
 /*
  * The frame of the benchmarks: what a contender is, what a case is, and how both meet.
  *
- * A contender (peer-<name>.c) makes a store of @key_count keys in shared memory, and lets worker
- * processes attach to it. It gets its work in batches of keys that were written out before the
- * clock starts, so that what is timed is the access alone: no random numbers, no formatting, no
- * call for each operation. Each contender has its own loops; the frame calls it once a batch.
+ * A contender (peer-<name>.c) makes a store of @key_count keys in shared memory, and worker
+ * processes attach to it. A worker gets its work in batches of keys that were written out before
+ * the clock starts; so what is timed is the access alone: no random numbers, no formatting, no call
+ * for each operation. Each contender has its own loops; the frame calls it once for each batch.
  *
  * Always true: all contenders of a run use the same keys, the same hash, the same order of accesses
- * and the same kind of pages; values are read (every cache line of them), not only found.
+ * and the same kind of pages. Workers read every cache line of the values that they find.
  */
 #ifndef SB_BENCH_H
 #define SB_BENCH_H
@@ -32,7 +32,7 @@ enum bench_op {
         BENCH_MIX,
         BENCH_CAS,
         BENCH_TRANSFER, /* one transaction each: move 1 from one key's first word to another's */
-        BENCH_SCAN,     /* the next keys in order, at one moment, again from the first at the end */
+        BENCH_SCAN, /* the next keys in order, in one snapshot; again from the first at the end */
         BENCH_OP_COUNT
 };
 enum bench_spread { BENCH_UNIFORM, BENCH_ZIPF, BENCH_SPREAD_COUNT };
@@ -46,12 +46,12 @@ struct bench_batch {
         enum bench_op op;
         uint32_t count;
         uint32_t value_len;
-        /* what writes write; its first word changes with every batch */
+        /* what the writes write; its first word changes with every batch */
         const unsigned char *value;
         const unsigned char *is_write; /* BENCH_MIX: one byte for each key */
         /* BENCH_CAS: keys[0] alone, @count times; BENCH_TRANSFER: keys[2i] to keys[2i + 1] */
         const struct bench_key *keys;
-        uint64_t *conflicts; /* BENCH_TRANSFER: attempts in vain are added */
+        uint64_t *conflicts; /* BENCH_TRANSFER: failed attempts are added */
 };
 
 struct bench_shape {
@@ -63,21 +63,21 @@ struct bench_shape {
 
 struct bench_peer {
         const char *name;
-        uint32_t ops; /* bit 1 << enum bench_op: what it can do */
-        /* Workers ask a process of this contender's own. So they map nothing, and when they lose
-         * their core, then as a rule to that process: it is the contender's time. */
+        uint32_t ops; /* bit 1 << enum bench_op: the operations that it supports */
+        /* Workers send their requests to a process of this contender's own. They map nothing. When
+         * a worker loses its core, then mostly to that process, so the time is the contender's. */
         bool is_server;
-        /* Parent, before the workers are made: the memory, filled with every key. Return: 0,
-         * -errno. */
+        /* Parent, before it forks the workers: make the memory and fill it with every key. Return:
+         * 0, -errno. */
         int (*create)(const struct bench_shape *shape, void **ret_store);
         /* Worker @index, 0 .. BENCH_WORKERS_MAX-1. Return: 0, -errno. */
         int (*attach)(void *store, uint32_t index, void **ret_handle);
-        /* Worker: all of @batch. Returns how many operations did what they should; for BENCH_CAS,
-         * those that succeeded. */
+        /* Worker: do all of @batch. Return: how many operations did what they should; for
+         * BENCH_CAS, how many succeeded. */
         uint32_t (*run)(void *handle, const struct bench_batch *batch);
         void (*detach)(void *handle);
         void (*destroy)(void *store);
-        /* NULL, or what somebody has to do every BENCH_TICK_NS while workers run; parent. */
+        /* Parent: NULL, or what is to be done every BENCH_TICK_NS while workers run. */
         void (*tick)(void *store);
 };
 
@@ -86,12 +86,12 @@ extern const struct bench_peer bench_ideal, bench_table, bench_statebus, bench_d
 
 /* bench.c: memory and work */
 
-/* The bus of a handle of bench_statebus. */
+/* The bus behind a handle of bench_statebus. */
 struct sb_bus *bench_statebus_bus(void *handle);
 
-/* Bytes of a bus with so many keys, each of which may be rewritten at any rate: a worker that loses
- * its core under a pin holds the versions of all keys for as long, while the others write them
- * again. */
+/* The size of a bus with so many keys, each of which may be rewritten at any rate. A worker that
+ * loses its core while it pins an era holds up the freeing of replaced versions for as long, while
+ * other workers replace more. */
 static inline uint64_t bench_segment_size(uint32_t key_count, uint32_t value_len)
 {
         return (key_count * (UINT64_C(272) + 2 * (value_len + value_len / 4)) +
@@ -99,27 +99,27 @@ static inline uint64_t bench_segment_size(uint32_t key_count, uint32_t value_len
                ~((UINT64_C(2) << 20) - 1);
 }
 
-/* Bytes that workers forked later see too. Return: address, or NULL. */
+/* Map memory that is shared with workers forked later. Return: its address, or NULL. */
 void *bench_memory_map(uint64_t size, enum bench_pages pages);
 void bench_memory_unmap(void *address, uint64_t size);
 /* Touch every page, so that no worker faults while it is timed. */
 void bench_memory_touch(void *address, uint64_t size);
-/* Have @bytes in free huge pages. Return: whether they are there. bench_pages_restore() gives back
- * what this reserved. */
+/* Reserve @bytes in free huge pages. Return: whether they are there. bench_pages_restore() gives
+ * back what this call reserved. */
 bool bench_pages_reserve(uint64_t bytes);
 void bench_pages_restore(void);
-/* Keys in order of access, BENCH_ORDER_LEN words {choice : 8, key number : 24}. Return: NULL
+/* Make an order of access: BENCH_ORDER_LEN words {choice : 8, key number : 24}. Return: NULL
  * without memory. */
 uint32_t *bench_order_new(enum bench_spread spread, uint32_t key_count, uint64_t seed);
 uint64_t bench_now_ns(void);
 
-/* What was read goes here, so that reading it cannot be left out. */
+/* Use @value, so that the compiler cannot leave out the read. */
 static inline void bench_use(uint64_t value)
 {
         __asm__ __volatile__("" : : "r"(value));
 }
 
-/* The text of key @number: "state:k/" and eight letters. */
+/* Write the text of key @number: "state:k/" and eight letters. */
 static inline void bench_key_write(uint32_t number, struct bench_key *ret)
 {
         uint64_t letters = number;

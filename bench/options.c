@@ -1,4 +1,9 @@
-/* The command line of the benchmarks; see options.h. */
+/*
+ * The command line of the benchmarks; see options.h.
+ *
+ * Always true: a number of processes above the number of cores is left out without a word, so that
+ * the same command line runs everywhere.
+ */
 #include "options.h"
 
 #include <errno.h>

@@ -1,10 +1,14 @@
-/* The command line of the benchmarks, and who can be measured. */
+/*
+ * The command line of the benchmarks, and the contenders that were built in.
+ *
+ * Always true: bench_peers[] and the masks of contenders have the same order.
+ */
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
 #include "bench.h"
 
-/* Contenders that need something that not everybody has: 1 where it was found. */
+/* Contenders that need software which may not be installed: 1 where it was found. */
 #ifndef BENCH_LMDB
 #define BENCH_LMDB 0
 #endif
@@ -24,7 +28,8 @@ struct bench_settings {
         uint32_t key_count;
         uint32_t rounds;
         uint64_t warm_ns, slice_ns;
-        /* 0, or: no clock, no processes, this many operations for an instruction counter */
+        /* 0, or how many operations to run for an instruction counter, without a clock and without
+         * processes */
         uint64_t profile_ops;
         uint32_t peer_mask;
         const char *only;
@@ -35,7 +40,7 @@ struct bench_settings {
         uint32_t process_count_count;
 };
 
-/* @settings holds the defaults. Return: 0, -EINVAL: then say bench_options_usage(). */
+/* @settings holds the defaults. Return: 0; -EINVAL: print bench_options_usage(). */
 int bench_options_parse(
         int argc, char **argv, struct bench_settings *settings, const char **ret_pages);
 void bench_options_usage(void);

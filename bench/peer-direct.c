@@ -1,9 +1,10 @@
 /*
- * statebus without its library and its daemon: ring/op.h on a segment that the benchmark made. Not
- * one of the reported contenders: the difference to "statebus" is what the public interface costs,
- * and a profile of this one shows the protocol alone.
+ * The contender "direct": statebus without its library and its daemon. It calls ring/op on a
+ * segment that the benchmark made. It is not one of the reported contenders: the difference to
+ * "statebus" is what the public interface costs, and a profile of this one shows the protocol
+ * alone.
  *
- * The parent does the engine's part: it raises `safe` every tick.
+ * Always true: the parent does the engine's part: it raises the stable cut every tick.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -78,7 +79,7 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
 
         if (!store)
                 return -ENOMEM;
-        *ret_store = store; /* whatever comes: direct_destroy() takes it from there */
+        *ret_store = store; /* also on failure: direct_destroy() frees what there is */
         store->size = wish.size;
         store->engine = calloc(1, sizeof(*store->engine));
         store->base = bench_memory_map(store->size, shape->pages);
@@ -229,7 +230,7 @@ static uint32_t direct_run(void *handle, const struct bench_batch *batch)
 
 const struct bench_peer bench_direct = {
         .name = "direct",
-        .ops = (1u << BENCH_TRANSFER) - 1, /* what comes before */
+        .ops = (1u << BENCH_TRANSFER) - 1, /* all operations before it in the enum */
         .create = direct_create,
         .attach = direct_attach,
         .run = direct_run,

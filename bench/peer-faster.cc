@@ -1,16 +1,19 @@
 /*
- * FASTER (Chandramouli et al., SIGMOD 2018; github.com/microsoft/FASTER, its C++ library), for who
- * has its sources: `meson configure build -Dfaster=FOLDER`, where FOLDER is its `cc`. A hybrid log
- * that is all in memory and all mutable, so that sets happen in place: FASTER at its fastest.
+ * The contender "faster": FASTER (Chandramouli et al., SIGMOD 2018; github.com/microsoft/FASTER,
+ * its C++ library). It is built where its sources are given: `meson configure build
+ * -Dfaster=FOLDER`, where FOLDER is the sources' `cc`. Its hybrid log is all in memory and all
+ * mutable, so that sets happen in place: that is FASTER at its fastest.
  *
- * It is a library for threads of one process. Here its threads are processes: all that they share
- * (log, index, epochs, sessions) comes from one shared mapping, of the same pages as everybody
- * else's, that is filled before the workers are forked; what it allocates elsewhere changes after
- * that in one process alone. Nothing is allocated while workers run: no key comes or goes.
+ * FASTER is a library for threads of one process. Here its threads are processes. All that they
+ * share (log, index, epochs, sessions) comes from one shared mapping, with the same kind of pages
+ * as the other contenders', which is filled before the workers are forked. What FASTER allocates
+ * elsewhere changes after that in one process alone.
  *
- * FASTER leaves to its user how a value of more than one word is read and written at a time. As in
- * its own tests, a generation does: a writer takes it by compare and swap, a reader looks at it
- * before and after, and reads in place.
+ * FASTER leaves it to its user how to read and write a value of more than one word. As in FASTER's
+ * own tests, a generation does it: a writer takes the generation by compare-and-swap; a reader
+ * checks it before and after it reads in place.
+ *
+ * Always true: nothing is allocated while workers run, because no key is added or removed.
  */
 #include <atomic>
 #include <cerrno>
@@ -49,7 +52,7 @@ namespace
 
 constexpr uint64_t LOG_PAGE = uint64_t{1} << core::Address::kOffsetBits;
 constexpr double MUTABLE = 0.9;
-/* Pages of overflow buckets, 64 MiB each, locks and epochs. */
+/* Space for the pages of overflow buckets, 64 MiB each, for locks and for epochs. */
 constexpr uint64_t OTHER = UINT64_C(208) << 20;
 
 class Key
@@ -187,7 +190,7 @@ class Write : public Context
 
 typedef core::FasterKv<Key, Value, FASTER::device::NullDisk> Store;
 
-/* Nothing is ever on a disk, so nothing is ever waited for. */
+/* Nothing is ever on a disk, so no operation ever has to wait for one. */
 void on_pending(core::IAsyncContext *, core::Status)
 {
         abort();
@@ -226,7 +229,7 @@ void fill(Store *store, const bench_shape *shape, int *ret_result)
         store->StopSession();
 }
 
-/* Two keys a bucket, as its authors measure it. */
+/* Two keys a bucket, as the authors of FASTER measure it. */
 int faster_create(const bench_shape *shape, void **ret_store)
 {
         uint64_t record = sizeof(Value) + shape->value_len + sizeof(Key) + sizeof(core::RecordInfo);
@@ -250,7 +253,8 @@ int faster_create(const bench_shape *shape, void **ret_store)
                         new (at) Store{buckets, log, "", MUTABLE, core::DEFAULT_READ_CACHE_CONFIG,
                                 core::DEFAULT_HLOG_COMPACTION_CONFIG, true};
 
-                /* A session belongs to its thread: workers, forked later, begin their own. */
+                /* A session belongs to its thread; workers, which are forked later, begin their
+                 * own. */
                 std::thread{fill, store, shape, &result}.join();
                 *ret_store = store;
         } catch (const std::exception &) {
@@ -261,8 +265,8 @@ int faster_create(const bench_shape *shape, void **ret_store)
         return result;
 }
 
-/* FASTER numbers the threads of a process: so that no two workers have the same number, worker
- * @index lets as many other threads come and go first. */
+/* FASTER numbers the threads of a process. So that no two workers have the same number, worker
+ * @index first starts and ends as many other threads. */
 int faster_attach(void *opaque, uint32_t index, void **ret_handle)
 {
         Store *store = static_cast<Store *>(opaque);
@@ -294,7 +298,7 @@ void faster_detach(void *handle)
         static_cast<Store *>(handle)->StopSession();
 }
 
-/* Not ~Store(): what it would free is the mapping's. */
+/* Do not call ~Store(): what it would free belongs to the mapping. */
 void faster_destroy(void *)
 {
         bench_memory_unmap(arena, arena_size);

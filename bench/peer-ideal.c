@@ -1,13 +1,16 @@
 /*
- * The ideal access: hash, bucket, record, nothing else. What the memory allows, and no more than
- * that: no concurrent writers, no reclamation, no order, one size of value. Nobody could use it;
- * everybody is measured against it.
+ * The contender "ideal": hash, bucket, record, nothing else. It does what the memory allows, and no
+ * more than that: no concurrent writers, no reclamation, no order, one size of value. No program
+ * could use it; all contenders are measured against it.
  *
- *      buckets of seven cells {tag : 16, record's offset : 48} and a word "goes on in the next
- * bucket" | records {key, value}
+ *      buckets of seven cells {tag : 16, record's offset : 48}
+ *              and a word that says that the keys go on in the next bucket
+ *      records {key, value}
  *
  * GET of many prefetches in three steps: all buckets, all records, all values. CAS is one
  * compare-and-swap on one word.
+ *
+ * Always true: no worker writes to the table, so no worker has to wait or to check anything.
  */
 #include <emmintrin.h>
 #include <errno.h>
@@ -114,14 +117,15 @@ static void ideal_destroy(void *opaque)
         free(store);
 }
 
-/* All ones in the low half of a cell's lane where the tag is the same. */
+/* Compare the tags of two cells: all ones in the low half of a cell's lane where the tag is the
+ * same. */
 static inline __m128i match_two(const uint64_t *cells, __m128i tag)
 {
         return _mm_cmpeq_epi32(_mm_srli_epi64(_mm_load_si128((const __m128i *)cells), 48), tag);
 }
 
-/* Two bits apart, one bit for each cell with the hash's tag: no branch depends on which cell it is.
- */
+/* Return: one bit for each cell with the hash's tag, two bits apart, so that no branch depends on
+ * which cell it is. */
 static inline uint32_t match(const struct bucket *bucket, uint64_t hash)
 {
         __m128i tag = _mm_set1_epi64x((long long)(hash >> 48));
@@ -213,7 +217,7 @@ static uint32_t get_many(const struct store *store, const struct bench_batch *ba
 
 static uint32_t cas_word(struct store *store, const struct bench_batch *batch)
 {
-        /* Only this word's value counts. */
+        /* Relaxed: only this word's value counts. */
         uint64_t seen = sb_load_relaxed(store->word);
         uint32_t done = 0;
 

@@ -1,6 +1,8 @@
 /*
- * LMDB, for who has it: one transaction for each operation, as programs do that share state by it.
- * The file lies in shared memory and is never synchronised: no disk is measured.
+ * The contender "lmdb": LMDB, where it is installed. Each operation is one transaction, as in
+ * programs that share state by LMDB.
+ *
+ * Always true: the file lies in shared memory and is never synchronised, so no disk is measured.
  */
 #include <errno.h>
 #include <lmdb.h>
@@ -17,8 +19,8 @@ struct store {
 
 struct handle {
         MDB_env *env;
-        MDB_txn *reader;    /* reset between reads, so that it holds up nothing */
-        MDB_cursor *cursor; /* of a scan, which keeps the reader as it is; or NULL */
+        MDB_txn *reader;    /* reset between reads, so that it keeps no pages from being reused */
+        MDB_cursor *cursor; /* of a scan, which keeps the reader open; or NULL */
         MDB_dbi table;
 };
 
@@ -88,7 +90,7 @@ static int lmdb_create(const struct bench_shape *shape, void **ret_store)
         r = env_open(store, &env);
         if (!r)
                 r = fill(env, shape);
-        /* Workers open it for themselves: an environment does not survive a fork(). */
+        /* Workers open the environment for themselves: it does not survive a fork(). */
         if (env)
                 mdb_env_close(env);
         return result_of(r);
@@ -135,7 +137,7 @@ static int lmdb_attach(void *opaque, uint32_t index, void **ret_handle)
                 lmdb_detach(handle);
                 return result_of(r);
         }
-        /* The table's handle stays open behind the commit. */
+        /* The handle of the table stays open after the commit. */
         r = mdb_txn_commit(handle->reader);
         if (!r)
                 r = mdb_txn_begin(handle->env, NULL, MDB_RDONLY, &handle->reader);
@@ -175,7 +177,7 @@ static uint32_t set_one(struct handle *handle, const struct bench_batch *batch, 
         return mdb_txn_commit(txn) == 0;
 }
 
-/* Move 1 between the first words. */
+/* Move 1 from the first word of one value to that of the other. */
 static uint32_t transfer_one(struct handle *handle, const struct bench_batch *batch, uint32_t i)
 {
         MDB_txn *txn;
@@ -225,7 +227,7 @@ static uint32_t scan_on(struct handle *handle, uint32_t count, uint32_t value_le
                                 mdb_cursor_open(handle->reader, handle->table, &handle->cursor)))
                         return done;
                 r = mdb_cursor_get(handle->cursor, &name, &value, step);
-                if (r == MDB_NOTFOUND) { /* again, at another moment */
+                if (r == MDB_NOTFOUND) { /* the end: start again, at a newer cut */
                         scan_end(handle);
                         done--;
                         continue;

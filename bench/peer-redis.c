@@ -1,10 +1,13 @@
 /*
- * Redis, for who has it: a server of its own on a socket in a folder of its own, that keeps nothing
- * on disk. One blocking round trip for each operation, as programs do that share state by it; the
- * gets that others do at once go out together, one answer read after the other.
+ * The contender "redis": Redis, where it is installed. The server is the benchmark's own, listens
+ * on a socket in a folder of its own, and keeps nothing on disk. Each operation is one blocking
+ * round trip, as in programs that share state by Redis. The gets that other contenders do at once
+ * go out together, and their answers are read one after the other.
  *
- * The server runs where the scheduler puts it, at the workers' priority. Only this one server is
- * ever signalled: by its pidfd, so not even its pid's next owner is.
+ * The server runs where the scheduler puts it, at the workers' priority.
+ *
+ * Always true: only this one server is ever signalled. It is signalled by its pidfd, so that no
+ * later process with the same pid is hit.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,14 +31,14 @@ struct store {
         char socket[96];
         pid_t pid;
         int pidfd;
-        FILE *messages; /* open as long as the server, which must not meet SIGPIPE */
+        FILE *messages; /* open while the server runs: it must not get SIGPIPE */
 };
 
-/* The server's process; does not return. */
+/* Become the server. Does not return. */
 static void server_become(const struct store *store, int messages, pid_t parent)
 {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setpriority(PRIO_PROCESS, 0, -20); /* as the workers do */
+        setpriority(PRIO_PROCESS, 0, -20); /* as for the workers */
         dup2(messages, STDOUT_FILENO);
         dup2(messages, STDERR_FILENO);
         if (getppid() == parent)
@@ -46,7 +49,7 @@ static void server_become(const struct store *store, int messages, pid_t parent)
         _exit(127);
 }
 
-/* Start the server; return when it said that it is ready. */
+/* Start the server, and return when it says that it is ready. Return: 0, -errno. */
 static int server_start(struct store *store)
 {
         char line[256] = "nothing";
@@ -74,7 +77,8 @@ static int server_start(struct store *store)
         return -ECONNREFUSED;
 }
 
-/* Whether the next answer is the value, or for a write that it was written. */
+/* Read the next answer. Return: whether it is the value or, for a write, whether the write was
+ * done. */
 static uint32_t answer_take(
         redisContext *connection, bool is_write, uint32_t value_len, uint64_t *sum)
 {
@@ -183,20 +187,20 @@ static void redis_destroy(void *opaque)
 
         if (store->pidfd >= 0) {
                 pidfd_send_signal(store->pidfd, SIGTERM, NULL, 0);
-                waitpid(store->pid, NULL, 0); /* unless that was seen already */
+                waitpid(store->pid, NULL, 0); /* fails when its end was seen already */
                 close(store->pidfd);
         }
         if (store->messages)
                 fclose(store->messages);
         if (store->directory[0]) {
-                unlink(store->socket); /* the server's part, as a rule */
+                unlink(store->socket); /* the server has removed it, as a rule */
                 if (rmdir(store->directory) < 0)
                         fprintf(stderr, "bench-keys: %s is left behind\n", store->directory);
         }
         free(store);
 }
 
-/* As many words as there are. Return: whether it goes out. */
+/* Send a command of @count words. Return: whether it could be sent. */
 static bool say(
         redisContext *connection, int count, const char *const *words, const size_t *lengths)
 {
@@ -204,7 +208,7 @@ static bool say(
                        connection, count, (const char **)(uintptr_t)words, lengths) == REDIS_OK;
 }
 
-/* The next answer, in which @text has to be there if it is asked for. */
+/* Read the next answer. Return: NULL: there was none. */
 static redisReply *hear(redisContext *connection)
 {
         redisReply *reply;
@@ -212,7 +216,7 @@ static redisReply *hear(redisContext *connection)
         return redisGetReply(connection, (void **)&reply) == REDIS_OK ? reply : NULL;
 }
 
-/* A balance out of the value that comes next, which is copied to @bytes. */
+/* Read a balance from the next answer. The whole value is copied to @bytes. */
 static bool hear_balance(
         redisContext *connection, uint32_t value_len, unsigned char *bytes, uint64_t *ret)
 {
@@ -227,8 +231,8 @@ static bool hear_balance(
         return right;
 }
 
-/* Two round trips: WATCH and both GETs, then MULTI, both SETs and EXEC. Return: 1: moved; 0: other
- * clients came first; -1: an answer that should not be. */
+/* Two round trips: WATCH and both GETs, then MULTI, both SETs and EXEC. Return: 1: moved; 0:
+ * another client was first; -1: an unexpected answer. */
 static int transfer_once(redisContext *connection, const struct bench_batch *batch, uint32_t i)
 {
         const struct bench_key *keys = &batch->keys[2 * i];
@@ -261,7 +265,7 @@ static int transfer_once(redisContext *connection, const struct bench_batch *bat
         if (!right || !say(connection, 1, exec, four))
                 return -1;
         for (uint32_t k = 0; k < 3; k++)
-                freeReplyObject(hear(connection)); /* OK, QUEUED, QUEUED; EXEC says if not */
+                freeReplyObject(hear(connection)); /* OK, QUEUED, QUEUED: EXEC reports if not */
         reply = hear(connection);
         if (reply && reply->type == REDIS_REPLY_NIL)
                 moved = 0;

@@ -1,5 +1,7 @@
 /*
- * statebus as its users have it: a daemon of its own, the library, and nothing but statebus.h.
+ * The contender "statebus": statebus as programs use it, with a daemon of its own and the library.
+ *
+ * Always true: this file includes nothing of statebus but statebus.h.
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,7 +16,7 @@
 
 struct handle {
         struct sb_bus *bus;
-        struct sb_scan *scan; /* that goes on, or NULL */
+        struct sb_scan *scan; /* a scan that is under way, or NULL */
 };
 
 struct store {
@@ -22,7 +24,7 @@ struct store {
         pid_t daemon;
 };
 
-/* Start the daemon; return when it said that it is ready. */
+/* Start the daemon, and return when it says that it is ready. */
 static int daemon_start(struct store *store, const struct bench_shape *shape)
 {
         char size[32], line[256];
@@ -55,7 +57,7 @@ static int daemon_start(struct store *store, const struct bench_shape *shape)
                 else
                         fputs(line, stderr);
         }
-        /* The pipe stays open: a daemon that logs must not meet SIGPIPE. */
+        /* The pipe stays open, because a daemon that logs must not get SIGPIPE. */
         return r;
 }
 
@@ -143,7 +145,7 @@ static void statebus_detach(void *opaque)
         free(handle);
 }
 
-/* @guard: not held, before and after. */
+/* @guard holds nothing, before and after. */
 static inline uint32_t get_one(
         struct sb_bus *bus, const struct bench_key *key, struct sb_guard *guard, uint64_t *sum)
 {
@@ -187,7 +189,7 @@ struct transfer {
         uint32_t attempts;
 };
 
-/* Move 1 between the first words. */
+/* Move 1 from the first word of one value to that of the other. */
 static int transfer_once(void *argument, struct sb_txn *txn)
 {
         struct transfer *transfer = argument;
@@ -242,7 +244,7 @@ static uint32_t scan_on(struct handle *handle, uint32_t count, uint64_t *sum)
 
                 if (!r)
                         r = sb_scan_next(handle->scan, &guard);
-                if (r == SB_E_NOT_FOUND) { /* again, at another moment */
+                if (r == SB_E_NOT_FOUND) { /* the end: start again, at a newer cut */
                         handle->scan = sb_scan_close(handle->scan);
                         done--;
                         continue;
@@ -255,8 +257,9 @@ static uint32_t scan_on(struct handle *handle, uint32_t count, uint64_t *sum)
         return count;
 }
 
-/* The loops that are timed most are functions of their own: in one with all the others the compiler
- * keeps things for those in memory, around each call, and a get overlaps with one get less. */
+/* The loops that are timed most are functions of their own. In one function with all the other
+ * loops the compiler keeps variables of those in memory around each call, and one get less overlaps
+ * with a get. */
 static __attribute__((noinline)) uint32_t get_all(
         struct sb_bus *bus, const struct bench_batch *batch, uint64_t *sum)
 {

@@ -1,11 +1,14 @@
 /*
- * What a careful programmer would write in an afternoon: a table of fixed records in shared memory,
- * under 64 robust pthread locks, each on a line of its own. Readers read in place while they hold
- * the lock (a copy would cost more); writers copy in and count the record's revision. A lock whose
- * owner died is taken over.
+ * The contender "table": what a careful programmer would write in an afternoon. It is a table of
+ * fixed records in shared memory, under 64 robust pthread locks, each on a line of its own. Readers
+ * read in place while they hold the lock (a copy would cost more); writers copy the value in and
+ * count the record's revision.
  *
- *      locks | buckets of seven cells {tag : 16, record's offset : 48} | records {revision, key,
- * value}
+ *      locks
+ *      buckets of seven cells {tag : 16, record's offset : 48}
+ *      records {revision, key, value}
+ *
+ * Always true: a lock is taken over when its owner died.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -148,7 +151,7 @@ static void table_destroy(void *opaque)
         free(store);
 }
 
-/* Under the key's lock. */
+/* The caller holds the key's lock. */
 static inline struct record *find(
         const struct store *store, const struct bench_key *key, uint64_t hash)
 {
@@ -197,7 +200,7 @@ static uint32_t set_one(
         return record != NULL;
 }
 
-/* On a lost race *expected_rev is the current revision. */
+/* When another worker was first, *expected_rev becomes the current revision. */
 static uint32_t cas_one(struct store *store, const struct bench_key *key,
         const unsigned char *value, uint64_t *expected_rev)
 {
@@ -224,7 +227,7 @@ static uint32_t table_run(void *handle, const struct bench_batch *batch)
 
         switch (batch->op) {
         case BENCH_GET:
-        case BENCH_GET_MANY: /* a lock at a time: there is nothing to fetch together */
+        case BENCH_GET_MANY: /* one lock at a time: there is nothing to prefetch together */
                 for (uint32_t i = 0; i < batch->count; i++)
                         done += get_one(store, &batch->keys[i], &sum);
                 break;
