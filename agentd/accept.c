@@ -4,11 +4,12 @@
  *      admitted:   accepted -> SILENT -> ANSWERED -> closed
  *      stranger:   accepted -> ANSWERED (refused) -> closed
  *
- * A process of the bus's user or of root is admitted; any other process is a stranger. Strangers,
- * and admitted connections without a record, each have a bounded number of entries. Where all of
- * them are used, the oldest silent connection is closed, or else the oldest one. A connection with
- * a record is kept in the record's own entry, because its end tells the engine whether the client
- * read the answer; it is closed for another one only when descriptors are short.
+ * A process of the bus's user or of root is admitted, if its pid is visible here; any other process
+ * is a stranger. Strangers, and admitted connections without a record, each have a bounded number
+ * of entries. Where all of them are used, the oldest silent connection is closed, or else the
+ * oldest one. A connection with a record is kept in the record's own entry, because its end tells
+ * the engine whether the client read the answer; it is closed for another one only when descriptors
+ * are short.
  *
  * Always true: nothing here waits for a client. No descriptor is taken from a client: messages are
  * received without space for any.
