@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "libclient/core/admin.h"
 
 #define SAY_AFTER_S     1  /* no answer of the engine by then: say what is being waited for */
@@ -286,29 +286,4 @@ int cli_number(const char *text, const char *name, uint64_t *ret)
                                 "%s wants a number of 64 bits, not %s", name, cli_word(text));
         *ret = number;
         return 0;
-}
-
-int cli_duration(const char *text, const char *name, uint64_t *ret_ns)
-{
-        static const struct {
-                const char *unit;
-                uint64_t ns;
-        } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
-        size_t digits = strspn(text, "0123456789");
-        char number[24];
-        uint64_t value;
-
-        for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-                if (digits == 0 || digits >= sizeof(number) ||
-                        strcmp(text + digits, units[i].unit) != 0)
-                        continue;
-                memcpy(number, text, digits);
-                number[digits] = '\0';
-                if (cli_number(number, name, &value) != 0)
-                        return CLI_USAGE;
-                if (__builtin_mul_overflow(value, units[i].ns, ret_ns) || *ret_ns == 0)
-                        break;
-                return 0;
-        }
-        return cli_usage("%s wants a time such as 200ms, 5s, 2m or 1h, not '%s'", name, text);
 }

@@ -87,14 +87,6 @@ int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb
 int cli_number(const char *text, const char *name, uint64_t *ret);
 /* value, deleted, expired. */
 const char *cli_kind_name(uint32_t kind);
-/* A moment of the bus: a cut's number, a mark's name, @SECONDS since 1970, or a date and time of
- * ISO
- * 8601. Return: 0, or an exit code after a message. */
-int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut);
-/* Say that there is no such cut, and which there are. Return: CLI_USAGE. */
-int cli_no_cut(const struct cli *cli, const char *text);
-/* A time such as 5s, 200ms, 2m, 1h. Return: 0, or CLI_USAGE after a message. */
-int cli_duration(const char *text, const char *name, uint64_t *ret_ns);
 /* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control
  * bytes come out as escapes. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));

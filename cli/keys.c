@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/moments.h"
 #include "libclient/core/admin.h"
 #include "libclient/core/update.h"
 

@@ -2,7 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "cli.h"
+#include "cli/cli.h"
+#include "cli/moments.h"
 #include "libclient/core/admin.h"
 
 /* 1536 as 1.5 KiB. */
@@ -17,13 +18,6 @@ static const char *bytes_words(uint64_t bytes, char text[static 32])
                 unit++;
         }
         snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", amount, units[unit]);
-        return text;
-}
-
-/* Seconds with one decimal. */
-static const char *age_words(uint64_t ns, char text[static 32])
-{
-        snprintf(text, 32, "%" PRIu64 ".%" PRIu64 " s", ns / 1000000000, ns / 100000000 % 10);
         return text;
 }
 
@@ -80,7 +74,7 @@ static void print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_byt
 
         printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
                 bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
-                age_words(stat->age_ns, b));
+                cli_age_words(stat->age_ns, b));
         printf("memory       %s, %s of whole units free (a unit: %s)\n",
                 bytes_words(stat->data_bytes, a), bytes_words(stat->data_free_bytes, b),
                 bytes_words(stat->unit_size, c));
@@ -155,10 +149,10 @@ static void print_client(const struct cli *cli, const struct sb_admin_client *cl
         }
         if (client->cut != 0) {
                 snprintf(cut, sizeof(cut), "%" PRIu64, client->cut);
-                age_words(client->cut_age_ns, cut_age);
+                cli_age_words(client->cut_age_ns, cut_age);
         }
         printf("%6u %8u %6u %-8s %12s %7u %12s %6u %10s %10s %10s%s\n", client->number, client->pid,
-                client->uid, access, age_words(client->age_ns, age), client->guards,
+                client->uid, access, cli_age_words(client->age_ns, age), client->guards,
                 bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
                 bytes_words(holder->held_bytes, held),
                 client->evicted != 0 ? " (some were taken away)" : "");

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/cli.h"
 #include "libclient/core/admin.h"
 
 #define STOP_WAIT_MS 30000

@@ -1,110 +1,10 @@
-/* Commands that read the past, and bring it back: history, diff, restore. */
-#define _GNU_SOURCE
+/* The command diff: two scans, one at each moment, are walked side by side. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-#include "cli.h"
-
-#define SECOND_NS UINT64_C(1000000000)
-
-/* UTC, to the millisecond; "-": not known. */
-static const char *time_words(uint64_t time_ns, char text[static 32])
-{
-        time_t seconds = (time_t)(time_ns / SECOND_NS);
-        struct tm tm;
-        size_t len;
-
-        if (time_ns == 0 || gmtime_r(&seconds, &tm) == NULL)
-                return "-";
-        len = strftime(text, 32, "%Y-%m-%dT%H:%M:%S", &tm);
-        snprintf(text + len, 32 - len, ".%03uZ", (unsigned)(time_ns % SECOND_NS / 1000000));
-        return text;
-}
-
-static void print_version(const struct cli *cli, const struct sb_guard *guard, uint64_t time_ns)
-{
-        char time_text[32];
-
-        if (cli->json) {
-                json_begin();
-                json_bytes("key", guard->key, cli->base64);
-                if (guard->kind == SB_VALUE)
-                        json_bytes("value", guard->value, false);
-                json_number("rev", guard->rev);
-                json_text("kind", cli_kind_name(guard->kind));
-                json_number("cut", guard->cut);
-                if (time_ns != 0)
-                        json_text("time", time_words(time_ns, time_text));
-                json_number("writer", guard->writer);
-                json_number("txn", guard->txn);
-                json_number("missed", guard->missed);
-                json_end();
-                return;
-        }
-        if (guard->missed != 0)
-                puts("...");
-        printf("%" PRIu64 "\t%" PRIu64 "\t%s\t%u\t%s\t", guard->rev, guard->cut,
-                time_words(time_ns, time_text), guard->writer, cli_kind_name(guard->kind));
-        print_escaped(guard->value);
-        putchar('\n');
-}
-
-/* Older versions were there, and are gone. */
-static void print_gap(const struct cli *cli, struct sb_bytes key)
-{
-        if (!cli->json) {
-                puts("...");
-                return;
-        }
-        json_begin();
-        json_bytes("key", key, cli->base64);
-        json_text("kind", "gone");
-        json_end();
-}
-
-int cli_history(struct cli *cli)
-{
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
-        sb_auto(sb_history_closep) struct sb_history *history = NULL;
-        uint64_t limit = UINT64_MAX, count = 0;
-        struct sb_guard guard = {0};
-        struct sb_bytes key;
-        int r = 0;
-
-        if (cli->limit != NULL)
-                r = cli_number(cli->limit, "--limit", &limit);
-        if (r == 0)
-                r = cli_key(cli, cli->operands[0], false, &key);
-        if (r == 0)
-                r = cli_open(cli, &bus);
-        if (r != 0)
-                return r;
-        r = sb_history_open(bus, key, cli->reverse ? SB_REVERSE : 0, &history);
-        while (r == 0 && count < limit && !ferror(stdout)) {
-                uint64_t time_ns = 0;
-
-                r = sb_history_next(history, &guard, &time_ns);
-                if (r == SB_E_LAPPED)
-                        print_gap(cli, key);
-                if (r == SB_E_LAPPED && cli->reverse && count == 0)
-                        r = sb_history_next(history, &guard, &time_ns);
-                if (r != 0)
-                        break;
-                print_version(cli, &guard, time_ns);
-                sb_guard_release(&guard);
-                count++;
-        }
-        if (r == SB_E_NOT_FOUND && count == 0)
-                return cli_fail(cli, cli_word(cli->operands[0]), r);
-        return r == 0 || r == SB_E_NOT_FOUND || r == SB_E_LAPPED
-                       ? CLI_DONE
-                       : cli_fail(cli, cli_word(cli->operands[0]), r);
-}
-
-/* ---- diff ---- */
+#include "cli/cli.h"
+#include "cli/moments.h"
 
 struct side {
         struct sb_scan *scan;
@@ -126,7 +26,7 @@ static int open_side(const struct cli *cli, struct sb_bus *bus, const char *text
         struct sb_bytes prefix, struct side *side)
 {
         struct sb_scan_options how = {.size = sizeof(how)};
-        int r = strcmp(text, "now") == 0 ? 0 : cli_cut(cli, bus, text, &how.cut);
+        int r = cli_cut_or_now(cli, bus, text, &how.cut);
 
         if (r != 0)
                 return r;
@@ -237,34 +137,4 @@ int cli_diff(struct cli *cli)
         sb_scan_close(old.scan);
         sb_scan_close(new.scan);
         return r;
-}
-
-int cli_restore(struct cli *cli)
-{
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
-        uint64_t cut = 0, made = 0;
-        struct sb_write how = {.size = sizeof(how), .ret_cut = &made};
-        struct sb_bytes key;
-        int r;
-
-        r = cli_key(cli, cli->operands[0], cli->prefix, &key);
-        if (r == 0)
-                r = cli_open(cli, &bus);
-        if (r == 0)
-                r = cli_cut(cli, bus, cli->operands[1], &cut);
-        if (r != 0)
-                return r;
-        r = sb_restore(bus, key, cli->prefix ? SB_PREFIX : 0, cut, &how);
-        if (r == -EINVAL)
-                return cli_no_cut(cli, cli->operands[1]);
-        if (r != 0)
-                return cli_fail(cli, cli_word(cli->operands[0]), r);
-        if (cli->json) {
-                json_begin();
-                json_number("cut", made);
-                json_end();
-        } else {
-                printf("%" PRIu64 "\n", made);
-        }
-        return CLI_DONE;
 }
