@@ -1,0 +1,260 @@
+/*
+ * What a CUT of agentctl's command line means, and how times and spans of time are said: zones,
+ * fractions, far ends, bad input, numbers, names.
+ *
+ * No bus is needed: what a text means is decided before the bus is asked.
+ */
+#include "cli/moments.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "tests/harness/test.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MILLI  UINT64_C(1000000)
+#define NOON   (1748779200 * SECOND) /* 2025-06-01T12:00:00Z */
+
+static void set_zone(const char *zone)
+{
+        setenv("TZ", zone, 1);
+        tzset();
+}
+
+/* The time that @text means, in nanoseconds; 0: it is no time. */
+static uint64_t time_of(const char *text)
+{
+        uint64_t time_ns = 0;
+
+        return cli_moment_of(text, &time_ns) == CLI_MOMENT_TIME ? time_ns : 0;
+}
+
+static bool is_name(const char *text)
+{
+        uint64_t time_ns;
+
+        return cli_moment_of(text, &time_ns) == CLI_MOMENT_NAME;
+}
+
+/* The span that @text means, in nanoseconds; 0: it was refused. */
+static uint64_t duration_of(const char *text)
+{
+        uint64_t ns = 0;
+
+        return cli_duration(text, "test", &ns) == 0 ? ns : 0;
+}
+
+static void test_digits_alone_are_the_number_of_a_cut(void)
+{
+        static const char *const numbers[] = {"0", "1", "42", "007", "2025", "18446744073709551615",
+                "18446744073709551616", "99999999999999999999999999"};
+        uint64_t time_ns = 7;
+
+        for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+                CHECK_EQ(cli_moment_of(numbers[i], &time_ns), CLI_MOMENT_NUMBER);
+        CHECK_EQ(time_ns, 7);
+}
+
+static void test_seconds_since_1970_stand_behind_an_at_sign(void)
+{
+        CHECK_EQ(time_of("@1"), SECOND);
+        CHECK_EQ(time_of("@1748779200"), NOON);
+        CHECK_EQ(time_of("@0001748779200"), NOON);
+}
+
+static void test_fractions_of_a_second_count_to_the_nanosecond(void)
+{
+        CHECK_EQ(time_of("@0.000000001"), 1);
+        CHECK_EQ(time_of("@1748779200.25"), NOON + 250 * MILLI);
+        CHECK_EQ(time_of("@1748779200.123456789"), NOON + 123456789);
+        CHECK_EQ(time_of("@1748779200.1234567899999"), NOON + 123456789);
+        CHECK_EQ(time_of("@1748779200."), NOON);
+        CHECK_EQ(time_of("2025-06-01T12:00:00.25Z"), NOON + 250 * MILLI);
+        CHECK_EQ(time_of("2025-06-01T12:00:00,25Z"), NOON + 250 * MILLI);
+        CHECK_EQ(time_of("2025-06-01T12:00:00.1234567899999Z"), NOON + 123456789);
+        CHECK_EQ(time_of("2025-06-01T12:00:00.25+00:00"), NOON + 250 * MILLI);
+}
+
+static void test_a_zone_is_subtracted_whatever_the_local_one_is(void)
+{
+        static const char *const zones[] = {"UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "EST5"};
+
+        for (size_t i = 0; i < sizeof zones / sizeof *zones; i++) {
+                set_zone(zones[i]);
+                CHECK_EQ(time_of("2025-06-01T12:00:00Z"), NOON);
+                CHECK_EQ(time_of("2025-06-01 12:00:00Z"), NOON);
+                CHECK_EQ(time_of("2025-06-01T12:00Z"), NOON);
+                CHECK_EQ(time_of("2025-06-01 12:00Z"), NOON);
+                CHECK_EQ(time_of("2025-06-01T14:00:00+02:00"), NOON);
+                CHECK_EQ(time_of("2025-06-01T06:30-05:30"), NOON);
+                CHECK_EQ(time_of("2025-06-02T11:59:00+23:59"), NOON);
+                CHECK_EQ(time_of("2025-06-01Z"), NOON - 12 * 3600 * SECOND);
+                CHECK_EQ(time_of("2025-06-01+12:00"), NOON - 24 * 3600 * SECOND);
+        }
+}
+
+static void test_without_a_zone_a_time_is_local(void)
+{
+        set_zone("CET-1CEST,M3.5.0,M10.5.0/3");
+        CHECK_EQ(time_of("2025-06-01T14:00:00"), NOON);
+        CHECK_EQ(time_of("2025-06-01T14:00"), NOON);
+        CHECK_EQ(time_of("2025-06-01 14:00:00.5"), NOON + 500 * MILLI);
+        CHECK_EQ(time_of("2025-06-01"), NOON - 14 * 3600 * SECOND);
+        /* In winter the same zone is one hour from UTC. */
+        CHECK_EQ(time_of("2025-01-01T01:00:00"), time_of("2025-01-01T00:00:00Z"));
+        set_zone("EST5");
+        CHECK_EQ(time_of("2025-06-01T07:00:00"), NOON);
+}
+
+static void test_a_time_too_far_off_is_the_end_of_time_and_no_name(void)
+{
+        CHECK(time_of("@18446744073.709551615") == UINT64_MAX);
+        CHECK(time_of("@18446744073.709551614") == UINT64_MAX - 1);
+        CHECK(time_of("@18446744073.709551616") == UINT64_MAX);
+        CHECK(time_of("@18446744074") == UINT64_MAX);
+        CHECK(time_of("@18446744073709551616") == UINT64_MAX);
+        CHECK(time_of("@99999999999999999999999999.5") == UINT64_MAX);
+        CHECK(time_of("2554-07-21T23:34:33Z") == 18446744073 * SECOND);
+        CHECK(time_of("2554-07-21T23:34:33.709551616Z") == UINT64_MAX);
+        CHECK(time_of("9999-12-31T23:59:59Z") == UINT64_MAX);
+}
+
+static void test_a_date_before_1970_is_a_name(void)
+{
+        set_zone("UTC0");
+        CHECK_EQ(time_of("1970-01-01T00:00:01Z"), SECOND);
+        CHECK(is_name("1969-12-31T23:59:59Z"));
+        CHECK(is_name("1970-01-01T00:00:00+00:01"));
+        CHECK(is_name("1969-12-31"));
+        CHECK_EQ(time_of("1969-12-31T23:59:59-00:01"), 59 * SECOND);
+}
+
+static void test_what_is_almost_a_time_is_a_name(void)
+{
+        static const char *const names[] = {"@", "@x", "@-1", "@+1", "@.5", "@1x", "@1.5.5", "@1 ",
+                "@ 1", "2025-06", "2025-13-01", "2025-06-32", "2025-06-01T", "2025-06-01T24:30",
+                "2025-06-01T12:60", "2025-06-01T12:30:00z", "2025-06-01T12:30:00 Z",
+                "2025-06-01T12:30:00+2", "2025-06-01T12:30:00+0200", "2025-06-01T12:30:00+24:00",
+                "2025-06-01T12:30:00-02:60",
+                "2025-06-01T12:30:00+02:", "2025-06-01T12:30:00+02:00Z", "2025-06-01T12:30:00Z ",
+                "2025-06-01T12:30:00.5.5", "12:30:00", "20250601T123000Z", "-5", "+5", "5 ", "0x10",
+                "1e9"};
+
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+                if (!is_name(names[i]))
+                        TEST_FAIL("'%s' is taken for another moment", names[i]);
+}
+
+static void test_any_other_text_is_a_name(void)
+{
+        CHECK(is_name("before-upgrade"));
+        CHECK(is_name("a"));
+        CHECK(is_name("v1"));
+        CHECK(is_name("1st"));
+        CHECK(is_name("\xc3\xa9\x1b\xff"));
+}
+
+static void test_a_mark_takes_no_name_that_means_another_moment(void)
+{
+        CHECK(cli_moment_is_free("before-upgrade"));
+        CHECK(cli_moment_is_free("nowhere"));
+        CHECK(cli_moment_is_free("Now"));
+        CHECK(!cli_moment_is_free("now"));
+        CHECK(!cli_moment_is_free("5"));
+        CHECK(!cli_moment_is_free("99999999999999999999999999"));
+        CHECK(!cli_moment_is_free("@5"));
+        CHECK(!cli_moment_is_free("2025-06-01"));
+        CHECK(!cli_moment_is_free("9999-12-31T23:59:59Z"));
+}
+
+static void test_a_cut_that_cannot_be_is_refused_before_the_bus_is_asked(void)
+{
+        static const char *const wrong[] = {"", "0", "000", "18446744073709551616", "2999-01-01",
+                "9999-01-01", "@18446744073", "@99999999999999999999999"};
+        const struct cli cli = {0};
+        uint64_t cut = 7;
+
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+                CHECK_EQ(cli_cut(&cli, NULL, wrong[i], &cut), CLI_USAGE);
+                CHECK_EQ(cli_cut_or_now(&cli, NULL, wrong[i], &cut), CLI_USAGE);
+        }
+        CHECK_EQ(cut, 7);
+}
+
+static void test_a_number_is_the_cut_and_now_is_the_present(void)
+{
+        const struct cli cli = {0};
+        uint64_t cut = 7;
+
+        CHECK_EQ(cli_cut(&cli, NULL, "42", &cut), 0);
+        CHECK_EQ(cut, 42);
+        CHECK_EQ(cli_cut_or_now(&cli, NULL, "18446744073709551615", &cut), 0);
+        CHECK(cut == UINT64_MAX);
+        CHECK_EQ(cli_cut_or_now(&cli, NULL, "now", &cut), 0);
+        CHECK_EQ(cut, 0);
+}
+
+static void test_times_are_said_in_utc_and_mean_what_they_say(void)
+{
+        char text[32];
+
+        set_zone("EST5");
+        CHECK(strcmp(cli_time_words(0, text), "-") == 0);
+        CHECK(strcmp(cli_time_words(NOON, text), "2025-06-01T12:00:00.000Z") == 0);
+        CHECK(strcmp(cli_time_words(NOON + 1999999, text), "2025-06-01T12:00:00.001Z") == 0);
+        CHECK(strcmp(cli_time_words(1, text), "1970-01-01T00:00:00.000Z") == 0);
+        CHECK(strcmp(cli_time_words(UINT64_MAX, text), "2554-07-21T23:34:33.709Z") == 0);
+        CHECK_EQ(time_of(cli_time_words(NOON + 42 * MILLI, text)), NOON + 42 * MILLI);
+}
+
+static void test_spans_are_said_as_they_are_read(void)
+{
+        static const char *const spans[] = {
+                "1ms", "1500ms", "1s", "90s", "5m", "90m", "1h", "24h", "5124095h"};
+        char text[32];
+
+        for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+                if (strcmp(cli_duration_words(duration_of(spans[i]), text), spans[i]) != 0)
+                        TEST_FAIL("%s is said %s", spans[i], text);
+        CHECK_EQ(duration_of("200ms"), 200 * MILLI);
+        CHECK_EQ(duration_of("0090s"), 90 * SECOND);
+        CHECK(strcmp(cli_duration_words(duration_of("120m"), text), "2h") == 0);
+        CHECK(strcmp(cli_age_words(90 * SECOND + 250 * MILLI, text), "90.2 s") == 0);
+        CHECK(strcmp(cli_age_words(0, text), "0.0 s") == 0);
+        CHECK(strcmp(cli_age_words(UINT64_MAX, text), "18446744073.7 s") == 0);
+}
+
+static void test_what_is_no_span_is_refused(void)
+{
+        static const char *const wrong[] = {"", "5", "s", "0s", "0ms", "-5s", "+5s", "5 s", " 5s",
+                "5S", "5d", "5ss", "1.5s", "5124096h", "18446744073709551615h",
+                "99999999999999999999s", "9999999999999999999999999999s"};
+        uint64_t ns = 7;
+
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+                if (cli_duration(wrong[i], "test", &ns) != CLI_USAGE)
+                        TEST_FAIL("'%s' is a span", wrong[i]);
+        CHECK_EQ(ns, 7);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_digits_alone_are_the_number_of_a_cut);
+        RUN(test_seconds_since_1970_stand_behind_an_at_sign);
+        RUN(test_fractions_of_a_second_count_to_the_nanosecond);
+        RUN(test_a_zone_is_subtracted_whatever_the_local_one_is);
+        RUN(test_without_a_zone_a_time_is_local);
+        RUN(test_a_time_too_far_off_is_the_end_of_time_and_no_name);
+        RUN(test_a_date_before_1970_is_a_name);
+        RUN(test_what_is_almost_a_time_is_a_name);
+        RUN(test_any_other_text_is_a_name);
+        RUN(test_a_mark_takes_no_name_that_means_another_moment);
+        RUN(test_a_cut_that_cannot_be_is_refused_before_the_bus_is_asked);
+        RUN(test_a_number_is_the_cut_and_now_is_the_present);
+        RUN(test_times_are_said_in_utc_and_mean_what_they_say);
+        RUN(test_spans_are_said_as_they_are_read);
+        RUN(test_what_is_no_span_is_refused);
+        return test_end();
+}
