@@ -17,9 +17,9 @@
 
 #define WORD_MAX 60 /* characters of a key in a message */
 
-static volatile sig_atomic_t alarmed;
+static volatile sig_atomic_t cli_alarmed;
 
-static void say_escaped(const char *format, va_list arguments)
+static void cli_say_escaped(const char *format, va_list arguments)
 {
         char text[8192];
 
@@ -39,7 +39,7 @@ void cli_say(const char *format, ...)
         va_list arguments;
 
         va_start(arguments, format);
-        say_escaped(format, arguments);
+        cli_say_escaped(format, arguments);
         va_end(arguments);
 }
 
@@ -48,7 +48,7 @@ int cli_usage(const char *format, ...)
         va_list arguments;
 
         va_start(arguments, format);
-        say_escaped(format, arguments);
+        cli_say_escaped(format, arguments);
         va_end(arguments);
         fputs("agentctl: `agentctl help` lists the commands, `agentctl help COMMAND` explains "
               "one\n",
@@ -77,7 +77,7 @@ const char *cli_word(const char *typed)
 }
 
 /* Where the bus should be, for messages. */
-static const char *directory_of(const struct cli *cli)
+static const char *cli_directory_of(const struct cli *cli)
 {
         static char directory[PATH_MAX];
 
@@ -93,7 +93,7 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         switch (result) {
         case -ECONNREFUSED:
                 cli_say("no agentd serves the bus in %s: start one with `agentctl %sstart`",
-                        directory_of(cli), words);
+                        cli_directory_of(cli), words);
                 return CLI_NO_AGENTD;
         case SB_E_NOT_FOUND:
                 cli_say("%s: the key has no value", what);
@@ -121,7 +121,7 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_DETACHED:
                 cli_say("%s: agentd replaced the segment meanwhile: try again (its log says why: "
                         "%s/agentd.log)",
-                        what, directory_of(cli));
+                        what, cli_directory_of(cli));
                 return CLI_FAILED;
         case SB_E_LAPPED:
                 cli_say("%s: what was there at that moment is not known any more: it was pruned, "
@@ -157,23 +157,23 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         }
 }
 
-static void note_alarm(int signal_number)
+static void cli_note_alarm(int signal_number)
 {
         (void)signal_number;
-        alarmed = 1;
+        cli_alarmed = 1;
 }
 
 /* From now on, and then every second, lest an alarm that comes just before a wait be missed; 0: no
  * more. */
-static void set_alarm(time_t seconds)
+static void cli_set_alarm(time_t seconds)
 {
         struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = seconds != 0};
 
-        alarmed = 0;
+        cli_alarmed = 0;
         setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-static void say_waiting(const struct cli *cli)
+static void cli_say_waiting(const struct cli *cli)
 {
         pid_t keeper;
 
@@ -184,10 +184,10 @@ static void say_waiting(const struct cli *cli)
                         (int)keeper, (int)keeper);
         else
                 cli_say("waiting for an agentd that is just starting in %s, or does not answer",
-                        directory_of(cli));
+                        cli_directory_of(cli));
 }
 
-static int no_place(const struct cli *cli, int result)
+static int cli_no_place(const struct cli *cli, int result)
 {
         return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it "
                          "(%s)",
@@ -196,25 +196,25 @@ static int no_place(const struct cli *cli, int result)
 
 /* sb_open() waits for the engine as long as it takes, or until a signal comes: an alarm is what
  * bounds it here. */
-static int open_in_time(
+static int cli_open_in_time(
         const struct cli *cli, const struct sb_options *options, struct sb_bus **ret_bus)
 {
         char what[PATH_MAX + 16];
         bool waiting = false;
         int r;
 
-        sigaction(SIGALRM, &(struct sigaction){.sa_handler = note_alarm}, NULL);
-        set_alarm(SAY_AFTER_S);
+        sigaction(SIGALRM, &(struct sigaction){.sa_handler = cli_note_alarm}, NULL);
+        cli_set_alarm(SAY_AFTER_S);
         while ((r = sb_open(options, ret_bus)) == -EINTR) {
-                if (!alarmed)
+                if (!cli_alarmed)
                         continue;
                 if (waiting)
                         break;
-                set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
-                say_waiting(cli);
+                cli_set_alarm(GIVE_UP_AFTER_S - SAY_AFTER_S);
+                cli_say_waiting(cli);
                 waiting = true;
         }
-        set_alarm(0);
+        cli_set_alarm(0);
         if (r == 0)
                 return 0;
         if (r == -EINTR) {
@@ -225,10 +225,10 @@ static int open_in_time(
         if (r == SB_E_FULL) {
                 cli_say("all places for clients of the bus in %s are taken: end a client, or stop "
                         "agentd and start it with more --clients",
-                        directory_of(cli));
+                        cli_directory_of(cli));
                 return CLI_FAILED;
         }
-        snprintf(what, sizeof(what), "the bus in %s", directory_of(cli));
+        snprintf(what, sizeof(what), "the bus in %s", cli_directory_of(cli));
         return cli_fail(cli, what, r);
 }
 
@@ -236,7 +236,7 @@ int cli_place(const struct cli *cli, char *ret_directory, size_t size)
 {
         int r = sb_admin_directory(cli->bus, ret_directory, size);
 
-        return r != 0 ? no_place(cli, r) : 0;
+        return r != 0 ? cli_no_place(cli, r) : 0;
 }
 
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
@@ -246,7 +246,7 @@ int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
         int r;
 
         r = cli_place(cli, directory, sizeof(directory));
-        return r != 0 ? r : open_in_time(cli, &options, ret_bus);
+        return r != 0 ? r : cli_open_in_time(cli, &options, ret_bus);
 }
 
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)
@@ -260,7 +260,7 @@ int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb
                 bytes = mi_malloc(strlen(text) + 1);
                 if (bytes == NULL)
                         return cli_fail(cli, "key", -ENOMEM);
-                if (base64_decode(text, bytes, &len) < 0) {
+                if (cli_base64_decode(text, bytes, &len) < 0) {
                         mi_free(bytes);
                         return cli_usage("'%s' is not base64, as --base64 says of keys", text);
                 }

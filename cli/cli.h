@@ -96,21 +96,21 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* ---- print.c: to standard output ---- */
 
 /* Bytes as text: printable ASCII as it is, \\ for \, \n \t \r, else \xHH. */
-void print_escaped(struct sb_bytes bytes);
-void print_base64(struct sb_bytes bytes);
+void cli_print_escaped(struct sb_bytes bytes);
+void cli_print_base64(struct sb_bytes bytes);
 /* Decode; the result is no longer than the text. Return: 0, -EINVAL. */
-int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
+int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
 /* One object of JSON, a line: begin, fields, end. All output is ASCII. */
-void json_begin(void);
-void json_number(const char *name, uint64_t value);
-void json_flag(const char *name, bool value);
-void json_text(const char *name, const char *value);
+void cli_json_begin(void);
+void cli_json_number(const char *name, uint64_t value);
+void cli_json_flag(const char *name, bool value);
+void cli_json_text(const char *name, const char *value);
 /* `name` when the bytes are UTF-8, else `name_base64`; always the latter when @base64. */
-void json_bytes(const char *name, struct sb_bytes bytes, bool base64);
-void json_list_begin(const char *name);
-void json_list_text(const char *value);
-void json_list_number(uint64_t value);
-void json_list_end(void);
-void json_end(void);
+void cli_json_bytes(const char *name, struct sb_bytes bytes, bool base64);
+void cli_json_list_begin(const char *name);
+void cli_json_list_text(const char *value);
+void cli_json_list_number(uint64_t value);
+void cli_json_list_end(void);
+void cli_json_end(void);
 
 #endif

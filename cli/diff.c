@@ -6,13 +6,13 @@
 #include "cli/cli.h"
 #include "cli/moments.h"
 
-struct side {
+struct diff_side {
         struct sb_scan *scan;
         struct sb_guard guard; /* held, or the end */
         bool gone;             /* what it was is not known any more */
 };
 
-static int step(struct side *side)
+static int diff_step(struct diff_side *side)
 {
         int r;
 
@@ -22,8 +22,8 @@ static int step(struct side *side)
         return r == SB_E_NOT_FOUND || side->gone ? 0 : r;
 }
 
-static int open_side(const struct cli *cli, struct sb_bus *bus, const char *text,
-        struct sb_bytes prefix, struct side *side)
+static int diff_open_side(const struct cli *cli, struct sb_bus *bus, const char *text,
+        struct sb_bytes prefix, struct diff_side *side)
 {
         struct sb_scan_options how = {.size = sizeof(how)};
         int r = cli_cut_or_now(cli, bus, text, &how.cut);
@@ -36,11 +36,11 @@ static int open_side(const struct cli *cli, struct sb_bus *bus, const char *text
         if (r == -ENAMETOOLONG)
                 return cli_fail(cli, cli_word(cli->operands[2]), r);
         if (r == 0)
-                r = step(side);
+                r = diff_step(side);
         return r == 0 ? 0 : cli_fail(cli, text, r);
 }
 
-static int order(const struct sb_guard *a, const struct sb_guard *b)
+static int diff_order(const struct sb_guard *a, const struct sb_guard *b)
 {
         size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
         int r;
@@ -51,14 +51,15 @@ static int order(const struct sb_guard *a, const struct sb_guard *b)
         return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
 
-static bool same(const struct side *a, const struct side *b)
+static bool diff_same_value(const struct diff_side *a, const struct diff_side *b)
 {
         return !a->gone && !b->gone && a->guard.value.len == b->guard.value.len &&
                memcmp(a->guard.value.data, b->guard.value.data, a->guard.value.len) == 0;
 }
 
 /* @old, @new: NULL where there was no value. */
-static void print_change(const struct cli *cli, const struct side *old, const struct side *new)
+static void diff_print_change(
+        const struct cli *cli, const struct diff_side *old, const struct diff_side *new)
 {
         const struct sb_guard *any = new != NULL ? &new->guard : &old->guard;
         bool gone = (old != NULL && old->gone) || (new != NULL &&new->gone);
@@ -68,48 +69,48 @@ static void print_change(const struct cli *cli, const struct side *old, const st
                                          : "changed";
 
         if (cli->json) {
-                json_begin();
-                json_bytes("key", any->key, cli->base64);
-                json_text("change", what);
+                cli_json_begin();
+                cli_json_bytes("key", any->key, cli->base64);
+                cli_json_text("change", what);
                 if (old != NULL && !old->gone)
-                        json_bytes("old_value", old->guard.value, false);
+                        cli_json_bytes("old_value", old->guard.value, false);
                 if (new != NULL && !new->gone)
-                        json_bytes("value", new->guard.value, false);
+                        cli_json_bytes("value", new->guard.value, false);
                 if (new != NULL && !new->gone)
-                        json_number("rev", new->guard.rev);
-                json_end();
+                        cli_json_number("rev", new->guard.rev);
+                cli_json_end();
                 return;
         }
         putchar(gone ? '?' : old == NULL ? '+' : new == NULL ? '-' : '~');
         putchar(' ');
         if (cli->base64)
-                print_base64(any->key);
+                cli_print_base64(any->key);
         else
-                print_escaped(any->key);
+                cli_print_escaped(any->key);
         if (cli->values && old != NULL && !old->gone) {
                 putchar('\t');
-                print_escaped(old->guard.value);
+                cli_print_escaped(old->guard.value);
         }
         if (cli->values && new != NULL && !new->gone) {
                 putchar('\t');
-                print_escaped(new->guard.value);
+                cli_print_escaped(new->guard.value);
         }
         putchar('\n');
 }
 
-static int compare(const struct cli *cli, struct side *old, struct side *new)
+static int diff_compare(const struct cli *cli, struct diff_side *old, struct diff_side *new)
 {
         int r = 0;
 
         while (r == 0 && (old->guard.bus != NULL || new->guard.bus != NULL) && !ferror(stdout)) {
-                int which = order(&old->guard, &new->guard);
+                int which = diff_order(&old->guard, &new->guard);
 
-                if (which != 0 || !same(old, new))
-                        print_change(cli, which <= 0 ? old : NULL, which >= 0 ? new : NULL);
+                if (which != 0 || !diff_same_value(old, new))
+                        diff_print_change(cli, which <= 0 ? old : NULL, which >= 0 ? new : NULL);
                 if (which <= 0)
-                        r = step(old);
+                        r = diff_step(old);
                 if (r == 0 && which >= 0)
-                        r = step(new);
+                        r = diff_step(new);
         }
         return r == 0 ? CLI_DONE : cli_fail(cli, "diff", r);
 }
@@ -117,7 +118,7 @@ static int compare(const struct cli *cli, struct side *old, struct side *new)
 int cli_diff(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
-        struct side old = {0}, new = {0};
+        struct diff_side old = {0}, new = {0};
         struct sb_bytes prefix = {0};
         int r = 0;
 
@@ -127,11 +128,11 @@ int cli_diff(struct cli *cli)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        r = open_side(cli, bus, cli->operands[0], prefix, &old);
+        r = diff_open_side(cli, bus, cli->operands[0], prefix, &old);
         if (r == 0)
-                r = open_side(cli, bus, cli->operands[1], prefix, &new);
+                r = diff_open_side(cli, bus, cli->operands[1], prefix, &new);
         if (r == 0)
-                r = compare(cli, &old, &new);
+                r = diff_compare(cli, &old, &new);
         sb_guard_release(&old.guard);
         sb_guard_release(&new.guard);
         sb_scan_close(old.scan);

@@ -6,45 +6,46 @@
 #include "cli/cli.h"
 #include "cli/moments.h"
 
-static void print_version(const struct cli *cli, const struct sb_guard *guard, uint64_t time_ns)
+static void history_print_version(
+        const struct cli *cli, const struct sb_guard *guard, uint64_t time_ns)
 {
         char time_text[32];
 
         if (cli->json) {
-                json_begin();
-                json_bytes("key", guard->key, cli->base64);
+                cli_json_begin();
+                cli_json_bytes("key", guard->key, cli->base64);
                 if (guard->kind == SB_VALUE)
-                        json_bytes("value", guard->value, false);
-                json_number("rev", guard->rev);
-                json_text("kind", cli_kind_name(guard->kind));
-                json_number("cut", guard->cut);
+                        cli_json_bytes("value", guard->value, false);
+                cli_json_number("rev", guard->rev);
+                cli_json_text("kind", cli_kind_name(guard->kind));
+                cli_json_number("cut", guard->cut);
                 if (time_ns != 0)
-                        json_text("time", cli_time_words(time_ns, time_text));
-                json_number("writer", guard->writer);
-                json_number("txn", guard->txn);
-                json_number("missed", guard->missed);
-                json_end();
+                        cli_json_text("time", cli_time_words(time_ns, time_text));
+                cli_json_number("writer", guard->writer);
+                cli_json_number("txn", guard->txn);
+                cli_json_number("missed", guard->missed);
+                cli_json_end();
                 return;
         }
         if (guard->missed != 0)
                 puts("...");
         printf("%" PRIu64 "\t%" PRIu64 "\t%s\t%u\t%s\t", guard->rev, guard->cut,
                 cli_time_words(time_ns, time_text), guard->writer, cli_kind_name(guard->kind));
-        print_escaped(guard->value);
+        cli_print_escaped(guard->value);
         putchar('\n');
 }
 
 /* Older versions were there, and are gone. */
-static void print_gap(const struct cli *cli, struct sb_bytes key)
+static void history_print_gap(const struct cli *cli, struct sb_bytes key)
 {
         if (!cli->json) {
                 puts("...");
                 return;
         }
-        json_begin();
-        json_bytes("key", key, cli->base64);
-        json_text("kind", "gone");
-        json_end();
+        cli_json_begin();
+        cli_json_bytes("key", key, cli->base64);
+        cli_json_text("kind", "gone");
+        cli_json_end();
 }
 
 int cli_history(struct cli *cli)
@@ -70,12 +71,12 @@ int cli_history(struct cli *cli)
 
                 r = sb_history_next(history, &guard, &time_ns);
                 if (r == SB_E_LAPPED)
-                        print_gap(cli, key);
+                        history_print_gap(cli, key);
                 if (r == SB_E_LAPPED && cli->reverse && count == 0)
                         r = sb_history_next(history, &guard, &time_ns);
                 if (r != 0)
                         break;
-                print_version(cli, &guard, time_ns);
+                history_print_version(cli, &guard, time_ns);
                 sb_guard_release(&guard);
                 count++;
         }
@@ -107,9 +108,9 @@ int cli_restore(struct cli *cli)
         if (r != 0)
                 return cli_fail(cli, cli_word(cli->operands[0]), r);
         if (cli->json) {
-                json_begin();
-                json_number("cut", made);
-                json_end();
+                cli_json_begin();
+                cli_json_number("cut", made);
+                cli_json_end();
         } else {
                 printf("%" PRIu64 "\n", made);
         }

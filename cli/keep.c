@@ -9,40 +9,40 @@
 #include "shm/reserved.h"
 
 /* A star behind it says prefix, so the star at the end of a key is escaped. */
-static void print_rule_key(const struct cli *cli, struct sb_bytes key, bool prefix)
+static void keep_print_key(const struct cli *cli, struct sb_bytes key, bool prefix)
 {
         bool star = key.len != 0 && ((const char *)key.data)[key.len - 1] == '*';
 
         if (cli->base64) {
-                print_base64(key);
+                cli_print_base64(key);
         } else if (star && !prefix) {
-                print_escaped((struct sb_bytes){key.data, key.len - 1});
+                cli_print_escaped((struct sb_bytes){key.data, key.len - 1});
                 fputs("\\x2a", stdout);
         } else {
-                print_escaped(key);
+                cli_print_escaped(key);
         }
         if (prefix)
                 putchar('*');
 }
 
-static void print_rule(
+static void keep_print_rule(
         const struct cli *cli, struct sb_bytes key, bool prefix, const struct sb_rule *rule)
 {
         static const char *const names[] = {"newest", "last", "for", "all"};
         char span[32];
 
         if (cli->json) {
-                json_begin();
-                json_bytes(prefix ? "prefix" : "key", key, cli->base64);
-                json_text("rule", names[rule->kind & 3]);
+                cli_json_begin();
+                cli_json_bytes(prefix ? "prefix" : "key", key, cli->base64);
+                cli_json_text("rule", names[rule->kind & 3]);
                 if (rule->kind == SB_KEEP_LAST)
-                        json_number("versions", rule->value);
+                        cli_json_number("versions", rule->value);
                 if (rule->kind == SB_KEEP_SPAN)
-                        json_number("ms", rule->value / 1000000);
-                json_end();
+                        cli_json_number("ms", rule->value / 1000000);
+                cli_json_end();
                 return;
         }
-        print_rule_key(cli, key, prefix);
+        keep_print_key(cli, key, prefix);
         printf("\t%s", names[rule->kind & 3]);
         if (rule->kind == SB_KEEP_LAST)
                 printf(" %" PRIu64, rule->value);
@@ -51,7 +51,7 @@ static void print_rule(
         putchar('\n');
 }
 
-static int list_rules(struct cli *cli, struct sb_bus *bus)
+static int keep_list_rules(struct cli *cli, struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         struct sb_bytes all = {SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1};
@@ -69,7 +69,7 @@ static int list_rules(struct cli *cli, struct sb_bus *bus)
                         bool prefix = at[SB_KEEP_PREFIX - 1] == 'P';
 
                         if (sb_kept(bus, key, prefix ? SB_PREFIX : 0, &rule) == 0)
-                                print_rule(cli, key, prefix, &rule);
+                                keep_print_rule(cli, key, prefix, &rule);
                 }
                 sb_guard_release(&guard);
         }
@@ -77,7 +77,7 @@ static int list_rules(struct cli *cli, struct sb_bus *bus)
 }
 
 /* The operands behind KEY. Return: 0, or CLI_USAGE. */
-static int read_rule(const struct cli *cli, struct sb_rule *rule)
+static int keep_read_rule(const struct cli *cli, struct sb_rule *rule)
 {
         const char *word = cli->operands[1], *value = cli->operands[2];
         int r;
@@ -107,7 +107,7 @@ static int read_rule(const struct cli *cli, struct sb_rule *rule)
         return 0;
 }
 
-static int fail_keep(const struct cli *cli, int result)
+static int keep_fail(const struct cli *cli, int result)
 {
         const char *word = cli_word(cli->operands[0]);
 
@@ -129,16 +129,16 @@ int cli_keep(struct cli *cli)
         if (cli->operand_count > 0)
                 r = cli_key(cli, cli->operands[0], cli->prefix, &key);
         if (r == 0 && cli->operand_count > 1)
-                r = read_rule(cli, &rule);
+                r = keep_read_rule(cli, &rule);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
         if (cli->operand_count == 0)
-                return list_rules(cli, bus);
+                return keep_list_rules(cli, bus);
         if (cli->operand_count > 1) {
                 r = sb_keep(bus, key, flags, &rule);
-                return r == 0 ? CLI_DONE : fail_keep(cli, r);
+                return r == 0 ? CLI_DONE : keep_fail(cli, r);
         }
         r = sb_kept(bus, key, flags, &rule);
         if (r == SB_E_NOT_FOUND) {
@@ -148,7 +148,7 @@ int cli_keep(struct cli *cli)
                 return CLI_NOT_FOUND;
         }
         if (r != 0)
-                return fail_keep(cli, r);
-        print_rule(cli, key, cli->prefix, &rule);
+                return keep_fail(cli, r);
+        keep_print_rule(cli, key, cli->prefix, &rule);
         return CLI_DONE;
 }

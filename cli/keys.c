@@ -18,32 +18,32 @@ const char *cli_kind_name(uint32_t kind)
         return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
 }
 
-static void print_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
+static void keys_print_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
 {
-        json_begin();
-        json_bytes("key", guard->key, cli->base64);
+        cli_json_begin();
+        cli_json_bytes("key", guard->key, cli->base64);
         if (value)
-                json_bytes("value", guard->value, false);
-        json_number("rev", guard->rev);
-        json_text("kind", cli_kind_name(guard->kind));
-        json_number("cut", guard->cut);
-        json_end();
+                cli_json_bytes("value", guard->value, false);
+        cli_json_number("rev", guard->rev);
+        cli_json_text("kind", cli_kind_name(guard->kind));
+        cli_json_number("cut", guard->cut);
+        cli_json_end();
 }
 
 /* What a write prints: the new revision, or an object. */
-static void print_written(
+static void keys_print_written(
         const struct cli *cli, struct sb_bytes key, const char *kind, uint64_t rev, uint64_t cut)
 {
         if (!cli->json) {
                 printf("%llu\n", (unsigned long long)rev);
                 return;
         }
-        json_begin();
-        json_bytes("key", key, cli->base64);
-        json_number("rev", rev);
-        json_text("kind", kind);
-        json_number("cut", cut);
-        json_end();
+        cli_json_begin();
+        cli_json_bytes("key", key, cli->base64);
+        cli_json_number("rev", rev);
+        cli_json_text("kind", kind);
+        cli_json_number("cut", cut);
+        cli_json_end();
 }
 
 int cli_get(struct cli *cli)
@@ -74,7 +74,7 @@ int cli_get(struct cli *cli)
                 return cli_fail(cli, cli_word(cli->operands[0]), r);
         }
         if (cli->json) {
-                print_guard(cli, &guard, true);
+                keys_print_guard(cli, &guard, true);
         } else {
                 if (cli->rev)
                         printf("%llu\n", (unsigned long long)guard.rev);
@@ -86,7 +86,7 @@ int cli_get(struct cli *cli)
 
 /* All of standard input, unless no value may be so large. Return: 0, SB_E_DETACHED, -EMSGSIZE,
  * -errno. */
-static int read_input(struct sb_bus *bus, struct sb_bytes *ret)
+static int keys_read_input(struct sb_bus *bus, struct sb_bytes *ret)
 {
         struct sb_admin_stat stat = {0}; /* it looks at all keys: for what is large alone */
         size_t len = 0, room = 65536;
@@ -125,7 +125,7 @@ static int read_input(struct sb_bus *bus, struct sb_bytes *ret)
 }
 
 /* --if-absent, --if-rev, --ttl, --durability. Return: 0, or an exit code. */
-static int read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected)
+static int keys_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected)
 {
         static const char *const names[] = {"default", "volatile", "batched", "strict"};
         uint64_t expected = SB_ANY_REV;
@@ -161,7 +161,7 @@ static int read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_e
 }
 
 /* A write that did not happen. */
-static int fail_write(const struct cli *cli, int result, uint64_t current_rev)
+static int keys_fail_write(const struct cli *cli, int result, uint64_t current_rev)
 {
         if (result == SB_E_CONFLICT) {
                 if (current_rev == 0)
@@ -190,21 +190,21 @@ int cli_set(struct cli *cli)
 
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
-                r = read_how(cli, &how, &expected);
+                r = keys_read_how(cli, &how, &expected);
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
         if (strcmp(cli->operands[1], "-") == 0) {
-                r = read_input(bus, &value);
+                r = keys_read_input(bus, &value);
                 if (r != 0)
                         return cli_fail(cli, "standard input", r);
         }
         r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev)
                                    : sb_cas(bus, key, expected, value, &how, &rev);
         if (r != 0)
-                return fail_write(cli, r, rev);
-        print_written(cli, key, "value", rev, cut);
+                return keys_fail_write(cli, r, rev);
+        keys_print_written(cli, key, "value", rev, cut);
         return CLI_DONE;
 }
 
@@ -218,7 +218,7 @@ int cli_del(struct cli *cli)
 
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
-                r = read_how(cli, &how, &expected);
+                r = keys_read_how(cli, &how, &expected);
         if (r == 0 && expected == 0)
                 r = cli_usage("--if-rev 0 means no value, and there would be nothing to delete");
         if (r == 0)
@@ -227,24 +227,24 @@ int cli_del(struct cli *cli)
                 return r;
         r = sb_delete(bus, key, expected, &how, &rev);
         if (r != 0)
-                return fail_write(cli, r, rev);
-        print_written(cli, key, "deleted", rev, cut);
+                return keys_fail_write(cli, r, rev);
+        keys_print_written(cli, key, "deleted", rev, cut);
         return CLI_DONE;
 }
 
-static void print_scanned(const struct cli *cli, const struct sb_guard *guard)
+static void keys_print_scanned(const struct cli *cli, const struct sb_guard *guard)
 {
         if (cli->json) {
-                print_guard(cli, guard, cli->values);
+                keys_print_guard(cli, guard, cli->values);
                 return;
         }
         if (cli->base64)
-                print_base64(guard->key);
+                cli_print_base64(guard->key);
         else
-                print_escaped(guard->key);
+                cli_print_escaped(guard->key);
         if (cli->values) {
                 putchar('\t');
-                print_escaped(guard->value);
+                cli_print_escaped(guard->value);
         }
         putchar('\n');
 }
@@ -276,7 +276,7 @@ int cli_scan(struct cli *cli)
 
                 r = sb_scan_next(scan, &guard);
                 if (r == 0)
-                        print_scanned(cli, &guard);
+                        keys_print_scanned(cli, &guard);
                 if (r == SB_E_LAPPED && guard.bus != NULL) {
                         gone++;
                         r = 0;
@@ -325,12 +325,12 @@ int cli_incr(struct cli *cli)
                 puts(text);
                 return CLI_DONE;
         }
-        json_begin();
-        json_bytes("key", key, cli->base64);
-        json_text("value", text);
-        json_number("rev", rev);
-        json_text("kind", "value");
-        json_number("cut", cut);
-        json_end();
+        cli_json_begin();
+        cli_json_bytes("key", key, cli->base64);
+        cli_json_text("value", text);
+        cli_json_number("rev", rev);
+        cli_json_text("kind", "value");
+        cli_json_number("cut", cut);
+        cli_json_end();
         return CLI_DONE;
 }

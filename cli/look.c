@@ -7,7 +7,7 @@
 #include "libclient/core/admin.h"
 
 /* 1536 as 1.5 KiB. */
-static const char *bytes_words(uint64_t bytes, char text[static 32])
+static const char *look_bytes_words(uint64_t bytes, char text[static 32])
 {
         static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
         double amount = (double)bytes;
@@ -22,7 +22,7 @@ static const char *bytes_words(uint64_t bytes, char text[static 32])
 }
 
 /* What a client holds by cuts; or the marks. */
-static const struct sb_admin_holder *holder_of(
+static const struct sb_admin_holder *look_holder_of(
         const struct sb_admin_holders *holders, uint32_t client)
 {
         static const struct sb_admin_holder none;
@@ -33,62 +33,63 @@ static const struct sb_admin_holder *holder_of(
         return &none;
 }
 
-static void print_stat_json(const struct sb_admin_stat *stat, uint64_t marks_bytes)
+static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char id[40];
 
         snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, stat->id[0], stat->id[1]);
-        json_begin();
-        json_text("id", id);
-        json_number("segment_bytes", stat->segment_bytes);
-        json_number("data_bytes", stat->data_bytes);
-        json_number("data_free_bytes", stat->data_free_bytes);
-        json_number("reserve_bytes", stat->reserve_bytes);
-        json_number("unit_bytes", stat->unit_size);
-        json_number("value_bytes_max", stat->value_len_max);
-        json_number("key_bytes_max", stat->key_len_max);
-        json_number("buckets", stat->buckets);
-        json_number("spill_buckets", stat->spill_buckets);
-        json_number("keys", stat->keys);
-        json_number("keys_deleted", stat->keys_deleted);
-        json_number("history_bytes", stat->history_bytes);
-        json_number("history_bytes_max", stat->history_limit);
-        json_number("marks", stat->marks);
-        json_number("marks_max", stat->marks_max);
-        json_number("marks_bytes", marks_bytes);
-        json_number("clients", stat->clients);
-        json_number("clients_max", stat->clients_max);
-        json_number("clock", stat->clock);
-        json_number("safe", stat->safe);
-        json_number("era", stat->era);
-        json_number("age_ms", stat->age_ns / 1000000);
-        json_number("keeper_pid", stat->keeper_pid);
-        json_number("engine_pid", stat->engine_pid);
-        json_number("engine_generation", stat->engine_generation);
-        json_end();
+        cli_json_begin();
+        cli_json_text("id", id);
+        cli_json_number("segment_bytes", stat->segment_bytes);
+        cli_json_number("data_bytes", stat->data_bytes);
+        cli_json_number("data_free_bytes", stat->data_free_bytes);
+        cli_json_number("reserve_bytes", stat->reserve_bytes);
+        cli_json_number("unit_bytes", stat->unit_size);
+        cli_json_number("value_bytes_max", stat->value_len_max);
+        cli_json_number("key_bytes_max", stat->key_len_max);
+        cli_json_number("buckets", stat->buckets);
+        cli_json_number("spill_buckets", stat->spill_buckets);
+        cli_json_number("keys", stat->keys);
+        cli_json_number("keys_deleted", stat->keys_deleted);
+        cli_json_number("history_bytes", stat->history_bytes);
+        cli_json_number("history_bytes_max", stat->history_limit);
+        cli_json_number("marks", stat->marks);
+        cli_json_number("marks_max", stat->marks_max);
+        cli_json_number("marks_bytes", marks_bytes);
+        cli_json_number("clients", stat->clients);
+        cli_json_number("clients_max", stat->clients_max);
+        cli_json_number("clock", stat->clock);
+        cli_json_number("safe", stat->safe);
+        cli_json_number("era", stat->era);
+        cli_json_number("age_ms", stat->age_ns / 1000000);
+        cli_json_number("keeper_pid", stat->keeper_pid);
+        cli_json_number("engine_pid", stat->engine_pid);
+        cli_json_number("engine_generation", stat->engine_generation);
+        cli_json_end();
 }
 
-static void print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)
+static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t marks_bytes)
 {
         char a[32], b[32], c[32];
 
         printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
-                bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
+                look_bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
                 cli_age_words(stat->age_ns, b));
         printf("memory       %s, %s of whole units free (a unit: %s)\n",
-                bytes_words(stat->data_bytes, a), bytes_words(stat->data_free_bytes, b),
-                bytes_words(stat->unit_size, c));
-        printf("reserve      %s, for deletes alone\n", bytes_words(stat->reserve_bytes, a));
+                look_bytes_words(stat->data_bytes, a), look_bytes_words(stat->data_free_bytes, b),
+                look_bytes_words(stat->unit_size, c));
+        printf("reserve      %s, for deletes alone\n", look_bytes_words(stat->reserve_bytes, a));
         printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
                 stat->keys, stat->keys_deleted);
         printf("buckets      %" PRIu64 ", and %" PRIu64 " to spill into\n", stat->buckets,
                 stat->spill_buckets);
         printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
-                bytes_words(stat->value_len_max, a));
-        printf("history      %s kept by rules (limit: %s)\n", bytes_words(stat->history_bytes, a),
-                stat->history_limit ? bytes_words(stat->history_limit, b) : "none");
+                look_bytes_words(stat->value_len_max, a));
+        printf("history      %s kept by rules (limit: %s)\n",
+                look_bytes_words(stat->history_bytes, a),
+                stat->history_limit ? look_bytes_words(stat->history_limit, b) : "none");
         printf("marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
-                bytes_words(marks_bytes, a));
+                look_bytes_words(marks_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe,
                 stat->era);
@@ -111,13 +112,13 @@ int cli_stat(struct cli *cli)
                 r = sb_admin_holders(bus, &holders);
         if (r != 0)
                 return cli_fail(cli, "stat", r);
-        (cli->json ? print_stat_json : print_stat_text)(
-                &stat, holder_of(&holders, SB_ADMIN_MARKS)->held_bytes);
+        (cli->json ? look_print_stat_json : look_print_stat_text)(
+                &stat, look_holder_of(&holders, SB_ADMIN_MARKS)->held_bytes);
         sb_admin_holders_free(&holders);
         return CLI_DONE;
 }
 
-static void print_client(const struct cli *cli, const struct sb_admin_client *client,
+static void look_print_client(const struct cli *cli, const struct sb_admin_client *client,
         const struct sb_admin_holder *holder)
 {
         static const char *const names[] = {"observer", "mediated", "peer"};
@@ -127,24 +128,24 @@ static void print_client(const struct cli *cli, const struct sb_admin_client *cl
         char age[32], pinned[32], cut[32] = "-", cut_age[32] = "-", held[32];
 
         if (cli->json) {
-                json_begin();
-                json_number("client", client->number);
-                json_number("pid", client->pid);
-                json_number("uid", client->uid);
-                json_text("access", access);
-                json_number("age_ms", client->age_ns / 1000000);
-                json_number("guards", client->guards);
-                json_number("pinned_bytes", client->pinned_bytes);
-                json_number("snapshots", client->snapshots);
-                json_number("evicted", client->evicted);
-                json_list_begin("cuts");
+                cli_json_begin();
+                cli_json_number("client", client->number);
+                cli_json_number("pid", client->pid);
+                cli_json_number("uid", client->uid);
+                cli_json_text("access", access);
+                cli_json_number("age_ms", client->age_ns / 1000000);
+                cli_json_number("guards", client->guards);
+                cli_json_number("pinned_bytes", client->pinned_bytes);
+                cli_json_number("snapshots", client->snapshots);
+                cli_json_number("evicted", client->evicted);
+                cli_json_list_begin("cuts");
                 for (uint32_t i = 0; i < holder->cut_count; i++)
-                        json_list_number(holder->cuts[i]);
-                json_list_end();
-                json_number("cut_age_ms", client->cut_age_ns / 1000000);
-                json_number("held_bytes", holder->held_bytes);
-                json_flag("reading", client->reading);
-                json_end();
+                        cli_json_list_number(holder->cuts[i]);
+                cli_json_list_end();
+                cli_json_number("cut_age_ms", client->cut_age_ns / 1000000);
+                cli_json_number("held_bytes", holder->held_bytes);
+                cli_json_flag("reading", client->reading);
+                cli_json_end();
                 return;
         }
         if (client->cut != 0) {
@@ -153,8 +154,8 @@ static void print_client(const struct cli *cli, const struct sb_admin_client *cl
         }
         printf("%6u %8u %6u %-8s %12s %7u %12s %6u %10s %10s %10s%s\n", client->number, client->pid,
                 client->uid, access, cli_age_words(client->age_ns, age), client->guards,
-                bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
-                bytes_words(holder->held_bytes, held),
+                look_bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
+                look_bytes_words(holder->held_bytes, held),
                 client->evicted != 0 ? " (some were taken away)" : "");
 }
 
@@ -176,7 +177,7 @@ int cli_clients(struct cli *cli)
                 printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED   CUTS "
                        "    OLDEST    ITS AGE       KEPT\n");
         while ((r = sb_admin_client_next(bus, &number, &client)) == 0)
-                print_client(cli, &client, holder_of(&holders, client.number));
+                look_print_client(cli, &client, look_holder_of(&holders, client.number));
         sb_admin_holders_free(&holders);
         return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "clients", r);
 }
@@ -207,44 +208,44 @@ int cli_evict(struct cli *cli)
         if (r != 0)
                 return cli_fail(cli, "evict", r);
         if (cli->json) {
-                json_begin();
-                json_number("client", number);
-                json_number("snapshots", count);
-                json_flag("killed", cli->kill);
-                json_end();
+                cli_json_begin();
+                cli_json_number("client", number);
+                cli_json_number("snapshots", count);
+                cli_json_flag("killed", cli->kill);
+                cli_json_end();
         } else {
                 printf("%u\n", count);
         }
         return CLI_DONE;
 }
 
-static void print_check_json(const struct sb_check_report *report)
+static void look_print_check_json(const struct sb_check_report *report)
 {
-        json_begin();
-        json_flag("sound", report->problem_count == 0);
-        json_number("problem_count", report->problem_count);
-        json_list_begin("problems");
+        cli_json_begin();
+        cli_json_flag("sound", report->problem_count == 0);
+        cli_json_number("problem_count", report->problem_count);
+        cli_json_list_begin("problems");
         for (uint32_t i = 0; i < report->problem_count &&
                              i < sizeof(report->problems) / sizeof(report->problems[0]);
                 i++)
-                json_list_text(report->problems[i]);
-        json_list_end();
-        json_number("keys", report->keys);
-        json_number("keys_deleted", report->keys_deleted);
-        json_number("versions", report->versions);
-        json_number("nodes", report->nodes);
-        json_number("blocks_used", report->blocks_used);
-        json_number("blocks_waiting", report->blocks_waiting);
-        json_number("blocks_private", report->blocks_private);
-        json_number("blocks_lost", report->blocks_lost);
-        json_number("units_used", report->units_used);
-        json_number("units_free", report->units_free);
-        json_number("bytes_used", report->bytes_used);
-        json_number("bytes_free", report->bytes_free);
-        json_number("clients", report->clients);
-        json_number("guards", report->guards);
-        json_number("snapshots", report->snapshots);
-        json_end();
+                cli_json_list_text(report->problems[i]);
+        cli_json_list_end();
+        cli_json_number("keys", report->keys);
+        cli_json_number("keys_deleted", report->keys_deleted);
+        cli_json_number("versions", report->versions);
+        cli_json_number("nodes", report->nodes);
+        cli_json_number("blocks_used", report->blocks_used);
+        cli_json_number("blocks_waiting", report->blocks_waiting);
+        cli_json_number("blocks_private", report->blocks_private);
+        cli_json_number("blocks_lost", report->blocks_lost);
+        cli_json_number("units_used", report->units_used);
+        cli_json_number("units_free", report->units_free);
+        cli_json_number("bytes_used", report->bytes_used);
+        cli_json_number("bytes_free", report->bytes_free);
+        cli_json_number("clients", report->clients);
+        cli_json_number("guards", report->guards);
+        cli_json_number("snapshots", report->snapshots);
+        cli_json_end();
 }
 
 int cli_check(struct cli *cli)
@@ -261,7 +262,7 @@ int cli_check(struct cli *cli)
         if (r != 0)
                 return cli_fail(cli, "check", r);
         if (cli->json) {
-                print_check_json(&report);
+                look_print_check_json(&report);
         } else {
                 printf("%s: %" PRIu64 " keys, %" PRIu64 " deleted; %" PRIu64 " versions, %" PRIu64
                        " nodes in %" PRIu64 " blocks; %" PRIu64
@@ -269,11 +270,12 @@ int cli_check(struct cli *cli)
                         report.problem_count == 0 ? "sound" : "NOT SOUND", report.keys,
                         report.keys_deleted, report.versions, report.nodes, report.blocks_used,
                         report.blocks_waiting, report.blocks_lost,
-                        bytes_words(report.bytes_used, used), bytes_words(report.bytes_free, room));
+                        look_bytes_words(report.bytes_used, used),
+                        look_bytes_words(report.bytes_free, room));
                 for (uint32_t i = 0; i < report.problem_count &&
                                      i < sizeof(report.problems) / sizeof(report.problems[0]);
                         i++) {
-                        print_escaped((struct sb_bytes){
+                        cli_print_escaped((struct sb_bytes){
                                 report.problems[i], __builtin_strlen(report.problems[i])});
                         putchar('\n');
                 }

@@ -119,7 +119,7 @@ const struct cli_command cli_commands[] = {
         {0},
 };
 
-static const struct cli_command *find_command(const char *name)
+static const struct cli_command *main_find_command(const char *name)
 {
         for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
                 if (strcmp(command->name, name) == 0)
@@ -128,7 +128,7 @@ static const struct cli_command *find_command(const char *name)
 }
 
 /* A line of the list, two when its operands need the room. */
-static void print_line(FILE *to, const struct cli_command *command)
+static void main_print_line(FILE *to, const struct cli_command *command)
 {
         const int width = 40;
 
@@ -138,12 +138,12 @@ static void print_line(FILE *to, const struct cli_command *command)
         fprintf(to, " %s\n", command->summary);
 }
 
-static void print_usage(FILE *to)
+static void main_print_usage(FILE *to)
 {
         fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
         for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
                 if (command->run != NULL)
-                        print_line(to, command);
+                        main_print_line(to, command);
         fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
               "`default`.\n"
               "-o json prints one object a line; --base64 takes and gives keys in base64.\n"
@@ -155,7 +155,7 @@ static void print_usage(FILE *to)
                 to);
 }
 
-static void print_command(const struct cli_command *command)
+static void main_print_command(const struct cli_command *command)
 {
         printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n",
                 command->name, command->usage[0] != '\0' ? " " : "", command->usage,
@@ -164,7 +164,7 @@ static void print_command(const struct cli_command *command)
                 puts(command->text);
 }
 
-static int say_later(const char *what)
+static int main_say_later(const char *what)
 {
         return cli_usage(
                 "%s comes with a later version of statebus; this one does not have it", what);
@@ -175,24 +175,24 @@ int cli_help(struct cli *cli)
         const struct cli_command *command;
 
         if (cli->operand_count == 0) {
-                print_usage(stdout);
+                main_print_usage(stdout);
                 return CLI_DONE;
         }
-        command = find_command(cli->operands[0]);
+        command = main_find_command(cli->operands[0]);
         if (command == NULL)
                 return cli_usage("there is no command '%s'", cli->operands[0]);
         if (command->run == NULL)
-                return say_later(command->name);
-        print_command(command);
+                return main_say_later(command->name);
+        main_print_command(command);
         return CLI_DONE;
 }
 
 int cli_version(struct cli *cli)
 {
         if (cli->json) {
-                json_begin();
-                json_text("version", SB_VERSION);
-                json_end();
+                cli_json_begin();
+                cli_json_text("version", SB_VERSION);
+                cli_json_end();
         } else {
                 puts("agentctl " SB_VERSION);
         }
@@ -206,7 +206,7 @@ struct option {
         const char **value;
 };
 
-static bool takes(const struct cli_command *command, const char *name)
+static bool main_command_takes(const struct cli_command *command, const char *name)
 {
         size_t len = strlen(name);
 
@@ -217,7 +217,7 @@ static bool takes(const struct cli_command *command, const char *name)
 }
 
 /* One option at argv[*index], and its value behind it or after a =. */
-static int read_option(
+static int main_read_option(
         struct cli *cli, const struct cli_command *command, int argc, char **argv, int *index)
 {
         const char *output = NULL;
@@ -254,7 +254,8 @@ static int read_option(
                 if (strlen(option->name) != len || strncmp(option->name, name, len) != 0 ||
                         (len == 1) != (word[1] != '-'))
                         continue;
-                if (i >= global_count && (command == NULL || !takes(command, option->name)))
+                if (i >= global_count &&
+                        (command == NULL || !main_command_takes(command, option->name)))
                         break;
                 if (option->flag != NULL) {
                         if (equals != NULL)
@@ -278,12 +279,12 @@ static int read_option(
 }
 
 /* Negative numbers and a lone - are operands. */
-static bool is_option(const char *word)
+static bool main_is_option(const char *word)
 {
         return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
 }
 
-static int read_arguments(
+static int main_read_arguments(
         struct cli *cli, int argc, char **argv, const struct cli_command **ret_command)
 {
         const struct cli_command *command = NULL;
@@ -294,16 +295,16 @@ static int read_arguments(
         for (int i = 1; i < argc; i++) {
                 if (!options_end && strcmp(argv[i], "--") == 0) {
                         options_end = true;
-                } else if (!options_end && is_option(argv[i])) {
+                } else if (!options_end && main_is_option(argv[i])) {
                         if (command == NULL && strcmp(argv[i], "--version") == 0) {
-                                command = find_command("version");
+                                command = main_find_command("version");
                                 continue;
                         }
-                        r = read_option(cli, command, argc, argv, &i);
+                        r = main_read_option(cli, command, argc, argv, &i);
                         if (r != 0)
                                 return r;
                 } else if (command == NULL) {
-                        command = find_command(argv[i]);
+                        command = main_find_command(argv[i]);
                         if (command == NULL)
                                 return cli_usage("there is no command '%s'", argv[i]);
                         if (command->run == cli_start &&
@@ -320,27 +321,27 @@ static int read_arguments(
         return 0;
 }
 
-static int run(int argc, char **argv)
+static int main_run_command(int argc, char **argv)
 {
         const struct cli_command *command = NULL;
         struct cli cli = {0};
         int r;
 
-        r = read_arguments(&cli, argc, argv, &command);
+        r = main_read_arguments(&cli, argc, argv, &command);
         if (r != 0)
                 return r;
         if (command == NULL && cli.help) {
-                print_usage(stdout);
+                main_print_usage(stdout);
                 return CLI_DONE;
         }
         if (command == NULL) {
-                print_usage(stderr);
+                main_print_usage(stderr);
                 return CLI_USAGE;
         }
         if (command->run == NULL)
-                return say_later(command->name);
+                return main_say_later(command->name);
         if (cli.help) {
-                print_command(command);
+                main_print_command(command);
                 return CLI_DONE;
         }
         if (cli.operand_count < command->operands_min || cli.operand_count > command->operands_max)
@@ -354,7 +355,7 @@ int main(int argc, char **argv)
 
         /* A reader that went away is a failed write like any other. */
         signal(SIGPIPE, SIG_IGN);
-        code = run(argc, argv);
+        code = main_run_command(argc, argv);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
                 cli_say("cannot write to standard output: %s; all else was done", strerror(errno));
                 code = CLI_FAILED;

@@ -10,7 +10,7 @@
 
 /* What has another meaning as a CUT could not be named there; a mark that a program gave such a
  * name can be dropped. Return: 0, CLI_USAGE. */
-static int check_mark(const struct cli *cli, const char *name)
+static int marks_check_name(const struct cli *cli, const char *name)
 {
         if (*name == '\0')
                 return cli_usage("a mark's NAME has at least one byte");
@@ -21,23 +21,23 @@ static int check_mark(const struct cli *cli, const char *name)
         return 0;
 }
 
-static void print_mark(const struct cli *cli, struct sb_bytes name, uint64_t cut)
+static void marks_print_mark(const struct cli *cli, struct sb_bytes name, uint64_t cut)
 {
         if (cli->json) {
-                json_begin();
-                json_bytes("mark", name, cli->base64);
-                json_number("cut", cut);
-                json_end();
+                cli_json_begin();
+                cli_json_bytes("mark", name, cli->base64);
+                cli_json_number("cut", cut);
+                cli_json_end();
                 return;
         }
         if (cli->base64)
-                print_base64(name);
+                cli_print_base64(name);
         else
-                print_escaped(name);
+                cli_print_escaped(name);
         printf("\t%" PRIu64 "\n", cut);
 }
 
-static int list_marks(struct cli *cli, struct sb_bus *bus)
+static int marks_list_marks(struct cli *cli, struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         int r;
@@ -54,7 +54,7 @@ static int list_marks(struct cli *cli, struct sb_bus *bus)
 
                         /* One that is dropped just now, or whose maker died, is none. */
                         if (sb_mark_find(bus, name, &cut) == 0)
-                                print_mark(cli, name, cut);
+                                marks_print_mark(cli, name, cut);
                 }
                 sb_guard_release(&guard);
         }
@@ -69,7 +69,7 @@ int cli_mark(struct cli *cli)
         int r = 0;
 
         if (cli->operand_count > 0)
-                r = check_mark(cli, cli->operands[0]);
+                r = marks_check_name(cli, cli->operands[0]);
         else if (cli->drop)
                 r = cli_usage("mark --drop wants a NAME");
         if (r == 0 && cli->operand_count > 0)
@@ -79,7 +79,7 @@ int cli_mark(struct cli *cli)
         if (r != 0)
                 return r;
         if (cli->operand_count == 0)
-                return list_marks(cli, bus);
+                return marks_list_marks(cli, bus);
         r = cli->drop ? sb_mark_drop(bus, name) : sb_mark(bus, name, &cut);
         if (r == SB_E_NOT_FOUND) {
                 cli_say("%s: there is no such mark: `agentctl %smark` lists them",
@@ -106,7 +106,7 @@ int cli_mark(struct cli *cli)
         if (cli->drop)
                 return CLI_DONE;
         if (cli->json)
-                print_mark(cli, name, cut);
+                marks_print_mark(cli, name, cut);
         else
                 printf("%" PRIu64 "\n", cut);
         return CLI_DONE;

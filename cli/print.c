@@ -13,7 +13,7 @@
 
 static bool first_field; /* in the object or list that is open */
 
-void print_escaped(struct sb_bytes bytes)
+void cli_print_escaped(struct sb_bytes bytes)
 {
         const unsigned char *p = bytes.data;
 
@@ -36,7 +36,7 @@ void print_escaped(struct sb_bytes bytes)
 static const char base64_digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-void print_base64(struct sb_bytes bytes)
+void cli_print_base64(struct sb_bytes bytes)
 {
         const unsigned char *p = bytes.data;
 
@@ -52,7 +52,7 @@ void print_base64(struct sb_bytes bytes)
         }
 }
 
-int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
+int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
 {
         size_t text_len = strlen(text), padding = 0, len = 0;
         uint32_t group = 0;
@@ -81,7 +81,7 @@ int base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len)
 
 /* One character of UTF-8. Return: its length, 0 when it is none (overlong forms, surrogates and
  * what is above U+10FFFF included). */
-static size_t utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
+static size_t print_utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
         size_t need = p[0] < 0x80   ? 1
@@ -106,13 +106,13 @@ static size_t utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_poin
         return need;
 }
 
-static bool is_utf8(struct sb_bytes bytes)
+static bool print_is_utf8(struct sb_bytes bytes)
 {
         const unsigned char *p = bytes.data;
         uint32_t point;
 
         for (size_t i = 0, step; i < bytes.len; i += step) {
-                step = utf8_decode(p + i, bytes.len - i, &point);
+                step = print_utf8_decode(p + i, bytes.len - i, &point);
                 if (step == 0)
                         return false;
         }
@@ -127,7 +127,7 @@ static void print_json_string(struct sb_bytes bytes)
 
         putchar('"');
         for (size_t i = 0, step; i < bytes.len; i += step) {
-                step = utf8_decode(p + i, bytes.len - i, &point);
+                step = print_utf8_decode(p + i, bytes.len - i, &point);
                 if (step == 0) {
                         step = 1;
                         point = 0xfffd;
@@ -144,7 +144,7 @@ static void print_json_string(struct sb_bytes bytes)
         putchar('"');
 }
 
-static void json_name(const char *name)
+static void print_json_name(const char *name)
 {
         if (!first_field)
                 putchar(',');
@@ -153,70 +153,70 @@ static void json_name(const char *name)
                 printf("\"%s\":", name);
 }
 
-void json_begin(void)
+void cli_json_begin(void)
 {
         putchar('{');
         first_field = true;
 }
 
-void json_number(const char *name, uint64_t value)
+void cli_json_number(const char *name, uint64_t value)
 {
-        json_name(name);
+        print_json_name(name);
         printf("%llu", (unsigned long long)value);
 }
 
-void json_flag(const char *name, bool value)
+void cli_json_flag(const char *name, bool value)
 {
-        json_name(name);
+        print_json_name(name);
         fputs(value ? "true" : "false", stdout);
 }
 
-void json_text(const char *name, const char *value)
+void cli_json_text(const char *name, const char *value)
 {
-        json_name(name);
+        print_json_name(name);
         print_json_string((struct sb_bytes){value, strlen(value)});
 }
 
-void json_bytes(const char *name, struct sb_bytes bytes, bool base64)
+void cli_json_bytes(const char *name, struct sb_bytes bytes, bool base64)
 {
         char with_suffix[64];
 
-        if (!base64 && is_utf8(bytes)) {
-                json_name(name);
+        if (!base64 && print_is_utf8(bytes)) {
+                print_json_name(name);
                 print_json_string(bytes);
                 return;
         }
         snprintf(with_suffix, sizeof(with_suffix), "%s_base64", name);
-        json_name(with_suffix);
+        print_json_name(with_suffix);
         putchar('"');
-        print_base64(bytes);
+        cli_print_base64(bytes);
         putchar('"');
 }
 
-void json_list_begin(const char *name)
+void cli_json_list_begin(const char *name)
 {
-        json_name(name);
+        print_json_name(name);
         putchar('[');
         first_field = true;
 }
 
-void json_list_text(const char *value)
+void cli_json_list_text(const char *value)
 {
-        json_text(NULL, value);
+        cli_json_text(NULL, value);
 }
 
-void json_list_number(uint64_t value)
+void cli_json_list_number(uint64_t value)
 {
-        json_number(NULL, value);
+        cli_json_number(NULL, value);
 }
 
-void json_list_end(void)
+void cli_json_list_end(void)
 {
         putchar(']');
         first_field = false;
 }
 
-void json_end(void)
+void cli_json_end(void)
 {
         puts("}");
 }

@@ -27,7 +27,7 @@
 extern char **environ;
 
 /* Name agentd for sb_admin_start(), which looks at the environment and the PATH alone. */
-static void find_agentd(void)
+static void serve_find_agentd(void)
 {
         static const char *const places[] = {"agentd", "../agentd/agentd"};
         char path[PATH_MAX];
@@ -49,7 +49,7 @@ static void find_agentd(void)
 
 /* Let agentd itself judge its options, on this terminal, before it goes into the background.
  * Return: 0, or an exit code. */
-static int check_options(const struct cli *cli)
+static int serve_check_options(const struct cli *cli)
 {
         const char *agentd =
                 getenv("STATEBUS_AGENTD") != NULL ? getenv("STATEBUS_AGENTD") : "agentd";
@@ -112,8 +112,8 @@ int cli_start(struct cli *cli)
                         directory, (int)keeper, cli_bus_words(cli));
                 return CLI_FAILED;
         }
-        find_agentd();
-        r = check_options(cli);
+        serve_find_agentd();
+        r = serve_check_options(cli);
         if (r != 0)
                 return r;
         r = sb_admin_start(cli->bus, options);
@@ -129,7 +129,7 @@ int cli_start(struct cli *cli)
 }
 
 /* End one process and wait for it. Return: 0 (it ended), -ETIMEDOUT, -errno. */
-static int end_process(const struct cli *cli, pid_t pid)
+static int serve_end_process(const struct cli *cli, pid_t pid)
 {
         int fd = pidfd_open(pid, 0), r = 0;
         pid_t again;
@@ -171,7 +171,7 @@ int cli_stop(struct cli *cli)
                 if (r == -ESRCH || r == -ENOENT)
                         return ended ? CLI_DONE : cli_fail(cli, "stop", -ECONNREFUSED);
                 if (r == 0)
-                        r = end_process(cli, pid);
+                        r = serve_end_process(cli, pid);
                 if (r == -ETIMEDOUT) {
                         cli_say("agentd (pid %d) has not ended in 30 seconds: is it stopped? `kill "
                                 "-CONT %d`, or `kill -KILL %d`",
