@@ -1,4 +1,4 @@
-# Completion of agentctl for bash. Keys are asked of the bus itself, at most a hundred of them.
+# Completion of agentctl for bash. It asks the bus itself for keys, for at most a hundred of them.
 
 _agentctl()
 {
@@ -55,7 +55,7 @@ _agentctl()
         help) options=$commands ;;
         esac
         if [[ $command = @(get|set|del|scan|incr|keep|history|restore) && $keys -eq 0 && $word != -* ]]; then
-                # What would need quoting, or was escaped, is left to be typed.
+                # A key that would need quotes, or that scan escaped, is not offered.
                 mapfile -t COMPREPLY < <(timeout 1 agentctl "${bus[@]}" scan --limit 100 -- "$word" 2>/dev/null |
                         LC_ALL=C grep -x '[A-Za-z0-9_./,@%+-][A-Za-z0-9_./,@%+-]*')
         else

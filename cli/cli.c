@@ -12,8 +12,8 @@
 #include "cli/cli.h"
 #include "libclient/core/admin.h"
 
-#define SAY_AFTER_S     1  /* no answer of the engine by then: say what is being waited for */
-#define GIVE_UP_AFTER_S 30 /* and by then: fail */
+#define SAY_AFTER_S     1  /* by then say what agentctl waits for */
+#define GIVE_UP_AFTER_S 30 /* and by then fail */
 
 #define WORD_MAX 60 /* characters of a key in a message */
 
@@ -76,7 +76,7 @@ const char *cli_word(const char *typed)
         return beginning;
 }
 
-/* Where the bus should be, for messages. */
+/* The directory of the bus, for messages. */
 static const char *cli_directory_of(const struct cli *cli)
 {
         static char directory[PATH_MAX];
@@ -108,14 +108,13 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_DENIED:
         case -EACCES:
         case -EPERM:
-                cli_say("%s: not permitted: the bus takes its owner and root as clients, nobody "
-                        "else, and no process that agentd "
-                        "cannot see (in another pid namespace)",
+                cli_say("%s: not permitted: the bus takes only its owner and root as clients, and "
+                        "no process that agentd cannot see (in another pid namespace)",
                         what);
                 return CLI_NOT_PERMITTED;
         case SB_E_FULL:
-                cli_say("%s: no room: see `agentctl %sstat`; delete keys, or stop agentd and start "
-                        "it with a larger --size",
+                cli_say("%s: the bus is full: see `agentctl %sstat`; delete keys, or stop agentd "
+                        "and start it with a larger --size",
                         what, words);
                 return CLI_FAILED;
         case SB_E_DETACHED:
@@ -163,8 +162,8 @@ static void cli_note_alarm(int signal_number)
         cli_alarmed = 1;
 }
 
-/* From now on, and then every second, lest an alarm that comes just before a wait be missed; 0: no
- * more. */
+/* Set an alarm; it rings again every second, because one that rings just before a wait begins would
+ * not end that wait. 0 ends the alarms. */
 static void cli_set_alarm(time_t seconds)
 {
         struct itimerval timer = {.it_value.tv_sec = seconds, .it_interval.tv_sec = seconds != 0};
@@ -175,13 +174,13 @@ static void cli_set_alarm(time_t seconds)
 
 static void cli_say_waiting(const struct cli *cli)
 {
-        pid_t keeper;
+        pid_t supervisor;
 
-        if (sb_admin_keeper(cli->bus, &keeper) == 0)
+        if (sb_admin_keeper(cli->bus, &supervisor) == 0)
                 cli_say("waiting for agentd's engine, which does not answer. Is it stopped, or its "
-                        "keeper? `ps -o pid,stat -p %d --ppid %d` shows them, who stands with "
-                        "state T; `kill -CONT` or `kill -KILL` with that pid helps",
-                        (int)keeper, (int)keeper);
+                        "supervisor? `ps -o pid,stat -p %d --ppid %d` shows both, a stopped one "
+                        "with state T; `kill -CONT` or `kill -KILL` with that pid helps",
+                        (int)supervisor, (int)supervisor);
         else
                 cli_say("waiting for an agentd that is just starting in %s, or does not answer",
                         cli_directory_of(cli));
@@ -189,13 +188,13 @@ static void cli_say_waiting(const struct cli *cli)
 
 static int cli_no_place(const struct cli *cli, int result)
 {
-        return cli_usage("the bus '%s' names no place: give a name, or a directory with a / in it "
-                         "(%s)",
+        return cli_usage(
+                "the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
                 cli->bus != NULL ? cli_word(cli->bus) : "default", sb_strerror(result));
 }
 
-/* sb_open() waits for the engine as long as it takes, or until a signal comes: an alarm is what
- * bounds it here. */
+/* sb_open() waits for the engine without a limit, but a signal ends the wait: an alarm bounds it
+ * here. */
 static int cli_open_in_time(
         const struct cli *cli, const struct sb_options *options, struct sb_bus **ret_bus)
 {
@@ -223,8 +222,8 @@ static int cli_open_in_time(
                 return CLI_TIMED_OUT;
         }
         if (r == SB_E_FULL) {
-                cli_say("all places for clients of the bus in %s are taken: end a client, or stop "
-                        "agentd and start it with more --clients",
+                cli_say("the bus in %s has as many clients as it takes: end one, or stop agentd "
+                        "and start it with more --clients",
                         cli_directory_of(cli));
                 return CLI_FAILED;
         }

@@ -1,8 +1,8 @@
 /*
  * agentctl's own conventions: options, exit codes, what goes to which stream.
  *
- * Always true: data goes to standard output, messages to standard error; whatever came from the bus
- * or the command line is escaped on its way to either, except the value that `get` prints as text.
+ * Always true: data goes to standard output, messages to standard error; what came from the bus or
+ * the command line is escaped on its way to either, except the value that `get` prints as text.
  */
 #ifndef SB_CLI_H
 #define SB_CLI_H
@@ -13,7 +13,7 @@
 
 #include "libclient/statebus.h"
 
-/* Exit codes, as commands.md has them. */
+/* Exit codes; `agentctl help` explains them. */
 enum cli_exit {
         CLI_DONE = 0,
         CLI_FAILED = 1,
@@ -28,11 +28,10 @@ enum cli_exit {
 struct cli {
         const char *bus; /* NULL: not given */
         bool json, base64, help;
-        /* of single commands; text options are NULL when not given */
+        /* options of single commands; text options are NULL when not given */
         bool if_absent, rev, values, reverse;
         bool kill, drop, prefix;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
-        const char *later; /* an option that a later version brings */
         int operand_count;
         char **operands;
 };
@@ -69,43 +68,43 @@ int cli_help(struct cli *cli);
 
 /* ---- cli.c: what several commands need ---- */
 
-/* Open the bus; an engine that does not answer is waited for half a minute, not in silence. Return:
- * 0, or an exit code after a message. */
+/* Open the bus. agentctl waits half a minute for an engine that does not answer, and says so.
+ * Return: 0, or an exit code after a message. */
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
-/* The bus's directory. Return: 0, or an exit code: it names none, and that was said. */
+/* The bus's directory. Return: 0, or an exit code after a message: the name can be no directory. */
 int cli_place(const struct cli *cli, char *ret_directory, size_t size);
-/* The bus as a person would name it in a command: `-b NAME `, or nothing. Static text, escaped. */
+/* The option that names the bus, for a command in a message: `-b NAME `, or "". Static text. */
 const char *cli_bus_words(const struct cli *cli);
-/* Say that @what failed with @result, and what to do next. Return: the exit code for it. */
+/* Say that @what failed with @result, and what to do next. Return: the exit code for @result. */
 int cli_fail(const struct cli *cli, const char *what, int result);
-/* The word that names a key in a message: as it was typed, or the beginning of it. Static text. */
+/* How a message names a key: as it was typed, or by its beginning. Static text. */
 const char *cli_word(const char *typed);
-/* A key or prefix from the command line, decoded when --base64 says so. @key's memory lasts until
- * the end. Return: 0, or an exit code. */
+/* Read a key or a prefix, which is base64 when --base64 says so. The memory of @ret_key lasts until
+ * agentctl ends. Return: 0, or an exit code after a message. */
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
-/* A number in decimal. Return: 0, or CLI_USAGE after a message. */
+/* Read a number in decimal. Return: 0, or CLI_USAGE after a message. */
 int cli_number(const char *text, const char *name, uint64_t *ret);
-/* value, deleted, expired. */
+/* The name of a kind of version: value, deleted or expired. */
 const char *cli_kind_name(uint32_t kind);
-/* A message on standard error, printf-like; `agentctl: ` before it, a line end behind it. Control
- * bytes come out as escapes. */
+/* Print a message on standard error, printf-like, with `agentctl: ` before it and a line end behind
+ * it. Control bytes come out as escapes. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same, for wrong usage: tells where help is. Return: CLI_USAGE. */
+/* The same for wrong usage; it also tells where help is. Return: CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- print.c: to standard output ---- */
 
-/* Bytes as text: printable ASCII as it is, \\ for \, \n \t \r, else \xHH. */
+/* Print bytes as text: printable ASCII as it is, \\ for \, \n \t \r, any other byte as \xHH. */
 void cli_print_escaped(struct sb_bytes bytes);
 void cli_print_base64(struct sb_bytes bytes);
-/* Decode; the result is no longer than the text. Return: 0, -EINVAL. */
+/* Decode base64. The result is no longer than the text. Return: 0, -EINVAL. */
 int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
-/* One object of JSON, a line: begin, fields, end. All output is ASCII. */
+/* Print one object of JSON on a line: begin it, print its fields, end it. All output is ASCII. */
 void cli_json_begin(void);
 void cli_json_number(const char *name, uint64_t value);
 void cli_json_flag(const char *name, bool value);
 void cli_json_text(const char *name, const char *value);
-/* `name` when the bytes are UTF-8, else `name_base64`; always the latter when @base64. */
+/* The field is `name` when the bytes are UTF-8 and @base64 is false, else `name_base64`. */
 void cli_json_bytes(const char *name, struct sb_bytes bytes, bool base64);
 void cli_json_list_begin(const char *name);
 void cli_json_list_text(const char *value);

@@ -8,8 +8,8 @@
 
 struct diff_side {
         struct sb_scan *scan;
-        struct sb_guard guard; /* held, or the end */
-        bool gone;             /* what it was is not known any more */
+        struct sb_guard guard; /* the key that the scan stands on; released: the scan has ended */
+        bool gone;             /* the value of that key is not known any more */
 };
 
 static int diff_step(struct diff_side *side)
@@ -46,7 +46,7 @@ static int diff_order(const struct sb_guard *a, const struct sb_guard *b)
         int r;
 
         if (a->bus == NULL || b->bus == NULL)
-                return (a->bus == NULL) - (b->bus == NULL); /* the end is above all */
+                return (a->bus == NULL) - (b->bus == NULL); /* an ended scan is above all keys */
         r = memcmp(a->key.data, b->key.data, len);
         return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
@@ -57,7 +57,7 @@ static bool diff_same_value(const struct diff_side *a, const struct diff_side *b
                memcmp(a->guard.value.data, b->guard.value.data, a->guard.value.len) == 0;
 }
 
-/* @old, @new: NULL where there was no value. */
+/* Print one key that changed. @old, @new: NULL when the key had no value there. */
 static void diff_print_change(
         const struct cli *cli, const struct diff_side *old, const struct diff_side *new)
 {

@@ -35,7 +35,7 @@ static void history_print_version(
         putchar('\n');
 }
 
-/* Older versions were there, and are gone. */
+/* Say that the key had older versions, which are gone. */
 static void history_print_gap(const struct cli *cli, struct sb_bytes key)
 {
         if (!cli->json) {

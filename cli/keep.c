@@ -1,4 +1,5 @@
-/* The command keep: rules that say how much of the past of keys is kept. */
+/* The command keep: it makes and lists the rules that say how much of the past of keys the bus
+ * keeps. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "cli/moments.h"
 #include "shm/reserved.h"
 
-/* A star behind it says prefix, so the star at the end of a key is escaped. */
+/* A star marks a prefix at its end, so a star that ends a key itself is escaped. */
 static void keep_print_key(const struct cli *cli, struct sb_bytes key, bool prefix)
 {
         bool star = key.len != 0 && ((const char *)key.data)[key.len - 1] == '*';
@@ -76,7 +77,7 @@ static int keep_list_rules(struct cli *cli, struct sb_bus *bus)
         return r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "keep", r);
 }
 
-/* The operands behind KEY. Return: 0, or CLI_USAGE. */
+/* Read the operands behind KEY. Return: 0, or CLI_USAGE. */
 static int keep_read_rule(const struct cli *cli, struct sb_rule *rule)
 {
         const char *word = cli->operands[1], *value = cli->operands[2];

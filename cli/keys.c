@@ -30,7 +30,7 @@ static void keys_print_guard(const struct cli *cli, const struct sb_guard *guard
         cli_json_end();
 }
 
-/* What a write prints: the new revision, or an object. */
+/* Print the result of a write: the new revision, or an object. */
 static void keys_print_written(
         const struct cli *cli, struct sb_bytes key, const char *kind, uint64_t rev, uint64_t cut)
 {
@@ -84,18 +84,18 @@ int cli_get(struct cli *cli)
         return CLI_DONE;
 }
 
-/* All of standard input, unless no value may be so large. Return: 0, SB_E_DETACHED, -EMSGSIZE,
- * -errno. */
+/* Read standard input to its end, or until it is larger than any value may be. Return: 0,
+ * SB_E_DETACHED, -EMSGSIZE, -errno. */
 static int keys_read_input(struct sb_bus *bus, struct sb_bytes *ret)
 {
-        struct sb_admin_stat stat = {0}; /* it looks at all keys: for what is large alone */
-        size_t len = 0, room = 65536;
-        char *bytes = mi_malloc(room), *larger;
+        struct sb_admin_stat stat = {0}; /* asked for by large input only: it walks over all keys */
+        size_t len = 0, size = 65536;
+        char *bytes = mi_malloc(size), *larger;
         ssize_t got;
         int r;
 
         while (bytes != NULL) {
-                got = read(STDIN_FILENO, bytes + len, room - len);
+                got = read(STDIN_FILENO, bytes + len, size - len);
                 if (got < 0 && errno == EINTR)
                         continue;
                 if (got <= 0) {
@@ -108,23 +108,23 @@ static int keys_read_input(struct sb_bus *bus, struct sb_bytes *ret)
                         return 0;
                 }
                 len += (size_t)got;
-                if (len < room)
+                if (len < size)
                         continue;
                 r = stat.value_len_max ? 0 : sb_admin_stat(bus, &stat);
                 if (r != 0 || len > stat.value_len_max) {
                         mi_free(bytes);
                         return r != 0 ? r : -EMSGSIZE;
                 }
-                larger = mi_realloc(bytes, 2 * room);
+                larger = mi_realloc(bytes, 2 * size);
                 if (larger == NULL)
                         mi_free(bytes);
                 bytes = larger;
-                room *= 2;
+                size *= 2;
         }
         return -ENOMEM;
 }
 
-/* --if-absent, --if-rev, --ttl, --durability. Return: 0, or an exit code. */
+/* Read --if-absent, --if-rev, --ttl and --durability. Return: 0, or an exit code. */
 static int keys_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected)
 {
         static const char *const names[] = {"default", "volatile", "batched", "strict"};
@@ -160,7 +160,7 @@ static int keys_read_how(const struct cli *cli, struct sb_write *how, uint64_t *
         return 0;
 }
 
-/* A write that did not happen. */
+/* Say why a write did not happen. Return: the exit code for it. */
 static int keys_fail_write(const struct cli *cli, int result, uint64_t current_rev)
 {
         if (result == SB_E_CONFLICT) {
@@ -285,8 +285,7 @@ int cli_scan(struct cli *cli)
         }
         if (gone != 0 && (r == 0 || r == SB_E_NOT_FOUND)) {
                 cli_say("of %llu more keys it is not known any more what they were: a rule kept "
-                        "too "
-                        "few of their versions",
+                        "too few of their versions",
                         (unsigned long long)gone);
                 return CLI_FAILED;
         }

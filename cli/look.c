@@ -1,4 +1,4 @@
-/* Commands that look at a bus as a whole: stat, clients, check. */
+/* Commands that look at a bus as a whole: stat, clients, evict, check. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "cli/moments.h"
 #include "libclient/core/admin.h"
 
-/* 1536 as 1.5 KiB. */
+/* A size in the largest unit that it fills: 1536 is 1.5 KiB. */
 static const char *look_bytes_words(uint64_t bytes, char text[static 32])
 {
         static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -21,7 +21,7 @@ static const char *look_bytes_words(uint64_t bytes, char text[static 32])
         return text;
 }
 
-/* What a client holds by cuts; or the marks. */
+/* The cuts that a client (SB_ADMIN_MARKS: the marks) holds, and the memory that they keep. */
 static const struct sb_admin_holder *look_holder_of(
         const struct sb_admin_holders *holders, uint32_t client)
 {
@@ -91,9 +91,9 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
         printf("marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
                 look_bytes_words(marks_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
-        printf("clock        %" PRIu64 ", safe %" PRIu64 ", era %u\n", stat->clock, stat->safe,
-                stat->era);
-        printf("agentd       keeper %u, engine %u (number %" PRIu64 ")\n", stat->keeper_pid,
+        printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %u\n", stat->clock,
+                stat->safe, stat->era);
+        printf("agentd       supervisor %u, engine %u (number %" PRIu64 ")\n", stat->keeper_pid,
                 stat->engine_pid, stat->engine_generation);
 }
 
@@ -174,8 +174,8 @@ int cli_clients(struct cli *cli)
         if (r != 0)
                 return cli_fail(cli, "clients", r);
         if (!cli->json)
-                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED   CUTS "
-                       "    OLDEST    ITS AGE       KEPT\n");
+                printf("CLIENT      PID    UID ACCESS            AGE  GUARDS       PINNED   CUTS   "
+                       "  OLDEST    ITS AGE       KEPT\n");
         while ((r = sb_admin_client_next(bus, &number, &client)) == 0)
                 look_print_client(cli, &client, look_holder_of(&holders, client.number));
         sb_admin_holders_free(&holders);
@@ -252,7 +252,7 @@ int cli_check(struct cli *cli)
 {
         sb_auto(sb_closep) struct sb_bus *bus = NULL;
         struct sb_check_report report;
-        char used[32], room[32];
+        char used[32], free_words[32];
         int r;
 
         r = cli_open(cli, &bus);
@@ -271,7 +271,7 @@ int cli_check(struct cli *cli)
                         report.keys_deleted, report.versions, report.nodes, report.blocks_used,
                         report.blocks_waiting, report.blocks_lost,
                         look_bytes_words(report.bytes_used, used),
-                        look_bytes_words(report.bytes_free, room));
+                        look_bytes_words(report.bytes_free, free_words));
                 for (uint32_t i = 0; i < report.problem_count &&
                                      i < sizeof(report.problems) / sizeof(report.problems[0]);
                         i++) {

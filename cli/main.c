@@ -1,9 +1,9 @@
 /*
  * agentctl: a bus's command line, a client like any other.
  *
- * The table below is the whole of it: names, options, operands, help. Options may stand before or
- * behind the command;
- * `--` ends them. All but start's own, which are agentd's and are handed on as they are.
+ * The table below defines every command: its name, options, operands and help. Options may stand
+ * before or behind the command; `--` ends them. What stands behind `start` is handed on to agentd
+ * as it is.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -48,8 +48,7 @@ const struct cli_command cli_commands[] = {
                 cli_scan,
                 "One key a line, escaped; with --values a tab and the value behind it, escaped "
                 "too; with\n--reverse the last key first. --at reads the past, as far as it is "
-                "kept "
-                "for all keys with the PREFIX. No\nkey at all is no failure: exit code "
+                "kept for all keys with the PREFIX. No\nkey at all is no failure: exit code "
                 "0.\n" CUT_TEXT},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
                 "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
@@ -57,42 +56,36 @@ const struct cli_command cli_commands[] = {
                 "no decimal integer of 64 bits: exit code 1."},
         {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat,
                 NULL},
-        {"clients", "", "who is attached, and how much memory they hold", "", 0, 0, cli_clients,
+        {"clients", "", "list attached clients, and how much memory they hold", "", 0, 0,
+                cli_clients,
                 "GUARDS are versions held in place; PINNED is the memory that they keep from being "
                 "reused.\n"
                 "CUTS are open scans and transactions; OLDEST is the least cut of them, and KEPT "
-                "the "
-                "memory of versions\n"
+                "the memory of versions\n"
                 "that were replaced since and are kept for them. `agentctl evict` takes them "
                 "away."},
         {"evict", "CLIENT [--kill] [--pid PID]", "take a client's open cuts away", "kill pid ", 1,
                 1, cli_evict,
                 "CLIENT is a number that `agentctl clients` shows. Prints how many cuts it held; "
-                "its "
-                "reads at them say LAPPED\n"
+                "its reads at them say LAPPED\n"
                 "from then on. What it holds by guards it keeps: --kill ends the process. With "
-                "--pid "
-                "only if the client is\n"
+                "--pid only if the client is\n"
                 "that process still. No such client: exit code 3."},
         {"mark", "[NAME [--drop]]", "keep a moment of the whole bus under a name; list them",
                 "drop ", 0, 1, cli_mark,
                 "Prints the cut. A marked cut is kept, and all that was there then, until --drop. "
                 "Without a NAME: all marks,\n"
                 "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
-                "drop "
-                "that is not there: 3.\nWhat means something else as a CUT (now, a number, a time) "
-                "cannot be a NAME."},
+                "drop that is not there: 3.\nWhat means something else as a CUT (now, a number, a "
+                "time) cannot be a NAME."},
         {"keep", "[KEY [last N|for TIME|all|newest]] [--prefix]",
                 "say how much of a key's past is kept; list it", "prefix ", 0, 3, cli_keep,
                 "With --prefix for all keys that begin so, also those that come. last N: versions, "
-                "the "
-                "newest included; for\n"
+                "the newest included; for\n"
                 "TIME (5s, 10m, 24h): since they were replaced; newest: no more than that, which "
-                "is the "
-                "rule without a rule.\n"
+                "is the rule without a rule.\n"
                 "The longest that matches applies. Without a rule behind KEY: print it; without "
-                "KEY: "
-                "all of them. agentd's\n"
+                "KEY: all of them. agentd's\n"
                 "--history-memory limits them all."},
         {"history", "KEY [--reverse] [--limit N]", "list all versions of a key that are kept",
                 "reverse limit ", 1, 1, cli_history,
@@ -102,8 +95,7 @@ const struct cli_command cli_commands[] = {
         {"diff", "CUT CUT [PREFIX] [--values]", "list what changed between two moments", "values ",
                 2, 3, cli_diff,
                 "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
-                "the "
-                "new value behind the key.\n"
+                "the new value behind the key.\n"
                 "`now` is a CUT, too.\n" CUT_TEXT},
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
@@ -127,7 +119,7 @@ static const struct cli_command *main_find_command(const char *name)
         return NULL;
 }
 
-/* A line of the list, two when its operands need the room. */
+/* A command takes one line of the list, or two when its operands are too long for one. */
 static void main_print_line(FILE *to, const struct cli_command *command)
 {
         const int width = 40;
@@ -199,7 +191,7 @@ int cli_version(struct cli *cli)
         return CLI_DONE;
 }
 
-/* An option's place in @cli: a flag, or what takes the word behind it. */
+/* An option and what it sets in struct cli: @flag, or @value to the word behind it. */
 struct option {
         const char *name;
         bool *flag;
@@ -216,7 +208,7 @@ static bool main_command_takes(const struct cli_command *command, const char *na
         return false;
 }
 
-/* One option at argv[*index], and its value behind it or after a =. */
+/* Read the option at argv[*index], with the value that stands behind it or after a =. */
 static int main_read_option(
         struct cli *cli, const struct cli_command *command, int argc, char **argv, int *index)
 {
@@ -278,7 +270,7 @@ static int main_read_option(
                 command != NULL ? " (put -- before a word that begins with -)" : "");
 }
 
-/* Negative numbers and a lone - are operands. */
+/* Negative numbers and a lone - are operands, not options. */
 static bool main_is_option(const char *word)
 {
         return word[0] == '-' && word[1] != '\0' && !(word[1] >= '0' && word[1] <= '9');
@@ -353,7 +345,7 @@ int main(int argc, char **argv)
 {
         int code;
 
-        /* A reader that went away is a failed write like any other. */
+        /* A closed pipe is then a failed write like any other. */
         signal(SIGPIPE, SIG_IGN);
         code = main_run_command(argc, argv);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {

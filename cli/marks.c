@@ -1,4 +1,4 @@
-/* The command mark: moments of the whole bus under names. */
+/* The command mark: it gives names to moments of the whole bus, lists and drops them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,15 +8,15 @@
 #include "cli/moments.h"
 #include "shm/reserved.h"
 
-/* What has another meaning as a CUT could not be named there; a mark that a program gave such a
- * name can be dropped. Return: 0, CLI_USAGE. */
+/* A mark with a name that means another moment could never be named as a CUT. A program may have
+ * made one with sb_mark() all the same, so --drop takes any name. Return: 0, CLI_USAGE. */
 static int marks_check_name(const struct cli *cli, const char *name)
 {
         if (*name == '\0')
                 return cli_usage("a mark's NAME has at least one byte");
         if (!cli->drop && !cli_moment_is_free(name))
-                return cli_usage("'%s' means another moment where a CUT is wanted: choose another "
-                                 "NAME",
+                return cli_usage(
+                        "'%s' means another moment where a CUT is wanted: choose another NAME",
                         name);
         return 0;
 }
@@ -52,7 +52,8 @@ static int marks_list_marks(struct cli *cli, struct sb_bus *bus)
                                 guard.key.len - SB_MARK_PREFIX};
                         uint64_t cut;
 
-                        /* One that is dropped just now, or whose maker died, is none. */
+                        /* A mark that is dropped just now, or that a dead client left half made, is
+                         * not listed. */
                         if (sb_mark_find(bus, name, &cut) == 0)
                                 marks_print_mark(cli, name, cut);
                 }

@@ -1,7 +1,7 @@
 /*
  * Moments and spans of time, read from the command line and said in output.
  *
- * Numbers that are too large for 64 bits of nanoseconds are the end of time, so that they are
+ * A time that is too late for 64 bits of nanoseconds is read as the end of time, so that it is
  * refused as a time that has not come yet, and not taken for a mark's name.
  */
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@ static const struct {
         {"h", 3600 * SECOND_NS}, {"m", 60 * SECOND_NS}, {"s", SECOND_NS}, {"ms", SECOND_NS / 1000}};
 #define UNIT_COUNT (sizeof(moments_units) / sizeof(moments_units[0]))
 
-/* Digits, and perhaps a point and more digits: seconds. */
+/* Read seconds: digits, and perhaps a point and more digits. */
 static bool moments_read_seconds(const char *text, uint64_t *ret_ns)
 {
         uint64_t seconds = 0, ns = 0, unit = SECOND_NS;
@@ -46,8 +46,8 @@ static bool moments_read_seconds(const char *text, uint64_t *ret_ns)
         return true;
 }
 
-/* What stands behind the seconds of ISO 8601: perhaps a fraction, then a zone: Z, +HH:MM or -HH:MM;
- * without a zone the time is local. */
+/* Read what stands behind the seconds of ISO 8601: perhaps a fraction, then a zone (Z, +HH:MM or
+ * -HH:MM). Without a zone the time is local. */
 static bool moments_read_zone(const char *text, struct tm *tm, uint64_t *ret_ns)
 {
         uint64_t fraction = 0, unit = SECOND_NS;

@@ -1,9 +1,9 @@
 /*
- * Text and JSON on standard output, by hand: what little of JSON is needed here is shorter than
- * asking a library for it.
+ * Text and JSON on standard output. The JSON is written by hand, because agentctl needs so little
+ * of it that a library would be longer to use.
  *
- * Always true: what leaves here is printable ASCII and line ends, whatever the bytes were, so that
- * no byte sequence from the bus reaches a terminal raw.
+ * Always true: these functions print only printable ASCII and line ends, whatever the bytes were,
+ * so that no byte sequence from the bus reaches a terminal raw.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #include "cli/cli.h"
 
-static bool first_field; /* in the object or list that is open */
+static bool first_field; /* the open object or list is empty so far */
 
 void cli_print_escaped(struct sb_bytes bytes)
 {
@@ -79,8 +79,8 @@ int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_le
         return 0;
 }
 
-/* One character of UTF-8. Return: its length, 0 when it is none (overlong forms, surrogates and
- * what is above U+10FFFF included). */
+/* Read one character of UTF-8. Return: its length; 0 when the bytes are none, as overlong forms,
+ * surrogates and what is above U+10FFFF. */
 static size_t print_utf8_decode(const unsigned char *p, size_t len, uint32_t *ret_point)
 {
         static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
@@ -119,7 +119,7 @@ static bool print_is_utf8(struct sb_bytes bytes)
         return true;
 }
 
-/* A JSON string; what is not UTF-8 comes out as U+FFFD. */
+/* Print a JSON string; a byte that is not UTF-8 comes out as U+FFFD. */
 static void print_json_string(struct sb_bytes bytes)
 {
         const unsigned char *p = bytes.data;

@@ -1,8 +1,8 @@
 /*
- * start and stop: agentd in the background, and its end.
+ * The commands start and stop, which start agentd in the background and end it.
  *
- * agentd is looked for in $STATEBUS_AGENTD, next to agentctl, where the build tree has it, and on
- * the PATH.
+ * agentctl looks for agentd in $STATEBUS_AGENTD, next to itself, where the build tree has it, and
+ * on the PATH.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,10 +26,11 @@
 
 extern char **environ;
 
-/* Name agentd for sb_admin_start(), which looks at the environment and the PATH alone. */
+/* sb_admin_start() looks only in the environment and on the PATH, so an agentd that is found
+ * elsewhere is named in the environment. */
 static void serve_find_agentd(void)
 {
-        static const char *const places[] = {"agentd", "../agentd/agentd"};
+        static const char *const candidates[] = {"agentd", "../agentd/agentd"};
         char path[PATH_MAX];
         ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
         char *slash;
@@ -38,8 +39,8 @@ static void serve_find_agentd(void)
                 return;
         path[len] = '\0';
         slash = strrchr(path, '/');
-        for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
-                strcpy(slash + 1, places[i]);
+        for (size_t i = 0; slash != NULL && i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+                strcpy(slash + 1, candidates[i]);
                 if (access(path, X_OK) == 0) {
                         setenv("STATEBUS_AGENTD", path, 1);
                         return;
@@ -47,8 +48,8 @@ static void serve_find_agentd(void)
         }
 }
 
-/* Let agentd itself judge its options, on this terminal, before it goes into the background.
- * Return: 0, or an exit code. */
+/* Let agentd itself check its options and complain on this terminal, before it is started in the
+ * background. Return: 0, or an exit code. */
 static int serve_check_options(const struct cli *cli)
 {
         const char *agentd =
@@ -90,7 +91,7 @@ int cli_start(struct cli *cli)
 {
         const char **options = mi_calloc((size_t)cli->operand_count + 1, sizeof(*options));
         char directory[PATH_MAX];
-        pid_t keeper;
+        pid_t supervisor;
         int r;
 
         if (options == NULL)
@@ -107,9 +108,9 @@ int cli_start(struct cli *cli)
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
                 return r;
-        if (sb_admin_keeper(cli->bus, &keeper) == 0) {
+        if (sb_admin_keeper(cli->bus, &supervisor) == 0) {
                 cli_say("agentd serves the bus in %s already (pid %d); `agentctl %sstop` ends it",
-                        directory, (int)keeper, cli_bus_words(cli));
+                        directory, (int)supervisor, cli_bus_words(cli));
                 return CLI_FAILED;
         }
         serve_find_agentd();
@@ -136,8 +137,8 @@ static int serve_end_process(const struct cli *cli, pid_t pid)
 
         if (fd < 0)
                 return errno == ESRCH ? 0 : -errno;
-        /* The pid may have been another's by the time it was opened, but not if it is the keeper's
-         * still. */
+        /* The supervisor may have ended before pidfd_open(), and its pid may be another process's.
+         * When the pid is the supervisor's still, the pidfd is the supervisor's, too. */
         if (sb_admin_keeper(cli->bus, &again) == 0 && again == pid) {
                 if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
                         r = -errno;
@@ -165,7 +166,8 @@ int cli_stop(struct cli *cli)
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
                 return r;
-        /* More than once: when a keeper is killed, its engine becomes the keeper. */
+        /* More than one process may have to end: when a supervisor is killed, its engine becomes
+         * the supervisor. */
         for (;;) {
                 r = sb_admin_keeper(cli->bus, &pid);
                 if (r == -ESRCH || r == -ENOENT)
