@@ -1,4 +1,4 @@
-/* What agentctl's stat, clients and check are made of. */
+/* The calls behind the commands stat, clients and check of agentctl. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -45,7 +45,7 @@ static void test_stat_counts_keys_memory_and_clients(void)
         END();
 }
 
-/* The record of this process that is not @bus's own: the one with guards. */
+/* Find the record of this process that is not @bus's own: the one with @guards guards. */
 static bool find_client(uint32_t guards, struct sb_admin_client *ret)
 {
         uint32_t number = 1;
@@ -56,7 +56,7 @@ static bool find_client(uint32_t guards, struct sb_admin_client *ret)
         return false;
 }
 
-static void test_clients_show_who_holds_how_much(void)
+static void test_clients_show_how_much_each_holds(void)
 {
         struct sb_guard guards[100] = {0}, large = {0};
         struct sb_admin_client client;
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_stat_counts_keys_memory_and_clients);
-        RUN(test_clients_show_who_holds_how_much);
+        RUN(test_clients_show_how_much_each_holds);
         RUN(test_check_counts_what_is_there);
         RUN(test_a_damaged_chain_is_found_and_named);
         return test_end();

@@ -1,7 +1,6 @@
 /*
- * agentd as a program: started, stopped, killed in parts and as a whole, with clients attached all
- * the while. The program under test is $AGENTD. Each test has a bus of its own in a fresh
- * directory.
+ * agentd as a program: started, stopped, killed in parts and as a whole, while clients are
+ * attached. The program under test is $AGENTD. Each test has a bus of its own in a fresh directory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -74,7 +73,7 @@ static void test_sigterm_ends_it_although_the_engine_is_stopped(void)
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         kill(daemon_engine(&attachment), SIGSTOP);
         CHECK_EQ(daemon_set(&daemon_peer, "key", "value"),
-                0); /* and clients go on while it is stopped */
+                0); /* clients go on while the engine is stopped */
         CHECK_EQ(daemon_stop(&daemon), 0);
         sb_attach_unmap(&attachment);
 }
@@ -93,7 +92,7 @@ static void test_second_agentd_ends_and_names_the_first(void)
         CHECK_EQ(daemon_stop(&first), 0);
 }
 
-/* Of a bus that nothing serves. */
+/* Open a bus with sb_open(), which starts @program when no agentd serves the bus. */
 static int open_with(const struct sb_place *place, const char *program, struct sb_bus **ret_bus)
 {
         struct sb_options options = {.size = sizeof(options),
@@ -119,13 +118,13 @@ static void test_open_starts_agentd_when_told_to(void)
         CHECK_EQ(open_with(&place, "/bin/false", &bus), -ECONNREFUSED);
         CHECK_EQ(open_with(&place, "/dev/null", &bus), -EACCES);
         CHECK_EQ(open_with(&place, getenv("AGENTD"), &bus), 0);
-        /* The next one finds it served, and starts nothing. */
+        /* The next sb_open() finds that agentd and starts nothing. */
         CHECK_EQ(open_with(&place, "/no/such/agentd", &other), 0);
         CHECK_EQ(sb_admin_keeper(place.directory, &keeper), 0);
         sb_close(other);
         sb_close(bus);
         kill(keeper, SIGTERM);
-        CHECK(WAIT(waitpid(keeper, NULL, WNOHANG) == keeper)); /* orphaned: this process's own */
+        CHECK(WAIT(waitpid(keeper, NULL, WNOHANG) == keeper)); /* it is an orphan of ours */
         CHECK_EQ(open_with(&place, NULL, &bus), -ECONNREFUSED);
         unsetenv("STATEBUS_AGENTD");
 }
@@ -232,7 +231,8 @@ static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
                 pid_t engine = daemon_engine(&attachment);
 
                 sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20000) * 1000);
-                if (i % 4 == 0) { /* work for the reaper, in the middle of which it is killed */
+                if (i % 4 == 0) { /* gives the reaper work, so that the engine is killed in the
+                                     middle of it */
                         daemon_end_child(writer);
                         writer = child_writes(&daemon);
                 }
@@ -268,7 +268,8 @@ static void test_engine_becomes_keeper_when_the_keeper_is_killed(void)
                 CHECK_EQ(keeper, engine);
                 CHECK(sb_segment_serving(&attachment.segment));
         }
-        /* The new one restarts engines, refuses a second agentd and stops like the first one. */
+        /* The new supervisor restarts engines, refuses a second agentd and stops as the first one
+         * did. */
         engine = daemon_engine(&attachment);
         kill(engine, SIGKILL);
         CHECK(WAIT(daemon_engine(&attachment) != engine));
@@ -292,7 +293,7 @@ static void test_after_kill_of_everything_clients_know_and_the_next_one_starts(v
         CHECK(daemon_start(&daemon));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         engine = daemon_engine(&attachment);
-        kill(engine, SIGSTOP); /* so that it cannot take over in between */
+        kill(engine, SIGSTOP); /* so that the engine cannot take over in between */
         kill(daemon.pid, SIGKILL);
         kill(engine, SIGKILL);
         SPAWN(&daemon, "--size", "4M", "--hugepages", "off");
@@ -338,7 +339,7 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 if (!strstr(daemon.said, cases[i].says))
                         TEST_FAIL("%s %s said: %s", cases[i].option, cases[i].value, daemon.said);
         }
-        CHECK_EQ(access(daemon.place.directory, F_OK), -1); /* and nothing was made */
+        CHECK_EQ(access(daemon.place.directory, F_OK), -1); /* agentd has made nothing */
 }
 
 static void test_the_least_size_that_is_named_serves(void)
@@ -362,7 +363,7 @@ static void test_the_least_size_that_is_named_serves(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-/* A segment that fails the check while nobody is there but the engine that checks it. */
+/* The segment fails the check when no process is left but the engine that checks it. */
 static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
 {
         struct daemon daemon;
@@ -375,7 +376,8 @@ static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
         kill(engine, SIGSTOP);
         attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
         kill(daemon.pid, SIGKILL);
-        kill(engine, SIGCONT); /* it takes over, and its own engine finds the segment unsound */
+        /* The engine takes over, and its own engine finds the segment unsound. */
+        kill(engine, SIGCONT);
         CHECK(daemon_hear(&daemon, "making a new segment"));
         CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
         sb_attach_unmap(&attachment);
@@ -503,7 +505,7 @@ static void test_a_segment_that_fails_the_check_is_not_adopted(void)
         CHECK(daemon_start(&daemon));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
-        /* A cell that names a block far outside. */
+        /* A cell gets the offset of a block far outside. */
         bucket = &attachment.segment.buckets[attachment.segment.geometry.bucket_count / 2];
         sb_store_release(&bucket->cell[6], UINT64_C(0x00007ffffffffff0));
         engine = daemon_engine(&attachment);
@@ -544,7 +546,7 @@ static void scribble_nonsense(struct sb_geometry *geometry)
         geometry->units_at = UINT64_MAX - 64;
 }
 
-/* Sound in itself, and for more clients than agentd has room for. */
+/* Make a geometry that is sound in itself, but for more clients than agentd has memory for. */
 static void scribble_another(struct sb_geometry *geometry)
 {
         struct sb_geometry_wish wish = {.size = geometry->size, .clients = 200};
@@ -586,7 +588,7 @@ static void test_start_in_the_background_by_many_at_once(void)
         }
         CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
         CHECK_EQ(mode_of(&daemon.place, SB_PLACE_LOG), 0600);
-        CHECK_EQ(sb_attach_start(&daemon.place, NULL), -ECONNREFUSED); /* there is one already */
+        CHECK_EQ(sb_attach_start(&daemon.place, NULL), -ECONNREFUSED); /* one serves it already */
         kill(keeper, SIGTERM);
         CHECK(WAIT(sb_place_keeper(&daemon.place, &keeper) == -ESRCH));
 }

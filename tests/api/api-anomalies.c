@@ -1,7 +1,7 @@
 /*
- * What transactions must never show, and what they may, for both isolations: each anomaly is forced
- * by an interleaving of its own, or shown to be impossible in it, and then looked for in all
- * interleavings of a few transactions. How they are written is in interleave.h.
+ * Anomalies that transactions must never show, and those that they may, for both isolations: an
+ * interleaving forces each anomaly, or shows that it cannot be; then all interleavings of a few
+ * transactions are searched for it. interleave.h describes how they are written.
  */
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
@@ -19,7 +19,7 @@ static struct world world;
 static struct sb_bus *bus;
 static struct interleave_counts all;
 
-/* On a bus of its own. */
+/* Run @what on a bus of its own. */
 static void under(uint32_t level, void (*what)(uint32_t level))
 {
         BEGIN();
@@ -77,7 +77,7 @@ static void read_skew(uint32_t level)
         REQUIRE(interleave_run(level, "x1y1", "1b 1rx1 0wx2 0wy2 1ry1 1s= 1c"));
         REQUIRE(interleave_run(
                 level, "a1b1", "1b 1ra1 2b 2da 2db 2wc1 2c 1s=ab 1rb1 1rc- 1c 0s=c"));
-        /* Who also writes: its reads were of the past. */
+        /* A transaction that also writes: what it read is out of date. */
         REQUIRE(interleave_run(level, "x1y1",
                 level == SB_SNAPSHOT ? "1b 1rx1 2b 2wx2 2wy2 2c 1ry1 1wz1 1c 0rz1"
                                      : "1b 1rx1 2b 2wx2 2wy2 2c 1ry1 1wz1 1c!x 0rz-"));
@@ -132,7 +132,7 @@ static void test_long_fork_never_shows_under_serializability(void)
 
 static void write_skew(uint32_t level)
 {
-        /* Both may draw on the sum of x and y; each leaves it at 0. */
+        /* Both transactions may draw on the sum of x and y; each leaves it at 0. */
         REQUIRE(interleave_run(level, "x50y50",
                 level == SB_SNAPSHOT
                         ? "1b 2b 1rx50 1ry50 2rx50 2ry50 1wx-50 2wy-50 1c 2c 0rx-50 0ry-50"
@@ -147,7 +147,7 @@ static void write_skew(uint32_t level)
         CHECK_EQ(all.runs, 252);
         CHECK((all.skews > 0) == (level == SB_SNAPSHOT));
         CHECK((all.losers > 0) == (level == SB_SERIALIZABLE));
-        /* A ring of three, of which no two cross. */
+        /* A cycle of three transactions, of which no two are in conflict with each other. */
         REQUIRE(interleave_all(level, "x1y1z1", "b+rx wy c | b+ry wz c | b+rz wx c", &all));
         CHECK((all.skews > 0) == (level == SB_SNAPSHOT));
 }
@@ -162,9 +162,9 @@ static void test_write_skew_never_shows_under_serializability(void)
 
 static void phantom(uint32_t level)
 {
-        /* What was scanned stays what it was. */
+        /* A scan that is repeated gives what it gave before. */
         REQUIRE(interleave_run(level, "a1", "1b 1s=a 0wb1 2b 2wc1 2da 2c 1s=a 1ra1 1c 0s=bc"));
-        /* Both see one key and make another, so that there are three. */
+        /* Both transactions see one key and make another, so that there are three. */
         REQUIRE(interleave_run(level, "a1",
                 level == SB_SNAPSHOT ? "1b 2b 1s=a 2s=a 1wb1 2wc1 1c 2c 0s=abc"
                                      : "1b 2b 1s=a 2s=a 1wb1 2wc1 1c 2c!b 0s=ab"));
@@ -173,7 +173,7 @@ static void phantom(uint32_t level)
                                      : "1b 2b 1s=ab 2s=ab 1da 2db 1c 2c!a 0s=b"));
         REQUIRE(interleave_run(level, "a1",
                 level == SB_SNAPSHOT ? "1b 1s=a 0wb1 1wx1 1c" : "1b 1s=a 0wb1 1wx1 1c!b"));
-        /* Own writes are in the scan, and what they cover is looked at none the less. */
+        /* A scan includes own writes, and what they cover is validated all the same. */
         REQUIRE(interleave_run(level, "a1b1", "1b 1wc1 1da 1s=bc 1c 0s=bc"));
         REQUIRE(interleave_run(level, "a1", "1b 1wb1 1s=ab 0wb2 1c!b 0s=ab"));
         REQUIRE(interleave_all(level, "a1", "b s wb c | b s wc c", &all));
@@ -192,8 +192,8 @@ static void test_phantom_never_shows_under_serializability(void)
 
 static void read_only_anomaly(uint32_t level)
 {
-        /* 1 pays 20 into y; 2 draws 10 from x, and 1 more as the sum would fall below 0, for it
-         * does not see the 20; 3 sees the 20, and nothing drawn. */
+        /* 1 pays 20 into y; 2 draws 10 from x, and 1 more because the sum would fall below 0, for
+         * it does not see the 20; 3 sees the 20, and nothing drawn. */
         REQUIRE(interleave_run(level, "x0y0",
                 level == SB_SNAPSHOT
                         ? "2b 2rx0 2ry0 1b 1ry0 1wy20 1c 3b 3rx0 3ry20 3c 2wx-11 2c 0rx-11 0ry20"
@@ -201,7 +201,7 @@ static void read_only_anomaly(uint32_t level)
         REQUIRE(interleave_all(level, "x0y0", "b ry wy+c | b rx+ry wx c | b rx+ry+c", &all));
         CHECK_EQ(all.runs, 1260);
         CHECK((all.skews > 0) == (level == SB_SNAPSHOT));
-        /* Without the one who only reads there is none. */
+        /* Without the transaction that only reads there is no anomaly. */
         REQUIRE(interleave_all(level, "x0y0", "b ry wy+c | b rx+ry wx c", &all));
         CHECK_EQ(all.skews, 0);
 }

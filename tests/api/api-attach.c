@@ -1,6 +1,7 @@
 /*
- * The attach protocol, from both ends of the socket: who is let in, how many, what becomes of the
- * places of those who go, and what lies, floods and silence do. The program under test is $AGENTD.
+ * The attach protocol, from both ends of the socket: which clients are let in, how many, what
+ * becomes of the records of those that go, and what lies, floods and silence do. The program under
+ * test is $AGENTD.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -54,11 +55,11 @@ static void test_clients_says_how_many_and_places_come_back(void)
         CHECK_EQ(r, 0);
         CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
         killed = daemon_now_ns();
-        daemon_end_child(child); /* two places of one process */
+        daemon_end_child(child); /* two records of one process */
         CHECK(WAIT(daemon_attached(&attachment) == 1));
-        TEST_NOTE("api-agentd: a killed process's two places were free after %.1f ms",
+        TEST_NOTE("api-agentd: a killed process's two records were free after %.1f ms",
                 (double)(daemon_now_ns() - killed) / 1e6);
-        /* What its owner closes is free when that returns. */
+        /* A record that its owner closes is free when the call returns. */
         for (int i = 0; i < 50; i++) {
                 CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
                 daemon_detach(&more, &daemon_other);
@@ -87,7 +88,8 @@ static void test_a_full_table_outlasts_engines(void)
                 CHECK_EQ(daemon_attached(&attachment), 16);
                 CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
         }
-        /* Who dies while there is no engine, or one that is stopped, is found by the next. */
+        /* The next engine finds a client that dies while there is no engine, or while the engine is
+         * stopped. */
         kill(daemon_engine(&attachment), SIGSTOP);
         daemon_end_child(child);
         kill(daemon_engine(&attachment), SIGKILL);
@@ -108,7 +110,7 @@ static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_eng
         child = daemon_child(&daemon, 2, &r);
         CHECK_EQ(r, 0);
         CHECK_EQ(daemon_attached(&attachment), 3);
-        /* As if the kernel had given the pid of a dead client to this child. */
+        /* Write the segment as if the kernel had given the pid of a dead client to this child. */
         for (uint32_t slot = 1; slot < attachment.segment.geometry.client_count; slot++)
                 if (sb_client_at(&attachment.segment, slot)->pid == (uint32_t)child) {
                         sb_client_at(&attachment.segment, slot)->pid_start--;
@@ -118,7 +120,7 @@ static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_eng
         kill(engine, SIGKILL);
         CHECK(WAIT(daemon_engine(&attachment) != engine));
         CHECK_EQ(daemon_attached(&attachment),
-                2); /* the other one of the same process is still its own */
+                2); /* the other record of the same process is still its own */
         daemon_end_child(child);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
         daemon_detach(&attachment, &daemon_peer);
@@ -161,7 +163,7 @@ static void test_other_access_than_peer_is_not_there_yet(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-/* A raw connection. */
+/* Connect to agentd without the library. Return: the socket. */
 static int dial(const struct daemon *daemon)
 {
         struct sockaddr_un address;
@@ -177,8 +179,8 @@ static int dial(const struct daemon *daemon)
         return fd;
 }
 
-/* Send @len bytes with @fd_count descriptors, and hear what comes back. Return: the answer's
- * result, or -EPIPE. */
+/* Send @len bytes with @fd_count descriptors, and read the answer. Return: the answer's result, or
+ * -EPIPE. */
 static int ask_raw(const struct daemon *daemon, const void *bytes, size_t len, unsigned fd_count,
         struct sb_hello_answer *ret)
 {
@@ -203,7 +205,7 @@ static int ask_raw(const struct daemon *daemon, const void *bytes, size_t len, u
         r = sendmsg(fd, &message, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -errno;
         if (!r) {
                 char packet[256];
-                ssize_t got = recv(fd, packet, sizeof(packet), 0); /* takes no descriptor */
+                ssize_t got = recv(fd, packet, sizeof(packet), 0); /* this takes no descriptor */
 
                 r = got <= 0 ? -EPIPE : sb_hello_hear(packet, (size_t)got, ret);
         }
@@ -224,7 +226,7 @@ static void test_hostile_messages_are_refused_and_cost_nothing(void)
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 1, &good);
         CHECK_EQ(ask_raw(&daemon, &good, sizeof(good), 0, &answer),
-                0); /* one that is not used: settles what is lazily opened */
+                0); /* before anything is counted, agentd opens what it opens lazily */
         files = open_files(daemon_engine(&attachment));
         for (size_t len = 1; len < sizeof(good); len++)
                 CHECK_EQ(ask_raw(&daemon, &good, len, 0, &answer), -EPROTO);
@@ -251,7 +253,7 @@ static void test_hostile_messages_are_refused_and_cost_nothing(void)
                         noise[j] = (char)rand_r(&seed);
                 CHECK(ask_raw(&daemon, noise, len, 0, &answer) < 0);
         }
-        /* Descriptors that nobody asked for are not taken. */
+        /* agentd takes no descriptors that it did not ask for. */
         for (int i = 0; i < 20; i++) {
                 bad = good, bad.verb = 99;
                 CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 16, &answer), -EINVAL);
@@ -262,7 +264,7 @@ static void test_hostile_messages_are_refused_and_cost_nothing(void)
         CHECK(!strstr(daemon.said, "starting another"));
 }
 
-static void test_silent_connections_hold_nobody_up(void)
+static void test_silent_connections_hold_no_client_up(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
@@ -286,7 +288,7 @@ static void test_silent_connections_hold_nobody_up(void)
         for (int i = 0; i < 300; i++)
                 close(fds[i]);
         CHECK(WAIT(open_files(daemon_engine(&attachment)) <=
-                   before + 1)); /* of the place that was used last */
+                   before + 1)); /* a descriptor of the record that was used last */
         daemon_detach(&attachment, &daemon_peer);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
@@ -306,15 +308,15 @@ static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void
                 CHECK(fd >= 0);
                 sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, i, &request);
                 CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
-                if (i % 3 == 0) { /* after the answer came, unread */
+                if (i % 3 == 0) { /* close it after the answer came, unread */
                         struct pollfd look = {.fd = fd, .events = POLLIN};
 
                         CHECK(WAIT(poll(&look, 1, 0) == 1));
                 }
                 close(fd);
         }
-        /* Connections are taken in turn: when this one is answered, and be it that there is no
-         * place, all before it were heard, and the number can but sink. */
+        /* agentd takes connections in turn: when this one is answered, and be it that no record is
+         * free, all before it were heard, and the number of records in use can only fall. */
         r = daemon_attach(&daemon, &more, &daemon_other);
         CHECK(r == 0 || r == SB_E_FULL);
         if (!r)
@@ -324,7 +326,8 @@ static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-/* An attempt with @ticket whose answer has come and is not read. Return: its connection, or -1. */
+/* Ask to attach with @ticket, wait for the answer and do not read it. Return: the connection, or
+ * -1. */
 static int leave_unread(const struct daemon *daemon, uint64_t ticket)
 {
         struct sb_hello_request request;
@@ -337,7 +340,8 @@ static int leave_unread(const struct daemon *daemon, uint64_t ticket)
         return -1;
 }
 
-/* More than agentd keeps for those who were given nothing: the answers are unread all at once. */
+/* More connections than agentd keeps for clients that were given nothing: all answers are unread at
+ * once. */
 static void test_many_that_never_read_their_answers_leave_no_place_taken(void)
 {
         struct daemon daemon;
@@ -358,12 +362,12 @@ static void test_many_that_never_read_their_answers_leave_no_place_taken(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-/* As many open files as there are now and @more. Return: the limit before. */
+/* Limit the number of open files to those that are open now and @more. Return: the limit before. */
 static rlim_t limit_files(unsigned more)
 {
         struct rlimit limit;
         rlim_t before;
-        int next = dup(0); /* the lowest that is free */
+        int next = dup(0); /* the lowest free descriptor */
 
         close(next);
         getrlimit(RLIMIT_NOFILE, &limit);
@@ -401,14 +405,14 @@ static void test_a_client_without_a_descriptor_for_the_segment_gives_its_place_b
                 CHECK_EQ(r, -EMFILE);
                 CHECK(WAIT(daemon_attached(&attachment) == 1));
         }
-        CHECK_EQ(r, 0); /* so each number of descriptors that is too small was tried */
+        CHECK_EQ(r, 0); /* so the loop tried each number of descriptors that is too small */
         daemon_detach(&attachment, &daemon_peer);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-/* With the least that agentd takes: the oldest unread answers are forgotten, and nobody is refused.
- */
-static void test_many_unread_answers_and_few_descriptors_keep_nobody_out(void)
+/* With the fewest descriptors that agentd takes, it forgets the oldest unread answers and refuses
+ * no client. */
+static void test_many_unread_answers_and_few_descriptors_keep_no_client_out(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment, more;
@@ -420,7 +424,8 @@ static void test_many_unread_answers_and_few_descriptors_keep_nobody_out(void)
         daemon_files = 0;
         CHECK(daemon_hear(&daemon, "ready\n"));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        /* Whose end was not heard yet goes before whoever is there. */
+        /* A connection that has ended, though agentd has not heard of it yet, is forgotten before
+         * one that is open. */
         for (unsigned i = 0; i < 150; i++) {
                 int fd = leave_unread(&daemon, 1000 + i);
 
@@ -477,7 +482,7 @@ static void test_the_same_ticket_gets_the_same_place(void)
         sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 4711, &request);
         CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &first), 0);
         engine = daemon_engine(&attachment);
-        kill(engine, SIGKILL); /* the next one knows nothing but what is in the segment */
+        kill(engine, SIGKILL); /* the next engine knows only what is in the segment */
         CHECK(WAIT(daemon_engine(&attachment) != engine));
         CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &second), 0);
         CHECK_EQ(first.slot, second.slot);
@@ -490,7 +495,7 @@ static void test_the_same_ticket_gets_the_same_place(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-/* The engine that agentd runs now, by the kernel's list of children; 0: none. */
+/* The engine that agentd runs now, by the kernel's list of children; 0: there is none. */
 static pid_t engine_of(const struct daemon *daemon)
 {
         char path[64];
@@ -507,8 +512,8 @@ static pid_t engine_of(const struct daemon *daemon)
         return engine;
 }
 
-/* For a process of its own: each time that somebody got through, end the engine at some moment of
- * what comes next, and every third time its successor too, as soon as there is one. */
+/* Runs in a process of its own: each time that a client got through, end the engine at some moment
+ * of what comes next, and every third time its successor too, as soon as there is one. */
 static _Noreturn void end_engines(
         const struct daemon *daemon, _Atomic uint32_t *through, _Atomic uint32_t *killed)
 {
@@ -518,7 +523,8 @@ static _Noreturn void end_engines(
         for (unsigned i = 0;; i++) {
                 pid_t engine, next;
 
-                /* Two: the first may have been served by the engine that is dead by now. */
+                /* Two clients, because the first may have been served by the engine that is dead by
+                 * now. */
                 while (*through - seen < 2)
                         sb_os_linux.pause(NULL, 100000);
                 sb_os_linux.pause(NULL, (uint64_t)rand_r(&seed) % 2000000);
@@ -574,10 +580,10 @@ int main(int argc, char **argv)
         RUN(test_another_user_is_refused);
         RUN(test_other_access_than_peer_is_not_there_yet);
         RUN(test_hostile_messages_are_refused_and_cost_nothing);
-        RUN(test_silent_connections_hold_nobody_up);
+        RUN(test_silent_connections_hold_no_client_up);
         RUN(test_a_client_that_goes_before_the_answer_leaves_no_place_taken);
         RUN(test_many_that_never_read_their_answers_leave_no_place_taken);
-        RUN(test_many_unread_answers_and_few_descriptors_keep_nobody_out);
+        RUN(test_many_unread_answers_and_few_descriptors_keep_no_client_out);
         RUN(test_a_client_without_a_descriptor_for_the_segment_gives_its_place_back);
         RUN(test_a_client_that_cannot_map_gives_its_place_back);
         RUN(test_the_same_ticket_gets_the_same_place);

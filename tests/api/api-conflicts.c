@@ -1,4 +1,4 @@
-/* When transactions are in conflict and when not, and which key they name. */
+/* When transactions are in conflict and when they are not, and which key they name. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ static void test_a_key_that_another_wrote_since_the_cut_is_a_conflict_and_named(
                 CHECK(conflict_is(txn, "m") && cut == 77);
                 CHECK(has(other, "a", "old") && has(other, "m", "theirs") && lacks("new"));
                 CHECK(sb_txn_end(txn) == NULL);
-                /* No revision was used up. */
+                /* The failed commit used up no revision. */
                 CHECK_EQ(put("a", "next"), 0);
                 CHECK(rev_of("a") == 2 && rev_of("m") == 2 && rev_of("z") == 1);
                 END();
@@ -91,7 +91,7 @@ static void test_two_of_one_bus_conflict_as_those_of_two(void)
         END();
 }
 
-/* Two that each read what the other writes. Return: how many committed. */
+/* Run two transactions that each read what the other writes. Return: how many committed. */
 static unsigned skew(uint32_t isolation)
 {
         struct sb_txn *one = begin(isolation), *two = NULL;
@@ -117,12 +117,12 @@ static void test_write_skew_is_possible_in_snapshot_and_not_in_serializable(void
         END();
 }
 
-/* What happens beside a serializable transaction that reads and then writes "out". */
+/* What another client does beside a serializable transaction that reads and then writes "out". */
 struct beside {
         const char *read;    /* a key; or a prefix that is scanned for @scanned steps */
         int scanned;         /* 0: a get; < 0: backwards from the end */
-        const char *written; /* by another; '-' in front: deleted */
-        const char *named;   /* the conflict; NULL: it commits */
+        const char *written; /* by another client; '-' in front: it deletes the key */
+        const char *named;   /* the key that the conflict names; NULL: the transaction commits */
 };
 
 static int look(struct sb_txn *txn, const struct beside *beside)
@@ -156,7 +156,8 @@ static void test_serializable_conflicts_with_changes_of_what_it_read_and_of_noth
                 {"b", 0, "bb", NULL},
                 {"absent", 0, "absent", "absent"},
                 {"absent", 0, "absent2", NULL},
-                /* To the end: everything with the prefix, also what is new or goes. */
+                /* A scan to its end has read everything with the prefix, also keys that are new or
+                 * go. */
                 {"k", 99, "k1", "k1"},
                 {"k", 99, "-k5", "k5"},
                 {"k", 99, "k", "k"},
@@ -170,7 +171,7 @@ static void test_serializable_conflicts_with_changes_of_what_it_read_and_of_noth
                 {"", 99, "zzz", "zzz"},
                 {"\xff", 99, "\xff\xff", "\xff\xff"},
                 {"\xff", 99, "z", NULL},
-                /* As far as it came. */
+                /* A scan that stopped has read as far as it came. */
                 {"k", 2, "k0", "k0"},
                 {"k", 2, "k2", "k2"},
                 {"k", 2, "k3", "k3"},
@@ -240,7 +241,7 @@ static void test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_confl
                 CHECK_EQ(sb_mark_drop(other, b("beside")), 0);
                 CHECK_EQ(sb_delete(other, own, SB_ANY_REV, NULL, NULL), 0);
         }
-        /* But around them there is one. */
+        /* But around the own writes there is a conflict. */
         txn = begin(SB_SERIALIZABLE);
         CHECK_EQ(sb_scan_open(bus, txn, none, &scan), 0);
         CHECK(gives(scan, false, "a b "));
@@ -302,7 +303,7 @@ static void test_a_write_that_was_taken_back_leaves_what_it_found_absent(void)
         END();
 }
 
-/* Reads of @count keys, from two sides inwards; every second one is there. */
+/* Read @count keys, from two sides inwards; every second key has a value. */
 static bool read_many(struct sb_txn *txn, unsigned count)
 {
         char key[64];
@@ -323,20 +324,20 @@ static void test_more_reads_than_a_commit_can_carry_only_make_it_coarser(void)
         struct sb_txn *txn;
         char key[64];
 
-        /* They take a quarter of the largest value: here half a mebibyte. */
+        /* The read set takes a quarter of the largest value: here half a mebibyte. */
         BEGIN_SIZE(8 * MIB);
         for (unsigned i = 1; i <= COUNT; i += 2) {
                 snprintf(key, sizeof(key), "a rather long name of a key %06u", i);
                 CHECK_EQ(put(key, "0"), 0);
         }
-        /* Nothing has changed: it commits. */
+        /* Nothing has changed, so the transaction commits. */
         txn = begin(SB_SERIALIZABLE);
         CHECK(read_many(txn, COUNT));
         CHECK(put("a", "1") == 0 && put("b", "1") == 0);
         CHECK_EQ(set(txn, "out", "1"), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
         CHECK(sb_txn_end(txn) == NULL);
-        /* Each single change is found. */
+        /* The transaction finds each single change. */
         for (unsigned i = 1; i < COUNT; i += 3001) {
                 snprintf(key, sizeof(key), "a rather long name of a key %06u", i);
                 txn = begin(SB_SERIALIZABLE);

@@ -1,4 +1,5 @@
-/* Snapshots that are taken away: what was read stays, what is read says so, memory comes back. */
+/* Snapshots that an operator takes away: what was read stays, a read says that the cut is gone, and
+ * memory comes back. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static int evict(uint32_t number, uint32_t *ret_count)
         return 0;
 }
 
-/* What @holder keeps by its cuts. */
+/* How much memory @holder keeps by its cuts. */
 static uint64_t held_by(struct sb_bus *holder, uint32_t *ret_cuts)
 {
         struct sb_admin_holders holders;
@@ -77,7 +78,7 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
                 CHECK_EQ(sb_set(bus, b("a"), b("newer"), NULL, NULL), 0);
         CHECK(first.value.len == 5 && memcmp(first.value.data, "old a", 5) == 0);
         sb_guard_release(&first);
-        /* The place is used until the scan is closed; another one is not concerned. */
+        /* The snapshot's entry is in use until the scan is closed; another scan is not affected. */
         CHECK_EQ(sb_scan_open(other, NULL, all, &fresh), 0);
         CHECK_EQ(sb_scan_next(fresh, &none), 0);
         CHECK(none.value.len == 5 && memcmp(none.value.data, "newer", 5) == 0);
@@ -89,7 +90,7 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
         END();
 }
 
-static void test_all_of_a_clients_snapshots_go_and_nobody_elses(void)
+static void test_all_snapshots_of_one_client_go_and_no_others(void)
 {
         struct sb_scan *scans[32], *mine = NULL;
         struct sb_guard guard = {0};
@@ -145,7 +146,7 @@ static void test_what_was_kept_for_an_evicted_snapshot_is_used_again(void)
         CHECK_EQ(evict(other->peer.slot, &count), 0);
         CHECK_EQ(held_by(other, &cuts), 0);
         CHECK_EQ(cuts, 0);
-        /* As much as the segment holds, over and over. */
+        /* Write as much as the segment holds, over and over. */
         for (unsigned round = 0; round < 10 && r == 0; round++)
                 for (unsigned i = 0; i < 40 && r == 0; i++) {
                         snprintf(key, sizeof(key), "key%u", i);
@@ -157,7 +158,7 @@ static void test_what_was_kept_for_an_evicted_snapshot_is_used_again(void)
         END();
 }
 
-static void test_a_transaction_whose_cut_is_taken_away_does_nothing(void)
+static void test_a_transaction_that_lost_its_cut_does_nothing(void)
 {
         struct sb_txn *txn = NULL;
         struct sb_guard guard = {0};
@@ -237,9 +238,9 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_an_evicted_scan_says_lapped_and_its_guards_stay);
-        RUN(test_all_of_a_clients_snapshots_go_and_nobody_elses);
+        RUN(test_all_snapshots_of_one_client_go_and_no_others);
         RUN(test_what_was_kept_for_an_evicted_snapshot_is_used_again);
-        RUN(test_a_transaction_whose_cut_is_taken_away_does_nothing);
+        RUN(test_a_transaction_that_lost_its_cut_does_nothing);
         RUN(test_kill_ends_the_process_and_its_place_comes_back);
         return test_end();
 }

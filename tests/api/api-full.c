@@ -1,5 +1,5 @@
-/* The segment full: a named result, nothing lost, and room comes back; with nobody but the clients
- * themselves at work. */
+/* A full segment: its result has a name, nothing is lost, and memory comes back; only the clients
+ * themselves are at work. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 static struct world world;
 static struct sb_bus *bus;
-/* Once, and no waiting. */
+/* A write that tries once and does not wait. */
 static const struct sb_write at_once = {.size = sizeof(at_once), .deadline_ns = 1};
 
 #define BEGIN() WORLD_BEGIN(4 * MIB)
@@ -27,8 +27,8 @@ static struct sb_bytes key_of(unsigned number, char text[32])
         return b(text);
 }
 
-/* New keys until one finds no room for as long as that. Return: how many went in, or UINT32_MAX
- * when one ended otherwise than with SB_E_FULL. */
+/* Make new keys until one finds no memory in that time. Return: how many were made, or UINT32_MAX
+ * when one ended with another result than SB_E_FULL. */
 static unsigned fill_patiently(size_t value_len, uint64_t wait_ns)
 {
         static char value[65536];
@@ -82,13 +82,13 @@ static void fill_and_drain(size_t value_len)
         count = fill(value_len);
         CHECK(count != UINT32_MAX && count > 10);
         CHECK(readable(0, count, value_len));
-        /* A conflict is still said to be one, an absent key absent. */
+        /* A full segment does not hide a conflict or an absent key. */
         CHECK_EQ(sb_cas(bus, key_of(0, text), 5, b("x"), &at_once, &rev), SB_E_CONFLICT);
         CHECK_EQ(rev, 1);
-        CHECK_EQ(sb_delete(bus, b("nobody"), SB_ANY_REV, &at_once, NULL), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_delete(bus, b("absent"), SB_ANY_REV, &at_once, NULL), SB_E_NOT_FOUND);
         for (unsigned i = 0; i < count; i++)
                 CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
-        /* Patiently: an engine that is at work has its pin on what it frees for moments. */
+        /* This waits, because an engine at work pins for moments what it frees. */
         again = fill_patiently(value_len, 300000000);
         CHECK(again != UINT32_MAX);
         if (again < count - count / 10)
@@ -114,8 +114,8 @@ static void test_empty_values_fill_the_segment_and_room_comes_back(void)
         fill_and_drain(0);
 }
 
-/* Not one for one: a node's tower may be higher than that of the one that went, and then it is of
- * another class of blocks. */
+/* Not one key for each delete: the tower of a new node may be higher than that of a deleted one,
+ * and then the node is of another class of blocks. */
 static void test_a_few_deletes_make_room_for_half_as_many_new_keys(void)
 {
         char text[32], value[1000];
@@ -151,9 +151,9 @@ static void test_ever_new_keys_each_deleted_again_need_no_more_memory(void)
         END();
 }
 
-/* New keys after @first until one finds no room in @wait_ns (0: no deadline named). What becomes
- * free late (the births of the last keys, after a grace period) is taken on the way. Return: how
- * long the last one waited; 0: one ended otherwise. */
+/* Make new keys after @first until one finds no memory in @wait_ns (0: the default deadline).
+ * Memory that comes back late (the placeholders of the last keys, after a grace period) is used up
+ * on the way. Return: how long the last write waited; 0: one ended with another result. */
 static uint64_t wait_until_full(unsigned *first, uint64_t wait_ns)
 {
         for (;;) {
@@ -190,7 +190,7 @@ static void *delete_soon(void *argument)
         struct sb_bus *other = argument;
         char text[32];
 
-        /* So that the writer most likely waits by then; the test is right either way. */
+        /* The pause makes it likely that the writer waits by then; the test is right either way. */
         sb_os_linux.pause(NULL, 50000000);
         for (unsigned i = 0; i < 50; i++)
                 if (sb_delete(other, key_of(i, text), SB_ANY_REV, &at_once, NULL) != 0)

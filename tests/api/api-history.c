@@ -1,4 +1,4 @@
-/* The past: reads at cuts of before, rules of what is kept, all versions of a key, undo. */
+/* The past: reads at old cuts, rules that say what is kept, all versions of a key, undo. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int put(const char *key, const char *value)
         return sb_set(bus, b(key), b(value), NULL, NULL);
 }
 
-/* A cut that is taken now, under no name that stays. */
+/* The cut of this moment, which no mark keeps. */
 static uint64_t cut_now(void)
 {
         uint64_t cut = 0;
@@ -43,7 +43,8 @@ static int keep(const char *key, uint32_t flags, uint32_t kind, uint64_t value)
         return sb_keep(bus, b(key), flags, &rule);
 }
 
-/* What a key was at a cut: its value, "-": none, "?": lapped, "?value": and that is the oldest. */
+/* What a key was at a cut: its value; "-": it had none; "?": the answer is SB_E_LAPPED; "?value":
+ * the same, with the oldest value that is known. */
 static const char *at(const char *key, uint64_t cut)
 {
         static char text[64];
@@ -65,7 +66,7 @@ static const char *at(const char *key, uint64_t cut)
 }
 #define AT(key, cut, expected) CHECK(strcmp(at(key, cut), expected) == 0)
 
-/* Memory work and ticks enough for whatever may go to be gone. */
+/* Do memory work and ticks until everything that may go is gone. */
 static void work(void)
 {
         uint64_t end = now_ns() + UINT64_C(30000000);
@@ -77,7 +78,7 @@ static void work(void)
         } while (world.remote && now_ns() < end);
 }
 
-/* All versions, each with a space behind it; @end: what came last. */
+/* All versions of a key, a space behind each; @ret_end: the last result. */
 static const char *history(const char *key, uint32_t flags, int *ret_end)
 {
         static char text[4096];
@@ -134,7 +135,7 @@ static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
         CHECK_EQ(sb_scan_next(scan, &guard), 0);
         CHECK(guard.key.len == 4 && memcmp(guard.key.data, "gone", 4) == 0);
         sb_guard_release(&guard);
-        /* The scan keeps the cut from here on. */
+        /* From here on the scan keeps the cut. */
         CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
         work();
         CHECK_EQ(sb_scan_next(scan, &guard), 0);
@@ -145,7 +146,7 @@ static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
         work();
         AT("a", cut, "?2");
         AT("never", cut, "?");
-        AT("same", cut, "1"); /* by chance: nothing happened to it */
+        AT("same", cut, "1"); /* known only because nothing happened to this key */
         CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), SB_E_LAPPED);
         END();
 }
@@ -182,9 +183,9 @@ static void test_a_rule_keeps_everything_that_was_since_it_was_made(void)
         CHECK(strcmp(history("log/a", SB_REVERSE, &end),
                       "1:old 2:v0 3:v1 4:v2 5:v3 6:v4 7:v5 8:x ") == 0);
         CHECK_EQ(end, SB_E_NOT_FOUND);
-        CHECK(strcmp(history("nobody", 0, &end), "") == 0);
+        CHECK(strcmp(history("absent", 0, &end), "") == 0);
         CHECK_EQ(end, SB_E_NOT_FOUND);
-        /* Without the rule it goes. */
+        /* Without the rule the past goes. */
         CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
         work();
         work();
@@ -423,7 +424,7 @@ static void test_a_long_history_comes_whole_and_in_both_orders(void)
                 CHECK_EQ(sb_history_next(walk, &guard, NULL), SB_E_NOT_FOUND);
                 walk = sb_history_close(walk);
         }
-        /* Guards outlive the walk; one that was closed early lets go of the rest. */
+        /* Guards outlive the walk; a walk that is closed early releases the rest. */
         CHECK_EQ(sb_history_open(bus, b("k"), 0, &walk), 0);
         for (int i = 0; i < 3; i++)
                 CHECK_EQ(sb_history_next(walk, &held[i], NULL), 0);
@@ -487,7 +488,7 @@ static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
         CHECK(!put("k1", "early") && !put("k3", "v"));
         early = cut_now();
         CHECK(!put("k3", "w"));
-        /* Ten times what the segment has. */
+        /* Write ten times as much as the segment holds. */
         for (unsigned i = 0; i < 8000 && r == 0; i++) {
                 r = sb_set(
                         bus, b(i % 2 ? "k1" : "k2"), (struct sb_bytes){value, 20000}, NULL, NULL);
@@ -522,7 +523,7 @@ static void test_restore_undoes_what_came_after_a_cut(void)
         CHECK_EQ(sb_restore(bus, b("a/"), SB_PREFIX, cut, NULL), 0);
         CHECK(has(bus, "a/changed", "1") && has(bus, "a/gone", "1") && has(bus, "a/same", "1") &&
                 !has(bus, "a/new", "2") && has(bus, "b", "2"));
-        /* What is the same was not written; the rest has new revisions. */
+        /* A key that was the same was not written; the others have new revisions. */
         CHECK_EQ(sb_cas(bus, b("a/same"), 1, b("1"), NULL, &rev), 0);
         CHECK_EQ(sb_cas(bus, b("a/changed"), 3, b("3"), NULL, &rev), 0);
         CHECK_EQ(sb_restore(bus, b("b"), 0, cut, NULL), 0);
@@ -534,7 +535,7 @@ static void test_restore_undoes_what_came_after_a_cut(void)
         CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
         work();
         CHECK_EQ(sb_restore(bus, all, SB_PREFIX, cut, NULL), SB_E_LAPPED);
-        CHECK_EQ(sb_restore(bus, b("nobody"), 0, cut, NULL), SB_E_LAPPED);
+        CHECK_EQ(sb_restore(bus, b("absent"), 0, cut, NULL), SB_E_LAPPED);
         CHECK(has(bus, "a/changed", "1"));
         END();
 }
@@ -618,7 +619,7 @@ static void test_the_past_reads_the_same_while_a_writer_goes_on(void)
                 strcpy(first[1], at("pair/b", cut));
                 for (unsigned k = 0; k < 8; k++) {
                         strcpy(again, at(k % 2 ? "pair/b" : "pair/a", cut));
-                        /* Never another value: lapped at most. */
+                        /* A read gives the same value or SB_E_LAPPED, never another value. */
                         CHECK(strcmp(again, first[k % 2]) == 0 || again[0] == '?' ||
                                 first[k % 2][0] == '?');
                         read += again[0] != '?';

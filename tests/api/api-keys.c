@@ -20,7 +20,7 @@ static void test_get_of_absent_key_is_not_found_and_leaves_the_guard(void)
         struct sb_guard guard = {.rev = 77};
 
         BEGIN();
-        CHECK_EQ(sb_get(bus, b("nobody"), &guard), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_get(bus, b("absent"), &guard), SB_E_NOT_FOUND);
         CHECK_EQ(guard.rev, 77);
         CHECK(guard.bus == NULL);
         END();
@@ -231,7 +231,7 @@ static void test_get_many_gives_each_key_its_guard(void)
 
         BEGIN();
         for (unsigned i = 0; i < COUNT; i++) {
-                /* the last ten a second time */
+                /* the last ten names stand twice */
                 snprintf(names[i], sizeof(names[i]), "key-%u", i % 90);
                 keys[i] = b(names[i]);
                 if (i % 3 != 0 && i < 90)
@@ -286,7 +286,7 @@ static void test_guard_keeps_its_version_while_others_write_delete_and_fill_the_
         CHECK_EQ(sb_get(bus, b("key"), &old), 0);
         CHECK_EQ(sb_get(bus, b("other"), &deleted), 0);
         CHECK_EQ(sb_delete(other, b("other"), SB_ANY_REV, NULL, NULL), 0);
-        /* Ten times the memory that there is, in the same class of blocks. */
+        /* Write ten times as much as the segment holds, in the same class of blocks. */
         for (unsigned i = 0; i < 40000; i++) {
                 memset(copy, 'a' + i % 20, sizeof(copy));
                 CHECK_EQ(sb_set(other, b("key"), (struct sb_bytes){copy, sizeof(copy)}, NULL, NULL),
@@ -387,7 +387,7 @@ static void test_a_closed_bus_frees_its_place(void)
 
                 CHECK(other != NULL);
                 CHECK_EQ(sb_set(other, b("key"), b("v"), NULL, NULL), 0);
-                /* A guard that was forgotten goes with its bus. */
+                /* sb_close() releases a guard that the program forgot. */
                 CHECK_EQ(sb_get(other, b("key"), &guard), 0);
                 CHECK(sb_close(other) == NULL);
         }

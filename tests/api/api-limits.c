@@ -1,5 +1,5 @@
-/* The limits of transactions, cuts that are taken away, and misuse: a named result each, and
- * nothing happened. */
+/* The limits of transactions, cuts that an operator takes away, and misuse: each has a result with
+ * a name, and nothing happens. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/wait.h>
@@ -22,7 +22,8 @@ static void test_32_cuts_are_open_and_not_one_more(void)
         CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), SB_E_FULL);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &more), SB_E_FULL);
         CHECK(txn == NULL && more == NULL);
-        /* One in a transaction has its cut; one that is decided has none. */
+        /* A scan in a transaction reads at the cut of the transaction, and takes none of its own; a
+         * transaction that is decided holds no cut. */
         CHECK_EQ(sb_scan_open(bus, txns[0], none, &inside), 0);
         CHECK_EQ(sb_txn_commit(txns[1], NULL), 0);
         CHECK((txn = begin(SB_SNAPSHOT)) != NULL);
@@ -60,8 +61,8 @@ static void test_a_commit_without_room_says_so_stays_open_and_can_be_done_again(
         CHECK(sees(txn, "a", "new") && sees(txn, "b", NULL));
         CHECK_EQ(set(txn, "b", "too"), 0);
         CHECK(sb_txn_end(txn) == NULL);
-        /* With room, and not before, the same goes through. What is deleted after the cut stays
-         * for the cut: so this one's begins behind. */
+        /* With free memory, and not before, the same commit goes through. What is deleted after a
+         * cut stays for that cut, so this transaction begins after the deletes. */
         for (unsigned i = 0; i < 20; i++) {
                 snprintf(key, sizeof(key), "fill-%u", i);
                 CHECK_EQ(take(key), 0);
@@ -91,7 +92,7 @@ static void test_a_transaction_that_never_fits_is_emsgsize(void)
         BEGIN_SIZE(1 * MIB);
         CHECK_EQ(put("a", "old"), 0);
         txn = begin(SB_SNAPSHOT);
-        /* Their offsets alone are more than the largest value. */
+        /* The offsets of these writes alone are more than the largest value. */
         for (unsigned i = 0; i <= bus->peer.segment.value_len_max / 8; i++) {
                 snprintf(key, sizeof(key), "%u", i);
                 CHECK_EQ(set(txn, key, ""), 0);
@@ -155,7 +156,7 @@ static void test_a_cut_that_was_taken_away_is_lapped(void)
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_LAPPED);
         CHECK_EQ(sb_txn_commit(reader, NULL), SB_E_LAPPED);
         CHECK(guard.rev == 7 && guard.bus == NULL && lacks("mine"));
-        /* What is held stays. */
+        /* Guards stay valid. */
         CHECK(kept.value.len == 3 && memcmp(kept.value.data, "old", 3) == 0);
         sb_guard_release(&kept);
         CHECK(sb_scan_close(scan) == NULL && sb_scan_close(plain) == NULL);
@@ -239,7 +240,7 @@ static void test_how_is_judged_before_anything_happens(void)
         struct sb_txn *txn;
 
         BEGIN();
-        /* Also when there is nothing to write. */
+        /* This holds when there is nothing to write, too. */
         for (unsigned writes = 0; writes < 2; writes++) {
                 txn = begin(SB_SNAPSHOT);
                 if (writes)
@@ -270,7 +271,7 @@ static void test_how_is_judged_before_anything_happens(void)
         END();
 }
 
-static void test_a_transaction_whose_bus_was_closed_is_detached(void)
+static void test_a_transaction_on_a_closed_bus_is_detached(void)
 {
         struct sb_guard guard = {0};
         struct sb_scan *scan = NULL;
@@ -297,7 +298,7 @@ static void test_a_transaction_whose_bus_was_closed_is_detached(void)
         END();
 }
 
-/* In the child of a fork: 0, or the line where something was not as it should be. */
+/* Runs in the child of a fork. Return: 0, or the line where something was not as it should be. */
 static int use_inherited(struct sb_txn *txn, struct sb_scan *scan, struct sb_guard *guard)
 {
 #define EXPECT(...)                                                                                \
@@ -351,7 +352,8 @@ static void test_a_forked_child_can_only_end_its_parents_transaction(void)
         }
         CHECK(waitpid(pid, &status, 0) == pid);
         CHECK_EQ(status, 0);
-        /* The parent's cut is still announced, its writes are there, and it commits. */
+        /* The parent's cut is still announced, its writes are in the transaction, and it
+         * commits. */
         for (unsigned i = 0; i < 3000; i++)
                 CHECK_EQ(put("key", "new"), 0);
         CHECK(sees(txn, "mine", "mine"));
@@ -398,7 +400,7 @@ int main(int argc, char **argv)
         RUN(test_after_its_decision_only_the_end_is_left);
         RUN(test_misuse_is_named_and_changes_nothing);
         RUN(test_how_is_judged_before_anything_happens);
-        RUN(test_a_transaction_whose_bus_was_closed_is_detached);
+        RUN(test_a_transaction_on_a_closed_bus_is_detached);
         RUN(test_a_forked_child_can_only_end_its_parents_transaction);
         RUN(test_a_transaction_of_a_segment_that_was_replaced_is_detached);
         return test_end();

@@ -27,7 +27,8 @@ static void test_a_million_keys_under_one_prefix_come_in_order(void)
                 TEST_SKIP(why);
         bus = world_bus(&world);
         CHECK(bus != NULL);
-        /* 611,953 has no factor in common with a million: each number once, out of order. */
+        /* 611,953 has no factor in common with a million, so each number comes once, and out of
+         * order. */
         for (uint64_t i = 0; i < COUNT; i++) {
                 unsigned number = (unsigned)(i * 611953 % COUNT);
 

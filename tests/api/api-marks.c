@@ -24,7 +24,7 @@ static uint64_t real_ns(void)
         return sb_os_linux.realtime_ns(NULL);
 }
 
-/* What marks keep. */
+/* How much memory marks keep. */
 static uint64_t held_by_marks(uint32_t *ret_cuts)
 {
         struct sb_admin_holders holders;
@@ -180,7 +180,7 @@ static void test_a_time_names_the_last_cut_that_was_not_after_it(void)
         before = real_ns();
         CHECK_EQ(sb_set(bus, b("key"), b("v"), &how, NULL), 0);
         between = real_ns();
-        /* One that was taken after the write: agentd's next tick. */
+        /* A later cut, which agentd's next tick notes. */
         do {
                 world_tick(&world);
                 CHECK_EQ(sb_cut_at(bus, real_ns(), &cut), 0);
@@ -190,7 +190,7 @@ static void test_a_time_names_the_last_cut_that_was_not_after_it(void)
                 CHECK(then < stamp);
         CHECK_EQ(sb_cut_at(bus, between, &then), 0);
         CHECK(then <= cut);
-        /* What has not come yet: now. */
+        /* A time that has not come yet means now. */
         CHECK_EQ(sb_cut_at(bus, UINT64_MAX, &then), 0);
         CHECK(then >= cut);
         END();

@@ -1,4 +1,5 @@
-/* Whatever is asked wrongly gets a named result, changes nothing, and hurts nobody. */
+/* Any misuse of the interface gets a result with a name, changes nothing, and does no harm to any
+ * process. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdlib.h>
@@ -268,7 +269,7 @@ static void test_a_released_guard_and_its_copies_let_go_of_nothing_else(void)
         copy = guard;
         sb_guard_release(&guard);
         sb_guard_release(&guard);
-        /* The next guard takes the same place. */
+        /* The next guard takes the same guard word. */
         CHECK_EQ(sb_get(bus, b("key"), &next), 0);
         sb_guard_release(&copy);
         for (unsigned i = 0; i < 5000; i++) {
@@ -280,7 +281,7 @@ static void test_a_released_guard_and_its_copies_let_go_of_nothing_else(void)
         END();
 }
 
-static void test_a_scan_whose_bus_was_closed_is_detached(void)
+static void test_a_scan_on_a_closed_bus_is_detached(void)
 {
         struct sb_guard guard = {0};
         struct sb_scan *scan = NULL, *second = NULL;
@@ -301,7 +302,7 @@ static void test_a_scan_whose_bus_was_closed_is_detached(void)
         END();
 }
 
-/* In the child of a fork: 0, or the line where something was not as it should be. */
+/* Runs in the child of a fork. Return: 0, or the line where something was not as it should be. */
 static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
 {
 #define EXPECT(...)                                                                                \
@@ -345,7 +346,7 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_mark_drop(bus, key) == SB_E_DETACHED);
         EXPECT(sb_keep(bus, key, 0, &rule) == SB_E_DETACHED);
         EXPECT(sb_kept(bus, key, 0, &rule) == SB_E_DETACHED);
-        EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* misuse is looked for first */
+        EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* the library looks for misuse first */
         EXPECT(mine.bus == NULL && rev == 9);
         sb_guard_release(guard);
         EXPECT(guard->bus == NULL);
@@ -402,7 +403,7 @@ static void test_a_segment_that_was_replaced_is_detached(void)
         CHECK_EQ(sb_set(bus, b("key"), value, NULL, NULL), SB_E_DETACHED);
         CHECK_EQ(sb_scan_next(scan, &other), SB_E_DETACHED);
         CHECK_EQ(sb_wait(bus, 0), SB_E_DETACHED);
-        /* What is held is still there. */
+        /* The guard stays valid. */
         CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
         sb_guard_release(&guard);
         CHECK(sb_scan_close(scan) == NULL);
@@ -433,7 +434,7 @@ int main(int argc, char **argv)
         RUN(test_bad_struct_sb_write_is_einval);
         RUN(test_what_comes_later_says_so_and_writes_nothing);
         RUN(test_a_released_guard_and_its_copies_let_go_of_nothing_else);
-        RUN(test_a_scan_whose_bus_was_closed_is_detached);
+        RUN(test_a_scan_on_a_closed_bus_is_detached);
         RUN(test_a_forked_child_cannot_use_its_parents_bus_nor_harm_it);
         RUN(test_a_segment_that_was_replaced_is_detached);
         RUN(test_every_result_has_words);

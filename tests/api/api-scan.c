@@ -17,13 +17,14 @@ static const struct sb_bytes all = {NULL, 0};
 #define BEGIN() WORLD_BEGIN(16 * MIB)
 #define END()   WORLD_END()
 
-/* Set KEY to itself. */
+/* Set a key to its own name. */
 static int put(const char *key)
 {
         return sb_set(bus, b(key), b(key), NULL, NULL);
 }
 
-/* The next key of a scan, or the one before, in @text, "" at the end, "?" for what must not be. */
+/* The next key of a scan, or with @back the one before, in @text: "" at the end, "?" for a result
+ * that must not be. */
 static const char *step(struct sb_scan *scan, bool back, char text[2048])
 {
         struct sb_guard guard = {0};
@@ -54,7 +55,7 @@ static const char *prev(struct sb_scan *scan, char text[2048])
         return step(scan, true, text);
 }
 
-/* Whether a scan from here on gives exactly these keys, a space behind each. */
+/* Whether a scan gives exactly these keys from here on, a space behind each. */
 static bool gives(struct sb_scan *scan, const char *expected)
 {
         char text[2048], got[4096] = "";
@@ -122,7 +123,7 @@ static void test_seek_goes_forwards_and_backwards_within_the_prefix(void)
         CHECK(gives(scan, "b3 b5 "));
         CHECK_EQ(sb_scan_seek(scan, b("b2")), 0);
         CHECK(strcmp(next(scan, text), "b3") == 0);
-        CHECK_EQ(sb_scan_seek(scan, b("a")), 0); /* below the prefix: its first key */
+        CHECK_EQ(sb_scan_seek(scan, b("a")), 0); /* below the prefix: to its first key */
         CHECK(gives(scan, "b1 b3 b5 "));
         CHECK_EQ(sb_scan_seek(scan, all), 0);
         CHECK(gives(scan, "b1 b3 b5 "));
@@ -166,7 +167,7 @@ static void test_prev_gives_the_keys_from_the_last_to_the_first(void)
         CHECK_EQ(sb_scan_seek_end(scan), 0);
         CHECK(gives_back(scan, "\xff\xff\xff \xff\xff \xff b a0 a/2 a/1 a "));
         CHECK(gives(scan, "a a/1 a/2 a0 b \xff \xff\xff \xff\xff\xff "));
-        /* From the end, by itself. */
+        /* A new scan goes back from the end. */
         CHECK(gives_back(scan, "\xff\xff\xff \xff\xff \xff b a0 a/2 a/1 a "));
         scan = sb_scan_close(scan);
         CHECK_EQ(sb_scan_open(bus, NULL, b("a/"), &scan), 0);
@@ -195,7 +196,7 @@ static void test_next_and_prev_give_the_same_key_in_turn(void)
         CHECK(strcmp(prev(scan, text), "k1") == 0);
         CHECK(strcmp(prev(scan, text), "") == 0);
         CHECK(strcmp(next(scan, text), "k1") == 0);
-        /* A key that comes later is not in the cut; one that goes stays in it. */
+        /* A key that comes later is not in the cut; a key that goes stays in it. */
         CHECK(!put("k15"));
         CHECK_EQ(sb_delete(bus, b("k2"), SB_ANY_REV, NULL, NULL), 0);
         for (int i = 0; i < 4; i++)
@@ -203,7 +204,7 @@ static void test_next_and_prev_give_the_same_key_in_turn(void)
         CHECK(strcmp(next(scan, text), "k2") == 0);
         CHECK(strcmp(prev(scan, text), "k2") == 0);
         CHECK(strcmp(prev(scan, text), "k1") == 0);
-        /* Behind a seek comes what is below it. */
+        /* After a seek, prev gives the key below it. */
         CHECK_EQ(sb_scan_seek(scan, b("k25")), 0);
         CHECK(strcmp(prev(scan, text), "k2") == 0);
         CHECK_EQ(sb_scan_seek(scan, b("z")), 0);
@@ -264,8 +265,8 @@ static void test_a_scan_goes_on_from_a_key_that_went_away(void)
                 snprintf(key, sizeof(key), "k%02u", i);
                 CHECK_EQ(put(key), 0);
         }
-        /* In the cut, all keys but these have no value: they are dead, and forgotten while the scan
-         * passes them. */
+        /* In the cut, all keys but these have no value: they are dead, and are removed while the
+         * scan passes them. */
         for (unsigned i = 0; i < 100; i++) {
                 snprintf(key, sizeof(key), "k%02u", i);
                 if (i % 33 != 0)
@@ -337,11 +338,10 @@ static void test_32_scans_can_be_open_and_not_one_more(void)
 #define PAIRS 64
 
 static struct sb_cell32 stop, failed,
-        moves[2]; /* counters and flags between threads, none of which orders anything else */
+        moves[2]; /* counters and flags between threads, which order nothing else */
 
-/* Moves one token from key to key: at every cut it is at exactly one, or on its way at none... so
- * each move makes the new key before it deletes the old one, and at every cut there are one or two.
- * What stays, stays. */
+/* Move one token from key to key. Each move makes the new key before it deletes the old one, so at
+ * every cut there are one or two tokens. The other keys stay as they are. */
 static void *move_tokens(void *argument)
 {
         struct sb_bus *own = world_bus(&world);
@@ -370,8 +370,8 @@ static void *move_tokens(void *argument)
         return NULL;
 }
 
-/* One scan of a lane: in order, all that stays, one or two tokens. Return: what is wrong, or NULL.
- */
+/* Scan a lane once: keys come in order, all keys that stay are there, and one or two tokens.
+ * Return: what is wrong, or NULL. */
 static const char *look_at_lane(unsigned lane)
 {
         bool begun = sb_load_acquire(&moves[lane]) > 0;
@@ -394,7 +394,7 @@ static const char *look_at_lane(unsigned lane)
                         stays++;
                 count++;
         }
-        /* And back: as many, and the first one last. */
+        /* Backwards the scan gives as many keys, and the first one last. */
         for (strcpy(last, "~"); *prev(scan, text) != '\0'; strcpy(last, text), count--)
                 if (strcmp(text, "?") == 0 || strcmp(text, last) >= 0)
                         return "order backwards";

@@ -1,10 +1,10 @@
 /*
- * The whole bus in a storm: workers, the engine and the keeper ended by SIGKILL and halted by
- * SIGSTOP at random moments, while workers attach, count by compare and set, and close.
+ * The whole bus in a storm: workers, the engine and the supervisor are ended by SIGKILL and halted
+ * by SIGSTOP at random moments, while workers attach, count by compare and set, and close.
  *
  * Always true: what a worker was told lies in a table that outlives it, so at the end the counter
  * must be what was acknowledged, plus at most the one increment that each killed worker had under
- * way. The keeper is killed only while an engine works: both dead is a bus that has ended.
+ * way. The supervisor is killed only while an engine works: both dead is a bus that has ended.
  * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: twenty times as long.
  */
 #define _GNU_SOURCE
@@ -35,7 +35,7 @@
 #define SECONDS 6u
 #define TOTAL   "total"
 
-/* A place's words are its worker's, the parent's after its death. */
+/* A worker writes the words of its place; after its death the parent does. */
 static struct table {
         struct {
                 pid_t pid;
@@ -49,7 +49,7 @@ static struct {
         uint64_t workers, engines, keepers, stops;
 } killed;
 
-/* One increment. Return: as sb_op_write(). */
+/* Increment the counter once. Return: as sb_op_write(). */
 static int count(struct sb_peer *peer)
 {
         struct sb_version *version;
@@ -117,7 +117,7 @@ static void start_worker(const struct daemon *daemon, unsigned place)
         table->place[place].stopped = false;
 }
 
-/* Return: what may have happened and was not acknowledged. */
+/* End a worker. Return: how many increments may have happened and were not acknowledged. */
 static uint64_t end_worker(unsigned place)
 {
         uint64_t uncertain;
@@ -148,7 +148,7 @@ static bool kill_keeper(const struct daemon *daemon, const struct sb_attachment 
 
         if (!WAIT(!sb_place_keeper(&daemon->place, &keeper)))
                 return false;
-        daemon_end_child(keeper); /* its orphans are this process's children */
+        daemon_end_child(keeper); /* its orphans become children of this process */
         killed.keepers++;
         return WAIT(daemon_engine(attachment) != engine);
 }

@@ -1,6 +1,6 @@
 /*
- * sb_transact(): a transaction as one call, tried again when others were faster; and several
- * writers at once, whose sums must come out exactly.
+ * sb_transact() runs a transaction as one call and tries again when other clients were faster.
+ * Several writers at once use it, and their sums must come out exactly.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -22,7 +22,7 @@ static struct sb_bus *bus;
 #define BEGIN() WORLD_BEGIN(16 * MIB)
 #define END()   WORLD_END()
 
-/* What a transaction sees as a number; no value counts as 0. */
+/* The number that a transaction reads; a key without a value counts as 0. */
 static int number_of(struct sb_txn *txn, const char *key, int64_t *ret)
 {
         struct sb_guard guard = {0};
@@ -46,9 +46,9 @@ static int set_number(struct sb_txn *txn, const char *key, int64_t number)
         return sb_txn_set(txn, b(key), b(text));
 }
 
-/* A function's argument: what it is to do, and what was seen of it. */
+/* A function's argument: what the function is to do, and what it has seen. */
 struct asked {
-        unsigned calls, interferences; /* so often another one writes "k" in between */
+        unsigned calls, interferences; /* how often another client writes "k" in between */
         int answer;
         struct sb_bus *other;
         uint64_t last_cut;
@@ -151,7 +151,7 @@ static void test_transact_returns_what_the_function_says_and_writes_nothing(void
                 CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, ask, &asked, NULL), answers[i]);
                 CHECK_EQ(asked.calls, 1);
         }
-        /* A conflict that it found itself is one. */
+        /* A conflict that the function itself reports is one. */
         asked.answer = SB_E_CONFLICT;
         asked.calls = 0;
         CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, ask, &asked, NULL), SB_E_CONFLICT);
@@ -215,7 +215,7 @@ static unsigned draw(struct mover *mover, unsigned below)
         return (unsigned)(mover->random >> 33) % below;
 }
 
-/* Move some from one account to another; an account without anything has no key. */
+/* Move money from one account to another; an account without money has no key. */
 static int move(void *argument, struct sb_txn *txn)
 {
         struct mover *mover = argument;
@@ -250,7 +250,7 @@ static void *move_all(void *argument)
         return NULL;
 }
 
-/* The sum of all accounts in one transaction, by gets or by a scan; -1: a read failed. */
+/* Add up all accounts in one transaction, by gets or by a scan; -1: a read failed. */
 static int64_t sum(struct sb_txn *txn, bool by_scan)
 {
         char key[] = "account-0", text[32];
@@ -277,7 +277,7 @@ static int64_t sum(struct sb_txn *txn, bool by_scan)
         return total;
 }
 
-/* Sums while movers are at work. False: one was wrong. */
+/* Add up while movers are at work. Return: false when a sum was wrong. */
 static bool watch(uint32_t isolation)
 {
         for (unsigned i = 0; i < SUMS || sb_load_acquire(&moved) < SUMS; i++) {
@@ -325,7 +325,7 @@ static void test_sums_of_all_accounts_are_the_same_in_every_snapshot(void)
         TEST_NOTE("at least %u sums while %u transfers were made", 2 * SUMS, moves);
 }
 
-/* Add one to each of two keys, reading both: what is counted is what committed. */
+/* Add one to each of two keys and read both: the commits are counted. */
 static int add_to_both(void *argument, struct sb_txn *txn)
 {
         int64_t one, two;
@@ -343,7 +343,7 @@ static void *add_all(void *argument)
 {
         struct mover *mover = argument;
 
-        /* The number: how many were committed. */
+        /* The number in each key is how many transactions committed. */
         for (unsigned i = 0; i < ADDED && !mover->bad; i++) {
                 int r = sb_transact(mover->bus, mover->isolation, add_to_both, NULL, NULL);
 
@@ -379,7 +379,8 @@ static void test_no_update_is_lost_nor_made_twice(void)
         END();
 }
 
-/* On call: at least one of two doctors stays. Each asks for the other and leaves. */
+/* Doctors on call: at least one of two stays. Each looks whether the other is on call, and
+ * leaves. */
 struct doctor {
         struct sb_bus *bus;
         const char *own, *other;
@@ -439,7 +440,7 @@ static void test_at_least_one_of_two_that_conflict_commits_and_serializable_lets
                 CHECK_EQ(has(bus, "bob", "1"), doctors[1].result != 0);
                 both += left == 2;
         }
-        /* Nothing hinders it there: both had read before either wrote. */
+        /* Nothing prevents it in snapshot isolation: both had read before either wrote. */
         CHECK_EQ(both, 1000);
         for (unsigned i = 0; i < 2; i++)
                 CHECK(sb_close(doctors[i].bus) == NULL);

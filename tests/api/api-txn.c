@@ -1,6 +1,7 @@
 /*
- * Transactions: what they read, what others see of them, their guards and scans. What makes them
- * fail is in api-conflicts.c and api-limits.c; histories of many at once are judged elsewhere.
+ * Transactions: what they read, what other clients see of them, their guards and scans. Tests of
+ * what makes them fail are in api-conflicts.c and api-limits.c; histories of many transactions at
+ * once are judged elsewhere.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,7 +78,7 @@ static void test_own_writes_are_read_first(void)
         END();
 }
 
-static void test_writes_are_nobodys_business_before_the_commit_nor_without_one(void)
+static void test_no_other_client_sees_writes_before_the_commit_nor_without_one(void)
 {
         struct sb_txn *txn;
 
@@ -168,7 +169,7 @@ static void test_each_way_to_read_tells_the_transaction_that_wrote(void)
                 sb_guard_release(&guards[i]);
         }
         CHECK(sb_scan_close(scan) == NULL);
-        /* The next one has another number; a plain write none. */
+        /* The next transaction has another number; a plain write has none. */
         txn = begin(SB_SNAPSHOT);
         CHECK_EQ(sb_txn_set(txn, keys[0], b("y")), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
@@ -216,7 +217,7 @@ static void test_delete_takes_values_away_with_the_commit(void)
         CHECK_EQ(sb_txn_delete(txn, b("one")), 0);
         CHECK_EQ(sb_txn_delete(txn, b("one")), SB_E_NOT_FOUND);
         CHECK_EQ(sb_txn_delete(txn, b("absent")), SB_E_NOT_FOUND);
-        /* What it looked at is not held. */
+        /* The delete looked at the value and holds no guard on it. */
         CHECK(sb_admin_client_next(other, &number, &client) == 0 && number > bus->peer.slot);
         CHECK_EQ(client.guards, 0);
         CHECK_EQ(set(txn, "two", "mine"), 0);
@@ -241,13 +242,13 @@ static void test_delete_of_an_own_new_key_takes_the_write_back(void)
         CHECK_EQ(sb_txn_delete(txn, b("key")), 0);
         CHECK(sees(txn, "key", NULL));
         CHECK_EQ(sb_txn_delete(txn, b("key")), SB_E_NOT_FOUND);
-        /* Nothing is left to write: nobody's write is in conflict with it. */
+        /* Nothing is left to write, so no write of another client is in conflict with it. */
         CHECK_EQ(put("key", "theirs"), 0);
         CHECK_EQ(sb_txn_commit(txn, &how), 0);
         CHECK_EQ(cut, sb_txn_cut(txn));
         CHECK(sb_txn_end(txn) == NULL);
         CHECK(has(other, "key", "theirs") && rev_of("key") == 1);
-        /* Set once more, it is written. */
+        /* A key that is set once more is written. */
         txn = begin(SB_SNAPSHOT);
         CHECK(set(txn, "new", "1") == 0 && sb_txn_delete(txn, b("new")) == 0);
         CHECK(set(txn, "new", "2") == 0 && sees(txn, "new", "2"));
@@ -301,7 +302,7 @@ static void test_values_up_to_eight_bytes_less_than_a_plain_one_fit(void)
         struct sb_txn *txn;
 
         BEGIN();
-        /* Page sizes round a segment up, and its largest value. */
+        /* The page size rounds a segment up, and with it the largest value. */
         most = bus->peer.segment.value_len_max;
         large = realloc(large, most);
         memset(large, 'v', most);
@@ -362,10 +363,10 @@ static void test_guards_of_own_writes_and_their_copies_are_released_once(void)
         copy = guard;
         sb_guard_release(&guard);
         sb_guard_release(&guard);
-        /* The next one takes the same place. */
+        /* The next guard takes the same entry. */
         CHECK_EQ(sb_txn_get(txn, b("key"), &next), 0);
         sb_guard_release(&copy);
-        /* A copy that is filled anew, too. */
+        /* The same holds for a copy that is filled anew. */
         CHECK_EQ(put("plain", "plain"), 0);
         CHECK_EQ(sb_get(bus, b("plain"), &copy), 0);
         CHECK_EQ(sb_get(bus, b("plain"), &third), 0);
@@ -475,12 +476,12 @@ static void test_a_scan_shows_writes_that_are_made_ahead_of_it(void)
         END();
 }
 
-/* A mirror of what a transaction sees: keys 00..ff as they are there. */
+/* A mirror of what a transaction sees: which of the keys 00..ff are there. */
 struct mirror {
         bool there[256], own[256];
 };
 
-/* A step of both. False: they differ. */
+/* Take a step in the scan and in the mirror. Return: false when they differ. */
 static bool step_mirrored(
         struct sb_scan *scan, const struct mirror *mirror, int *position, bool back)
 {
@@ -555,7 +556,7 @@ static void test_scans_among_random_writes_of_their_transaction_are_exact(void)
                 }
         }
         CHECK(sb_scan_close(scan) == NULL);
-        /* Nobody changed anything: all that was read stands. */
+        /* No client changed anything, so all that was read still holds. */
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
         CHECK(sb_txn_end(txn) == NULL);
         for (unsigned i = 0; i < 256; i++) {
@@ -583,7 +584,7 @@ static void test_a_scan_of_a_transaction_ends_with_it(void)
         CHECK(sb_txn_end(txn) == NULL);
         CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
         sb_guard_release(&guard);
-        /* The next one is no affair of its. */
+        /* The ended scan does not touch the next transaction. */
         txn = begin(SB_SNAPSHOT);
         CHECK_EQ(sb_scan_next(ended, &guard), -EINVAL);
         CHECK_EQ(sb_scan_open(bus, txn, none, &decided), 0);
@@ -612,7 +613,7 @@ int main(int argc, char **argv)
         RUN(test_reads_are_at_the_cut_whatever_is_written_afterwards);
         RUN(test_a_cut_has_what_was_written_before_begin);
         RUN(test_own_writes_are_read_first);
-        RUN(test_writes_are_nobodys_business_before_the_commit_nor_without_one);
+        RUN(test_no_other_client_sees_writes_before_the_commit_nor_without_one);
         RUN(test_keys_and_values_are_copied);
         RUN(test_a_commit_makes_all_writes_visible_at_one_cut_under_one_number);
         RUN(test_each_way_to_read_tells_the_transaction_that_wrote);

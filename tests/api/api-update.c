@@ -1,5 +1,6 @@
 /*
- * Read, change, compare and set as one call: sb_update(), sb_incr(), sb_max(), sb_append().
+ * Calls that read a value, change it and set it if it is still the same: sb_update(), sb_incr(),
+ * sb_max(), sb_append().
  */
 #include <errno.h>
 #include <pthread.h>
@@ -85,7 +86,7 @@ static void test_append_makes_and_lengthens(void)
         CHECK_EQ(sb_append(bus, b("log"), b("one,"), NULL, NULL), 0);
         CHECK_EQ(sb_append(bus, b("log"), b("two"), NULL, &rev), 0);
         CHECK(rev == 3 && has(bus, "log", "one,two"));
-        /* Through all classes of blocks. */
+        /* The value grows through all classes of blocks. */
         memset(many, 'x', sizeof(many));
         CHECK_EQ(sb_set(bus, b("long"), (struct sb_bytes){many, 0}, NULL, NULL), 0);
         for (unsigned i = 0; i < 60; i++)
@@ -170,7 +171,7 @@ static void test_update_returns_what_the_function_says_and_writes_nothing(void)
                 CHECK_EQ(sb_update(bus, b("k"), ask, &asked, NULL, NULL), answers[i]);
                 CHECK(asked.calls == 1 && !asked.seen);
         }
-        /* A conflict of the function's own is no reason to call it again. */
+        /* When the function itself reports a conflict, it is not called again. */
         asked.answer = SB_E_CONFLICT;
         asked.calls = 0;
         CHECK_EQ(sb_update(bus, b("k"), ask, &asked, NULL, NULL), -ECANCELED);

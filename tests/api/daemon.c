@@ -55,8 +55,8 @@ void daemon_place(struct sb_place *ret)
                 abort();
 }
 
-/* Run agentd with @arguments (NULL at the end) on daemon->place; what it says comes through a pipe.
- */
+/* Run agentd with @arguments (NULL at the end) on daemon->place; its output comes through a
+ * pipe. */
 void daemon_spawn(struct daemon *daemon, const char *const *arguments)
 {
         const char *argv[24] = {getenv("AGENTD"), "-b", daemon->place.directory};
@@ -139,11 +139,12 @@ int daemon_ended(struct daemon *daemon)
 
         while (daemon_now_ns() < end) {
                 if (waitpid(daemon->pid, &status, WNOHANG) == daemon->pid) {
-                        (void)daemon_hear(daemon, "\1"); /* all that it said */
+                        (void)daemon_hear(daemon, "\1"); /* the rest of its output */
                         close(daemon->out);
                         if (strstr(daemon->said, "runtime error") ||
                                 strstr(daemon->said, "Sanitizer"))
-                                return -2; /* of either process, in a build with sanitizers */
+                                return -2; /* a report of either process, in a build with sanitizers
+                                            */
                         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
                 }
                 daemon_rest();
@@ -213,8 +214,8 @@ unsigned daemon_attached(const struct sb_attachment *attachment)
         return count;
 }
 
-/* A process that attaches @count times, then stays until it is killed. Return: its pid; *ret_result
- * what attaching said. */
+/* Start a process that attaches @count times, then stays until it is killed. Return: its pid;
+ * *ret_result is the result of attaching. */
 pid_t daemon_child(const struct daemon *daemon, unsigned count, int *ret_result)
 {
         int pipe_fds[2], r = 0;
@@ -245,7 +246,7 @@ void daemon_end_child(pid_t pid)
         waitpid(pid, NULL, 0);
 }
 
-/* What a failed test left running, the orphans included: this process is their reaper. */
+/* End what a failed test left running, orphans included: this process is their reaper. */
 static void end_leftovers(void)
 {
         char path[64];

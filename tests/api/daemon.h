@@ -18,23 +18,24 @@ struct daemon {
         struct sb_place place;
         pid_t pid;
         int out;
-        char said[16384]; /* on standard output and standard error, so far */
+        char said[16384]; /* its standard output and standard error, so far */
         size_t len;
 };
 
-/* Two handles; they are large. */
+/* Two handles, which are too large for the stack. */
 extern struct sb_peer daemon_peer, daemon_other;
-extern char daemon_home[64]; /* of all buses of this run */
+extern char daemon_home[64]; /* the directory of all buses of this run */
 
-/* For main(): before and after the tests. False: there is nothing to test. The end returns @status,
- * or 1 when it cannot clean up. */
+/* For main(): daemon_begin() goes before the tests and returns false when there is nothing to test.
+ * daemon_end() goes behind them and returns @status, or 1 when it cannot clean up. */
 bool daemon_begin(void);
 int daemon_end(int status);
 
 uint64_t daemon_now_ns(void);
 void daemon_rest(void);
-/* Wait until @condition holds, but not for ever. Return: whether it did when it was last looked at,
- * which is once: what may come and go has to be waited for in another way. */
+/* Wait until @condition holds, but not for ever. Return: whether it held when it was last
+ * evaluated. It is not evaluated again, so a condition that may come and go needs another way to
+ * wait. */
 #define WAIT(condition)                                                                            \
         ({                                                                                         \
                 uint64_t wait_end_ = daemon_now_ns() + UINT64_C(20000000000);                      \
@@ -44,33 +45,33 @@ void daemon_rest(void);
                 wait_holds_;                                                                       \
         })
 
-/* A bus that nobody had before. */
+/* A directory for a new bus. */
 void daemon_place(struct sb_place *ret);
-/* Run agentd with @arguments (NULL at the end) on daemon->place, and with no more than daemon_files
+/* Run agentd with @arguments (NULL at the end) on daemon->place, with no more than daemon_files
  * descriptors unless that is 0. */
 extern unsigned daemon_files;
 void daemon_spawn(struct daemon *daemon, const char *const *arguments);
 #define SPAWN(daemon, ...)                                                                         \
         daemon_spawn((daemon), (const char *const[]){__VA_ARGS__ __VA_OPT__(, ) NULL})
-/* Read what it says until @word is there. Return: whether it came. */
+/* Read its output until @word is there. Return: whether @word came. */
 bool daemon_hear(struct daemon *daemon, const char *word);
-/* Read what there is, without waiting; of much, the last part is kept. */
+/* Read the output that is there, without waiting; of much output, the last part is kept. */
 void daemon_hear_more(struct daemon *daemon);
-/* A new bus with 4 MiB and 16 places, ready. */
+/* Start agentd on a new bus with 4 MiB and 16 records, and wait until it is ready. */
 bool daemon_start(struct daemon *daemon);
-/* Wait for it to end. Return: its exit status, 128 + signal, or -1: it did not end. */
+/* Wait for it to end. Return: its exit status; 128 + signal; -1: it did not end. */
 int daemon_ended(struct daemon *daemon);
 int daemon_stop(struct daemon *daemon);
 
 pid_t daemon_engine(const struct sb_attachment *attachment);
 int daemon_attach(const struct daemon *daemon, struct sb_attachment *ret, struct sb_peer *ret_peer);
 void daemon_detach(struct sb_attachment *attachment, struct sb_peer *peer);
-/* How many places are taken. */
+/* How many records are in use. */
 unsigned daemon_attached(const struct sb_attachment *attachment);
 int daemon_set(struct sb_peer *writer, const char *key, const char *value);
 bool daemon_has(struct sb_peer *reader, const char *key, const char *value);
-/* A process that attaches @count times, then stays until it is killed. *ret_result: what attaching
- * said. */
+/* Start a process that attaches @count times, then stays until it is killed. *ret_result: the
+ * result of attaching. */
 pid_t daemon_child(const struct daemon *daemon, unsigned count, int *ret_result);
 void daemon_end_child(pid_t pid);
 

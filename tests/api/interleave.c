@@ -21,7 +21,7 @@ struct actor {
         bool committed;
 };
 
-/* What goes into a history when it is known who committed. */
+/* What goes into a history once the outcome of each transaction is known. */
 struct note {
         uint64_t version;
         uint32_t actor, writer;
@@ -62,7 +62,7 @@ static struct sb_bytes key_of(char letter, char text[8])
         return b(text);
 }
 
-/* As sb_get(), with the value as text; "-" and revision 0 when there is none. */
+/* Get a key as sb_get() does, with the value as text; "-" and revision 0 when there is none. */
 static int look(struct actor *actor, char letter, char *ret_text, uint64_t *ret_rev)
 {
         struct sb_guard guard = {0};
@@ -91,7 +91,7 @@ static uint64_t rev_of(char letter)
 
 /* ---- steps ---- */
 
-/* Own writes are not recorded; who wrote a value says the value, if it begins with a #. */
+/* Reads of own writes are not recorded. A value that begins with a # names its writer. */
 static void record_read(const struct actor *actor, char letter, const char *value, uint64_t rev)
 {
         if (note_count < NOTES && !memchr(actor->written, letter, actor->written_count))
@@ -174,7 +174,8 @@ static bool step_total(struct actor *actor)
         return sum == TOTAL;
 }
 
-/* The letters that a scan gives must be @expected, if that is said ("=" and the letters). */
+/* Take a scan. The letters that it gives must be @expected, if that is given ("=" and the
+ * letters). */
 static bool step_scan(struct actor *actor, const char *expected)
 {
         struct sb_guard guard = {0};
@@ -213,7 +214,7 @@ static void record_end(const struct actor *actor)
                         .write = true};
 }
 
-/* @expected: "" for success, "!x" for a conflict over x, "?" for either. */
+/* Commit. @expected: "" for success, "!x" for a conflict over x, "?" for either. */
 static bool step_commit(struct actor *actor, const char *expected)
 {
         int r = sb_txn_commit(actor->txn, NULL);
@@ -264,7 +265,7 @@ bool interleave_step(const char *step)
         return do_step(&actors[step[0] - '0'], step + 1);
 }
 
-/* Keys as "x50y50"; all others have no value. */
+/* Give keys the values in @state, as "x50y50"; all other keys have no value. */
 static bool set_up(const char *state)
 {
         char text[8];
@@ -348,7 +349,7 @@ static bool do_steps(struct actor *actor, const char *steps)
         return true;
 }
 
-/* The state in the beginning is T0's. */
+/* Record the state in the beginning as written by T0. */
 static void record_beginning(void)
 {
         note_count = 0;
@@ -406,7 +407,7 @@ static void judge_order(void)
         if (!right)
                 all.why = tell("a step went wrong");
         else if (commits == 0)
-                all.why = tell("nobody committed");
+                all.why = tell("no transaction committed");
         else if (!history_check(history, HISTORY_SNAPSHOT, &verdict))
                 all.why = tell("not even snapshot isolation");
         else if (!history_check(history, HISTORY_SERIALIZABLE, &verdict))

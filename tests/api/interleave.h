@@ -31,17 +31,17 @@ struct interleave_counts {
         uint32_t losers; /* transactions that met a conflict */
 };
 
-/* The actors' buses; @plain is 0's. Return: whether there is one for each. */
+/* Open the actors' buses; @plain is the bus of actor 0. Return: whether each has one. */
 bool interleave_open(struct world *world, struct sb_bus *plain);
-/* Return: whether the world is sound without them. */
+/* Close them. Return: whether the world is sound without them. */
 bool interleave_close(struct world *world);
 
-/* One interleaving, under isolation @level. Return: NULL, or which step went otherwise. */
+/* Run one interleaving under isolation @level. Return: NULL, or the step that went otherwise. */
 const char *interleave_run(uint32_t level, const char *state, const char *line);
-/* One more step. Return: whether it went as it says. */
+/* Run one more step. Return: whether it went as it says. */
 bool interleave_step(const char *step);
-/* All interleavings of @programs, which are apart by " | ", under isolation @level. Return: NULL,
- * or what was wrong. */
+/* Run all interleavings of @programs, with " | " between them, under isolation @level. Return:
+ * NULL, or what was wrong. */
 const char *interleave_all(uint32_t level, const char *state, const char *programs,
         struct interleave_counts *ret_counts);
 

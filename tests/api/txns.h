@@ -1,4 +1,5 @@
-/* What tests of transactions share: a bus, another one, and short words for what is done often. */
+/* What tests of transactions share: a bus, another client's bus, and short names for frequent
+ * calls. */
 #ifndef SB_TEST_TXNS_H
 #define SB_TEST_TXNS_H
 
@@ -26,7 +27,7 @@ static const struct sb_bytes none = {NULL, 0};
                 WORLD_END();                                                                       \
         } while (0)
 
-/* As plain writes of another client. */
+/* Plain writes of another client. */
 static inline int put(const char *key, const char *value)
 {
         return sb_set(other, b(key), b(value), NULL, NULL);
@@ -50,7 +51,7 @@ static inline uint64_t rev_of(const char *key)
         return rev;
 }
 
-/* Whether a transaction sees exactly this value; NULL: none. */
+/* Whether a transaction reads exactly this value; NULL: none. */
 static inline bool sees(struct sb_txn *txn, const char *key, const char *value)
 {
         struct sb_guard guard = {0};
@@ -86,7 +87,8 @@ static inline bool conflict_is(const struct sb_txn *txn, const char *key)
                memcmp(named.data, key, named.len) == 0;
 }
 
-/* What a scan gives from here on, a space behind each; own writes in brackets. */
+/* Whether a scan gives exactly these keys from here on, a space behind each; own writes in
+ * brackets. */
 static inline bool gives(struct sb_scan *scan, bool backwards, const char *expected)
 {
         struct sb_guard guard = {0};

@@ -50,7 +50,7 @@ bool has(struct sb_bus *bus, const char *key, const char *value)
         return same;
 }
 
-/* Whatever a failed test left running. */
+/* Stop the agentd that a failed test left running. */
 static char last_directory[64];
 static void stop_last(void)
 {

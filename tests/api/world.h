@@ -3,7 +3,7 @@
  * of them: SB_API_WORLD=segment (the default: in this process, on 4 KiB pages), huge (the same on 2
  * MiB pages), agentd (a real one, named by $STATEBUS_AGENTD, on a directory of its own).
  *
- * Nobody reaps or sweeps in the background of the first two unless the test calls world_tick():
+ * In the background of the first two nothing reaps or sweeps unless the test calls world_tick():
  * what the API promises, it promises with the engine stopped.
  */
 #ifndef SB_TEST_WORLD_H
@@ -28,21 +28,22 @@ struct world {
         char directory[64];
 };
 
-/* NULL, or why this machine cannot have one (for TEST_SKIP). @size in bytes, @clients besides the
- * engine. */
+/* Open a world. @size in bytes, @clients besides the engine. Return: NULL, or why this machine
+ * cannot have one (for TEST_SKIP). */
 const char *world_open(struct world *world, uint64_t size, uint32_t clients);
-/* Ends it, and says whether the validator found it sound (all buses closed). */
+/* Close it. Return: whether the validator found it sound (all buses are closed). */
 bool world_close(struct world *world);
-/* Ends it without a look; not for agentd. */
+/* Close it without a look at it; not for agentd. */
 void world_drop(struct world *world);
-/* One more bus; NULL when it cannot be had. */
+/* Open one more bus. Return: NULL when that failed. */
 struct sb_bus *world_bus(struct world *world);
-/* What an engine does every few milliseconds. */
+/* Do what an engine does every few milliseconds. */
 void world_tick(struct world *world);
-/* Whether the validator finds nothing, with buses open and idle. */
+/* Whether the validator finds nothing wrong while buses are open and idle. */
 bool world_sound(struct world *world, struct sb_bus *bus);
 
-/* Begin a test on a bus of @size bytes, and end it soundly: in a file with `world` and `bus`. */
+/* Begin a test on a bus of @size bytes, and end it with a sound bus, in a file with `world` and
+ * `bus`. */
 #define WORLD_BEGIN(size)                                                                          \
         do {                                                                                       \
                 const char *why = world_open(&world, (size), 8);                                   \

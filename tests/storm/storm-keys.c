@@ -354,7 +354,7 @@ static bool make_segment(void)
 
 static struct sb_peer judge;
 
-static void test_everybody_who_was_not_killed_ended_well(void)
+static void test_every_process_that_was_not_killed_ended_well(void)
 {
         uint64_t operations = 0;
 
@@ -445,7 +445,7 @@ int main(int argc, char **argv)
                 return 1;
         start_engine();
         storm(now_ms() + seconds * 1000);
-        RUN(test_everybody_who_was_not_killed_ended_well);
+        RUN(test_every_process_that_was_not_killed_ended_well);
         RUN(test_counters_are_what_was_acknowledged);
         RUN(test_check_is_clean_and_every_block_comes_back);
         for (uint32_t i = 0; i < WORKERS; i++) {

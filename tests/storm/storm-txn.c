@@ -361,7 +361,7 @@ static void test_every_lie_in_a_record_is_found(void)
         CHECK(cycles >= 5);
 }
 
-static void test_write_skew_of_snapshot_isolation_is_seen_by_who_asks_for_more(void)
+static void test_write_skew_of_snapshot_isolation_is_seen_when_more_is_asked_for(void)
 {
         if (!storm(WORK_SNAPSHOT, 50000, 0, false))
                 TEST_FAIL("%s", work_table->complaint);
@@ -449,7 +449,7 @@ int main(int argc, char **argv)
                 return 1;
         }
         RUN(test_every_lie_in_a_record_is_found);
-        RUN(test_write_skew_of_snapshot_isolation_is_seen_by_who_asks_for_more);
+        RUN(test_write_skew_of_snapshot_isolation_is_seen_when_more_is_asked_for);
         RUN(test_snapshot_isolation_holds_in_a_storm);
         RUN(test_serializability_holds_in_a_storm);
         RUN(test_both_isolations_in_one_storm_hold_the_weaker);

@@ -1,6 +1,6 @@
 /*
- * A small bus in this process, with two peers and nobody else: no engine sweeps or reaps unless the
- * test does.
+ * A small bus in this process with two clients and no other process: nothing is swept or reaped
+ * unless the test does it.
  */
 #ifndef SB_TEST_UNIT_BUS_H
 #define SB_TEST_UNIT_BUS_H
@@ -84,7 +84,8 @@ static inline int delete (struct sb_peer *peer, const char *key)
         return sb_op_write(peer, &write, &result);
 }
 
-/* Not inlined: with a constant key the compiler warns of what xxHash would do with longer ones. */
+/* Not inlined, because with a constant key the compiler warns of what xxHash would do with longer
+ * keys. */
 __attribute__((noipa, unused)) static struct sb_version *find(const char *key)
 {
         uint32_t len = (uint32_t)strlen(key);

@@ -1,6 +1,6 @@
 /*
- * Commits of many keys (ring/commit.h), one after another in one process: what they write, when
- * they conflict, and that nothing is left behind by those that do not happen.
+ * Commits of many keys (ring/op/commit.h), one after another in one process: what they write, when
+ * they conflict, and that those that do not happen leave nothing behind.
  */
 #include "ring/op/commit.h"
 #include "shm/base/result.h"
@@ -43,7 +43,7 @@ static struct sb_commit_range point(const char *key)
                 .low = key, .low_len = (uint32_t)strlen(key), .flags = SB_RANGE_POINT};
 }
 
-/* Commit, and end. */
+/* Commit a transaction and end it. */
 static int commit(struct sb_peer *peer, struct txn *txn, const struct sb_commit_write *writes,
         uint32_t write_count, const struct sb_commit_range *ranges, uint32_t range_count,
         struct sb_commit_result *ret)
@@ -89,7 +89,7 @@ static uint64_t rev_of(const char *key)
         return rev;
 }
 
-/* All memory work done, everything accounted for; how many blocks are in use, UINT64_MAX when
+/* Do all memory work and check the segment. Return: how many blocks are in use, UINT64_MAX when
  * something is wrong. */
 static uint64_t settled_blocks(void)
 {

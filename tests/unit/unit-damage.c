@@ -1,6 +1,6 @@
 /*
- * A segment that somebody has scribbled over: what the engine walks through, and what it writes,
- * comes to an end. A test that does not is ended by SIGALRM.
+ * A segment with damage in it: the engine comes to an end with what it walks through there, and so
+ * does a write. SIGALRM ends a test that does not.
  */
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ static struct sb_node *node_of(const char *key)
         return node;
 }
 
-/* Level 0 of the ordered index goes from "k5" back to "k2". */
+/* Make level 0 of the ordered index go from "k5" back to "k2". */
 static bool make_a_round(void)
 {
         static const char *const keys[] = {"k1", "k2", "k3", "k4", "k5", "x"};
@@ -96,7 +96,7 @@ static void test_a_descriptor_is_no_longer_than_its_block(void)
         unmake_bus();
 }
 
-static void test_a_write_to_a_key_whose_cell_is_lost_ends(void)
+static void test_a_write_to_a_key_with_a_lost_cell_ends(void)
 {
         struct sb_cell64 *cell;
         struct sb_node *node;
@@ -118,6 +118,6 @@ int main(int argc, char **argv)
         RUN(test_a_round_in_the_index_ends_the_look_at_what_was_read);
         RUN(test_a_round_in_the_index_ends_the_applying_of_a_rule);
         RUN(test_a_descriptor_is_no_longer_than_its_block);
-        RUN(test_a_write_to_a_key_whose_cell_is_lost_ends);
+        RUN(test_a_write_to_a_key_with_a_lost_cell_ends);
         return test_end();
 }

@@ -44,7 +44,7 @@ static uint32_t problems(void)
         return report.problem_count;
 }
 
-/* As if that many blocks had been freed by others. */
+/* Let as many eras pass as if other clients had freed that many blocks. */
 static void let_eras_pass(uint32_t count)
 {
         struct sb_cell32 *era = &writer.segment.super->era;
@@ -59,7 +59,7 @@ static void test_old_version_is_protected_by_a_new_pin_however_many_eras_have_pa
 
         CHECK(make_bus(1 << 20));
         CHECK_EQ(put(&writer, "old", "value", 5), 0);
-        for (step = 0; step < 100; step++) { /* 25 times 2^30: around more than six times */
+        for (step = 0; step < 100; step++) { /* 25 times 2^30: the eras wrap more than six times */
                 struct sb_version *version;
                 char key[32];
 

@@ -1,10 +1,11 @@
 /*
- * The judge of histories bites: made-up histories, each with one anomaly, and long ones that are as
- * they should be but for one operation.
+ * The judge of histories finds what is wrong: made-up histories with one anomaly each, and long
+ * ones in which only one operation is wrong.
  *
- * A history is written as a line: transactions apart by " | ", in each operations like "rx1" (read
- * version 1 of x), "wy2" (wrote version 2 of y), "rx2=0" (and saw that T0 wrote it). "!" in front:
- * it aborted; "?": nobody knows; "[3,7]": when it was.
+ * A history is written as a line. " | " stands between transactions; a transaction is operations
+ * such as "rx1" (it read version 1 of x), "wy2" (it wrote version 2 of y) and "rx2=0" (it read
+ * version 2 of x and saw that T0 wrote it). "!" in front of a transaction: it aborted; "?": its
+ * outcome is unknown; "[3,7]": it began at 3 and ended at 7.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -60,7 +61,7 @@ static struct history *history_from(const char *at)
         return history;
 }
 
-/* What the line is called at this level; "" when it is allowed. */
+/* The name that the judge gives the line at this level; "" when the level allows it. */
 static const char *name_of(const char *line, enum history_level level)
 {
         struct history *history = history_from(line);
@@ -151,7 +152,7 @@ static void test_write_skew_is_g2_item_and_snapshot_isolation(void)
 
 static void test_read_only_anomaly_is_g2_item(void)
 {
-        /* Fekete, O'Neil and O'Neil, 2004: withdrawal, deposit, and who looks in between. */
+        /* Fekete, O'Neil and O'Neil, 2004: withdrawal, deposit, and a reader in between. */
         CHECK_NAMED("rx0 ry0 wx1 | ry0 wy1 | rx0 ry1", "", "G2-item");
         CHECK_NAMED("rx0 ry0 wx1 | ry0 wy1", "", "");
 }
@@ -197,10 +198,10 @@ static uint32_t random_below(uint32_t bound)
         return (uint32_t)((seed >> 33) % bound);
 }
 
-/* What each transaction read and wrote of each object; NOT_DONE: it did not. */
+/* The version of each object that each transaction read and wrote; NOT_DONE: none. */
 static uint32_t read_of[SHORT_TXNS][SHORT_OBJECTS], write_of[SHORT_TXNS][SHORT_OBJECTS];
 
-/* Versions are given to the writers in any order; what is read is some version of another's. */
+/* Writers get versions in any order; a reader reads some version of another transaction. */
 static void make_short(void)
 {
         memset(read_of, 0xff, sizeof(read_of));
@@ -222,7 +223,7 @@ static void make_short(void)
 
 struct state {
         uint32_t now[SHORT_OBJECTS], seen[SHORT_TXNS][SHORT_OBJECTS];
-        uint32_t begun, ended; /* bits, by transaction */
+        uint32_t begun, ended; /* one bit for each transaction */
 };
 
 static bool reads_fit(const struct state *state, uint32_t txn)
@@ -246,8 +247,8 @@ static bool commit_fits(struct state *state, uint32_t txn)
         return true;
 }
 
-/* Whether some order of begins and ends explains it, as both isolations are defined; @serial: each
- * ends before the next begins. */
+/* Whether some order of begins and ends explains the history, by the definition of each isolation;
+ * @serial: each transaction ends before the next one begins. */
 static bool explained(struct state state, bool serial)
 {
         if (state.ended == (1u << SHORT_TXNS) - 1)
@@ -322,15 +323,15 @@ static void test_it_judges_as_trying_every_order_does(void)
 
 #define OBJECTS  256u
 #define PER_TXN  4u
-#define KEEP     64u /* a snapshot is at most so many commits old */
+#define KEEP     64u /* a snapshot is at most this many commits old */
 #define LONG_OPS 2000000u
 
-/* The newest version of each object, and the commits that made the last of them. */
+/* The newest version of each object, and what the last commits overwrote. */
 static struct {
         uint64_t version[OBJECTS];
         struct {
                 uint32_t object;
-                uint64_t commit; /* in which it was overwritten */
+                uint64_t commit; /* the commit that overwrote it */
                 uint64_t version;
         } undo[KEEP * PER_TXN];
         uint64_t undo_count, commit;
@@ -358,9 +359,9 @@ static uint64_t overwrite(uint32_t object)
         return ++bus.version[object];
 }
 
-/* Transactions of two reads and two writes. @age: how many commits old a snapshot may be; 0:
- * serial. First committer wins, as snapshot isolation says. @wrong: the transaction whose first
- * read is half the versions too old, or UINT32_MAX. */
+/* Make transactions of two reads and two writes. @age: how many commits old a snapshot may be; 0:
+ * transactions are serial. The first committer wins, as snapshot isolation says. @wrong: the
+ * transaction of which the first read is half the versions too old, or UINT32_MAX. */
 static struct history *history_of(uint32_t operations, uint32_t age, uint32_t wrong)
 {
         struct history *history = history_make();
@@ -417,7 +418,7 @@ static void test_two_million_operations_take_seconds(void)
         CHECK(verdict.operations >= LONG_OPS - 8);
         TEST_NOTE("%llu operations, %llu edges in %.2f s", (unsigned long long)verdict.operations,
                 (unsigned long long)verdict.edges, took);
-        CHECK(took < 30); /* quadratic would be an hour */
+        CHECK(took < 30); /* a quadratic judge would take an hour */
 }
 
 static void test_a_long_snapshot_history_is_that_and_no_more(void)

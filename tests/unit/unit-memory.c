@@ -1,6 +1,6 @@
 /*
- * Memory when somebody is stopped, idle or in want of it: what comes back, to whom, and without
- * whose help.
+ * Memory when a process is stopped, idle or short of it: what comes back, to which process, and
+ * without the help of which other one.
  */
 #include "tests/unit/bus.h"
 #include "ring/op/put.h"
@@ -21,7 +21,7 @@
 
 static char large[4096];
 
-/* Sets ever new keys until there is no room. Return: how many it were. */
+/* Set ever new keys until the segment is full. Return: how many keys were set. */
 static uint32_t fill(struct sb_peer *peer, const char *prefix, uint64_t value_len, int *ret_result)
 {
         uint32_t count = 0;
@@ -72,7 +72,7 @@ static void test_room_comes_back_for_values_of_every_size(void)
                 CHECK_EQ(problems(), 0);
                 CHECK_EQ(delete_all(&writer, "k", count), 0);
         }
-        CHECK(count * 10 > first * 9); /* as much as on the empty bus, but for half-used slabs */
+        CHECK(count * 10 > first * 9); /* as many as on the empty bus, but for half-used slabs */
         unmake_bus();
 }
 
@@ -83,7 +83,7 @@ static void test_reader_stopped_on_an_empty_bus_holds_nothing_that_came_later(vo
         int r;
 
         CHECK(make_bus(1 << 20));
-        sb_pin(&reader); /* and never goes on */
+        sb_pin(&reader); /* this pin is never taken off */
         for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
                 count = fill(&writer, "k", sizes[i], &r);
                 CHECK_EQ(r, SB_E_FULL);
@@ -133,8 +133,8 @@ static void test_memory_that_an_idle_process_filled_serves_others_once_it_is_del
         unmake_bus();
 }
 
-/* Each has written values of every size, and has one key: what is left of the slabs that they took
- * blocks from is for whoever writes next. */
+/* Each process has written values of every size and keeps one key: what is left of the slabs that
+ * it took blocks from serves the next writer. */
 static void test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others(void)
 {
         enum { CLIENTS = 100 };
@@ -153,13 +153,13 @@ static void test_idle_processes_that_wrote_values_of_every_size_leave_room_for_o
                         CHECK_EQ(put(&idle[i], key, large, len), 0);
         }
         count = fill(&writer, "k", 1000, &r);
-        TEST_NOTE("room for %u values of 1000 bytes beside %u idle clients", count, CLIENTS);
+        TEST_NOTE("memory for %u values of 1000 bytes beside %u idle clients", count, CLIENTS);
         CHECK(count * 1000 > (4 << 20) / 8);
         CHECK_EQ(problems(), 0);
         unmake_bus();
 }
 
-static void test_writers_get_on_with_a_roster_that_somebody_wrote_over(void)
+static void test_writers_get_on_with_a_roster_that_was_written_over(void)
 {
         static const uint64_t rosters[] = {0, 1, UINT32_MAX, UINT64_MAX};
 
@@ -201,7 +201,7 @@ static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_valu
         unmake_bus();
 }
 
-/* Ever new keys, few at a time; one in a hundred stays for a while, and 20 for ever. */
+/* Set ever new keys, few at a time: one in a hundred stays for a while, and 20 stay for ever. */
 static void test_long_churn_leaves_room_for_a_very_large_value(void)
 {
         static char very_large[4 << 20];
@@ -276,7 +276,7 @@ int main(int argc, char **argv)
         RUN(test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more);
         RUN(test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted);
         RUN(test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others);
-        RUN(test_writers_get_on_with_a_roster_that_somebody_wrote_over);
+        RUN(test_writers_get_on_with_a_roster_that_was_written_over);
         RUN(test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value);
         return test_end();
 }

@@ -1,6 +1,7 @@
 /*
- * What a serializable transaction has read (libclient/core/ranges.h), against the plain list of
- * it: keys and ranges at random, over keys so few and short that all can be asked.
+ * The read set of a serializable transaction (libclient/core/read-set.h) against a plain list of
+ * what was read: keys and ranges at random, over keys so few and short that the test can ask for
+ * all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 #define KEY_LEN_MAX 3u
 #define LETTERS     4u  /* 0, 1, 0xfe and 0xff */
-#define KEYS        85u /* of up to three of them, the empty one first */
+#define KEYS        85u /* keys of up to three letters, the empty key first */
 #define ROUNDS      3000u
 
 struct key {
@@ -62,7 +63,7 @@ static bool holds(const struct sb_commit_range *range, const struct key *key)
                        sb_bytes_compare(key->bytes, key->len, range->high, range->high_len) < 0);
 }
 
-/* Note a key, or what is between two places, here and in @read. */
+/* Note a key, or what is between two keys, in the read set and in @read. */
 static void read_some(struct sb_ranges *ranges, bool read[KEYS])
 {
         uint32_t a = draw(KEYS), b = draw(KEYS);
@@ -80,7 +81,7 @@ static void read_some(struct sb_ranges *ranges, bool read[KEYS])
                 read[i] = true;
 }
 
-/* As a scan does it: each step from where the last one ended, on or back. */
+/* Read as a scan does: each step goes on or back from where the last one ended. */
 static void scan_some(struct sb_ranges *ranges, const struct sb_own *own, bool read[KEYS])
 {
         uint32_t at = draw(KEYS), steps = draw(5);
@@ -102,7 +103,7 @@ static void scan_some(struct sb_ranges *ranges, const struct sb_own *own, bool r
         }
 }
 
-/* Whether the ranges are ascending and disjoint, with what was read in them, but for own writes;
+/* Whether the ranges are ascending and disjoint and contain all that was read, except own writes;
  * and nothing else if they are @exact. */
 static bool right(const struct sb_commit_range *ordered, uint32_t count, const bool read[KEYS],
         const bool written[KEYS], bool exact)
@@ -131,7 +132,7 @@ static uint64_t packed(const struct sb_commit_range *ordered, uint32_t count)
         return len;
 }
 
-/* One transaction; all the way to two commits, reading on in between. */
+/* Do one transaction all the way to two commits, with more reads in between. */
 static bool one_round(struct sb_ranges *ranges, struct sb_own *own, uint64_t len_max, bool exact)
 {
         bool read[KEYS] = {0}, written[KEYS] = {0};

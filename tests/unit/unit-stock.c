@@ -1,6 +1,6 @@
 /*
- * Blocks in a client's own hands (shm/stock.h) when memory is short: what an idle client keeps from
- * others, and that nobody's own stock is in his way.
+ * The magazine of a client (shm/memory/magazine.h) when memory is short: what an idle client's
+ * magazine keeps from other clients, and that a client's own magazine never stands in its own way.
  */
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
@@ -15,7 +15,7 @@
 
 static char value[100000];
 
-/* Sets keys @first to @end - 1. Return: how many it were when there was no room. */
+/* Set keys @first to @end - 1. Return: how many were set before the segment was full. */
 static uint32_t put_some(
         struct sb_peer *peer, const char *prefix, uint32_t first, uint32_t end, uint64_t value_len)
 {
@@ -47,7 +47,7 @@ static int delete_some(struct sb_peer *peer, const char *prefix, uint32_t first,
         return r;
 }
 
-/* Blocks that the record names. */
+/* How many blocks the record names. */
 static uint32_t in_hand(const struct sb_peer *peer)
 {
         uint32_t i, count = 0;
@@ -77,17 +77,18 @@ static void test_what_an_idle_process_deleted_serves_others(void)
         count = fill(&writer, "k", 150);
         CHECK(count > 1000);
         CHECK_EQ(fill(&reader, "n", 150), 0);
-        sb_view_renew(&writer); /* as its own memory work does: now it takes in hand what it can */
+        sb_view_renew(&writer); /* as memory work does: the magazine takes what it can */
         CHECK_EQ(delete_some(&writer, "k", 0, DELETED), 0);
         CHECK_EQ(in_hand(&writer), 0);
-        /* Each takes a second block for its birth, and the deleter has some in reserve. */
+        /* Each new key takes a second block for its placeholder, and the deleter keeps some in its
+         * slab cache. */
         CHECK(fill(&reader, "m", 150) > DELETED / 3);
         CHECK_EQ(problems(), 0);
         unmake_bus();
 }
 
-/* Keys that fit when the reader has replaced as many values as it takes in hand, and does nothing
- * more; or has not. */
+/* How many keys fit beside a reader that has replaced as many values as its magazine takes and then
+ * does nothing more, or (not @replaces) that has replaced none. */
 static uint32_t room_beside_idle(uint64_t size, bool replaces, uint32_t *ret_in_hand)
 {
         enum { KEYS = 2000 };
@@ -120,14 +121,14 @@ static void test_an_idle_process_keeps_no_more_than_its_share_from_others(void)
                 share = share < SB_STOCK_MAX ? share : SB_STOCK_MAX;
                 CHECK(without > 0);
                 CHECK(held <= share && held > share / 2);
-                TEST_NOTE("%u MiB: %u keys beside nobody, %u beside an idle process with %u blocks",
+                TEST_NOTE("%u MiB: %u keys alone, %u beside an idle process with %u blocks",
                         (unsigned)(sizes[i] >> 20), without, with, held);
                 CHECK(without - with <= share + 16);
         }
 }
 
-/* As many keys fit as if nothing had ever been in hand. */
-static void test_nobodys_own_stock_makes_his_write_fail(void)
+/* As many keys fit as if the magazine had always been empty. */
+static void test_no_clients_own_magazine_makes_its_write_fail(void)
 {
         static const uint64_t sizes[] = {10, 150, 1000, 100000};
         uint32_t i, replaces, room[2];
@@ -145,15 +146,16 @@ static void test_nobodys_own_stock_makes_his_write_fail(void)
                         CHECK_EQ(problems(), 0);
                         unmake_bus();
                 }
-                TEST_NOTE("values of %u bytes: room for %u, after overwrites for %u",
+                TEST_NOTE("values of %u bytes: memory for %u, after overwrites for %u",
                         (unsigned)sizes[i], room[0], room[1]);
                 CHECK(room[0] > 0);
                 CHECK((room[1] + 1) * 50 >= room[0] * 49);
         }
 }
 
-/* Many overwrite keys all over the segment and do nothing more; then all goes, and values of
- * another size come. What idle ones have in hand keeps its units what they are. */
+/* Many clients overwrite keys all over the segment and do nothing more; then all keys go, and
+ * values of another size come. The blocks in the magazines of idle clients keep the units that they
+ * are in from other sizes. */
 static void test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes(void)
 {
         enum { CLIENTS = 16, KEYS = 40000, EACH = 2000 };
@@ -181,8 +183,8 @@ static void test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes(vo
         }
         CHECK_EQ(delete_some(&writer, "r", 0, KEYS), 0);
         room = fill(&writer, "w", 1000);
-        TEST_NOTE("%u blocks in hand of %u idle ones, in %u units: room for %u values, of %u", held,
-                CLIENTS, writer.segment.geometry.unit_count, room, fresh);
+        TEST_NOTE("%u blocks in hand of %u idle ones, in %u units: memory for %u values, of %u",
+                held, CLIENTS, writer.segment.geometry.unit_count, room, fresh);
         CHECK(held <= writer.segment.geometry.unit_count / 2 && room * 5 >= fresh * 2);
         CHECK_EQ(problems(), 0);
         unmake_bus();
@@ -193,7 +195,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_what_an_idle_process_deleted_serves_others);
         RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
-        RUN(test_nobodys_own_stock_makes_his_write_fail);
+        RUN(test_no_clients_own_magazine_makes_its_write_fail);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes);
         return test_end();
 }

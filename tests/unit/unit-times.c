@@ -1,6 +1,6 @@
 /*
- * When cuts were taken, as rules of history go by it: what a span of time has let go stays let go,
- * however quickly or slowly the engine ticks, and not much more is kept than the span.
+ * The times of cuts, by which the rules of history go: what a span of time has let go stays let go,
+ * however quickly or slowly the engine ticks, and not much more than the span is kept.
  */
 #include "shm/base/os.h"
 #include "shm/history/times.h"
@@ -43,7 +43,8 @@ static void tick(uint64_t after_ns)
         sb_times_note(&writer.segment, &now);
 }
 
-/* How long ago the horizon of a span was taken, in nanoseconds; UINT64_MAX: there is none. */
+/* How long ago the cut was taken that is a span's horizon, in nanoseconds; UINT64_MAX: there is
+ * none. */
 static uint64_t age_of(uint64_t span_ns, uint64_t *ret_cut)
 {
         struct sb_moment moment = {0};
