@@ -1,4 +1,4 @@
-/* Counting identifiers; see demo-count.h. */
+/* The identifiers of C headers; see demo-count.h. */
 #define _GNU_SOURCE
 #include "demo-count.h"
 
@@ -39,7 +39,7 @@ static int compare_counts(const void *a_, const void *b_)
                                     : compare_names(a, b);
 }
 
-/* Each word once, in an order of names that is quick to tell. */
+/* Merge the entries of each word into one, and sort by an order that is quick to compare. */
 static void words_merge(struct words *words)
 {
         size_t last = 0;
@@ -60,7 +60,7 @@ void words_add_result(struct words *words, const char *result, size_t len)
 {
         char *line = strndup(result, len);
 
-        line += strcspn(line, "\n") + 1; /* of the pass */
+        line += strcspn(line, "\n") + 1; /* skips the line of the pass */
         while (*line != '\0') {
                 const char *name = line;
                 size_t name_len = strcspn(line, " ");
@@ -118,7 +118,7 @@ struct result index_file(const struct headers *headers, size_t number, uint64_t 
 
         snprintf(full, sizeof(full), "%s/%s", headers->root, headers->paths[number]);
         file = fopen(full, "r");
-        /* A NUL ends the text: no header has one. */
+        /* The text ends at a NUL, because no header has one. */
         if (file != NULL && getdelim(&text, &room, '\0', file) >= 0)
                 find_identifiers(text, &words);
         if (file != NULL)
@@ -141,7 +141,7 @@ struct result index_file(const struct headers *headers, size_t number, uint64_t 
         return result;
 }
 
-/* What find_headers() gathers: nftw() hands nothing on. */
+/* The headers found so far, in a variable of their own: nftw() hands no argument on. */
 static struct headers found;
 
 static int note_path(const char *path, const struct stat *status, int type, struct FTW *ftw)
@@ -149,7 +149,7 @@ static int note_path(const char *path, const struct stat *status, int type, stru
         size_t len = strlen(path), root_len = strcmp(found.root, "/") == 0 ? 0 : strlen(found.root);
 
         if (ftw->level == 0 && type != FTW_D)
-                return type == FTW_DNR ? EACCES : ENOTDIR; /* the folder itself */
+                return type == FTW_DNR ? EACCES : ENOTDIR; /* it is the folder itself */
         if (type != FTW_F || !S_ISREG(status->st_mode) || len < 3 ||
                 strcmp(path + len - 2, ".h") != 0 || len - root_len > PATH_BYTES_MAX)
                 return 0;

@@ -1,8 +1,8 @@
 /*
- * The demo's work itself, which knows nothing of the bus: which headers there are, and the
+ * The demo's work itself, which knows nothing of the bus: it finds the headers in a folder, and the
  * identifiers in one of them.
  *
- * Always true: a result depends on the file and the pass alone, so that whoever makes it again
+ * Always true: a result depends on the file and the pass alone, so a worker that makes it again
  * makes the same bytes.
  */
 #ifndef DEMO_COUNT_H
@@ -12,15 +12,15 @@
 #include <stdint.h>
 
 #define PATH_BYTES_MAX                                                                             \
-        1000 /* of a path below the root: longer ones are left out, so that they fit a key */
+        1000 /* bytes of a path below the root; longer paths do not fit a key and are left out */
 
 struct headers {
         char *root;   /* the folder */
-        char **paths; /* below it, sorted */
+        char **paths; /* relative to it, sorted */
         size_t count, bytes;
 };
 
-/* Words with counts. Zero is an empty list. */
+/* Words with counts. All bytes zero is an empty list. */
 struct words {
         struct word {
                 const char *name;
@@ -30,22 +30,22 @@ struct words {
         size_t count, room;
 };
 
-/* The headers in the folder that the command line names, and below; without any, say why and end
- * the program. */
+/* Find the headers in the folder that the command line names, and below. When there are none, say
+ * why and end the program. */
 struct headers find_headers(int argc, char **argv);
 #define LETTERS   27
 #define LETTER(i) ((char)((i) < 26 ? 'a' + (i) : '_'))
 
 /* The result for one file: "PASS COUNT", then "IDENTIFIER COUNT", a line each; and how many
- * identifiers begin with each letter, be it small or large. */
+ * identifiers begin with each letter, small or large. */
 struct result {
-        char *text; /* to be freed */
+        char *text; /* the caller frees it */
         size_t len;
         uint64_t count, by_letter[LETTERS];
 };
-/* What cannot be read counts as empty. */
+/* Count the identifiers of one header. A file that cannot be read counts as empty. */
 struct result index_file(const struct headers *headers, size_t number, uint64_t pass);
-/* Add a result's text; the list keeps a copy. */
+/* Add the counts of a result's text; the list keeps a copy. */
 void words_add_result(struct words *words, const char *result, size_t len);
 /* Print the @count most frequent words. */
 void words_print(struct words *words, size_t count);

@@ -18,8 +18,8 @@ static void interrupt(int signal_number)
         interrupted = signal_number;
 }
 
-/* Ctrl-C, a closed terminal and a reader who has seen enough are all the same: go to the end, and
- * leave nothing behind. */
+/* Ctrl-C, a closed terminal and a reader that closed the pipe have the same effect: the demo goes
+ * to its end and leaves nothing behind. */
 static void on_every_end(void (*handler)(int))
 {
         static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
@@ -42,14 +42,15 @@ static bool run_command(const char *format, size_t number)
 const char *stage_begin(size_t size_mib)
 {
         beginner = getpid();
-        /* Commands inherit that: a start or a stop that is begun is brought to its end. */
+        /* Commands inherit that signals are ignored, so a start or a stop that has begun goes on to
+         * its end. */
         on_every_end(SIG_IGN);
         if (mkdtemp(directory) == NULL) {
                 perror("demo: /tmp");
                 exit(1);
         }
         if (!run_command("agentctl -b %s start --size %zuM", size_mib)) {
-                rmdir(directory); /* stays if there is a log in it */
+                rmdir(directory); /* it stays if there is a log in it */
                 exit(1);
         }
         on_every_end(interrupt);
@@ -79,7 +80,7 @@ void stage_show_changes(const char *from, const char *to, const char *prefix)
 bool stage_end(bool wrong)
 {
         on_every_end(SIG_IGN);
-        if (interrupted != SIGPIPE) { /* or nobody reads it */
+        if (interrupted != SIGPIPE) { /* else no reader is left */
                 printf("       agentctl check: ");
                 wrong = !run_command("agentctl -b %s check", 0) || wrong;
         }

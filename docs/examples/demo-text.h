@@ -24,7 +24,7 @@ static inline bool begins_with(struct sb_bytes a, const char *text)
         return a.len >= strlen(text) && memcmp(a.data, text, strlen(text)) == 0;
 }
 
-/* Up to two numbers at the beginning of a value. */
+/* Read up to two numbers at the beginning of a value. */
 static inline void read_numbers(struct sb_bytes value, uint64_t ret[2])
 {
         char text[44] = {0};

@@ -3,8 +3,8 @@
  * while one of them is killed and another one stopped every 100 ms; at the end all numbers are
  * exact, and so they were at every moment. What is shared lies on a bus:
  *
- *      claim/NUMBER    who works on file NUMBER. Made by create-if-absent, so that one of those who
- *                      try gets it.
+ *      claim/NUMBER    the worker that works on file NUMBER; made by create-if-absent, so that one
+ *                      of the workers that try gets it.
  *      file/PATH       the result for one file: "PASS COUNT", then "IDENTIFIER COUNT", a line each.
  *      total/files     how many files were counted, over all passes;
  *      total/all       how many identifiers were found,
@@ -15,8 +15,8 @@
  * transaction: the result, all the totals and the end of its claim appear together or not at all.
  * The result says of which pass it is, so that a file that another worker has brought in already is
  * not added twice: the transaction reads that, and if it changed meanwhile, begins again. The
- * claims only save double work: nothing depends on them. Who finds nothing left to do in a pass but
- * what a stopped worker has claimed does that, too, and waits for nobody.
+ * claims only save double work: nothing depends on them. A worker that finds nothing left to do in
+ * a pass but what a stopped worker has claimed does that, too, and does not wait.
  *
  * A watcher looks at everything, at one cut, all the while: each file's result is in the totals as
  * many times as there were passes over it, at every moment. Two marks keep such moments; at the end
@@ -53,7 +53,7 @@
 static const char *directory; /* the bus */
 static struct headers headers;
 
-/* The end of this process. The workers die with the coordinator. */
+/* End this process with a message. When the coordinator ends, its workers are killed. */
 static void fail(const char *what, const char *why)
 {
         fprintf(stderr, "\ndemo: process %d: %s: %s\n", (int)getpid(), what, why);
@@ -61,7 +61,8 @@ static void fail(const char *what, const char *why)
         _exit(1);
 }
 
-/* The answers that a caller knows how to handle, it handles first. Any other one ends here. */
+/* The caller handles the answers that it knows how to handle first. Any other one ends the process
+ * here. */
 static void check(const char *what, int result)
 {
         if (result != 0)
@@ -84,7 +85,7 @@ static struct sb_bytes claim_key(size_t number)
         return text_bytes(text);
 }
 
-/* A bus does not work on the other side of fork(): each process opens its own. */
+/* A handle of a bus does not work after fork(), so each process opens its own. */
 static struct sb_bus *open_bus(void)
 {
         struct sb_options options = {.size = sizeof(options), .bus = directory, .access = SB_PEER};
@@ -94,7 +95,7 @@ static struct sb_bus *open_bus(void)
         return bus;
 }
 
-/* The number at the beginning of a key's value; 0 without one. */
+/* The number at the beginning of a key's value; 0 when the key has none. */
 static uint64_t number_at(struct sb_bus *bus, struct sb_bytes key)
 {
         sb_auto(sb_guard_release) struct sb_guard guard = {0};
@@ -110,7 +111,7 @@ static uint64_t number_at(struct sb_bus *bus, struct sb_bytes key)
 
 /* ---- a worker ---- */
 
-/* One file, counted. */
+/* One file that was counted. */
 struct job {
         size_t number;
         uint64_t pass;
@@ -134,8 +135,8 @@ static int add(struct sb_txn *txn, const char *name, uint64_t count)
         return sb_txn_set(txn, text_bytes(key), text_bytes(text));
 }
 
-/* In a transaction: nothing here has happened before it commits, and when another one was faster it
- * is called again. Any answer but 0 ends it. */
+/* Runs in a transaction: nothing that it does has happened before the transaction commits, and it
+ * is called again when another worker was faster. Any answer but 0 ends the transaction. */
 static int bring_in(void *argument, struct sb_txn *txn)
 {
         sb_auto(sb_guard_release) struct sb_guard before = {0};
@@ -151,7 +152,7 @@ static int bring_in(void *argument, struct sb_txn *txn)
         if (r != 0 && r != SB_E_NOT_FOUND)
                 return r;
         if (numbers[0] >= job->pass)
-                return 0; /* another worker brought it in */
+                return 0; /* another worker has brought the file in */
         r = sb_txn_set(
                 txn, file_key(job->number), (struct sb_bytes){job->result.text, job->result.len});
         if (r == 0)
@@ -181,7 +182,7 @@ static bool work(struct sb_bus *bus, size_t number, uint64_t pass, bool anyway)
                 check("claim", r);
         job.result = index_file(&headers, number, pass);
         do
-                /* Many at once add to the same totals: one of them always gets on. */
+                /* Many workers add to the same totals at once: one of them always succeeds. */
                 r = sb_transact(bus, SB_SNAPSHOT, bring_in, &job, NULL);
         while (r == SB_E_CONFLICT);
         check("bringing a file in", r);
@@ -189,7 +190,7 @@ static bool work(struct sb_bus *bus, size_t number, uint64_t pass, bool anyway)
         return true;
 }
 
-/* Each worker looks for files from a place of its own on, so that workers seldom meet. */
+/* Each worker starts to look for files at another number, so that workers seldom meet. */
 static void work_until_the_end(struct sb_bus *bus, size_t number)
 {
         for (;;) {
@@ -198,7 +199,7 @@ static void work_until_the_end(struct sb_bus *bus, size_t number)
 
                 if (files % headers.count == 0 && number_at(bus, text_bytes("end")))
                         return;
-                /* Once around: what nobody has claimed; after that, what is left. */
+                /* One round takes files without a claim; after that, all that is left. */
                 for (size_t i = 0; i < headers.count; i++) {
                         number = (number + 1) % headers.count;
                         if (number_at(bus, file_key(number)) < pass)
@@ -230,8 +231,8 @@ static pid_t start(void (*function)(struct sb_bus *, size_t))
 
 /* ---- the watcher ---- */
 
-/* Everything at one cut. Return: the number of files counted; the end of the program when something
- * does not add up. */
+/* Look at everything at one cut. Return: the number of files counted. When something does not add
+ * up, the program ends. */
 static uint64_t look(struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
@@ -254,7 +255,7 @@ static uint64_t look(struct sb_bus *bus)
                 }
                 sb_guard_release(&guard);
         }
-        check("scan", r == SB_E_NOT_FOUND ? 0 : r); /* that is its end */
+        check("scan", r == SB_E_NOT_FOUND ? 0 : r); /* SB_E_NOT_FOUND is the end of the scan */
         if (files != of_files || all != of_results || all != letters) {
                 fprintf(stderr,
                         "\ndemo: WRONG: at cut %" PRIu64 " the totals have %" PRIu64
@@ -280,8 +281,8 @@ static void watch(struct sb_bus *bus, size_t number)
 
 /* ---- the coordinator ---- */
 
-/* A dead worker's claims are free again. It is dead, so it makes no more of them. Return: how many.
- */
+/* Give a dead worker's claims back. It is dead, so it makes no more of them. Return: how many there
+ * were. */
 static unsigned give_back_claims(struct sb_bus *bus, pid_t dead)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
@@ -296,7 +297,7 @@ static unsigned give_back_claims(struct sb_bus *bus, pid_t dead)
                 if (same_bytes(guard.value, text_bytes(pid))) {
                         r = sb_delete(bus, guard.key, guard.rev, NULL, NULL);
                         given += r == 0;
-                        /* or its file was brought in by another worker just now */
+                        /* else another worker has brought the file in just now */
                         if (r != SB_E_NOT_FOUND && r != SB_E_CONFLICT)
                                 check("giving a claim back", r);
                 }
@@ -306,7 +307,7 @@ static unsigned give_back_claims(struct sb_bus *bus, pid_t dead)
         return given;
 }
 
-/* The bus as it is now stays to be seen under this name. */
+/* Keep the bus as it is now under this name. */
 static void mark(struct sb_bus *bus, const char *name)
 {
         uint64_t cut;
@@ -328,8 +329,8 @@ static void show_progress(struct sb_bus *bus, unsigned kills)
         fflush(stdout);
 }
 
-/* Every 100 ms kill one worker and start another, stop one and let the last one go on, until there
- * was enough of it; then let the crew finish the pass. Return: how many were killed. */
+/* Every 100 ms kill one worker and start another, stop one and let the last stopped one go on,
+ * until there was enough of it; then let the crew finish the pass. Return: how many were killed. */
 static unsigned lead_crew(struct sb_bus *bus)
 {
         long cores = sysconf(_SC_NPROCESSORS_ONLN), crew = cores < 4          ? 4
@@ -382,9 +383,9 @@ static unsigned lead_crew(struct sb_bus *bus)
 }
 
 /*
- * All results from the bus, at one cut and in byte order, which is the paths' order: print the most
- * frequent identifiers, and compare each result and the totals with what this one process counts
- * again, from the files alone. Return: whether all agrees.
+ * Read all results from the bus, at one cut and in byte order, which is the paths' order: print the
+ * most frequent identifiers, and compare each result and the totals with what this one process
+ * counts again, from the files alone. Return: whether all agrees.
  */
 static bool prove(struct sb_bus *bus)
 {
@@ -433,7 +434,7 @@ int main(int argc, char **argv)
         bool right;
 
         headers = find_headers(argc, argv);
-        /* Results are shorter than the files, and there are two of each at most for long; the
+        /* Results are shorter than the files, and the bus seldom holds more than two of each; the
          * marks keep one more. */
         directory = stage_begin(128 + (3 * headers.bytes >> 20));
         printf("counting the identifiers of %zu headers in %s, on the bus %s\n", headers.count,

@@ -23,7 +23,8 @@ static uint64_t balance_of(struct sb_bytes value)
         return balance;
 }
 
-/* @txn NULL: a plain get. No value: nothing. */
+/* Read the balance of an account; @txn NULL: by a plain get. A key without a value means no
+ * money. */
 static int balance(struct sb_bus *bus, struct sb_txn *txn, uint32_t number, uint64_t *ret_balance)
 {
         struct sb_guard guard = {0};
@@ -85,7 +86,7 @@ void bank_transfer(struct sb_bus *bus, struct work_place *place, uint64_t *state
                 work_complain("a transfer said %d", r);
 }
 
-/* Of plain gets, the second half later, so that they need not add up. */
+/* Sum up plain gets, the second half later, so that the sum need not be right. */
 static int sum_gets(struct sb_bus *bus, struct sb_txn *txn, uint64_t *ret_sum)
 {
         uint64_t sum = 0, one;

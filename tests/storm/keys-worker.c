@@ -61,7 +61,7 @@ const unsigned char *keys_value_of(const struct sb_version *version, uint64_t *r
         return version->bytes + SB_SHAPE_KEY_LEN(version->shape);
 }
 
-/* A churn value: a length, then bytes that follow from it and from the key's number. */
+/* Fill a churn value: a length, then bytes that follow from it and from the key's number. */
 static void fill(unsigned char *value, uint32_t len, uint32_t number)
 {
         for (uint32_t i = 0; i < len; i++)
@@ -186,8 +186,8 @@ static void hold_or_let_go(struct worker *w)
         sb_guard_set(&w->peer, 1, 0);
 }
 
-/* Look at a node of a walk at @cut. A tombstone and no version are the same: a key may be removed
- * between two walks. */
+/* Add the version of a node at @cut to the sum of a walk. A tombstone and no version count the
+ * same: a key may be removed between two walks. */
 static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uint64_t sum)
 {
         struct sb_version *version = sb_find_in_node(&w->peer, node, cut);
@@ -197,8 +197,8 @@ static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uin
         return sum * 31 + version->rev + SB_SHAPE_VALUE_LEN(version->shape) * 7 + node->key_len;
 }
 
-/* A walk over all keys at a cut, which must come in order. Returns a sum over what has a value
- * there. */
+/* Walk over all keys at a cut; they must come in order. Return: a sum over the keys that have a
+ * value there. */
 static uint64_t walk(struct worker *w, uint64_t cut)
 {
         struct sb_node *node;
@@ -234,7 +234,7 @@ static uint64_t walk(struct worker *w, uint64_t cut)
         return sum;
 }
 
-/* The same cut twice, with writes in between. */
+/* Walk over the same cut twice, with writes in between. */
 static void scan(struct worker *w)
 {
         uint32_t index;
@@ -259,7 +259,7 @@ void keys_work(const struct sb_segment *segment, struct keys_place *place, uint6
         w.random = seed;
         sb_peer_init(&w.peer, segment, place->slot, place->generation);
         if (sb_guard_grow(&w.peer, 1))
-                keys_complain("no room for a guard");
+                keys_complain("no guard word is free");
         while (!__atomic_load_n(&keys_table->stop, __ATOMIC_RELAXED) && !keys_table->complained) {
                 uint64_t what = storm_random(&w.random) % 100;
 

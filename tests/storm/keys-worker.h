@@ -1,9 +1,10 @@
 /*
  * A worker of storm-keys, and the table that outlives it. Workers count by compare and set, write,
- * read and delete keys whose values follow from them, hold a version over many operations, and walk
- * over all keys at a cut, twice.
+ * read and delete keys with values that follow from them, hold a version over many operations, and
+ * walk over all keys at a cut, twice.
  *
- * Always true: whoever sees something impossible writes it into the table, and everybody ends.
+ * Always true: a process that sees something impossible writes it into the table, and all processes
+ * end.
  */
 #ifndef SB_TESTS_KEYS_WORKER_H
 #define SB_TESTS_KEYS_WORKER_H
@@ -16,11 +17,12 @@
 #include "shm/layout/segment.h"
 #include "random.h"
 
-#define KEYS_PLACES   7u /* the engine's is the last */
+#define KEYS_PLACES   7u /* the last one is the engine's */
 #define KEYS_COUNTERS 4u
 #define KEYS_CHURN    40u
 
-/* What outlives a process. A place's words are its holder's, the parent's after its death. */
+/* The part of the table that belongs to a place, and outlives its process. The process writes it;
+ * after its death the parent does. */
 struct keys_place {
         uint32_t slot, generation;
         bool attached;
@@ -32,8 +34,8 @@ struct keys_place {
 
 struct keys_table {
         struct keys_place place[KEYS_PLACES];
-        uint64_t acknowledged[KEYS_COUNTERS]; /* by atomic adds: many workers */
-        uint64_t uncertain[KEYS_COUNTERS];    /* the parent's */
+        uint64_t acknowledged[KEYS_COUNTERS]; /* added to atomically by all workers */
+        uint64_t uncertain[KEYS_COUNTERS];    /* written by the parent */
         char complaint[256];
         bool complained, stop;
 };
@@ -42,12 +44,12 @@ extern struct keys_table *keys_table;
 
 void __attribute__((format(printf, 1, 2))) keys_complain(const char *format, ...);
 
-/* Keys, each of fewer than 64 bytes. Return: the length. */
+/* Make the name of a key, which has fewer than 64 bytes. Return: its length. */
 uint32_t keys_counter_key(uint32_t counter, char *ret);
 uint32_t keys_churn_key(uint32_t number, char *ret);
 const unsigned char *keys_value_of(const struct sb_version *version, uint64_t *ret_len);
 
-/* Until the table says stop. */
+/* Work until the table says stop. */
 void keys_work(const struct sb_segment *segment, struct keys_place *place, uint64_t seed);
 
 #endif

@@ -18,11 +18,12 @@ struct txn {
         struct record_note *notes;
         uint32_t note_count, outcome;
         uint64_t who, began, ended;
-        uint64_t cut,
-                stamp;   /* that it reads at; the first that contains what it wrote, 0: unknown */
-        uint64_t number; /* as guards say it */
+        uint64_t cut, stamp; /* cut: what it reads at; stamp: the first cut that contains what it
+                                wrote, 0: unknown */
+        uint64_t number;     /* its number, as guards say it */
         bool tried, writes, seen;
-        uint32_t writer, reader; /* in the history: what it wrote, what it read */
+        uint32_t writer, reader; /* the transactions of the history that stand for its writes and
+                                    its reads */
 };
 
 struct version {
@@ -37,13 +38,13 @@ struct life {
 
 struct key {
         uint64_t first_rev, rev_count;
-        struct version *versions; /* by revision - first_rev */
+        struct version *versions; /* indexed by revision - first_rev */
         struct life *lives;
         uint32_t life_count;
 };
 
 struct judge {
-        struct txn *txns[RECORD_PLACES]; /* by their number in the place */
+        struct txn *txns[RECORD_PLACES]; /* indexed by their number in the place */
         uint64_t txn_counts[RECORD_PLACES];
         uint32_t place_count;
         struct key keys[RECORD_KEYS];
@@ -141,7 +142,7 @@ static void learn(struct judge *judge, const struct record_note *read)
         struct record_note *set = writer ? set_of(writer, read->key) : NULL;
 
         if (!set) {
-                say(judge, "key %u was read with a value of %" PRIx64 ", who did not write it",
+                say(judge, "key %u was read with a value of %" PRIx64 ", which did not write it",
                         (unsigned)read->key, read->who);
                 return;
         }
@@ -153,7 +154,7 @@ static void learn(struct judge *judge, const struct record_note *read)
         if (!set->rev)
                 set->rev = read->rev;
         if (set->rev != read->rev)
-                say(judge, "revision %" PRIu64 " of key %u is by %" PRIx64 ", who wrote %" PRIu64,
+                say(judge, "revision %" PRIu64 " of key %u is by %" PRIx64 ", which wrote %" PRIu64,
                         (uint64_t)read->rev, (unsigned)read->key, read->who, (uint64_t)set->rev);
         if (!writer->seen)
                 writer->number = read->number;
@@ -284,14 +285,15 @@ static void add_txns(struct judge *judge)
                 txn->writer = txn->reader = history_txn(judge->history, outcome,
                         outcome == HISTORY_COMMITTED && txn->ended ? txn->began : 0,
                         outcome == HISTORY_COMMITTED ? txn->ended : 0);
-                /* What an aborted one read counts: it was at one cut, too. */
+                /* What an aborted transaction read counts as if it had committed: those reads were
+                 * at one cut, too. */
                 if (txn->outcome == ABORTED)
                         txn->reader = history_txn(judge->history, HISTORY_COMMITTED,
                                 txn->ended ? txn->began : 0, txn->ended);
         }
 }
 
-/* A read at a cut is of the newest version not above it. */
+/* Check that a read at a cut gave the newest version not above the cut. */
 static void check_read(struct judge *judge, const struct txn *txn, const struct record_note *read)
 {
         const struct key *key = &judge->keys[read->key];
@@ -314,7 +316,7 @@ static void add_read(struct judge *judge, const struct txn *txn, const struct re
         const struct txn *writer = txn_of(judge, read->who);
 
         if (!writer || read->rev - key->first_rev >= key->rev_count)
-                return; /* which was said before */
+                return; /* this was said before */
         if (txn->cut)
                 check_read(judge, txn, read);
         history_read(judge->history, txn->reader,
@@ -329,7 +331,7 @@ static void add_absent(struct judge *judge, const struct txn *txn, uint32_t numb
         uint32_t low = 0, high = key->life_count;
 
         judge->verdict->absent++;
-        while (low < high) { /* the lives that had begun */
+        while (low < high) { /* find the lives that had begun */
                 uint32_t middle = low + (high - low) / 2;
 
                 if (key->lives[middle].first_stamp <= txn->cut)
@@ -377,7 +379,7 @@ static void add_operations(struct judge *judge, const struct txn *txn)
         }
 }
 
-/* ---- what those did whom a verdict names ---- */
+/* ---- what the transactions did that a verdict names ---- */
 
 static void tell_note(const struct judge *judge, const struct record_note *note)
 {
@@ -468,7 +470,7 @@ static struct record_note *read_before(
         return NULL;
 }
 
-/* The note that ends the transaction of @who, which wrote something; or NULL. */
+/* The note that ends the transaction with this identity, if it wrote something; else NULL. */
 static struct record_note *end_of(struct record *record, uint64_t who)
 {
         bool within = false, writes = false;

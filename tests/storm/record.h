@@ -2,19 +2,19 @@
  * What the processes of a storm write down about their transactions, and the judgement on it.
  *
  * Each place has a record of its own in memory that outlives its processes: a row of notes. A
- * transaction is BEGIN, what it read and means to write, TRY, and what became of it. A process that
- * was killed leaves its last transaction without an end: behind a TRY nobody can say what became of
- * it, until somebody is found who read what it wrote.
+ * transaction is BEGIN, what it read and means to write, TRY, and its outcome. A process that was
+ * killed leaves its last transaction without an end: behind a TRY the outcome is unknown, until a
+ * reader is found that saw what the transaction wrote.
  *
  * The judge does not believe the bus where it can look itself: versions of a key are numbered by
  * what writers saw before (their revision is one more than the one they replaced) and by what
- * readers saw, with the writer's identity in the value. From that the history is made for
- * tests/harness/history.h. Beside it: each read at a cut is of the newest version not above that
- * cut; what one transaction wrote has one number and one cut, which commit returned.
+ * readers saw, with the writer's identity in the value. From that the judge makes the history for
+ * tests/harness/history/history.h. Beside it: each read at a cut gives the newest version not above
+ * that cut; what one transaction wrote has one number and one cut, which commit returned.
  *
  * A life of a key (up to the delete that ends it) is an object of its own. That a key was absent
  * does not say between which lives; the cut does. A life that began and ended between a
- * transaction's cut and its commit is none of its business: absent is absent.
+ * transaction's cut and its commit does not matter to the transaction: absent is absent.
  */
 #ifndef SB_TESTS_RECORD_H
 #define SB_TESTS_RECORD_H
@@ -29,11 +29,10 @@
 #define RECORD_KEYS   64u
 
 enum record_what {
-        RECORD_BEGIN,  /* who: identity; number: when; cut: that it reads at, 0 for plain operations
-                        */
-        RECORD_READ,   /* key, rev, who wrote it, number of its transaction, cut: of the version */
-        RECORD_ABSENT, /* key; at the transaction's cut there was none */
-        RECORD_SET,    /* key, rev that it will have; 0: not known */
+        RECORD_BEGIN,  /* its identity; number: when; cut: what it reads at; 0: plain operations */
+        RECORD_READ,   /* key; rev, cut, identity of the writer and number of the version */
+        RECORD_ABSENT, /* key, which had no value at the transaction's cut */
+        RECORD_SET,    /* key, rev: what it will be; 0: not known */
         RECORD_DELETE, /* key, rev */
         RECORD_TRY,    /* from here on it may be committed */
         RECORD_COMMITTED, /* number: when; cut: the first that contains it; rev: of a plain set */
@@ -46,15 +45,15 @@ struct record_note {
 };
 
 struct record {
-        uint64_t count;      /* stored behind the note */
+        uint64_t count;      /* stored after the note */
         uint64_t identities; /* given to transactions so far */
         struct record_note notes[RECORD_ROOM];
 };
 
-/* Who wrote it, in a value: {place + 1, number in the place}. */
+/* The identity of a writer, as a value has it: {place + 1, number in the place}. */
 #define RECORD_IDENTITY(place, number) (((uint64_t)(place) + 1) << 40 | (number))
 
-/* A killed process leaves a note wholly or not at all, and in the order of the program. */
+/* A killed process leaves a note wholly or not at all, and notes in the order of the program. */
 static inline void record_add(struct record *record, struct record_note note)
 {
         record->notes[record->count] = note;
@@ -63,20 +62,20 @@ static inline void record_add(struct record *record, struct record_note note)
 
 struct record_verdict {
         struct history_verdict history;
-        bool right; /* the history is, and nothing is said below */
+        bool right; /* the history is right, and nothing is said below */
         char text[256];
-        uint64_t unknown;  /* nobody can say whether they committed */
-        uint64_t believed; /* of those that nobody knew of: somebody read what they wrote */
-        uint64_t unseen;   /* writes that nobody read */
+        uint64_t unknown;  /* transactions of which the outcome is unknown */
+        uint64_t believed; /* of the unknown ones: a reader saw what they wrote */
+        uint64_t unseen;   /* writes that no reader saw */
         uint64_t aborted, absent, lives;
 };
 
-/* @tell: print what those did whom the verdict names. */
+/* Judge the records. @tell: print what the transactions did that the verdict names. */
 bool record_judge(struct record *const *records, uint32_t record_count, enum history_level level,
         bool tell, struct record_verdict *ret);
 
-/* A note, and what it would have to say so that it says what did not happen; @number chooses among
- * many. Return: the note, or NULL: there is none. */
+/* A note, and in @ret_said what it must say so that it says what did not happen; @number chooses
+ * among many. Return: the note, or NULL: there is none. */
 enum record_lie { RECORD_LIE_STALE, RECORD_LIE_ABORTED, RECORD_LIE_BOTH_WON, RECORD_LIE_ABSENT };
 #define RECORD_LIES 4u
 struct record_note *record_lie(struct record *const *records, uint32_t record_count,

@@ -3,11 +3,11 @@
  * engine among them.
  *
  * Workers count by compare and set, write and delete keys, hold guards, scan at cuts (see
- * keys-worker.h); an engine ticks, attaches and reaps. The test process is everybody's parent: it
- * kills, waits for the death that the kernel reports, tells the engine, and starts another one.
- * What workers were told lies in a table that outlives them, so at the end each counter must be
- * exactly what was acknowledged, plus at most the one increment that each killed worker had under
- * way.
+ * keys-worker.h); an engine ticks, attaches and reaps. The test process is the parent of them all:
+ * it kills, waits for the death that the kernel reports, tells the engine, and starts another
+ * process. What workers were told lies in a table that outlives them, so at the end each counter
+ * must be exactly what was acknowledged, plus at most the one increment that each killed worker had
+ * under way.
  *
  * Always true: a worker that sees something impossible writes it into the table and ends with
  * status 1. Arguments: none. SB_SEED, SB_SECONDS.
@@ -84,7 +84,8 @@ static bool place_is_at(uint32_t slot, uint32_t generation)
         return false;
 }
 
-/* A new engine's first work: take record 0, reap whoever is in nobody's place. */
+/* The first work of a new engine: take record 0, and reap each client that is in no place of the
+ * table. */
 static void adopt(struct sb_peer *engine, struct sb_segment *segment)
 {
         struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
@@ -156,7 +157,7 @@ static void be_engine(void)
 static struct {
         uint64_t worker_kills, engine_kills, stops;
         uint64_t random;
-        /* when the one that stands goes on; 0: it does not stand */
+        /* when a halted process goes on; 0: it is not halted */
         uint64_t resume_ms[KEYS_PLACES];
         bool engine_lost, ended_badly;
 } parent;
@@ -226,7 +227,7 @@ static void replace_engine(void)
         start_engine();
 }
 
-/* Ask the engine, again when it died over it. */
+/* Ask the engine, and ask the next one when it died over the question. */
 static void ask(char what, uint32_t place)
 {
         struct command command = {what, place};
@@ -287,7 +288,7 @@ static void do_something(void)
         }
 }
 
-/* A while of random length in which the storm goes on by itself. */
+/* Let the storm go on by itself for a random time. */
 static void let_pass(uint64_t us)
 {
         struct timespec wait = {.tv_nsec = (long)us * 1000};

@@ -4,11 +4,11 @@
  * and written is judged.
  *
  * Three storms, one after the other: transactions with snapshot isolation alone, serializable ones
- * alone, and both on the same keys, of which only the weaker is asked. What the processes do is in
- * work.h, what they write down and how it is judged in record.h. The test process is everybody's
- * parent: it kills, waits, and starts another one.
+ * alone, and both on the same keys, of which only the weaker is asked. work.h has what the
+ * processes do, record.h what they write down and how it is judged. The test process is the parent
+ * of them all: it kills, waits, and starts another process.
  *
- * That the judgement bites is shown on a real record, in which one note is made to lie.
+ * To show that the judgement finds what is wrong, one note of a real record is made to lie.
  * Arguments: none. SB_SEED, SB_OPERATIONS (of each storm).
  */
 #define _GNU_SOURCE
@@ -32,7 +32,7 @@
 #define WATCHER    WORKERS
 #define PROCESSES  (WORKERS + 1)
 #define END_PLACE  PROCESSES
-#define PLACES     (PROCESSES + 1) /* of records: the last is what is read at the end */
+#define PLACES     (PROCESSES + 1) /* records: the last is what is read at the end */
 #define OPERATIONS 750000u
 #define LEAST_MS   2000u
 #define SIZE       (16u << 20)
@@ -45,9 +45,9 @@ static uint64_t seed, operations_wanted, randomness;
 
 static struct {
         uint64_t worker_kills, engine_kills, stops;
-        uint64_t resume_ms[PROCESSES]; /* when the one that stands goes on; 0: it does not stand */
+        uint64_t resume_ms[PROCESSES]; /* when a halted process goes on; 0: it is not halted */
         uint64_t engine_resume_ms;
-        pid_t engine; /* that was halted or killed last */
+        pid_t engine; /* the engine that was halted or killed last */
         bool ended_badly;
         uint64_t operations, commits, aborted, edges, unknown, believed, unseen, absent, lives;
 } parent;
@@ -88,8 +88,8 @@ static void start(uint32_t number)
         parent.resume_ms[number] = 0;
 }
 
-/* Until its last note says that it commits, but not for long: most of a transaction is elsewhere.
- */
+/* Wait until the last note of a worker says that it commits, but not for long: most of a
+ * transaction is elsewhere. */
 static void catch_in_commit(uint32_t number)
 {
         const struct record *record = records[number];
@@ -132,7 +132,7 @@ static void go_on(uint32_t number)
         parent.resume_ms[number] = 0;
 }
 
-/* The engine, when it is another than last time; so that no number is used twice. */
+/* Halt or kill the engine if it is another one than last time, so that no pid is used twice. */
 static void disturb_engine(bool deadly)
 {
         struct sb_admin_stat stat;
@@ -208,7 +208,7 @@ static bool make_records(void)
         return true;
 }
 
-/* Nobody ends before it is told to. */
+/* Whether a process has ended: none may before it is told to. */
 static bool somebody_ended(void)
 {
         for (uint32_t i = 0; i < PROCESSES; i++) {
@@ -222,7 +222,8 @@ static bool somebody_ended(void)
         return false;
 }
 
-/* Until @operations are recorded, and not before @least_ms. Return: whether all ended well. */
+/* Run a storm until @operations are recorded, and at least for @least_ms. Return: whether all
+ * processes ended well. */
 static bool storm(
         enum work_isolation isolation, uint64_t operations, uint64_t least_ms, bool deadly)
 {
@@ -286,7 +287,7 @@ static void weather(enum work_isolation isolation, enum history_level level)
                             true))
                         TEST_FAIL("%s (SB_SEED=%" PRIu64 ")",
                                 *work_table->complaint ? work_table->complaint
-                                                       : "somebody ended badly",
+                                                       : "a process ended badly",
                                 seed);
                 why = judged(level);
                 if (why)
@@ -330,7 +331,7 @@ static void test_the_storms_were_storms(void)
         CHECK(bank_adds_up(bus));
 }
 
-/* One note of a real record lies. */
+/* One note of a real record lies each time. */
 static void test_every_lie_in_a_record_is_found(void)
 {
         static const char *const names[RECORD_LIES] = {"an older version read",
@@ -431,7 +432,7 @@ static bool begin(void)
         text = getenv("SB_OPERATIONS");
         operations_wanted = getenv("SB_TEST_LONG") ? 20 * OPERATIONS : OPERATIONS;
         operations_wanted = text ? strtoull(text, NULL, 10) : operations_wanted;
-        setenv("SB_API_WORLD", "agentd", 1); /* processes of their own need one */
+        setenv("SB_API_WORLD", "agentd", 1); /* a world with processes of its own */
         work_table = mmap(NULL, sizeof(*work_table), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (work_table == MAP_FAILED || world_open(&world, SIZE, 64) != NULL)

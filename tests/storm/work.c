@@ -23,12 +23,12 @@ struct worker {
         struct sb_txn *txn; /* NULL: plain operations */
         struct work_place *place;
         struct record *record;
-        uint32_t number; /* of the place */
+        uint32_t number; /* the number of its place */
         uint64_t random, who;
         struct {
                 enum own what;
                 uint32_t len;
-                uint64_t rev; /* that it will have; 0: not known */
+                uint64_t rev; /* the revision that it will have; 0: not known */
         } own[WORK_KEYS];
 };
 
@@ -84,7 +84,7 @@ struct sb_bytes work_key(uint32_t number, char text[16])
         return (struct sb_bytes){text, (size_t)len};
 }
 
-/* Number of a key of a scan; WORK_KEYS for what is none. */
+/* The number of a key that a scan gave; WORK_KEYS for a key that is none of them. */
 static uint32_t number_of(struct sb_bytes key)
 {
         const char *text = key.data;
@@ -106,7 +106,7 @@ static struct sb_bytes make_value(uint64_t who, uint32_t len, unsigned char *byt
         return (struct sb_bytes){bytes, len};
 }
 
-/* Who wrote it; 0 for what nobody wrote so. */
+/* The identity of the writer of a value; 0 when no writer writes such a value. */
 static uint64_t writer_of(struct sb_bytes value)
 {
         const unsigned char *bytes = value.data;
@@ -164,7 +164,7 @@ static void note_read(struct worker *w, uint32_t key, const struct sb_guard *gua
 
 /* ---- the steps of a transaction ---- */
 
-/* What the transaction wrote itself is as it wrote it. */
+/* Check that the transaction reads its own writes. */
 static void check_own(struct worker *w, uint32_t key, const struct sb_guard *guard, bool found)
 {
         if (found != (w->own[key].what == OWN_SET))
@@ -174,7 +174,8 @@ static void check_own(struct worker *w, uint32_t key, const struct sb_guard *gua
                 work_complain("an own set of key %u reads differently", key);
 }
 
-/* Return: revision at the cut, 0: there is no value. @silent: not a read of the history. */
+/* Get a key. Return: its revision at the cut, 0: it has no value. @silent: the history does not get
+ * this read. */
 static uint64_t get(struct worker *w, uint32_t key, bool silent)
 {
         struct sb_guard guard = {0};
@@ -232,7 +233,8 @@ static void delete (struct worker *w, uint32_t key)
         }
 }
 
-/* The keys of a group from @first to @last were looked at, @found of them there. */
+/* Note that the keys of a group from @first to @last were looked at, and which of them were
+ * @found. */
 static void note_scanned(struct worker *w, uint32_t first, uint32_t last, const bool *found)
 {
         for (uint32_t key = first; key <= last; key++)
@@ -265,7 +267,7 @@ static int scan_step(
         return 0;
 }
 
-/* A group, forwards or backwards, to the end or only some keys of it. */
+/* Scan a group, forwards or backwards, to its end or only some of its keys. */
 static void scan_group(struct worker *w, struct sb_scan *scan, uint32_t group)
 {
         uint32_t first = group * WORK_MEMBERS, last = first + WORK_MEMBERS - 1,
@@ -339,8 +341,8 @@ static bool write_down(struct worker *w)
         return writes;
 }
 
-/* The conflict is over a key that was read or written, one that was written if nothing else
- * counts. */
+/* Check that the conflict is over a key that was read or written; over one that was written, if
+ * nothing else counts. */
 static void check_conflict(struct worker *w, enum sb_isolation isolation)
 {
         struct sb_bytes key = sb_txn_conflict(w->txn);
@@ -399,7 +401,7 @@ static void transaction(struct worker *w)
         note_begin(w, began, sb_txn_cut(w->txn));
         while (steps--) {
                 step(w, only_read);
-                if (below(w, 64) == 0) /* so that others come in between on few cores, too */
+                if (below(w, 64) == 0) /* others come in between on few cores, too */
                         work_rest(below(w, 30));
         }
         commit(w, isolation);
@@ -428,7 +430,7 @@ static void plain_set(struct worker *w, uint32_t key)
                 work_complain("a set said %d", r);
 }
 
-/* A get, and a compare and set, or a delete, of what it gave. */
+/* Get a key, then compare and set it, or delete it. */
 static void plain_change(struct worker *w, uint32_t key, bool deletes)
 {
         uint64_t expected = 0, rev = 0, cut = 0;
@@ -491,14 +493,14 @@ static void arm(void)
         setitimer(ITIMER_REAL, &next, NULL);
 }
 
-/* Between any two instructions, for a while in which others do a lot. */
+/* Halt the worker between any two instructions, for a while in which other processes do a lot. */
 static void on_alarm(int number)
 {
         int kept = errno;
 
         (void)number;
         work_rest(storm_random(&halts_random) % 200);
-        work_table->halts++; /* about */
+        work_table->halts++; /* not exact: the signal may come in between */
         arm();
         errno = kept;
 }

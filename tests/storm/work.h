@@ -1,9 +1,11 @@
 /*
  * What the processes of storm-txn do: workers run random transactions over a few hot keys, plain
  * operations in between, and move money in a bank (bank.h); a watcher adds the bank up all the
- * while. A worker has a timer, whose signal halts it between any two instructions for up to 200 us.
+ * while. A worker has a timer, the signal of which halts it between any two instructions for up to
+ * 200 us.
  *
- * Always true: whoever sees something impossible writes it into the table, and everybody ends.
+ * Always true: a process that sees something impossible writes it into the table, and all processes
+ * end.
  */
 #ifndef SB_TESTS_WORK_H
 #define SB_TESTS_WORK_H
@@ -22,10 +24,10 @@
 
 enum work_isolation { WORK_SNAPSHOT, WORK_SERIALIZABLE, WORK_MIXED };
 
-/* What outlives a process of a place. */
+/* The part of the table that belongs to a place, and outlives its process. */
 struct work_place {
         pid_t pid;
-        uint64_t operations, commits, conflicts, full; /* operations: that are recorded */
+        uint64_t operations, commits, conflicts, full; /* operations: the recorded ones */
         uint64_t transfers, sums, torn; /* torn: sums of plain gets that did not add up */
 };
 
@@ -34,7 +36,7 @@ struct work_table {
         char complaint[256];
         bool complained, stop;
         enum work_isolation isolation;
-        uint64_t halts; /* of workers by a signal of their own, at any instruction */
+        uint64_t halts; /* halts of workers by a signal of their own, at any instruction */
 };
 
 extern struct work_table *work_table;
@@ -45,11 +47,12 @@ uint64_t work_now_ns(void);
 void work_rest(uint64_t us);
 struct sb_bytes work_key(uint32_t number, char text[16]);
 
-/* Until the table says stop. */
+/* Work until the table says stop. */
 void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record, uint64_t seed);
 void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed);
 
-/* For who is alone: no key has a value; what is there is read into @record. */
+/* For a process that is alone on the bus: take the value of each key away; and read what there is
+ * into @record. */
 bool work_clear(struct sb_bus *bus);
 void work_read_end(struct sb_bus *bus, uint32_t place, struct record *record);
 
