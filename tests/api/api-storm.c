@@ -227,7 +227,7 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         memcpy(&total, version->bytes + sizeof(TOTAL) - 1, sizeof(total));
         sb_guard_set(&daemon_other, 0, 0);
         TEST_NOTE("api-storm: %" PRIu64 " increments, %" PRIu64 " attachments; killed: %" PRIu64
-                  " workers, %" PRIu64 " engines, %" PRIu64 " keepers; %" PRIu64 " stops",
+                  " workers, %" PRIu64 " engines, %" PRIu64 " supervisors; %" PRIu64 " stops",
                 total, attached, killed.workers, killed.engines, killed.keepers, killed.stops);
         if (total < acknowledged || total > acknowledged + uncertain)
                 TEST_FAIL("%" PRIu64 " counted, %" PRIu64 " acknowledged, %" PRIu64 " uncertain",
