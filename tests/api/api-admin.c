@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "libclient/core/admin.h"
-#include "test.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

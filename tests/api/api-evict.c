@@ -10,8 +10,8 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "shm/mvcc/evict.h"
-#include "test.h"
+#include "shm/evict.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "test.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

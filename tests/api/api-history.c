@@ -7,11 +7,8 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "shm/base/os.h"
-#include "shm/base/word.h"
-#include "shm/layout/superblock.h"
-#include "shm/upkeep/work.h"
-#include "test.h"
+#include "ring/op.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

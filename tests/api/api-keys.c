@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

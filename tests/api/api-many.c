@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define COUNT 1000000u

@@ -7,7 +7,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "test.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

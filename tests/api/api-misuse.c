@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "test.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

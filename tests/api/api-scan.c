@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shm/base/word.h"
-#include "test.h"
+#include "shm/base/atomic.h"
+#include "tests/harness/test.h"
 #include "world.h"
 
 #define MIB (UINT64_C(1) << 20)

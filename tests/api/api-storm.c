@@ -23,13 +23,10 @@
 #include "ring/op/write.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/layout/block.h"
-#include "shm/layout/handle.h"
-#include "shm/layout/segment.h"
-#include "shm/memory/guard.h"
-#include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
-#include "test.h"
+#include "shm/check.h"
+#include "shm/epoch.h"
+#include "shm/guard.h"
+#include "tests/harness/test.h"
 
 #define WORKERS 5u
 #define SECONDS 6u

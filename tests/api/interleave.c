@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/harness/history.h"
+#include "tests/harness/history/history.h"
 
 #define ACTORS 5u
 #define WRITES 8u

@@ -16,7 +16,7 @@
  * One such line forces an anomaly, or shows that it cannot be. Or all interleavings of some actors'
  * programs are gone through: "b rx wx c | b+rx wx+c". There a step says neither actor nor outcome,
  * "+" binds steps together, and a set without a value sets what names its actor. Each is recorded,
- * and the judge of histories (tests/harness/history.h) names what it sees.
+ * and the judge of histories (tests/harness/history/history.h) names what it sees.
  *
  * Always true: one process and one thread; nothing here is left to chance.
  */

@@ -1,6 +1,6 @@
 /* What tests/harness/harness-bites runs: functions that pass, fail and skip, to see that test.h
  * says so. */
-#include "test.h"
+#include "tests/harness/test.h"
 
 static void test_that_holds(void)
 {

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "tests/harness/faults.h"
-#include "tests/harness/scenarios.h"
+#include "tests/harness/step/trial.h"
 #include "tests/harness/test.h"
 
 enum kind { KILL, LATE, STALL, RESUME, TWICE, BESIDE };

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "tests/harness/faults.h"
-#include "tests/harness/runs.h"
+#include "tests/harness/step/runs.h"
 #include "tests/harness/test.h"
 
 #define REAPER_IMAGES_QUICK 24

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "tests/harness/runs.h"
-#include "tests/harness/stepper.h"
-#include "tests/harness/story.h"
+#include "shm/base/hash.h"
+#include "tests/harness/step/runs.h"
+#include "tests/harness/step/stepper.h"
+#include "tests/harness/step/trial.h"
 #include "tests/harness/test.h"
 #include "shm/base/hash.h"
 

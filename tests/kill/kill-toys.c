@@ -3,7 +3,7 @@
  */
 #include <stdlib.h>
 
-#include "tests/harness/stepper.h"
+#include "tests/harness/step/stepper.h"
 #include "tests/harness/test.h"
 
 /* Two words that must always be equal, and a lock bit that some toys take. */

@@ -4,9 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shm/base/model.h"
-#include "shm/base/word.h"
-#include "tests/harness/model.h"
+#include "shm/base/atomic.h"
+#include "tests/harness/model/model.h"
 #include "tests/harness/test.h"
 
 enum { WORD_A, WORD_B, WORD_C, WORD_LOCK };

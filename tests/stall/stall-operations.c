@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "tests/harness/faults.h"
-#include "tests/harness/runs.h"
+#include "tests/harness/step/runs.h"
 #include "tests/harness/test.h"
 
 #define EVERY_TWICE      11

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/harness/history-graph.h"
+#include "tests/harness/history/graph.h"
 
 #define REV_SPAN_MAX (UINT64_C(1) << 26)
 

@@ -8,8 +8,8 @@
  *
  * The judge does not believe the bus where it can look itself: versions of a key are numbered by
  * what writers saw before (their revision is one more than the one they replaced) and by what
- * readers saw, with the writer's identity in the value. From that the judge makes the history for
- * tests/harness/history/history.h. Beside it: each read at a cut gives the newest version not above
+ * readers saw, with the writer's identity in the value. From that the history is made for
+ * tests/harness/history/history.h. Beside it: each read at a cut is of the newest version not above
  * that cut; what one transaction wrote has one number and one cut, which commit returned.
  *
  * A life of a key (up to the delete that ends it) is an object of its own. That a key was absent
@@ -22,7 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "tests/harness/history.h"
+#include "tests/harness/history/history.h"
 
 #define RECORD_ROOM   (1u << 21)
 #define RECORD_PLACES 8u

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "tests/harness/history.h"
+#include "tests/harness/history/history.h"
 #include "tests/harness/test.h"
 
 static struct history_verdict verdict;

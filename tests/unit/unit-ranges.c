@@ -7,10 +7,8 @@
 #include <string.h>
 
 #include "libclient/core/ranges.h"
-#include "ring/op/commit.h"
-#include "shm/base/bytes.h"
-#include "shm/layout/block.h"
-#include "test.h"
+#include "shm/order.h"
+#include "tests/harness/test.h"
 
 #define KEY_LEN_MAX 3u
 #define LETTERS     4u  /* 0, 1, 0xfe and 0xff */

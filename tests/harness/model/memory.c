@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model-core.h"
+#include "tests/harness/model/core.h"
 
 #define WORDS (MODEL_REGION_MAX / 8)
 #define GRAIN 16u
@@ -591,7 +591,7 @@ CALLBACK void __tsan_init(void)
 {
 }
 
-/* ---- bulk copies of protocol files (model-protocol.h) ---- */
+/* ---- bulk copies of protocol files (protocol.h) ---- */
 
 void *sb_model_memcpy(void *to, const void *from, size_t len);
 void *sb_model_memcpy(void *to, const void *from, size_t len)

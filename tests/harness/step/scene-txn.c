@@ -1,5 +1,5 @@
 /* Transactions as acts of a scene; see scene.h. */
-#include "scene.h"
+#include "tests/harness/step/scene.h"
 
 #include "ring/op/commit.h"
 #include "ring/op/get.h"

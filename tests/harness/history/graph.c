@@ -1,5 +1,5 @@
-/* Cycles in the graph of a history; see history-graph.h. */
-#include "history-graph.h"
+/* Cycles in the graph of a history; see graph.h. */
+#include "tests/harness/history/graph.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Scenarios with transactions; see scenarios.h. */
-#include "scenarios.h"
+#include "tests/harness/step/scenarios.h"
 
 /* T(n): n keys, more flags by "|". */
 #define T(tag_, len_) .tag = (tag_), .len = (len_)

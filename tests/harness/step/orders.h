@@ -7,7 +7,7 @@
 #ifndef SB_TESTS_ORDERS_H
 #define SB_TESTS_ORDERS_H
 
-#include "story.h"
+#include "tests/harness/step/story.h"
 
 /* Whether what the others were answered, and what the keys hold at last, fit some order. @resumed:
  * all of the operation's acts were done, too, and were answered. Otherwise it stands in act

@@ -5,7 +5,7 @@
  * object's versions then finds what was read wrongly, and draws the edges: to each version's reader
  * from its writer, to the next version's writer from both.
  */
-#include "history.h"
+#include "tests/harness/history/history.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "history-graph.h"
+#include "tests/harness/history/graph.h"
 
 #define NONE UINT32_MAX
 

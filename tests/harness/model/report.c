@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "model-core.h"
+#include "tests/harness/model/core.h"
 
 static const char action_letters[] = {
         [ACTION_RUN] = '-',

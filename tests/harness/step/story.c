@@ -1,11 +1,11 @@
 /* The stories of a scenario, and what was seen against them; see story.h. */
-#include "story.h"
+#include "tests/harness/step/story.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "stepper.h"
+#include "tests/harness/step/stepper.h"
 
 struct trial trial;
 struct scene scene, scene_saved, scene_start;

@@ -1,11 +1,11 @@
 /*
- * Inside the model checker: what model.c (choices), model-states.c (tables), model-memory.c
- * (accesses) and model-report.c (traces, main) share.
+ * Inside the model checker: what choices.c (choices), states.c (tables), memory.c
+ * (accesses) and report.c (traces, main) share.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
 
-#include "model.h"
+#include "tests/harness/model/model.h"
 
 #define FIBRE_REAPER   MODEL_THREADS
 #define FIBRE_CHECKER  (MODEL_THREADS + 1)
@@ -65,7 +65,7 @@ struct model_run {
 };
 extern struct model_run run;
 
-/* ---- model.c ---- */
+/* ---- choices.c ---- */
 /* Before an access of the current fibre: choose. */
 void model_point(uint32_t offset);
 #define NO_OFFSET UINT32_MAX /* of a point that is no access */
@@ -77,7 +77,7 @@ void model_buffer_drain_one(uint32_t fibre);
 bool model_run_directed(const struct directive *directives, uint32_t count, bool trace);
 void model_begin(const struct model_scenario *scenario);
 
-/* ---- model-states.c ---- */
+/* ---- states.c ---- */
 /* Enter the state as it is. @left: what is left of the bounds, but for preemptions. Return: whether
  * it was met with as many left. */
 bool model_state_known(uint64_t left, uint64_t preemptions_left);
@@ -85,14 +85,14 @@ bool model_end_known(void);
 void model_states_forget(void);
 void model_states_count(uint64_t *ret_states, uint64_t *ret_ends);
 
-/* ---- model-memory.c ---- */
+/* ---- memory.c ---- */
 void model_memory_begin(void);    /* before setup: all zero */
 void model_memory_snapshot(void); /* after setup */
 void model_memory_restore(void);
 uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 
-/* ---- model-report.c ---- */
+/* ---- report.c ---- */
 void model_trace_line(
         const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note);
 void model_trace_event(const char *what, uint32_t fibre);

@@ -8,7 +8,7 @@
 #ifndef SB_TESTS_STORY_H
 #define SB_TESTS_STORY_H
 
-#include "trial.h"
+#include "tests/harness/step/scenarios.h"
 
 #define TRIAL_SEEN_MAX (1u << 16) /* power of two; distinct images of one run */
 
@@ -27,6 +27,11 @@ struct story {
         /* ... and each of the operation's acts behind it */
         struct fact rest[TRIAL_OPERATION_MAX][SCENE_KEYS];
         struct fact after[SCENE_KEYS]; /* after everything */
+};
+
+struct trial_report {
+        uint64_t points, images, branches;
+        char failure[640]; /* empty: passed */
 };
 
 #define STORIES_MAX (TRIAL_OPERATION_MAX * TRIAL_OTHERS_MAX + TRIAL_OPERATION_MAX + 1)
@@ -67,8 +72,6 @@ const char *trial_fact_text(const struct fact *fact);
 /* step_play(), its end being a failure; whether all is well. */
 bool trial_play(void (*play)(void *), void *context, const char *what);
 void trial_acts(const struct act *acts, uint32_t count, struct result *results);
-/* The operation's acts, for the stepper. */
-void trial_operation(void *context);
 void trial_restore(const struct scene *from);
 void trial_save(struct scene *to);
 /* The one that is stepped, and somebody who is attached and is not. */

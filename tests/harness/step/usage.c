@@ -1,5 +1,5 @@
 /* Using a bus in every way; see usage.h. */
-#include "usage.h"
+#include "tests/harness/step/usage.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What an x86-64 instruction is, read by Zydis; see x86.h. */
-#include "x86.h"
+#include "tests/harness/step/x86.h"
 
 #include <Zydis/Zydis.h>
 #include <string.h>

@@ -1,17 +1,15 @@
 /* Trials of one scenario at every instruction; see trial.h. */
-#include "trial.h"
+#include "tests/harness/step/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shm/base/hash.h"
-#include "shm/base/word.h"
-#include "shm/upkeep/report.h"
-#include "orders.h"
-#include "stepper.h"
-#include "story.h"
-#include "usage.h"
+#include "shm/base/result.h"
+#include "tests/harness/step/orders.h"
+#include "tests/harness/step/stepper.h"
+#include "tests/harness/step/usage.h"
 
 #define POINT_LIMIT 4000000u
 #define KEPT_MAX    256u /* images kept for trial_reaper and trial_beside */

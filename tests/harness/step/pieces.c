@@ -5,12 +5,12 @@
  * piece; what a library's instruction refers to by distance may not be, and has no piece then.
  * Where memory cannot be both written and executed, nothing has.
  */
-#include "pieces.h"
+#include "tests/harness/step/pieces.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#include "x86.h"
+#include "tests/harness/step/x86.h"
 
 #define PIECES_MAX (1u << 16) /* power of two */
 #define AREA_SIZE  (4u << 20)

@@ -5,7 +5,7 @@
  * A path is a list of choices at the places where there was more than one; the walk runs the
  * scenario again for each path, follows the path's prefix and takes choice 0 (go on) after it. The
  * deepest choice that has another way goes next. At each choice after the prefix the state is
- * looked up (model-states.c): a state that was met with as many preemptions left ends the execution
+ * looked up (states.c): a state that was met with as many preemptions left ends the execution
  * there, as all its ways are walked or on the path.
  */
 #define _GNU_SOURCE
@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
-#include "model-core.h"
+#include "tests/harness/model/core.h"
 
 #define STACK_SIZE (256u << 10)
 #define PATH_MAX_  65536u

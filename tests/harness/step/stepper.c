@@ -17,7 +17,7 @@
  * the same play or branch was running. A loaded machine hangs nothing.
  */
 #define _GNU_SOURCE
-#include "stepper.h"
+#include "tests/harness/step/stepper.h"
 
 #include <cpuid.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@
 #include <sys/ucontext.h>
 #include <unistd.h>
 
-#include "pieces.h"
+#include "tests/harness/step/pieces.h"
 
 #define TRAP_FLAG     0x100u
 #define RED_ZONE      128

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "scenarios.h"
+#include "tests/harness/step/trial.h"
 
 typedef bool runs_trial(const struct step_scenario *scenario, struct trial_report *report);
 

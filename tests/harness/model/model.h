@@ -2,11 +2,11 @@
  * The model checker for the real code.
  *
  * Protocol files are compiled once more with -fsanitize=thread and linked against the callbacks of
- * model-memory.c instead of the sanitizer's library. Every atomic access to the region (the image
+ * memory.c instead of the sanitizer's library. Every atomic access to the region (the image
  * of a tiny segment) is a scheduling point of fibres; everything outside the region is private and
- * runs as it is. model.c walks all choices depth first by running the scenario again from its start
- * image: who goes on (bounded by a number of preemptions), who is killed (bounded by a number of
- * crashes), and under TSO whose stores wait in a buffer (bounded by a number of delays).
+ * runs as it is. choices.c walks all choices depth first by running the scenario again from its
+ * start image: who goes on (bounded by a number of preemptions), who is killed (bounded by a number
+ * of crashes), and under TSO whose stores wait in a buffer (bounded by a number of delays).
  *
  * Two executions that meet in one state are walked on once. A state is the region, the buffers, and
  * for each fibre a hash of all that it has read: a fibre is a function of that, so no stack is

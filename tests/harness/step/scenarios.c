@@ -1,7 +1,7 @@
 /* The scenarios; see scenarios.h. Lengths: at 512-byte units blocks have 64 to 256 bytes, so 10
  * bytes are the least class, 30 the next, 100 a middle one, and 300 and more are large blocks of
  * several units. */
-#include "scenarios.h"
+#include "tests/harness/step/scenarios.h"
 
 #include <string.h>
 

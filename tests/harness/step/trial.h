@@ -25,37 +25,10 @@
 #ifndef SB_TESTS_TRIAL_H
 #define SB_TESTS_TRIAL_H
 
-#include "scene.h"
+#include "tests/harness/step/story.h"
 
-#define TRIAL_SETUP_MAX     32
-#define TRIAL_OPERATION_MAX 6
-#define TRIAL_OTHERS_MAX    12
-
-/* Revisions may differ from a story's, because the key may have begun a new life meanwhile. They
- * still grow. */
-#define TRIAL_NEW_LIVES 1u
-/* The segment is nearly full: writes may say so, deletes may not. */
-#define TRIAL_FULL 2u
-/* Somebody reads at `safe` without a mark: nothing that he needs may go. */
-#define TRIAL_OBSERVED 4u
-/* Eras run over their end soon. */
-#define TRIAL_ERA_WRAPS 8u
-/* What others do in the middle of it makes it take other ways: for trial_late in a quick run. */
-#define TRIAL_LATE 16u
-
-struct step_scenario {
-        const char *name;
-        struct sb_geometry_wish wish; /* zero: the tiny one */
-        uint32_t key_count, flags;
-        /* trial_twice: so many of the others' acts come at the first stop; 0: not for that trial */
-        uint32_t pause;
-        struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
-};
-
-struct trial_report {
-        uint64_t points, images, branches;
-        char failure[640]; /* empty: passed */
-};
+/* The operation's acts, for the stepper. */
+void trial_operation(void *context);
 
 /* Each returns whether it passed, and adds to the counts. @every, @first: points first, first +
  * every, ... */

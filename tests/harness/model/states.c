@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "model-core.h"
+#include "tests/harness/model/core.h"
 
 struct table {
         uint64_t *entries; /* {hash : 58, preemptions left : 6}; 0: empty */

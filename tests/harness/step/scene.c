@@ -1,5 +1,5 @@
 /* A tiny bus with several peers in one process; see scene.h. */
-#include "scene.h"
+#include "tests/harness/step/scene.h"
 
 #include <stdio.h>
 #include <string.h>

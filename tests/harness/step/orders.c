@@ -1,5 +1,5 @@
 /* Orders of acts on a full segment; see orders.h. */
-#include "orders.h"
+#include "tests/harness/step/orders.h"
 
 #include <stdio.h>
 #include <string.h>
