@@ -1,4 +1,5 @@
-/* Choosing a seeded fault by name; only in a build with -DSB_FAULTS is there anything to choose. */
+/* A test chooses a seeded fault by its name. Only a build with -DSB_FAULTS has faults to choose
+ * from. */
 #ifndef SB_TESTS_FAULTS_H
 #define SB_TESTS_FAULTS_H
 
@@ -13,7 +14,7 @@
 static const char *const fault_names[] = {"NONE", SB_FAULT_TABLE(FAULT_NAME_)};
 static const char *const fault_texts[] = {"nothing is broken", SB_FAULT_TABLE(FAULT_TEXT_)};
 
-/* Number of the fault, or SB_FAULT_COUNT. */
+/* The number of the fault, or SB_FAULT_COUNT. */
 static inline enum sb_fault fault_find(const char *name)
 {
         int fault = SB_FAULT_NONE;

@@ -1,5 +1,5 @@
-/* What tests/harness/harness-bites runs: functions that pass, fail and skip, to see that test.h
- * says so. */
+/* tests/harness/harness-bites runs this program: functions that pass, fail and skip show that
+ * test.h reports each. */
 #include "tests/harness/test.h"
 
 static void test_that_holds(void)

@@ -9,13 +9,13 @@
  *              return test_end();
  *      }
  *
- * PROGRAM NAME runs that one function. Lines are `ok NAME`, `FAIL NAME: file:line what`, `skip
- * NAME: why`; what a program wants seen in the summary (points, seeds) it says in lines that begin
- * with `# `: see TEST_NOTE.
+ * PROGRAM NAME runs that one function. Each function gives one line: `ok NAME`, `FAIL NAME:
+ * file:line what` or `skip NAME: why`. A program prints what belongs in the summary (points, seeds)
+ * on lines that begin with `# `: see TEST_NOTE.
  *
- * Always true: a program that ran nothing fails; one that skipped all that it ran ends with 77. A
- * CHECK in a function called by a test returns from that function only: helpers return a value and
- * the test checks it.
+ * Always true: a program that ran no function fails; a program of which all functions skipped ends
+ * with 77. A CHECK in a function that a test calls returns from that function only; so helpers
+ * return a value, and the test checks it.
  */
 #ifndef SB_TEST_H
 #define SB_TEST_H
@@ -27,14 +27,15 @@
 
 static struct {
         const char *only;    /* the one test to run, or NULL */
-        const char *name;    /* of the one that runs */
-        const char *skipped; /* why the one that runs says it cannot */
+        const char *name;    /* of the function that runs */
+        const char *skipped; /* why the function that runs cannot do its work here */
         unsigned failed_here, ran, failed, skips;
 } test_state;
 
 static inline void test_begin(int argc, char **argv)
 {
-        /* So that a crash or a fork() takes no finished line with it, nor gives it twice. */
+        /* With whole lines written at once, a crash loses no finished line and a fork() repeats
+         * none. */
         setvbuf(stdout, NULL, _IOLBF, 0);
         test_state.only = argc > 1 ? argv[1] : NULL;
 }
@@ -58,7 +59,7 @@ static inline void test_run(void (*function)(void), const char *name)
         }
 }
 
-/* For main's return: 0, 1 when anything failed or nothing ran, 77 when all was skipped. */
+/* For main's return: 1 when a function failed or none ran, 77 when all that ran skipped, else 0. */
 static inline int test_end(void)
 {
         if (test_state.ran == 0) {
@@ -71,7 +72,7 @@ static inline int test_end(void)
         return test_state.skips == test_state.ran ? 77 : 0;
 }
 
-/* One FAIL line a function: the first failure is the one that matters. */
+/* Each function prints one FAIL line: its first failure is the one that matters. */
 static inline void test_fail_begin(const char *file, int line)
 {
         const char *slash = strrchr(file, '/');
@@ -103,7 +104,7 @@ static inline void test_fail_begin(const char *file, int line)
                 }                                                                                  \
         } while (0)
 
-/* Fail with words of its own, printf-like. */
+/* Fails with a message of the test's own, printf-like. */
 #define TEST_FAIL(...)                                                                             \
         do {                                                                                       \
                 test_fail_begin(__FILE__, __LINE__);                                               \
@@ -112,7 +113,7 @@ static inline void test_fail_begin(const char *file, int line)
                 return;                                                                            \
         } while (0)
 
-/* This machine lacks what the test needs; @why is static text that says what. */
+/* This machine lacks what the test needs; @why is static text that names it. */
 #define TEST_SKIP(why)                                                                             \
         do {                                                                                       \
                 test_state.skipped = (why);                                                        \

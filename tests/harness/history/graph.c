@@ -9,7 +9,7 @@
 /* A state is a node, and whether an rw led to it. */
 #define STATE(node, by_rw) ((node)*2 + (by_rw))
 #define NODE(state)        ((state) / 2)
-#define SINGLE_WORK        UINT64_C(10000000) /* nodes to be looked at in all tries */
+#define SINGLE_WORK        UINT64_C(10000000) /* the most nodes that all tries together look at */
 
 void *history_memory(void *old, size_t count, size_t size)
 {
@@ -63,7 +63,7 @@ void history_graph_sort(struct history_graph *graph, uint32_t node_count)
         graph->node_count = node_count;
 }
 
-/* Where an edge leads from a state, or NONE. */
+/* The state to which an edge leads from a state, or NONE. */
 static uint32_t follow(struct history_walk walk, uint32_t state, const struct history_edge *edge)
 {
         if (!(walk.mask & HISTORY_MASK(edge->kind)))
@@ -84,8 +84,8 @@ struct search {
         const struct history_graph *graph;
         struct history_walk walk;
         uint32_t *number, *low; /* by state: in order of discovery, from 0; the least reached */
-        uint32_t *component; /* by state: NONE while it is open; a walk goes to lower ones only */
-        uint32_t *open;      /* stack of states without a component yet */
+        uint32_t *component;    /* by state: NONE while it is open; no walk leads to a higher one */
+        uint32_t *open;         /* stack of states without a component yet */
         struct frame *frames;
         uint64_t frame_count, frame_room;
         uint32_t found, open_count, component_count;
@@ -149,7 +149,7 @@ static void search_from(struct search *search, uint32_t start)
         }
 }
 
-/* Fills search->component and search->inside; the caller frees the former. */
+/* Fills search->component and search->inside; the caller frees the first. */
 static void find_components(struct search *search)
 {
         const struct history_graph *graph = search->graph;
@@ -171,8 +171,8 @@ static void find_components(struct search *search)
 
 /* ---- a short cycle ---- */
 
-/* Breadth first from @from to @to, over states of @component (NULL: all). @reached: NONE by state
- * before; the edge by which each was reached afterwards. */
+/* A search breadth first from @from to @to, over the states of @component (NULL: all states).
+ * @reached: NONE for each state before; afterwards the edge by which the search reached it. */
 static bool shortest(const struct history_graph *graph, struct history_walk walk, uint32_t from,
         uint32_t to, const uint32_t *component, struct history_cycle *ret)
 {
@@ -228,7 +228,7 @@ bool history_graph_cycle(
         return search.inside != NONE;
 }
 
-/* Whether there is a way back from where @edge, an rw, leads. */
+/* Whether a walk leads back from the node to which @edge, an rw, leads. */
 static bool closes(const struct history_graph *graph, struct history_walk walk,
         const struct history_edge *edge, struct history_cycle *ret)
 {
@@ -257,7 +257,7 @@ bool history_graph_single(
         for (i = 0; i < graph->edge_count && tries && !found; i++) {
                 const struct history_edge *edge = &graph->edges[i];
 
-                /* Where it leads must be above: walks go down, nothing else has a way back. */
+                /* No walk leads to a higher component, so from a lower one no way leads back. */
                 if (edge->kind != HISTORY_RW || search.component[STATE(edge->to, 0)] <
                                                         search.component[STATE(edge->from, 0)])
                         continue;

@@ -1,9 +1,9 @@
 /*
- * Judging a recorded history; see history.h.
+ * The judge of a recorded history; see history.h.
  *
- * Operations are put into the order of object and version by a radix sort. One walk down each
- * object's versions then finds what was read wrongly, and draws the edges: to each version's reader
- * from its writer, to the next version's writer from both.
+ * A radix sort puts the operations into the order of object and version. One walk down each
+ * object's versions then finds wrong reads, and draws the edges: from each version's writer to its
+ * readers, and from both to the writer of the next version.
  */
 #include "tests/harness/history/history.h"
 
@@ -20,13 +20,13 @@
 struct txn {
         uint64_t began, ended;
         uint32_t outcome;
-        uint32_t overwrote; /* the last object of which a later version of its own was seen, + 1 */
+        uint32_t overwrote; /* the last object with a later version of its own, + 1 */
 };
 
 struct operation {
         uint64_t object, version;
         uint32_t txn;
-        uint32_t writer; /* of a read: by what it saw; of a write: NONE */
+        uint32_t writer; /* of a read: the writer that the value names; of a write: NONE */
         bool write;
 };
 
@@ -37,7 +37,7 @@ struct history {
         uint32_t txn_count;
         bool timed;
         struct history_graph graph;
-        struct history_verdict *verdict; /* while it is being checked */
+        struct history_verdict *verdict; /* while the check runs */
 };
 
 struct history *history_make(void)
@@ -108,7 +108,7 @@ static uint64_t key_of(const struct operation *operation, bool object)
         return object ? operation->object : operation->version;
 }
 
-/* By one byte, stable; nothing when it is the same in all. */
+/* A stable sort by one byte; it moves nothing when all have the same byte. */
 static void sort_by_byte(struct history *history, struct operation **spare, bool object, int shift)
 {
         uint64_t counts[256] = {0}, sum = 0, i;
@@ -147,8 +147,8 @@ static void sort(struct history *history)
 /* The operations on one version of an object: from first to end - 1. */
 struct group {
         uint64_t first, end;
-        uint32_t writer; /* the one that counts, or NONE */
-        uint32_t other;  /* one that does not count, or NONE */
+        uint32_t writer; /* the transaction that counts, or NONE */
+        uint32_t other;  /* a transaction that does not count, or NONE */
 };
 
 /* The group that ends at @end. */
@@ -171,7 +171,7 @@ static struct group group_before(const struct history *history, uint64_t end)
         return group;
 }
 
-/* Whether somebody who counts read what @writer wrote in this group. */
+/* Whether a transaction that counts read what @writer wrote in this group. */
 static bool was_read(const struct history *history, const struct group *group, uint32_t writer)
 {
         uint64_t i;
@@ -187,7 +187,7 @@ static bool was_read(const struct history *history, const struct group *group, u
         return false;
 }
 
-/* Whether a read in @group shows that somebody committed of whom nobody knew. */
+/* Whether a read in @group shows that a transaction with an unknown outcome committed. */
 static bool believe(struct history *history, const struct group *group)
 {
         bool changed = false;
@@ -241,7 +241,8 @@ say(struct history_verdict *verdict, const char *anomaly, const char *format, ..
         return false;
 }
 
-/* Who wrote what @read saw, if it was nobody who counts. */
+/* Whether the read saw what a transaction that counts wrote; else it says which rule the read
+ * broke. */
 static bool read_fits(
         const struct history *history, const struct group *group, const struct operation *read)
 {
@@ -256,12 +257,13 @@ static bool read_fits(
                 return true;
         if (writer == HISTORY_ANYONE)
                 return say(verdict, "unwritten",
-                        "T%" PRIu32 " read %" PRIu64 " of object %" PRIu64 ", which nobody wrote",
+                        "T%" PRIu32 " read %" PRIu64 " of object %" PRIu64
+                        ", which no transaction wrote",
                         read->txn, read->version, read->object);
         if (writer >= history->txn_count || history->txns[writer].outcome == HISTORY_COMMITTED)
                 return say(verdict, "unwritten",
                         "T%" PRIu32 " read %" PRIu64 " of object %" PRIu64 " as T%" PRIu32
-                        "'s, who did not write it",
+                        "'s, which did not write it",
                         read->txn, read->version, read->object, writer);
         return say(verdict, "G1a",
                 "T%" PRIu32 " read %" PRIu64 " of object %" PRIu64 ", which T%" PRIu32
@@ -269,7 +271,7 @@ static bool read_fits(
                 read->txn, read->version, read->object, writer);
 }
 
-/* @next: who wrote the version above, or NONE. @passing: the writer wrote a later one itself. */
+/* @next: the writer of the version above, or NONE. @passing: this version's writer overwrote it. */
 static void draw_group(
         struct history *history, const struct group *group, uint32_t next, bool passing)
 {
@@ -342,8 +344,8 @@ static int compare_moments(const void *a, const void *b)
         return (left->ended > right->ended) - (left->ended < right->ended);
 }
 
-/* A node for each end, in order, each leading to the next: so that the edges are as many as the
- * transactions instead of their pairs. */
+/* Each end becomes a node, and each of these leads to the next in time; so the edges grow with the
+ * number of transactions and not with the number of their pairs. */
 static uint32_t draw_times(struct history *history)
 {
         struct moment *moments = history_memory(NULL, history->txn_count, sizeof(*moments));
@@ -387,11 +389,11 @@ static uint32_t draw_times(struct history *history)
 #define RW HISTORY_MASK(HISTORY_RW)
 #define RT HISTORY_MASK(HISTORY_RT)
 
-/* From the worst on: a history is called what it is at the least. */
+/* The strongest anomaly comes first: a history gets the name of the first that it contains. */
 static const struct {
         const char *name, *in_time;
         struct history_walk walk;
-        enum history_level level; /* allowed below */
+        enum history_level level; /* levels below this one allow it */
 } anomalies[] = {
         {"G0", "G0-rt", {WW, true}, HISTORY_SNAPSHOT},
         {"G1c", "G1c-rt", {WW | WR, true}, HISTORY_SNAPSHOT},
@@ -399,7 +401,8 @@ static const struct {
         {"G2-item", "G2-item-rt", {WW | WR | RW, true}, HISTORY_SERIALIZABLE},
 };
 
-/* "T1 -ww 7-> T2 -rw 9-> T1", the number being the object; what happened in time is one step. */
+/* Writes "T1 -ww 7-> T2 -rw 9-> T1", where the number is the object; a way through time is one
+ * step. */
 static void tell(
         const struct history *history, const struct history_cycle *cycle, char *text, size_t room)
 {
@@ -471,7 +474,7 @@ bool history_check(struct history *history, enum history_level level, struct his
         ret->edges = history->graph.edge_count;
         for (txn = 0; txn < history->txn_count; txn++)
                 ret->txns += history->txns[txn].outcome == HISTORY_COMMITTED;
-        /* All at once first: most histories are right. */
+        /* One search for all kinds comes first, because most histories are right. */
         if (ret->anomaly == NULL && history_graph_cycle(&history->graph, all, NULL) &&
                 !find_named(history, level, 0))
                 find_named(history, level, RT);

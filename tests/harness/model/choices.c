@@ -2,11 +2,11 @@
  * Choices: the fibres, the depth-first walk over their schedules, and the shrinking of a schedule
  * that fails.
  *
- * A path is a list of choices at the places where there was more than one; the walk runs the
- * scenario again for each path, follows the path's prefix and takes choice 0 (go on) after it. The
- * deepest choice that has another way goes next. At each choice after the prefix the state is
- * looked up (states.c): a state that was met with as many preemptions left ends the execution
- * there, as all its ways are walked or on the path.
+ * A path is a list of choices at the points that offered more than one. The walk runs the scenario
+ * again for each path: it follows the path's prefix and takes choice 0 (go on) after it. The
+ * deepest choice that has another way goes next. At each choice after the prefix the walk looks the
+ * state up (states.c): a state that it met with as many preemptions left ends the execution there,
+ * because all its ways are walked already or are on the path.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -124,8 +124,8 @@ static void fibre_entry(void)
 {
         uint32_t me = run.current;
 
-        if (me == FIBRE_NONE) /* the starter: a choice may end the execution, so it needs a stack
-                                 too */
+        if (me == FIBRE_NONE) /* The starter: a choice may end the execution, so it needs a stack
+                                 too. */
                 fibre_go(pick(FIBRE_NONE, 0));
         if (me == FIBRE_CHECKER) {
                 run.scenario->check();
@@ -191,7 +191,7 @@ static uint32_t buffered_others(uint32_t me)
         return count;
 }
 
-/* Note what was done where, so that a failing execution can be told by it. */
+/* Notes each deviation and its point, so that a list of them tells a failing execution. */
 static void directive_note(uint32_t point, enum action_kind kind, uint32_t target)
 {
         if (search.directive_count < DIRECTIVES_MAX) {
@@ -200,7 +200,7 @@ static void directive_note(uint32_t point, enum action_kind kind, uint32_t targe
         }
 }
 
-/* Next number on the path, 0 .. @count-1. */
+/* The next number on the path, 0 .. @count-1. */
 static uint32_t path_take(uint32_t count)
 {
         uint32_t at = search.depth;
@@ -265,7 +265,7 @@ static struct directive choose_directed(uint32_t me, uint32_t point)
         }
 }
 
-/* What the current fibre may do now: go on, or have a buffer drained, be preempted, be killed. */
+/* What the current fibre may do now: go on, have a buffer drained, be preempted, be killed. */
 static struct directive choose(uint32_t me, uint32_t point)
 {
         struct directive ret = {.fibre = me, .point = point, .kind = ACTION_RUN};
@@ -303,7 +303,7 @@ static struct directive choose(uint32_t me, uint32_t point)
         return ret;
 }
 
-/* Who runs next, when the current fibre (FIBRE_NONE at the start) cannot go on. */
+/* Which fibre runs next when the current one (FIBRE_NONE at the start) cannot go on. */
 static uint32_t pick(uint32_t me, uint32_t point)
 {
         uint32_t count = ready_others(me), n = 0;
@@ -430,7 +430,7 @@ void model_yield(void)
 
 /* ---- executions ---- */
 
-/* One execution, by the path or by directives. */
+/* Runs once, by the path or by directives. */
 static enum run_result execute(void)
 {
         const struct model_scenario *scenario = run.scenario;
@@ -512,7 +512,7 @@ bool model_run_directed(const struct directive *directives, uint32_t count, bool
         return run.failed;
 }
 
-/* Leave out what is not needed for the failure; then name the rest. */
+/* Leaves out the directives that the failure does not need; then names the rest. */
 static void shrink(struct model_report *ret)
 {
         struct directive kept[DIRECTIVES_MAX], fewer[DIRECTIVES_MAX];
@@ -539,7 +539,7 @@ static void shrink(struct model_report *ret)
         model_directives_print(kept, count, ret->replay, sizeof ret->replay);
 }
 
-/* Take the next path. Return: false when all were walked. */
+/* Takes the next path. Return: false when the walk is complete. */
 static bool path_advance(void)
 {
         while (search.path_len) {

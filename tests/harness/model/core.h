@@ -1,6 +1,6 @@
 /*
- * Inside the model checker: what choices.c (choices), states.c (tables), memory.c
- * (accesses) and report.c (traces, main) share.
+ * The inside of the model checker: choices.c (choices), states.c (tables), memory.c (accesses) and
+ * report.c (traces, main) share this.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -24,7 +24,7 @@ struct buffered_store {
 
 struct fibre {
         void *sp;
-        uint64_t history; /* hash of all that it has read and done */
+        uint64_t history; /* a hash of all that it has read and done */
         uint32_t points;  /* choices so far */
         uint32_t buffered;
         uint32_t unchecked;
@@ -42,7 +42,7 @@ enum action_kind {
         ACTION_KEEP
 };
 
-/* What to do at the choice number @point of @fibre, where that is not ACTION_RUN. */
+/* What to do at choice number @point of @fibre, where that is not ACTION_RUN. */
 struct directive {
         uint32_t fibre, point;
         enum action_kind kind;
@@ -66,10 +66,10 @@ struct model_run {
 extern struct model_run run;
 
 /* ---- choices.c ---- */
-/* Before an access of the current fibre: choose. */
+/* Called before an access of the current fibre: makes a choice. */
 void model_point(uint32_t offset);
 #define NO_OFFSET UINT32_MAX /* of a point that is no access */
-/* Give way at no cost. */
+/* Lets another fibre go on, at no cost. */
 void model_yield(void);
 void model_buffers_drain(uint32_t fibre);
 void model_buffer_drain_one(uint32_t fibre);
@@ -78,8 +78,8 @@ bool model_run_directed(const struct directive *directives, uint32_t count, bool
 void model_begin(const struct model_scenario *scenario);
 
 /* ---- states.c ---- */
-/* Enter the state as it is. @left: what is left of the bounds, but for preemptions. Return: whether
- * it was met with as many left. */
+/* Enters the present state. @left: what is left of the bounds, except preemptions. Return: whether
+ * the walk met it with at least as many preemptions left. */
 bool model_state_known(uint64_t left, uint64_t preemptions_left);
 bool model_end_known(void);
 void model_states_forget(void);

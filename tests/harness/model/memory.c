@@ -2,11 +2,11 @@
  * Accesses: the callbacks that the compiler puts before each access of the protocol files, the
  * region, the store buffers and the ghost state of blocks.
  *
- * An atomic access to the region is a scheduling point, then happens: a store without a barrier
- * goes into the buffer of its fibre under TSO; a locked one or a fence empties that first. A plain
- * access is not a point and goes to memory at once: the protocols publish what is plain by a locked
- * instruction, which empties the buffer all the same. The region's hash is the exclusive or of a
- * hash for each word, brought up to date when it is asked for.
+ * An atomic access to the region is first a scheduling point and then happens. Under TSO a store
+ * without a barrier goes into the buffer of its fibre; a locked store or a fence empties the buffer
+ * first. A plain access is not a point and goes to memory at once: the protocols publish plain
+ * stores by a locked instruction, which empties the buffer all the same. The region's hash is the
+ * exclusive or of a hash for each word; it is brought up to date when a caller asks for it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ enum { GHOST_NONE = 0, GHOST_FREE = 1, GHOST_ALLOCATED = 2 };
 static unsigned char region[MODEL_REGION_MAX] __attribute__((aligned(4096)));
 static unsigned char image[MODEL_REGION_MAX] __attribute__((aligned(4096))); /* at the start */
 static unsigned char hashed[MODEL_REGION_MAX]
-        __attribute__((aligned(4096))); /* what region_hash stands for */
+        __attribute__((aligned(4096))); /* what region_hash describes */
 static uint8_t word_flags[WORDS];
 static uint32_t touched[WORDS], touched_count, dirty[WORDS], dirty_count;
 static uint64_t region_hash, image_hash;
@@ -221,7 +221,7 @@ static void own_drain(void)
                 model_buffers_drain(run.current);
 }
 
-/* A plain access: where own buffered stores lie in the way, they reach memory first. */
+/* A plain access: buffered stores of the same fibre that overlap it reach memory first. */
 static void own_drain_overlapping(uint32_t offset, uint32_t size)
 {
         struct fibre *fibre = fibre_running();
@@ -275,8 +275,8 @@ static inline void history_add(uint32_t offset, uint64_t value)
         }
 }
 
-/* The one 32-bit cell at this place of a block may be looked at in any block, also by a CAS that
- * fails: so sweeps and freers find out what a block is. */
+/* Any fibre may look at the one 32-bit word at this offset of a block, also by a CAS that fails,
+ * whether the block is free or not: so sweeps and freers find out what a block is. */
 static inline bool is_retire_word(uint32_t offset, uint32_t size)
 {
         return size == 4 && offset % GRAIN == 4;
@@ -367,7 +367,7 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
         return old;
 }
 
-/* Return: the old value; it was changed when that is @expected. */
+/* Return: the old value; the word changes when that is @expected. */
 static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected, uint64_t desired)
 {
         uint64_t old;

@@ -1,6 +1,6 @@
 /*
- * Included before everything else in protocol files of the model build: bulk copies of the C
- * library are invisible to the compiler's instrumentation, so they go through functions that look
+ * The model build includes this before everything else in protocol files: the compiler's
+ * instrumentation does not see bulk copies of the C library, so they go through functions that look
  * at the region.
  */
 #ifndef TESTS_HARNESS_MODEL_PROTOCOL_H

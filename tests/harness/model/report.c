@@ -1,10 +1,15 @@
 /*
- * What people see of the model checker: traces of an execution, schedules as text, and the main
- * function that model tests share.
+ * The output of the model checker: traces of an execution, schedules as text, and the main function
+ * that model tests share.
  *
- * A schedule is a list of FIBRE.CHOICE followed by what was done there: sN another went on, kN the
- * same with the store buffer kept, dN a store of N reached memory, x it was killed, pN who went on
- * after an end ("e" for the choice), b its buffer outlived it.
+ * A schedule is a list of FIBRE.CHOICE, each followed by a letter for what happened there:
+ *
+ *      sN  fibre N went on instead
+ *      kN  the same, with the store buffer kept
+ *      dN  a store of fibre N reached memory
+ *      x   the fibre was killed
+ *      pN  fibre N went on after an end ("e" for the choice)
+ *      b   the fibre's buffer outlived it
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +72,7 @@ void model_directives_print(
         size_t len = 0;
         uint32_t i;
 
-        snprintf(ret, size, "-"); /* the schedule without any switch */
+        snprintf(ret, size, "-"); /* the schedule without a switch */
         for (i = 0; i < count && len < size; i++) {
                 const struct directive *directive = &directives[i];
                 char point[16];

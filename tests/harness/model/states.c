@@ -1,9 +1,9 @@
 /*
- * States that were met: what one is, and tables of their hashes.
+ * The states that a walk has met: what a state is, and tables of hashes.
  *
- * A state is the region, the store buffers, the notes, who runs, what is left of the bounds, and
- * for each fibre the hash of all that it has read. Two with one hash are taken for one: with 58
- * bits and ten million states, once in some thousand walks a way is left out.
+ * A state is the region, the store buffers, the notes, the fibre that runs, what is left of the
+ * bounds, and for each fibre the hash of all that it has read. Two states with one hash count as
+ * one: with 58 bits and ten million states, a walk leaves out a way once in some thousand walks.
  */
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static void table_grow(struct table *table)
         free(old.entries);
 }
 
-/* Enter a state. Return: whether it was there with @left or more. */
+/* Enters a state. Return: whether the table had it with @left or more. */
 static bool table_known(struct table *table, uint64_t hash, uint64_t left)
 {
         uint64_t key = (hash | 64) & ~UINT64_C(63), at;
