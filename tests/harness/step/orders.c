@@ -14,8 +14,8 @@ static bool same_keys(const struct fact *a, const struct fact *b)
         return true;
 }
 
-/* One act, in its turn. @got: its answer, or NULL: nobody knows it. False: it cannot have been
- * answered that. */
+/* Applies one act in its turn. @got: its answer, or NULL when it was not answered. Return: false
+ * when it cannot have been answered that. */
 static bool take_turn(struct fact *keys, const struct act *act, const struct result *got)
 {
         struct fact *key = &keys[act->key];
@@ -37,13 +37,13 @@ static bool take_turn(struct fact *keys, const struct act *act, const struct res
         case SCAN:
                 return !got || (!got->code && same_keys(got->seen, keys));
         case CAS:
-                __builtin_trap(); /* needs revisions */
+                __builtin_trap(); /* a CAS needs revisions */
         default:
                 return true;
         }
 }
 
-/* @effect: whether act @act takes effect, behind @done of the others' acts. */
+/* @effect: whether act @act takes effect, after @done of the others' acts. */
 static bool order_fits(
         uint32_t act, uint32_t done, bool effect, bool resumed, const struct fact *facts)
 {

@@ -1,9 +1,10 @@
 /*
  * Pieces; see pieces.h.
  *
- * All lie in one area of this program, so that its memory and its places are within 2 GiB of a
- * piece; what a library's instruction refers to by distance may not be, and has no piece then.
- * Where memory cannot be both written and executed, nothing has.
+ * All pieces lie in one area of this program, so that the program's memory and code are within 2
+ * GiB of each. What a library's instruction refers to by distance may be farther away; such an
+ * instruction has no piece. Where memory cannot be both written and executed, no instruction has
+ * one.
  */
 #include "tests/harness/step/pieces.h"
 
@@ -25,7 +26,7 @@ static unsigned char area[AREA_SIZE] __attribute__((aligned(4096)));
 static struct piece pieces[PIECES_MAX];
 static uint32_t pieces_count, area_used;
 
-/* Where the piece in the making is written. */
+/* Where the next byte of a piece goes. */
 struct out {
         unsigned char *at;
         const struct pieces_end *end;
@@ -46,7 +47,7 @@ static void write_word(struct out *out, uint64_t word)
         out->at += sizeof(half);
 }
 
-/* From the instruction's end. */
+/* @instruction_end: where the distance counts from. */
 static int32_t distance_to(struct out *out, uintptr_t target, const unsigned char *instruction_end)
 {
         int64_t distance = (int64_t)(target - (uintptr_t)instruction_end);
@@ -56,7 +57,7 @@ static int32_t distance_to(struct out *out, uintptr_t target, const unsigned cha
         return (int32_t)distance;
 }
 
-/* @behind: bytes of the instruction behind the distance. */
+/* @behind: bytes of the instruction after the distance. */
 static void write_distance(struct out *out, const void *target, uint32_t behind)
 {
         int32_t distance = distance_to(out, (uintptr_t)target, out->at + 4 + behind);
@@ -70,7 +71,7 @@ static void write_hook(struct out *out)
         write_distance(out, out->end->hook, 0);
 }
 
-/* Go on to @next. */
+/* Writes a jump that goes on to @next. */
 static void write_leave(struct out *out, uintptr_t next)
 {
         BYTES(out, 0xc7, 0x05); /* movl $, next */
@@ -82,7 +83,7 @@ static void write_leave(struct out *out, uintptr_t next)
         write_hook(out);
 }
 
-/* What a call pushes; no flags change. */
+/* Writes what a call pushes; no flags change. */
 static void write_push(struct out *out, uintptr_t address)
 {
         BYTES(out, 0x48, 0x8d, 0x64, 0x24, 0xf8); /* lea -8(%rsp), %rsp */
@@ -92,7 +93,7 @@ static void write_push(struct out *out, uintptr_t address)
         write_word(out, address >> 32);
 }
 
-/* The instruction, with its distance to memory made right. */
+/* Copies the instruction and corrects its distance to memory. */
 static void write_copy(struct out *out, const unsigned char *from, const struct x86_instruction *is)
 {
         unsigned char *to = out->at;
@@ -107,7 +108,8 @@ static void write_copy(struct out *out, const unsigned char *from, const struct 
         memcpy(to + is->disp_at, &distance, sizeof(distance));
 }
 
-/* To where the operand says: it is loaded into rax, as `mov operand, %rax` would, and noted. */
+/* Writes a jump to where the operand says. The piece loads the operand into rax, as `mov operand,
+ * %rax` does, and notes it. */
 static void write_indirect(
         struct out *out, const unsigned char *from, const struct x86_instruction *is)
 {
@@ -137,7 +139,7 @@ static void write_indirect(
         write_hook(out);
 }
 
-/* One round. */
+/* Writes one round. */
 static void write_repeat(
         struct out *out, const unsigned char *from, const struct x86_instruction *is)
 {
@@ -216,7 +218,7 @@ const struct piece *piece_of(uintptr_t address, const struct pieces_end *end)
         uint32_t at = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 
         if (!pieces_count && mprotect(area, AREA_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC))
-                return &none; /* not allowed here */
+                return &none; /* this system does not allow it */
         while (pieces[at &= PIECES_MAX - 1].address && pieces[at].address != address)
                 at++;
         if (pieces[at].address)

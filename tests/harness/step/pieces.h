@@ -1,15 +1,15 @@
 /*
- * Pieces: single instructions of this process, copied so that each, when executed, is followed by
- * a jump to one place, with the address of what comes next noted.
+ * Pieces: single instructions of this process, copied so that each, when executed, notes the
+ * address of the next instruction and jumps to one hook.
  *
- * A piece is the instruction itself, on the registers and the memory that it has anyway; only what
- * depends on where it stands is written anew: distances to memory, jumps, and the address that a
- * call pushes, which stays that of the original. So code that runs piece by piece does what it
- * does in its own place, and whoever gets the jump sees the processor between two instructions.
+ * A piece is the instruction itself, on the registers and the memory that it uses anyway. Only what
+ * depends on its address is written anew: distances to memory, jumps, and the address that a call
+ * pushes, which stays that of the original. So code that runs piece by piece does what it does at
+ * its own address, and the hook sees the processor between two instructions.
  *
- * Always true: a piece changes no register and no memory that its instruction does not change, but
- * the note; `rep movs` and `rep stos` are one round a piece, as the processor's trap flag sees
- * them.
+ * Always true: a piece changes no register and no memory that its instruction does not change,
+ * except the note; `rep movs` and `rep stos` take one round per piece, as the processor's trap flag
+ * shows them.
  */
 #ifndef SB_TESTS_PIECES_H
 #define SB_TESTS_PIECES_H
@@ -19,11 +19,11 @@
 
 struct piece {
         uintptr_t address;
-        const unsigned char *code; /* NULL: nobody knows how to copy this one */
-        bool stores;               /* perhaps, into memory other than the stack */
+        const unsigned char *code; /* NULL: it cannot be copied */
+        bool stores;               /* perhaps: into memory other than the stack */
 };
 
-/* Where pieces put the next address, and what they go on to. */
+/* Where pieces put the next address, and where they jump to. */
 struct pieces_end {
         uint64_t *next, *scratch;
         const char *hook;

@@ -1,7 +1,7 @@
 /*
- * Every scenario through one kind of trial, for the programs of tests/kill and tests/stall.
+ * Runs every scenario through one kind of trial, for the programs of tests/kill and tests/stall.
  *
- * SB_SCENARIO=name: that one alone. SB_VERBOSE=1: counts of each.
+ * SB_SCENARIO=name: only that one. SB_VERBOSE=1: counts of each.
  */
 #ifndef SB_TESTS_RUNS_H
 #define SB_TESTS_RUNS_H
@@ -33,9 +33,9 @@ static inline bool runs_one(
         return passed;
 }
 
-/* Each scenario with both kinds of keys, or with one, which alternates; on a full segment, where
- * all
- * takes ten times as many instructions, with @full_count. Return: how many failed. */
+/* Runs each scenario with both kinds of keys, or with one, which alternates. On a full segment,
+ * where everything takes ten times as many instructions, @full_count says with how many. Return:
+ * how many failed. */
 static inline uint32_t runs_all(runs_trial *trial, const char *what, uint64_t keys_first,
         uint32_t keys_count, uint32_t full_count)
 {

@@ -1,4 +1,4 @@
-/* The scenarios that kill and stall tests try; see trial.h for what is done with them. */
+/* The scenarios that kill and stall tests try; trial.h says what they do with them. */
 #ifndef SB_TESTS_SCENARIOS_H
 #define SB_TESTS_SCENARIOS_H
 
@@ -9,49 +9,52 @@
 #define TRIAL_OTHERS_MAX    12
 
 /* Revisions may differ from a story's, because the key may have begun a new life meanwhile. They
- * still grow. */
+ * grow all the same. */
 #define TRIAL_NEW_LIVES 1u
-/* The segment is nearly full: writes may say so, deletes may not. */
+/* The segment is nearly full: a write may say so, a delete may not. */
 #define TRIAL_FULL 2u
-/* Somebody reads at `safe` without a mark: nothing that he needs may go. */
+/* An observer reads at the stable cut without a mark: no version that it needs may go. */
 #define TRIAL_OBSERVED 4u
-/* Eras run over their end soon. */
+/* Eras soon reach their end and begin again. */
 #define TRIAL_ERA_WRAPS 8u
-/* What others do in the middle of it makes it take other ways: for trial_late in a quick run. */
+/* What others do in the middle makes the operation take other ways: for trial_late in a quick run.
+ */
 #define TRIAL_LATE 16u
 
 struct step_scenario {
         const char *name;
         struct sb_geometry_wish wish; /* zero: the tiny one */
         uint32_t key_count, flags;
-        /* trial_twice: so many of the others' acts come at the first stop; 0: not for that trial */
+        /* trial_twice: how many of the others' acts come at the first stop; 0: not for that trial
+         */
         uint32_t pause;
         struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
 };
 
-/* Those with single keys; those with transactions. */
+/* Scenarios with single keys, and scenarios with transactions. */
 extern const struct step_scenario step_scenarios[], step_scenarios_txn[];
 extern const uint32_t step_scenario_count, step_scenario_txn_count;
 
-/* Number @i of all, or NULL. */
+/* Number @i of all scenarios, or NULL. */
 const struct step_scenario *scenario_at(uint32_t i);
-/* By name, or NULL. */
+/* The scenario with this name, or NULL. */
 const struct step_scenario *scenario_find(const char *name);
 
-/* How the tables are written. */
+/* The tables are written with these. */
 #define DO(who_, kind_, ...)                                                                       \
         {                                                                                          \
                 .who = (who_), .kind = (kind_), __VA_ARGS__                                        \
         }
 #define K(n)    .key = (n)
 #define V(t, l) .tag = (t), .len = (l)
-/* Enough turns of the engine for a deleted key to go away with all its blocks. */
+/* Enough turns of the engine to remove a deleted key with all its blocks. */
 #define REMOVE                                                                                     \
         DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1), DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1)
-/* Two keys by the other one; key 0 by the subject. */
+/* The other client makes two keys; the subject makes key 0. */
 #define TWO_KEYS DO(OTHER, SET, K(1), V(11, 10)), DO(OTHER, SET, K(2), V(12, 30))
 #define KEY_0    DO(SUBJECT, SET, K(0), V(10, 10))
-/* In another one's slab, so that what is freed there is poisoned (see scene_poison). */
-#define HIS_KEY_0 DO(OTHER, SET, K(0), V(10, 10))
+/* The version lies in the other client's slab, so that scene_poison() overwrites what is freed
+ * there. */
+#define OTHERS_KEY_0 DO(OTHER, SET, K(0), V(10, 10))
 
 #endif

@@ -13,7 +13,7 @@
 #define ATTEMPTS_MAX 30u
 #define GUARD_GET    0u /* as scene.c's */
 
-/* All of this on the stack: another one's act may come in between at any instruction. */
+/* All of this lies on the stack: another client's act may come in between at any instruction. */
 struct txn {
         const struct act *act;
         uint32_t snapshot;
@@ -22,7 +22,7 @@ struct txn {
         struct sb_commit_range ranges[SCENE_KEYS];
         uint32_t write_count, range_count;
         struct fact seen[SCENE_KEYS]; /* at the cut */
-        struct fact past[SCENE_KEYS]; /* RESTORE: at the one before */
+        struct fact past[SCENE_KEYS]; /* RESTORE: at the cut of the snapshot */
 };
 
 static bool written(const struct act *act, uint32_t key)
@@ -48,7 +48,7 @@ static int read_key(struct scene *scene, const struct txn *txn, uint32_t key, ui
         return 0;
 }
 
-/* What the writes depend on: all keys when serializable, else those that are written. */
+/* Reads what the writes depend on: all keys when serializable, else the keys that it writes. */
 static int read_keys(struct scene *scene, struct txn *txn)
 {
         const struct act *act = txn->act;
@@ -75,7 +75,7 @@ static uint32_t sum_of(const struct scene *scene, const struct txn *txn)
         return sum;
 }
 
-/* In the order of the keys, as a commit wants them. */
+/* Keeps the writes in the order of the keys, as a commit requires. */
 static void put_in_order(struct txn *txn, const struct sb_commit_write *write)
 {
         uint32_t i = txn->write_count++;
@@ -122,7 +122,7 @@ static void choose_writes(const struct scene *scene, struct txn *txn)
         txn->range_count = 1;
 }
 
-/* At the cut that is open; closes it. */
+/* Commits at the cut that is open, and closes it. */
 static void commit(struct scene *scene, struct txn *txn, struct result *ret)
 {
         struct sb_peer *peer = &scene->peer[txn->act->who];

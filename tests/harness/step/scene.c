@@ -1,4 +1,4 @@
-/* A tiny bus with several peers in one process; see scene.h. */
+/* A tiny bus with several clients in one process; see scene.h. */
 #include "tests/harness/step/scene.h"
 
 #include <stdio.h>
@@ -39,12 +39,10 @@
 #include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
 
-#define SCENE_SEED UINT64_C(0x5eed5eed5eed)
-#define GUARD_GET                                                                                  \
-        0u /* guard words in use: for gets, for what is held, for get_many from here on            \
-            */
-#define GUARD_HOLD   1u
-#define GUARD_MANY   2u
+#define SCENE_SEED   UINT64_C(0x5eed5eed5eed)
+#define GUARD_GET    0u /* the guard word for gets */
+#define GUARD_HOLD   1u /* for what is held */
+#define GUARD_MANY   2u /* for get_many, from here on */
 #define SCAN_BOUND   1000u
 #define VALUE_MAX    8192u
 #define POISON       0xdb
@@ -55,8 +53,8 @@ static uint64_t scene_now(void *context)
         (void)context;
         return 1000;
 }
-/* All peers are one thread, and a stopped one's stores are all out: nothing to flush, nobody to
- * wait for. */
+/* All clients run in one thread, and the stores of a stopped one are all in memory: there is
+ * nothing to flush, and no client to wait for. */
 static void scene_membarrier(void *context)
 {
         (void)context;
@@ -92,8 +90,8 @@ struct sb_bytes scene_key(uint32_t key)
         return long_keys ? long_ones[key] : short_ones[key];
 }
 
-/* All values are pieces of one sequence, 7 i modulo 256, whose first byte is the tag: so they cost
- * the stepped operation nothing. */
+/* All values are parts of one sequence, 7 i modulo 256, and the first byte is the tag: so a value
+ * costs the stepped operation nothing. */
 const unsigned char *scene_value(uint32_t tag)
 {
         static unsigned char sequence[VALUE_MAX + 256];
@@ -143,7 +141,7 @@ static int attach(struct scene *scene, uint32_t who, uint32_t first)
                 return r;
         sb_peer_init(&scene->peer[who], &segment, slot, generation);
         scene->attached[who] = true;
-        /* Room for all guards in the record: no memory is taken. */
+        /* All guards fit into the record, so this takes no block. */
         return sb_guard_grow(&scene->peer[who], segment.geometry.guard_inline - 1);
 }
 
@@ -263,8 +261,8 @@ static uint32_t key_number(const void *data, size_t len)
         return SCENE_KEYS;
 }
 
-/* The same keys again, from the last to the first: each value must be the one that was seen. code:
- * -4 another one, -5 one is missing. */
+/* Walks the same keys again, from the last to the first: each value must be the one that was seen.
+ * code: -4 a value differs, -5 one is missing. */
 static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
 {
         struct sb_peer *peer = &scene->peer[who];
@@ -304,7 +302,7 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
                 ret->code = -5;
 }
 
-/* All keys at a cut, as the client library walks them. code: 0; -1 not in order, -2 a key twice or
+/* Walks all keys at a cut, as the client library does. code: 0; -1 not in order, -2 a key twice or
  * unknown, -3 no end. */
 static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
 {
@@ -321,7 +319,7 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 size_t len = node->key_len, shorter = len < last_len ? len : last_len;
                 uint32_t number = key_number(key, len);
                 int order = memcmp(last, key, shorter);
-                bool own = sb_is_reserved(key, len); /* the bus's: a mark */
+                bool own = sb_is_reserved(key, len); /* the bus's own: a mark */
 
                 if (count == SCAN_BOUND || (number == SCENE_KEYS && !own) || order > 0 ||
                         (order == 0 && last_len >= len)) {
@@ -395,8 +393,8 @@ static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
         return false;
 }
 
-/* What a new engine does: it reaps its predecessor from that one's own record, takes the record,
- * and reaps all who are not alive. */
+/* Does what a new engine does: it reaps its predecessor from the predecessor's own record, takes
+ * the record, and reaps all clients that are not alive. */
 static void do_adopt(struct scene *scene, struct result *ret)
 {
         struct sb_peer *engine = &scene->peer[ENGINE];
@@ -615,7 +613,7 @@ uint32_t scene_unstamped(struct scene *scene)
         return count;
 }
 
-/* An intent's is in its descriptor, once that is committed. */
+/* The stamp of an intent is in its descriptor, once that is committed. */
 static uint64_t observed_stamp(struct scene *scene, struct sb_version *version)
 {
         uint64_t stamp = sb_load_acquire(&version->stamp), status;
@@ -672,9 +670,9 @@ const char *scene_act_text(const struct act *act)
 {
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
-                "grow_guards", "work", "sweep", "safe", "tick", "attach", "detach", "reap", "adopt",
-                "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate", "txn",
-                "txn_commit", "restore"};
+                "grow_guards", "work", "sweep", "stable", "tick", "attach", "detach", "reap",
+                "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate",
+                "txn", "txn_commit", "restore"};
         static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -1,14 +1,15 @@
 /*
- * A tiny bus in one process, with several peers on it, and the acts that they can be told to do.
+ * A tiny bus in one process, with several clients on it, and the acts that a scenario can tell them
+ * to do.
  *
- * Peers are the engine (record 0), the subject (the one that is stepped, killed or stopped),
+ * The clients are the engine (record 0), the subject (the one that is stepped, killed or stopped),
  * another one, and a newcomer that attaches later. All their private memory and the segment itself
- * lie in one struct, so that a whole scene is saved and put back by a copy. Keys and values are
+ * lie in one struct, so that one copy saves a whole scene or puts it back. Keys and values are
  * numbered: key k has fixed bytes, a value is {tag, length}, its bytes follow from these, and each
  * reading verifies them.
  *
- * Always true: nothing here takes a lock, allocates or calls the system, so acts may be done from a
- * signal handler.
+ * Always true: nothing here takes a lock, allocates or calls the system, so a signal handler may do
+ * acts.
  */
 #ifndef SB_TESTS_SCENE_H
 #define SB_TESTS_SCENE_H
@@ -28,30 +29,31 @@ enum act_kind {
         SET,      /* key, tag, len */
         CAS,      /* key, tag, len, expect */
         DELETE,   /* key, expect */
-        GET,      /* key; guard let go at once */
+        GET,      /* key; the guard is released at once */
         GET_MANY, /* keys key .. key + len - 1 */
         HOLD,     /* key; the guard stays */
-        LET_GO,   /* reads what is held, then lets it go */
+        LET_GO,   /* reads what is held, then releases it */
         SCAN,     /* snapshot opened, walked, closed */
-        SNAPSHOT, /* opened and kept */
+        SNAPSHOT, /* opened and kept open */
         SNAPSHOT_READ,
         SNAPSHOT_END,
-        GROW_GUARDS, /* room for guard word len */
-        WORK,        /* sb_work_all; len: whole sweep */
+        GROW_GUARDS, /* memory for guard word len */
+        WORK,        /* sb_op_memory_work; len: whole sweep */
         SWEEP,       /* all units once */
         SAFE,        /* sb_safe_raise */
-        TICK,        /* sb_work_tick */
-        ATTACH,      /* the engine claims a record for peer `key`, which starts on it */
+        TICK,        /* sb_reap_tick */
+        ATTACH,      /* the engine claims a record for client `key`, which starts on it */
         DETACH,      /* sb_peer_fini */
-        REAP,        /* the engine reaps peer `key` */
-        /* a new engine takes over from a dead one, and reaps it and who else is not alive */
+        REAP,        /* the engine reaps client `key` */
+        /* a new engine takes over from a dead one, and reaps it and every client that is not alive
+         */
         ADOPT,
-        FILL, /* keys from key on get ever smaller values until no room is left for any */
+        FILL, /* keys from key on get ever smaller values until no block is left for any */
         MARK, /* name the present cut "m" */
         MARK_DROP,
-        MARK_FIND, /* seen[0].rev: whether there is one */
+        MARK_FIND, /* seen[0].rev: whether that mark exists */
         KEEP,      /* a rule for all keys: the last `len` versions; 0: none */
-        EVICT,     /* the engine takes the snapshots of peer `key` away */
+        EVICT,     /* the engine evicts the snapshots of client `key` */
         VALIDATE,  /* sb_check, not quiescent; code: number of problems */
         TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */
         TXN_COMMIT, /* the same, one attempt, at the cut that SNAPSHOT opened; closes it */
@@ -62,9 +64,9 @@ enum act_kind {
 
 /* Of a transaction, in len: how many keys it writes, and how. */
 #define TXN_KEYS(len)    ((len)&15u)
-#define TXN_SERIALIZABLE 0x10u /* reads all keys, as a range; else those that it writes */
-#define TXN_ADD          0x20u /* the new tag is `tag` and the sum of those that were read */
-#define TXN_DELETE       0x40u /* deletes those that have a value */
+#define TXN_SERIALIZABLE 0x10u /* reads all keys, as a range; else the keys that it writes */
+#define TXN_ADD          0x20u /* the new tag is `tag` plus the sum of the tags that it read */
+#define TXN_DELETE       0x40u /* deletes the keys that have a value */
 #define TXN_LARGE        0x80u /* values of 600 bytes, else of 10 */
 
 /* What a compare and swap expects. */
@@ -95,14 +97,14 @@ struct result {
 };
 
 struct scene {
-        struct sb_segment segment; /* the harness's own view */
+        struct sb_segment segment; /* the tests' own handle of it */
         struct sb_peer peer[SCENE_PEERS];
         bool attached[SCENE_PEERS]; /* and alive */
         uint32_t cursor[SCENE_PEERS];
         uint32_t snapshot[SCENE_PEERS];
         uint64_t snapshot_cut[SCENE_PEERS];
-        bool snapshot_was_read[SCENE_PEERS];      /* the one that is open */
-        struct result snapshot_read[SCENE_PEERS]; /* at its last reading */
+        bool snapshot_was_read[SCENE_PEERS];      /* the snapshot that is open */
+        struct result snapshot_read[SCENE_PEERS]; /* at the last reading */
         struct sb_version *held[SCENE_PEERS];
         uint64_t then[SCENE_KEYS]; /* revisions when the setup was done */
         uint32_t key_count;
@@ -111,28 +113,28 @@ struct scene {
 };
 
 /* Whether the scenes made from now on have keys of 8 to 32 bytes, for which the common operations
- * have a short way, or others. */
+ * have a short way, or keys of other lengths. */
 void scene_use_long_keys(bool use);
-/* Make the bus; the engine, the subject and the other one are attached. Return: 0, -errno. */
+/* Makes the bus and attaches the engine, the subject and the other client. Return: 0, -errno. */
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count);
-/* Remember revisions for THEN and STALE. */
+/* Remembers the revisions for THEN and STALE. */
 void scene_set_up(struct scene *scene);
 void scene_do(struct scene *scene, const struct act *act, struct result *ret);
-/* What lies in free blocks may be anything: make it so, except where @stopped may be about to take
- * some. */
+/* A free block may hold any bytes. This overwrites the free blocks, except where @stopped may be
+ * about to take one. */
 void scene_poison(struct scene *scene, enum scene_who stopped);
-/* Committed versions without a stamp, and intents that nobody has settled, that are the newest of
- * their key. */
+/* Counts the keys with a newest version that is committed without a stamp, or is an intent that no
+ * client has settled. */
 uint32_t scene_unstamped(struct scene *scene);
-/* What an observer sees at @cut: he stamps nothing. */
+/* What an observer sees at @cut, which stamps nothing. */
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS]);
-/* A transaction's act. */
+/* Does an act that is a transaction. */
 void scene_txn(struct scene *scene, const struct act *act, struct result *ret);
 /* What a version is as a value of this key; NULL: none. */
 struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint32_t key);
 /* Bytes of the value with this tag. */
 const unsigned char *scene_value(uint32_t tag);
-/* Read all keys by get. */
+/* Reads all keys by get. */
 void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS]);
 size_t scene_size(const struct scene *scene); /* bytes to copy for a whole scene */
 const char *scene_act_text(const struct act *act);

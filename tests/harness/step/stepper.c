@@ -2,19 +2,19 @@
  * The stepper; see stepper.h.
  *
  * step_enter() (assembly below) goes to step_hook as if from a piece, with the operation's first
- * instruction as what comes next, and the same registers each time. There the registers are put
- * into `step_machine`, and step_look() runs on a stack of its own; then the registers are taken
- * back and the piece of the next instruction is executed, or the instruction itself in its place
- * when stepping is over or a branch has begun. The operation returns to step_returned, which goes
- * to step_hook as well: that is the end of the operation or of a branch. A branch ends by putting
- * the saved machine back.
+ * instruction as the next one, and with the same registers each time. The hook puts the registers
+ * into `step_machine`, and step_look() runs on a stack of its own. Then the hook takes the
+ * registers back and executes the piece of the next instruction, or the instruction itself in its
+ * place when stepping is over or a branch has begun. The operation returns to step_returned, which
+ * goes to step_hook as well: that is the end of the operation or of a branch. A branch ends by
+ * putting the saved machine back.
  *
- * An instruction without a piece is executed in its place with the trap flag set: traps come behind
- * the last instructions of step_hook, which are let pass, then behind that one, and the SIGTRAP
- * handler goes on at step_hook.
+ * An instruction without a piece is executed in its place with the trap flag set. Traps come after
+ * the last instructions of step_hook, which the handler lets pass, then after that instruction, and
+ * the SIGTRAP handler goes on at step_hook.
  *
- * Hangs are found by processor time, not by the clock: a profiling timer counts ticks during which
- * the same play or branch was running. A loaded machine hangs nothing.
+ * Processor time finds hangs, and not the clock: a profiling timer counts ticks during which the
+ * same play or branch was running. So a loaded machine reports no hang.
  */
 #define _GNU_SOURCE
 #include "tests/harness/step/stepper.h"
@@ -43,7 +43,7 @@
 
 enum { RSP = STEP_REGISTERS - 2, FLAGS };
 
-/* The processor between two instructions. The assembly below knows the places. */
+/* The processor between two instructions. The assembly below knows the offsets. */
 struct step_machine {
         uint64_t registers[STEP_REGISTERS]; /* the last one: flags */
         uint64_t next;                      /* address of the instruction that comes next */
@@ -164,7 +164,7 @@ _Static_assert(offsetof(struct step_machine, registers[RSP]) == 120 &&
                        offsetof(struct step_machine, go) == 144 &&
                        offsetof(struct step_machine, caller) == 152 &&
                        offsetof(struct step_machine, hook_stack) == 168,
-        "the assembly knows better");
+        "the assembly uses these offsets");
 
 struct world {
         struct step_machine machine;
@@ -182,11 +182,12 @@ static struct world world;
 static struct step_run *running;
 static bool in_branch, ready;
 static uint32_t xstate_size;
-/* What is executed now may store; it has no piece, and its trap is awaited. */
+/* stores: the present instruction may store. trapping: it has no piece, and the handler awaits its
+ * trap. */
 static bool stores, trapping;
 static sigjmp_buf run_exit, play_exit;
 static volatile sig_atomic_t playing;
-/* Who runs now, and who ran at the last tick. */
+/* turn changes whenever something else runs; turn_of_tick is its value at the last tick. */
 static volatile uint64_t turn, turn_of_tick;
 static volatile int ticks;
 
@@ -211,7 +212,7 @@ static void world_restore(void)
                 memcpy(running->memory[i].at, world.memory[i], running->memory[i].size);
 }
 
-/* The next instruction by its piece, or by the trap flag. */
+/* Goes on to the next instruction by its piece, or by the trap flag. */
 static void go_on(void)
 {
         static const struct pieces_end end = {&step_machine.next, &step_machine.scratch, step_hook};
@@ -243,7 +244,7 @@ static void operation_returned(void)
         stores = true;
 }
 
-/* Called by step_hook, on its stack: the operation stands between two instructions. */
+/* step_hook calls this on its stack: the operation stands between two instructions. */
 void step_look(void)
 {
         enum step_verdict verdict;
@@ -266,7 +267,8 @@ void step_look(void)
                 go_on();
 }
 
-/* Behind an instruction of step_hook's end, before the one without a piece, or behind that. */
+/* A trap comes after an instruction of step_hook's end, before the one without a piece, or after
+ * that one. */
 static void on_trap(int signal, siginfo_t *info, void *ucontext)
 {
         greg_t *registers = ((ucontext_t *)ucontext)->uc_mcontext.gregs;
@@ -322,7 +324,7 @@ static void on_tick(int signal)
 static void on_crash(int signal_number)
 {
         leave(STEP_CRASHES);
-        /* Not ours: die of it. */
+        /* The crash is not the stepper's business: the program dies of it. */
         signal(signal_number, SIG_DFL);
         raise(signal_number);
 }

@@ -1,25 +1,24 @@
 /*
- * The stepper: looks at memory after every single instruction of an operation.
+ * The stepper: it looks at memory after every single instruction of an operation.
  *
- * The operation runs on a stack of its own, one instruction at a time: copies of its instructions,
- * each followed by a jump to the stepper (pieces.h), which calls run->point() on another stack. An
- * instruction that cannot be copied is executed under the processor's trap flag, EFLAGS.TF; with
- * run->by_traps all are, which sees the same and takes fifty times as long. What point() finds in
- * memory is what SIGKILL at that instruction leaves there, for stores retire in order. point()
- * decides how to go on:
+ * The operation runs on a stack of its own, one instruction at a time. The stepper executes copies
+ * of its instructions, each followed by a jump to the stepper (pieces.h), which calls run->point()
+ * on another stack. An instruction that cannot be copied is executed under the processor's trap
+ * flag, EFLAGS.TF; with run->by_traps all are, which shows the same and takes fifty times as long.
+ * What point() finds in memory is what SIGKILL at that instruction leaves there, because stores
+ * retire in order. point() decides how to go on:
  *
  *      STEP_ON    to the next instruction
  *      STEP_STOP  no more points: the operation runs to its end
  *
  * or it calls step_branch() first, which saves the world (registers, the operation's stack,
- * run->memory). Then, when point() has returned, the operation runs to its end in its own place
- * and in the memory as point() left it, run->ended() is called, the world put back, and the
- * stepping goes on: so "stopped here, others went on, resumed" is tried at each instruction of one
- * run.
+ * run->memory). After point() has returned, the operation runs to its end in its own place and in
+ * the memory as point() left it; then the stepper calls run->ended(), puts the world back and goes
+ * on stepping. So "stopped here, others went on, resumed" is tried at each instruction of one run.
  *
  * Always true: point() and ended() see the operation stopped between two instructions; they may
- * call whatever takes no lock that the operation could hold (shm/ and ring/ take none). x86-64
- * only. One run at a time, one thread.
+ * call any function that takes no lock that the operation could hold (shm/ and ring/ take none). It
+ * works on x86-64 only, for one run at a time and one thread.
  */
 #ifndef SB_TESTS_STEPPER_H
 #define SB_TESTS_STEPPER_H
@@ -45,21 +44,21 @@ struct step_run {
         enum step_verdict (*point)(void *context, uint64_t number, uintptr_t address);
         void (*ended)(void *context, uint64_t number); /* a branch's end; NULL without branches */
         void *context;
-        /* what a branch puts back; unused ones have size 0 */
+        /* what a branch puts back; unused entries have size 0 */
         struct step_memory memory[STEP_MEMORY_MAX];
         uint64_t point_limit; /* more instructions than this: STEP_TOO_LONG */
         bool by_traps;        /* the trap flag for each instruction */
         uint64_t points;      /* out: instructions seen */
         uint64_t branches;    /* out */
-        /* out: of the instruction that comes next at the last point */
+        /* out: the address of the instruction that comes next at the last point */
         uintptr_t address;
-        /* out, for point(): memory other than the operation's stack may be another than at the
+        /* out, for point(): memory other than the operation's stack may differ from that of the
          * point before */
         bool stored;
 };
 
 /**
- * step_run() - run an operation, looking at memory after each instruction
+ * step_run() - run an operation, and look at memory after each instruction
  * @run: what to run; points, branches and address are written
  *
  * Return: STEP_DONE; STEP_TOO_LONG; STEP_HANGS, STEP_CRASHES: the operation itself did, alone or in
@@ -85,7 +84,8 @@ void step_branch(void);
  */
 enum step_end step_play(void (*play)(void *context), void *context);
 
-/* "function at file:line" of an instruction, or its address where nobody knows; static buffer. */
+/* "function at file:line" of an instruction, or its address where no symbol is known; static
+ * buffer. */
 const char *step_where(uintptr_t address);
 const char *step_end_text(enum step_end end);
 

@@ -1,4 +1,4 @@
-/* The stories of a scenario, and what was seen against them; see story.h. */
+/* Tells the stories of a scenario, and compares them with what a trial saw; see story.h. */
 #include "tests/harness/step/story.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 struct trial trial;
 struct scene scene, scene_saved, scene_start;
 
-/* ---- saying what is wrong ---- */
+/* ---- reporting what is wrong ---- */
 
 void trial_fail(const char *format, ...)
 {
@@ -29,7 +29,7 @@ bool trial_failed(void)
         return trial.report->failure[0] != 0;
 }
 
-/* To what is wrong, add where. */
+/* Adds to the report where it happened. */
 void trial_locate(uint64_t number, uintptr_t address)
 {
         char text[sizeof(trial.report->failure)];
@@ -87,7 +87,7 @@ enum scene_who trial_subject(void)
         return trial.scenario->operation[0].who;
 }
 
-/* Somebody who is attached and not the stepped one. */
+/* A client that is attached and is not the stepped one. */
 enum scene_who trial_witness(void)
 {
         return trial_subject() == OTHER ? ENGINE : OTHER;
@@ -103,7 +103,7 @@ void trial_save(struct scene *to)
         memcpy(to, &scene, scene_size(&scene));
 }
 
-/* The facts, without leaving traces. */
+/* Reads the facts and leaves no trace. */
 static void look(struct fact *ret)
 {
         trial_save(&scene_saved);
@@ -136,7 +136,7 @@ static void tell_story(void *context)
         look(story->after);
 }
 
-/* Act @act with all others before it, with one less, ... */
+/* Act @act with all others before it, with one fewer, ... */
 uint32_t story_number(uint32_t act, uint32_t done)
 {
         return act == trial.operation_count
@@ -186,7 +186,7 @@ static void set_the_scene(void *context)
                         (unsigned long long)wish.size);
                 return;
         }
-        if (scenario->flags & TRIAL_ERA_WRAPS) /* before anything is dated */
+        if (scenario->flags & TRIAL_ERA_WRAPS) /* before any block has an era */
                 sb_store_release(&scene.segment.super->era, SB_ERA_MAX - 2);
         if (scenario->flags & TRIAL_OBSERVED)
                 sb_store_release(&scene.segment.super->observers, 1);
@@ -237,7 +237,7 @@ bool story_results_equal(const struct act *act, const struct result *got, const 
         for (uint32_t key = 0; key < scene.key_count; key++) {
                 if (scene_fact_equal(&got->seen[key], &a->seen[key], revisions))
                         continue;
-                /* get_many is not a cut: each key for itself. */
+                /* get_many is no cut: each key counts for itself. */
                 if (act->kind != GET_MANY ||
                         !scene_fact_equal(&got->seen[key], &b->seen[key], revisions))
                         return false;
@@ -245,7 +245,7 @@ bool story_results_equal(const struct act *act, const struct result *got, const 
         return true;
 }
 
-/* The first story from @from on whose facts at one of its moments are these; or story_count. */
+/* The first story from @from on with these facts at one of its moments; or story_count. */
 uint32_t story_find(const struct fact *facts, size_t moment, uint32_t from)
 {
         uint32_t number = from;
@@ -273,7 +273,7 @@ void story_fail_facts(const struct fact *facts, size_t moment, const char *what)
         trial_fail("%s: keys fit no order", what);
 }
 
-/* Say which result is in no story; of those that each fit some story, the whole does not. */
+/* Reports which result is in no story; where each fits some story, the whole does not. */
 void story_fail_results(
         const struct act *acts, uint32_t count, const struct result *got, size_t member)
 {

@@ -1,30 +1,31 @@
 /*
  * What the stepper's trials share: the scene that is stepped, the stories that are right (see
- * trial.h), and the first thing that was wrong. Here a scenario's stories are told, and what was
- * seen is compared with them.
+ * trial.h), and the first error. This part tells a scenario's stories and compares them with what a
+ * trial saw.
  *
- * Always true: only the first failure is kept; a trial that has failed plays nothing more.
+ * Always true: a trial keeps its first failure only; after that it plays no more.
  */
 #ifndef SB_TESTS_STORY_H
 #define SB_TESTS_STORY_H
 
 #include "tests/harness/step/scenarios.h"
 
-#define TRIAL_SEEN_MAX (1u << 16) /* power of two; distinct images of one run */
+#define TRIAL_SEEN_MAX (1u << 16) /* a power of two; distinct images of one run */
 
-/* Act `act` of the operation takes effect when `done` of the others' acts are done; those before it
- * earlier, those behind it later. Stories are numbered as the stopped operation can only move: act
- * by act, each the earlier the farther it had come. */
+/* Act `act` of the operation takes effect when `done` of the others' acts are done; the operation's
+ * earlier acts come before these, its later acts after them. Stories have numbers in the order in
+ * which the stopped operation can move: act by act, and within an act a smaller number means that
+ * the operation had come less far. */
 struct story {
         uint32_t act, done;
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
         /* after the operation's acts up to `act`, without others */
         struct fact alone[SCENE_KEYS];
-        /* after the others' acts, the operation's behind `act` never done */
+        /* after the others' acts; the operation's acts after `act` are never done */
         struct fact stopped[SCENE_KEYS];
         /* ... and `act` too, when it takes effect after all of the others' acts */
         struct fact late[SCENE_KEYS];
-        /* ... and each of the operation's acts behind it */
+        /* ... and each of the operation's acts after it */
         struct fact rest[TRIAL_OPERATION_MAX][SCENE_KEYS];
         struct fact after[SCENE_KEYS]; /* after everything */
 };
@@ -43,13 +44,13 @@ extern struct trial {
         struct story story[STORIES_MAX];
         uint32_t story_count;
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
-        uint32_t operation_done; /* acts of the operation that were answered */
+        uint32_t operation_done; /* how many acts of the operation were answered */
         struct fact begin[SCENE_KEYS];
         uint32_t least_story; /* what was seen once is never taken back */
         uint32_t play_story;
         void (*play)(void *context);
         uint64_t first, every, pause_at;
-        /* of the others' acts, so many come at the first stop, at pause_at */
+        /* how many of the others' acts come at the first stop, at pause_at */
         uint32_t pause;
         /* they all come at pause_at, and the kill is later; they have come */
         bool late, others_came;
@@ -60,39 +61,40 @@ extern struct trial {
         uint32_t seen_count;
 } trial;
 
-/* The one that everybody works on; as it was before a play; as the operation finds it. */
+/* The scene that all functions work on; a copy from before a play; the scene as the operation finds
+ * it. */
 extern struct scene scene, scene_saved, scene_start;
 
 void trial_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool trial_failed(void);
-/* To what is wrong, add where. */
+/* Adds to the report where it happened. */
 void trial_locate(uint64_t number, uintptr_t address);
-/* Static buffers, four of them in turn. */
+/* Uses four static buffers in turn. */
 const char *trial_fact_text(const struct fact *fact);
-/* step_play(), its end being a failure; whether all is well. */
+/* Calls step_play(); an early end is a failure. Return: whether all is well. */
 bool trial_play(void (*play)(void *), void *context, const char *what);
 void trial_acts(const struct act *acts, uint32_t count, struct result *results);
 void trial_restore(const struct scene *from);
 void trial_save(struct scene *to);
-/* The one that is stepped, and somebody who is attached and is not. */
+/* The client that is stepped, and one that is attached and is not stepped. */
 enum scene_who trial_subject(void);
 enum scene_who trial_witness(void);
 
-/* Tell the stories, from an image, or from the scenario's setup when @from is NULL. */
+/* Tells the stories, from an image, or from the scenario's setup when @from is NULL. */
 bool story_prepare(const struct step_scenario *scenario, const struct scene *from,
         struct trial_report *report);
-/* Act @act with all others before it, with one less, ... */
+/* Act @act with all others before it, with one fewer, ... */
 uint32_t story_number(uint32_t act, uint32_t done);
 bool story_facts_equal(const struct fact *a, const struct fact *b);
 /* @b: what get_many may have seen of some keys instead. */
 bool story_results_equal(const struct act *act, const struct result *got, const struct result *a,
         const struct result *b);
 bool story_others_fit(const struct story *story);
-/* The first story from @from on whose facts at one of its moments (an offset in struct story) are
- * these; or story_count. */
+/* The first story from @from on with these facts at one of its moments (an offset in struct story);
+ * or story_count. */
 uint32_t story_find(const struct fact *facts, size_t moment, uint32_t from);
 void story_fail_facts(const struct fact *facts, size_t moment, const char *what);
-/* Say which result is in no story. @member: offset of operation or others in struct story. */
+/* Reports which result is in no story. @member: offset of operation or others in struct story. */
 void story_fail_results(
         const struct act *acts, uint32_t count, const struct result *got, size_t member);
 

@@ -12,7 +12,7 @@
 #include "tests/harness/step/usage.h"
 
 #define POINT_LIMIT 4000000u
-#define KEPT_MAX    256u /* images kept for trial_reaper and trial_beside */
+#define KEPT_MAX    256u /* images that trial_reaper and trial_beside keep */
 
 static struct scene *kept[KEPT_MAX];
 
@@ -32,7 +32,7 @@ void trial_operation(void *context)
         }
 }
 
-/* Whom a dead engine was attaching or reaping is dead with it. */
+/* The client that a dead engine was attaching or reaping is dead with it. */
 static void bury_companions(const struct act *acts, struct scene *of)
 {
         for (; acts->kind != ACT_END; acts++)
@@ -40,7 +40,7 @@ static void bury_companions(const struct act *acts, struct scene *of)
                         of->attached[acts->key] = false;
 }
 
-/* The kernel said that the stepped peer is dead. */
+/* Does what follows when the kernel has said that the stepped client is dead. */
 static void reap_the_subject(void)
 {
         int r;
@@ -63,15 +63,15 @@ static bool fits_stopped(const struct story *story, const struct fact *facts)
                 return false;
         if (story_facts_equal(facts, story->stopped) || story_facts_equal(facts, story->late))
                 return true;
-        /* It went on behind them. */
+        /* The operation went on after them. */
         for (uint32_t act = story->act + 1; trial.late && act < trial.operation_count; act++)
                 if (story_facts_equal(facts, story->rest[act]))
                         return true;
         return false;
 }
 
-/* The number of the first story that others' answers and these facts fit, the stopped one's acts
- * from there on never done. */
+/* The number of the first story that the others' answers and these facts fit, where the stopped
+ * client's acts from there on are never done. */
 static uint32_t find_stopped(const struct fact *facts)
 {
         uint32_t number = trial.least_story;
@@ -120,7 +120,8 @@ static void play_kill(void *context)
 
 /* ---- stall ---- */
 
-/* Memory may all be the stopped one's, and still what is there can be read and deleted. */
+/* The stopped client may have all memory, and still another client can read and delete what is
+ * there. */
 static void play_stall_full(void *context)
 {
         struct sb_check_report report;
@@ -244,7 +245,8 @@ static bool step_through(void (*play)(void *), uint64_t *ret_points)
                 trial_locate(run.points, run.address);
                 return false;
         }
-        /* Done means done; with others in the middle, perhaps behind them. */
+        /* A finished operation stays finished; with others in the middle, it may come after them.
+         */
         if (!trial.late)
                 trial.least_story = trial.story_count - 1;
         examine();
@@ -286,7 +288,8 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 
 /* ---- stop and resume ---- */
 
-/* What was read at a cut is read there again, whatever the resumed one has done meanwhile. */
+/* A second reading at a cut gives what the first gave, whatever the resumed client has done
+ * meanwhile. */
 static void read_cuts_again(void)
 {
         struct fact facts[SCENE_KEYS];
@@ -315,7 +318,7 @@ static void read_cuts_again(void)
                                 trial_fact_text(&scene.snapshot_read[OTHER].seen[key]));
 }
 
-/* No two writes of one key got the same revision, and none one that was there before. */
+/* No two writes of one key got the same revision, and none got a revision from before. */
 static void revisions_are_new(void)
 {
         const struct step_scenario *scenario = trial.scenario;
@@ -431,7 +434,7 @@ static void ended(void *context, uint64_t number)
                 trial_locate(number, resumed_address);
 }
 
-/* One run with stops, from the start. False: it failed. */
+/* One run with stops, from the start. Return: false when it failed. */
 static bool run_with_stops(uint64_t *ret_points)
 {
         struct step_run run = {.operation = trial_operation,
@@ -485,7 +488,7 @@ bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t 
 
 /* ---- from the images of a kill ---- */
 
-/* After the engine's death a new one adopts; after another's the engine reaps. */
+/* After the engine's death a new engine adopts; after another client's the engine reaps. */
 static struct step_scenario reaping_of(const struct step_scenario *scenario)
 {
         struct step_scenario reaping = {.name = scenario->name,
@@ -498,7 +501,7 @@ static struct step_scenario reaping_of(const struct step_scenario *scenario)
         return reaping;
 }
 
-/* Keep the images of a kill. */
+/* Keeps the images of a kill. */
 static bool collect_images(const struct step_scenario *scenario, struct trial_report *report)
 {
         bool passed;

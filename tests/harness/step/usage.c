@@ -1,4 +1,4 @@
-/* Using a bus in every way; see usage.h. */
+/* Uses a bus in every way; see usage.h. */
 #include "tests/harness/step/usage.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u
 
-/* When nobody is in the middle of it: who is named has its mark, and no mark is nobody's. */
+/* While no client is naming a cut: each name has its mark, and each mark has a name. */
 static void check_marks(enum scene_who who, const char *when)
 {
         const struct sb_segment *segment = &scene.segment;
@@ -125,7 +125,7 @@ void usage_delete_all(enum scene_who who)
         }
 }
 
-/* All keys in one transaction, and what was there before is seen in it. */
+/* Writes all keys in one transaction, which sees what was there before. */
 static void commit_all(enum scene_who who)
 {
         struct fact facts[SCENE_KEYS], after[SCENE_KEYS];
@@ -193,7 +193,7 @@ void usage_drain(enum scene_who who)
                         return;
         }
         trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu "
-                   "waiting), keys %llu deleted %llu births %llu",
+                   "waiting), keys %llu deleted %llu placeholders %llu",
                 (unsigned long long)report.blocks_used, (unsigned long long)report.blocks_private,
                 (unsigned long long)report.blocks_waiting, (unsigned long long)report.keys,
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.births);

@@ -1,5 +1,5 @@
-/* What everybody must be able to do on a sound bus, whatever happened before: each function fails
- * the trial when it is not so. */
+/* What every client must be able to do on a sound bus, whatever happened before: each function
+ * fails the trial when the client cannot. */
 #ifndef SB_TESTS_USAGE_H
 #define SB_TESTS_USAGE_H
 
@@ -8,14 +8,14 @@
 bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret);
 struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag,
         uint32_t len, enum act_expect expect);
-/* What is there can be deleted, and nothing else. */
+/* The client can delete what is there, and nothing else. */
 void usage_delete_all(enum scene_who who);
-/* Scan and get agree; each key is set, compared and swapped, deleted and created, with the right
- * results. */
+/* Scan and get agree; the client sets, compares and swaps, deletes and creates each key, with the
+ * right results. */
 void usage_everything(enum scene_who who);
-/* More writes than the segment has room for. */
+/* Writes more than the segment can hold. */
 void usage_write_much(enum scene_who who);
-/* Delete everything, let all go but the engine, and see every block come back. */
+/* Deletes everything, detaches all clients but the engine, and sees every block come back. */
 void usage_drain(enum scene_who who);
 
 #endif

@@ -10,7 +10,7 @@ struct reading {
         const unsigned char *at;
 };
 
-/* Whether an operand is written that is memory, and not surely of the stack. */
+/* Whether the instruction writes an operand in memory that is not surely on the stack. */
 static bool stores(const struct reading *reading)
 {
         for (uint32_t i = 0; i < reading->is.operand_count; i++) {
@@ -32,7 +32,7 @@ static bool stores(const struct reading *reading)
         return false;
 }
 
-/* A jump, call or return within the program; whatever else goes elsewhere is X86_OTHER. */
+/* A jump, call or return within the program; anything else that goes elsewhere is X86_OTHER. */
 static enum x86_kind branch_kind(const struct reading *reading, uintptr_t *ret_target)
 {
         const ZydisDecodedInstruction *is = &reading->is;
@@ -49,14 +49,15 @@ static enum x86_kind branch_kind(const struct reading *reading, uintptr_t *ret_t
                               (uintptr_t)(intptr_t)is->raw.imm[0].value.s;
         if (jump || is->mnemonic == ZYDIS_MNEMONIC_CALL)
                 return relative ? (jump ? X86_JUMP : X86_CALL) : (jump ? X86_JUMP_AT : X86_CALL_AT);
-        /* Not loop and jrcxz, which ask no flag. */
+        /* Not loop and jrcxz, which test no flag. */
         if (is->meta.category == ZYDIS_CATEGORY_COND_BR &&
                 (is->opcode & 0xf0) == (is->opcode_map == ZYDIS_OPCODE_MAP_0F ? 0x80 : 0x70))
                 return X86_BRANCH;
         return X86_OTHER;
 }
 
-/* Copies of movs and stos are made by the round; others end by flags, too, or are never seen. */
+/* Copies of movs and stos go round by round; others end by flags, too, or compilers never write
+ * them. */
 static enum x86_kind string_kind(const struct reading *reading)
 {
         const ZydisDecodedInstruction *is = &reading->is;

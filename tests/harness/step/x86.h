@@ -1,9 +1,9 @@
 /*
- * What an x86-64 instruction is, as far as one needs to know to execute a copy of it elsewhere: how
- * long it is, where it refers to by its own address, where it goes on, and whether it may store.
+ * What an x86-64 instruction is, as far as a copy of it elsewhere requires: its length, what it
+ * refers to by its own address, where it goes on, and whether it may store.
  *
- * Always true: what is not surely understood is X86_OTHER; `stores` is false only where it is
- * certain that nothing is written but registers and the stack.
+ * Always true: an instruction that is not surely understood is X86_OTHER; `stores` is false only
+ * where it certainly writes nothing but registers and the stack.
  */
 #ifndef SB_TESTS_X86_H
 #define SB_TESTS_X86_H
@@ -15,9 +15,9 @@
 
 enum x86_kind {
         X86_OTHER,
-        X86_PLAIN,   /* goes on behind itself */
+        X86_PLAIN,   /* goes on after itself */
         X86_JUMP,    /* to target */
-        X86_BRANCH,  /* to target, or on behind itself: by `condition` */
+        X86_BRANCH,  /* to target, or on after itself: by `condition` */
         X86_CALL,    /* target */
         X86_RETURN,  /* without operand */
         X86_JUMP_AT, /* to what its operand says */
