@@ -1,12 +1,12 @@
 /*
- * The harness must bite: each seeded fault that the stepper can find is found, and the test says by
+ * The harness must bite: it finds each seeded fault that the stepper can find, and the test says by
  * what.
  *
- * Each fault is tried in a child of its own, by the one trial and scenario known to find it. What
- * needs several processes to be in the middle of something at once, or a store buffer, is the model
- * checker's (tests/model): FREE_GUARDS_FIRST, NO_MEMBARRIER, NO_SECOND_LOOK, ORDER_STOPS_AT_KEY,
- * REAP_PIN_FIRST, and what leaves a block in a living one's slab: STOCK_LIVE_EARLY; and
- * most of what goes wrong between transactions.
+ * A child of its own tries each fault, by the one trial and scenario known to find it. The model
+ * checker (tests/model) finds the faults that need several processes in the middle of an operation
+ * at once, or a store buffer: FREE_GUARDS_FIRST, NO_MEMBARRIER, NO_SECOND_LOOK, ORDER_STOPS_AT_KEY,
+ * REAP_PIN_FIRST, STOCK_LIVE_EARLY (which leaves a block in a living client's slab), and most of
+ * what goes wrong between transactions.
  */
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,8 +71,8 @@ static const struct known {
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };
 
-/* Where others have to come depends on how many instructions there are before: with a fault, ever
- * finer, until it is found. */
+/* The point where others have to come depends on how many instructions come before. With a fault
+ * this tries ever finer steps, until a trial finds the fault. */
 static bool try_late(const struct step_scenario *scenario, struct trial_report *report)
 {
         uint64_t first, fine;
@@ -107,8 +107,8 @@ static bool try(const struct known *what, struct trial_report *report)
         return false;
 }
 
-/* With fault @fault in a child: whether the trial passed there; what it said comes through a pipe.
- */
+/* Runs a trial with fault @fault in a child. Return: whether it passed there; its report comes
+ * through a pipe. */
 static bool passes_in_child(const struct known *what, enum sb_fault fault, struct trial_report *ret)
 {
         int ends[2], status;
@@ -135,7 +135,7 @@ static bool passes_in_child(const struct known *what, enum sb_fault fault, struc
         return !ret->failure[0];
 }
 
-/* The same trial for another fault. */
+/* Whether the same trial stands in the table before, for another fault. */
 static bool is_known_before(uint32_t i)
 {
         for (uint32_t j = 0; j < i; j++)

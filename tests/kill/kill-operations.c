@@ -1,9 +1,10 @@
 /*
- * Every operation, killed after every instruction: the reaper, then `check`, then a newcomer who
- * finds it wholly done or not at all, does everything to every key, and leaves no block behind.
- * Then the reaper itself, killed after every instruction at images that these kills left.
+ * Every operation, killed after every instruction: then the reaper, then `check`, then a newcomer,
+ * which finds the operation wholly done or not at all, does everything to every key, and leaves no
+ * block behind. After that the reaper itself is killed after every instruction, at images that
+ * these kills left.
  *
- * SB_TEST_LONG=1: all images in the trials of the reaper. More words in runs.h.
+ * SB_TEST_LONG=1: all images in the trials of the reaper. runs.h names other variables.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -20,14 +21,14 @@ static uint64_t first;
 
 static bool reaper(const struct step_scenario *scenario, struct trial_report *report)
 {
-        /* Ten times as many instructions as others. */
+        /* A full segment takes ten times as many instructions as others. */
         if ((scenario->flags & TRIAL_FULL) && !getenv("SB_TEST_LONG"))
                 return true;
         return trial_reaper(scenario,
                 getenv("SB_TEST_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
 }
 
-/* In a quick run, those that say that it matters. */
+/* A quick run takes the scenarios that ask for it by TRIAL_LATE. */
 static bool late(const struct step_scenario *scenario, struct trial_report *report)
 {
         bool all = getenv("SB_TEST_LONG");
@@ -47,7 +48,7 @@ static void test_reaper_killed_at_every_instruction_is_finished_by_the_next(void
         CHECK_EQ(runs_all(reaper, "reaper killed", 0, getenv("SB_TEST_LONG") ? 2 : 1, 1), 0);
 }
 
-/* Others go on while it stops, it resumes, and is killed then. */
+/* Others go on while the operation is stopped; it resumes, and is killed later. */
 static void test_killed_later_than_others_went_on_each_operation_is_whole_or_nothing(void)
 {
         CHECK_EQ(runs_all(late, "killed later", first, 1, 0), 0);
@@ -57,7 +58,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         fault_from_environment();
-        /* Other points in each run: over a few runs, all of them. */
+        /* Each run takes other points; a few runs together take all of them. */
         first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10)
                                    : (uint64_t)time(NULL) % 1000;
         RUN(test_killed_at_every_instruction_each_operation_is_whole_or_nothing);

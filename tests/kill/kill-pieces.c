@@ -1,9 +1,9 @@
 /*
- * The stepper executes copies of instructions. Each operation here is stepped twice, once so and
- * once in its own place by the processor's trap flag alone: at every point there are the same next
- * instruction, registers, flags, stack and memory, to the bit.
+ * The stepper executes copies of instructions. Each operation here is stepped twice, once by copies
+ * and once in its own place by the processor's trap flag alone: at every point both show the same
+ * next instruction, registers, flags, stack and memory, to the bit.
  *
- * SB_TEST_LONG=1: all scenarios but those on a full segment. SB_SCENARIO=name: that one.
+ * SB_TEST_LONG=1: all scenarios except those on a full segment. SB_SCENARIO=name: only that one.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -22,13 +22,13 @@
 
 static uint64_t first;
 
-/* What both runs look at. */
+/* What both runs compare. */
 struct look {
-        uint64_t sum; /* of all that was seen */
+        uint64_t sum; /* a hash of all that was seen */
         const void *memory;
         size_t size;
         uint64_t memory_sum;
-        uint64_t unannounced; /* changes of memory at points that said there was none */
+        uint64_t unannounced; /* changes of memory at points that announced none */
         struct step_run run;
 };
 
@@ -120,8 +120,7 @@ static uint64_t by_numbers(uint64_t word)
         return (uint64_t)toys.number + (uint64_t)wide;
 }
 
-/* What compilers seldom write: rounds of string instructions, and jumps by rcx, which nobody
- * copies.
+/* What compilers seldom write: rounds of string instructions, and jumps by rcx, which have no copy.
  */
 static void by_hand(uint64_t count)
 {
@@ -216,7 +215,7 @@ static bool both_ways(const struct step_scenario *scenario, struct trial_report 
         return !trial_failed();
 }
 
-/* In a quick run, other scenarios each time. */
+/* A quick run takes other scenarios each time. */
 static bool some_both_ways(const struct step_scenario *scenario, struct trial_report *report)
 {
         uint32_t i = 0;

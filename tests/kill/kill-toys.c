@@ -1,5 +1,6 @@
 /*
- * The stepper itself, on toy structures: what is broken must be found, what is right must pass.
+ * The stepper itself, on toy structures: it must find the broken ones, and the right ones must
+ * pass.
  */
 #include <stdlib.h>
 
@@ -140,7 +141,8 @@ static void test_one_publishing_store_passes(void)
         CHECK(run.points == play.seen_old + play.seen_new);
 }
 
-/* A counter by load, add, store loses what others did between; one by compare and swap does not. */
+/* A counter by load, add and store loses what others did in between; a counter by one locked
+ * instruction does not. */
 struct counter {
         uint64_t value;
         bool atomic;
@@ -204,7 +206,7 @@ static void test_resumed_read_modify_write_is_found_to_lose_an_update(void)
 
         CHECK(lost_counts(false, &run, &counter) > 0);
         CHECK(run.branches == run.points);
-        /* All branches were put back. */
+        /* The stepper has put all branches back. */
         CHECK(counter.value == 1 && counter.weight == 3.0);
 }
 

@@ -32,7 +32,7 @@ struct fact {
         bool value;
 };
 
-/* All finished writes of a key in the order of their revisions, its start first. */
+/* All finished writes of a key in the order of their revisions; the start state comes first. */
 static uint32_t facts_of(enum world_key key, struct fact facts[MODEL_THREADS * WORLD_OPS + 1])
 {
         uint32_t count = 0, t, i, k;
@@ -67,7 +67,7 @@ static uint32_t unknown_writes(enum world_key key)
         return count;
 }
 
-/* Only then has a key no gaps: all share one bucket's floor. */
+/* Only a key that is alone in its bucket has no gaps: all keys of a bucket share its floor. */
 static bool alone_in_bucket(enum world_key key)
 {
         uint32_t t, i;
@@ -102,7 +102,7 @@ static void check_revisions(enum world_key key)
         }
 }
 
-/* Does an answer "nothing is there" hold at some time after @done was finished? */
+/* Whether the answer "the key is not there" holds at some time after @done was finished. */
 static bool absence_possible(enum world_key key, uint64_t done)
 {
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
@@ -116,7 +116,7 @@ static bool absence_possible(enum world_key key, uint64_t done)
         return false;
 }
 
-/* What is there at a cut; NO_REV: a killed write makes it open. */
+/* What is there at a cut; NO_REV: a killed write leaves it open. */
 static uint64_t value_at(enum world_key key, uint64_t cut)
 {
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
@@ -208,7 +208,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
         }
 }
 
-/* What was finished before a snapshot was opened is in it; and a thread's stamps and cuts follow
+/* A snapshot contains what was finished before it was opened; and a thread's stamps and cuts follow
  * the order of its calls. */
 static void check_order(void)
 {
@@ -245,7 +245,8 @@ static void check_order(void)
         }
 }
 
-/* Who was told that a key is not there sees nothing older of it in a cut that is taken then. */
+/* A thread that was told that a key is not there sees nothing older of the key in a cut that it
+ * takes after that. */
 static void check_absence_in_cuts(void)
 {
         struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
@@ -348,7 +349,7 @@ static uint32_t see_end(void)
         return aborted;
 }
 
-/* Whoever wants a large block gets the units of those that are gone. */
+/* A client that wants a large block gets the units of large blocks that are gone. */
 static void check_large(struct sb_peer *engine)
 {
         const struct sb_segment *segment = &engine->segment;
@@ -366,7 +367,7 @@ static void check_large(struct sb_peer *engine)
                         model_fail("unit %u stays a large block's, which is gone", unit);
 }
 
-/* Everybody leaves, the dead are reaped, the engine cleans up: then only what the keys need is
+/* All clients leave, the engine reaps the dead ones and cleans up: then only what the keys need is
  * there. */
 static void check_cleaned_up(void)
 {
@@ -374,7 +375,7 @@ static void check_cleaned_up(void)
         struct sb_check_report report;
         uint32_t i, cursor = 0, aborted = 0;
 
-        /* The engine first: its own thread may be dead, or it died while it reaped. */
+        /* The engine comes first: its thread may be dead, or it died while it reaped. */
         if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
                 world_adopt();
         for (i = 1; i < PEERS; i++) {
@@ -470,7 +471,7 @@ static void check_answers(void)
                 }
 }
 
-/* The same where there are transactions. */
+/* The same for scenarios with transactions. */
 static void judge_serial(void)
 {
         const unsigned char *bytes = (const unsigned char *)world.outcomes;

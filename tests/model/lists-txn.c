@@ -7,7 +7,8 @@
 #define KB 2u
 #define KC 4u
 #define TXN(...) {OP_TXN, KEY_A, {__VA_ARGS__}}
-/* Snapshot isolation: writes. Serializable: reads, writes. A cut: reads. */
+/* Snapshot isolation names its writes; serializable names reads, then writes; a cut names its
+ * reads. */
 #define SI(keys)           TXN(.writes = keys)
 #define SI_EARLY(keys)     TXN(.writes = keys, .early = true)
 #define PREPARED(keys)     TXN(.writes = keys, .early = true, .prepared = true)
@@ -81,9 +82,9 @@ static const struct world_case txns[] = {
         {"txn: skew and get", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA)), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: skew under buffers", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 2, .delays = 2},
         /* T9 */
-        {"txn: ring of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
-        {"txn: ring of three, all in", {START_ALL, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KC)), OPS(SER_IN(KC, KA))}}, 3, 2},
-        {"txn: ring of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
+        {"txn: cycle of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
+        {"txn: cycle of three, all in", {START_ALL, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KC)), OPS(SER_IN(KC, KA))}}, 3, 2},
+        {"txn: cycle of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
                 .focus = FOCUS_INTENTS}, 3, 3},
         /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
@@ -95,7 +96,7 @@ static const struct world_case txns[] = {
                 .focus = FOCUS_INTENTS}, 3, 3},
         /* T11 */
         {"txn: phantoms", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
-        {"txn: phantoms, births", {START_BIRTHS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
+        {"txn: phantoms, placeholders", {START_BIRTHS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
         {"txn: phantoms, own key in the range", {START_PAIR, {OPS(RANGE_EARLY(2, KA)), OPS(SET_A)}}, 2, 3},
         {"txn: phantoms, tall", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}, .tall = true}, 2, 2},
         {"txn: absent keys", {START_EMPTY, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 3},
@@ -113,10 +114,10 @@ static const struct world_case txns[] = {
                 .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: serializable and set", {START_PAIR, {OPS(SER_EARLY(KA, KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
         /* T17 */
-        {"txn: safe", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK)}}, 2, 3},
-        {"txn: safe and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK), OPS(GET_A, GET_B)}}, 3, 2},
-        {"txn: safe of others", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}}, 3, 2},
-        {"txn: safe of others, deeper", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}, .focus = FOCUS_CUTS}, 3, 3},
+        {"txn: stable cut", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK)}}, 2, 3},
+        {"txn: stable cut and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK), OPS(GET_A, GET_B)}}, 3, 2},
+        {"txn: stable cut of others", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}}, 3, 2},
+        {"txn: stable cut of others, deeper", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}, .focus = FOCUS_CUTS}, 3, 3},
         /* T18 */
         {"txn: evicted beside a delete and its removal", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
                 OPS(DELETE_A, WORK, WORK)}, .engine = true}, 3, 2},
@@ -132,7 +133,7 @@ static const struct world_case txns[] = {
                 OPS(MEMORY, GET_B)}, .engine = true}, 3, 1, .crashes = 1, .crash_mask = 2},
         {"txn: evicted beside one that makes a key", {START_VALUE, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
                 OPS(DELETE_A, MEMORY, SET_A)}, .engine = true}, 3, 1},
-        {"txn: safe, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
+        {"txn: stable cut, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
 };
 
 static const struct world_case txn_memory[] = {
@@ -153,11 +154,11 @@ static const struct world_case txn_memory[] = {
                 .setup_by = 2}, 3, 3},
         {"txn: helper and prune", {START_PAIR, {OPS(SI(KA | KB), WORK), OPS(SET_A)}}, 2, 3},
         {"txn: link and prune", {START_OLD, {OPS(WORK, WORK), OPS(SI(KA)), OPS(SET_A, WORK)}}, 3, 2},
-        /* What is older still is kept by an open snapshot. */
+        /* An open snapshot keeps what is older still. */
         {"txn: get, and what it came by pruned", {START_SNAPSHOT, {
                 OPS(TXN(.writes = KA, .early = true, .prepared = true, .in = KA)), OPS(WORK), OPS(GET_A)}, .setup_by = 1}, 3, 2},
         /* T14 */
-        {"txn: aborted over a birth", {START_ABORTED_BIRTH, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
+        {"txn: aborted over a placeholder", {START_ABORTED_BIRTH, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone", {START_ABORTED_DELETED, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone, txn", {START_ABORTED_DELETED, {OPS(FREE, WORK, WORK), OPS(SI(KA | KB)), OPS(GET_A)}}, 3, 2},
         {"txn: aborted over a value", {START_ABORTED, {OPS(FREE, WORK), OPS(DELETE_A, WORK), OPS(CUT(KA))}}, 3, 2},
@@ -193,9 +194,9 @@ static const struct world_case txn_memory[] = {
         {"txn: killed disposal, sweep", {START_ABORTED, {OPS(FREE), OPS(MEMORY)}},
                 2, 1, .crashes = 1, .crash_mask = 1, .reaper = true},
         /* T19 */
-        {"txn: stock", {START_STOCK, {OPS(SI(KA)), OPS(SET_A, SET_A)}, .stock = 2}, 2, 3},
-        {"txn: stock and work", {START_STOCK, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
-        {"txn: stock, two and sweep", {START_STOCK, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
+        {"txn: magazine", {START_STOCK, {OPS(SI(KA)), OPS(SET_A, SET_A)}, .stock = 2}, 2, 3},
+        {"txn: magazine and work", {START_STOCK, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
+        {"txn: magazine, two and sweep", {START_STOCK, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
         /* T20 */
         {"txn: slot reader", {START_RETIRED, {OPS(FREE, SAFE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
         {"txn: slot reader under buffers", {START_ALL, {OPS(LARGE_C, SAFE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},

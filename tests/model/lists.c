@@ -115,60 +115,62 @@ static const struct world_case memory[] = {
 };
 
 static const struct world_case stocks[] = {
-        {"stock, get under sets and work", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
-        {"stock, get under sets and work, one place", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1,
+        {"magazine, get under sets and work", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
+        {"magazine, get under sets and work, one entry", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1,
                 .stock = 1}, 2, 2},
-        {"stock, get under sets and work, the long way", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2,
+        {"magazine, get under sets and work, the long way", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2,
                 .short_keys = true}, 2, 2},
-        {"stock, hold under sets and work", {START_STOCK, {OPS(HOLD_A, READ), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 3},
-        {"stock, get under buffers", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 2, .delays = 1},
-        {"stock, set and set", {START_STOCK, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .stock = 2}, 2, 3},
-        {"stock, set and set, long and short", {START_STOCK, {OPS(PUT_A, SET_A), OPS(SET_A, PUT_A)}, .stock = 2}, 2, 2},
-        {"stock, three sets", {START_STOCK, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}, .stock = 2}, 3, 2},
-        {"stock, set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 3},
-        {"stock, set, set and sweep", {START_STOCK, {OPS(SET_A), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
-        {"stock, sets and memory work", {START_STOCK, {OPS(SET_A, SET_A), OPS(MEMORY)}, .stock = 2}, 2, 2},
-        {"stock, set and delete", {START_STOCK, {OPS(SET_A, WORK), OPS(DELETE_A, WORK)}, .stock = 2}, 2, 2},
-        {"stock, set, delete, get", {START_STOCK, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A)}, .stock = 2}, 3, 2},
-        {"stock, cas and set", {START_STOCK, {OPS(CAS_A), OPS(SET_A)}, .stock = 2}, 2, 3},
-        {"stock, snapshot and set", {START_STOCK, {OPS(SNAP_A), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 3},
-        {"stock, set over an old snapshot", {START_SNAPSHOT, {OPS(PAST_A), OPS(SET_A, SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
-        {"stock, observer and set", {START_STOCK, {OPS(OBSERVE), OPS(SET_A), OPS(SAFE)}, .stock = 2}, 3, 2},
-        {"stock, a late observer and sets", {START_STOCK, {OPS(ARRIVE), OPS(SET_A, SET_A)}, .stock = 2}, 2, 2},
-        {"stock, leave and set", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A, SET_A)}, .stock = 2}, 2, 2},
-        {"stock, leave and sweep", {START_STOCK, {OPS(SET_A, FINI), OPS(MEMORY)}, .stock = 2}, 2, 2},
-        {"stock, many under sets", {START_STOCK, {OPS(MANY), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
-        {"stock, check and sets", {START_STOCK, {OPS(CHECK), OPS(SET_A, SET_A)}, .stock = 2}, 2, 1},
-        {"stock, killed set, then reaped", {START_STOCK, {OPS(SET_A)}, .stock = 2}, 1, 1, .crashes = 1},
-        {"stock, killed sets and set", {START_STOCK, {OPS(SET_A, WORK, SET_A), OPS(SET_A, WORK)}, .stock = 2}, 2, 1,
+        {"magazine, hold under sets and work", {START_STOCK, {OPS(HOLD_A, READ), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2},
+                2, 3},
+        {"magazine, get under buffers", {START_STOCK, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2}, 2, 2, .delays = 1},
+        {"magazine, set and set", {START_STOCK, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .stock = 2}, 2, 3},
+        {"magazine, set and set, long and short", {START_STOCK, {OPS(PUT_A, SET_A), OPS(SET_A, PUT_A)}, .stock = 2}, 2, 2},
+        {"magazine, three sets", {START_STOCK, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}, .stock = 2}, 3, 2},
+        {"magazine, set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 3},
+        {"magazine, set, set and sweep", {START_STOCK, {OPS(SET_A), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
+        {"magazine, sets and memory work", {START_STOCK, {OPS(SET_A, SET_A), OPS(MEMORY)}, .stock = 2}, 2, 2},
+        {"magazine, set and delete", {START_STOCK, {OPS(SET_A, WORK), OPS(DELETE_A, WORK)}, .stock = 2}, 2, 2},
+        {"magazine, set, delete, get", {START_STOCK, {OPS(SET_A), OPS(DELETE_A), OPS(GET_A)}, .stock = 2}, 3, 2},
+        {"magazine, cas and set", {START_STOCK, {OPS(CAS_A), OPS(SET_A)}, .stock = 2}, 2, 3},
+        {"magazine, snapshot and set", {START_STOCK, {OPS(SNAP_A), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 3},
+        {"magazine, set over an old snapshot", {START_SNAPSHOT, {OPS(PAST_A), OPS(SET_A, SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
+        {"magazine, observer and set", {START_STOCK, {OPS(OBSERVE), OPS(SET_A), OPS(SAFE)}, .stock = 2}, 3, 2},
+        {"magazine, a late observer and sets", {START_STOCK, {OPS(ARRIVE), OPS(SET_A, SET_A)}, .stock = 2}, 2, 2},
+        {"magazine, leave and set", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A, SET_A)}, .stock = 2}, 2, 2},
+        {"magazine, leave and sweep", {START_STOCK, {OPS(SET_A, FINI), OPS(MEMORY)}, .stock = 2}, 2, 2},
+        {"magazine, many under sets", {START_STOCK, {OPS(MANY), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
+        {"magazine, check and sets", {START_STOCK, {OPS(CHECK), OPS(SET_A, SET_A)}, .stock = 2}, 2, 1},
+        {"magazine, killed set, then reaped", {START_STOCK, {OPS(SET_A)}, .stock = 2}, 1, 1, .crashes = 1},
+        {"magazine, killed sets and set", {START_STOCK, {OPS(SET_A, WORK, SET_A), OPS(SET_A, WORK)}, .stock = 2}, 2, 1,
                 .crashes = 1, .crash_mask = 1},
-        {"stock, killed set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
-        {"stock, killed set reaped under get and set", {START_STOCK, {OPS(SET_A), OPS(GET_A, SET_A)}, .stock = 2}, 2, 1, .crashes = 1,
+        {"magazine, killed set and sweep", {START_STOCK, {OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"magazine, killed set reaped under get and set", {START_STOCK, {OPS(SET_A), OPS(GET_A, SET_A)}, .stock = 2}, 2, 1, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
-        {"stock, killed set reaped under memory work", {START_STOCK, {OPS(SET_A), OPS(MEMORY)}, .stock = 2}, 2, 1, .crashes = 1,
+        {"magazine, killed set reaped under memory work", {START_STOCK, {OPS(SET_A), OPS(MEMORY)}, .stock = 2}, 2, 1, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
-        {"stock, killed memory work", {START_STOCK, {OPS(SET_A, MEMORY), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
-        {"stock, killed set, killed reaper", {START_STOCK, {OPS(SET_A), OPS(GET_A)}, .stock = 2},
+        {"magazine, killed memory work", {START_STOCK, {OPS(SET_A, MEMORY), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"magazine, killed set, killed reaper", {START_STOCK, {OPS(SET_A), OPS(GET_A)}, .stock = 2},
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
-        {"stock, killed leaver, killed reaper", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A)}, .stock = 2},
+        {"magazine, killed leaver, killed reaper", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A)}, .stock = 2},
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
-        {"stock, killed set, reaped, attached", {START_STOCK, {OPS(SET_A), OPS(ATTACH_A)}, .stock = 2},
+        {"magazine, killed set, reaped, attached", {START_STOCK, {OPS(SET_A), OPS(ATTACH_A)}, .stock = 2},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
-        {"stock, two killed, each with the other's block", {START_STOCK, {OPS(SET_A, SET_A), OPS(SET_A, WORK)}, .stock = 2},
+        {"magazine, two killed, each with the other's block", {START_STOCK, {OPS(SET_A, SET_A), OPS(SET_A, WORK)}, .stock = 2},
                 2, 1, 2},
-        {"stock, own guard over own sets", {START_STOCK, {OPS(HOLD_A, SET_A, WORK, SET_A, READ), OPS(SWEEP)}, .setup_by = 0,
+        {"magazine, own guard over own sets", {START_STOCK, {OPS(HOLD_A, SET_A, WORK, SET_A, READ), OPS(SWEEP)}, .setup_by = 0,
                 .stock = 2}, 2, 2},
-        {"stock, reap, sets and sweep", {START_STOCK, {OPS(REAP), OPS(SET_A, SET_A, WORK), OPS(SWEEP)}, .setup_by = 1, .stock = 2,
+        {"magazine, reap, sets and sweep", {START_STOCK, {OPS(REAP), OPS(SET_A, SET_A, WORK), OPS(SWEEP)}, .setup_by = 1, .stock = 2,
                 .focus = FOCUS_MEMORY, .engine = true}, 3, 2},
-        {"stock, tick and sets", {START_STOCK, {OPS(TICK, TICK), OPS(SET_A, SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2,
+        {"magazine, tick and sets", {START_STOCK, {OPS(TICK, TICK), OPS(SET_A, SET_A, WORK, SET_A)}, .setup_by = 1, .stock = 2,
                 .engine = true}, 2, 2},
-        {"stock, full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)}, .unit_count = 8, .stock = 2}, 2, 1},
-        {"stock, full, two make and delete", {START_FULL, {OPS(SET_B, DELETE_B), OPS(SET_A, DELETE_A)}, .unit_count = 9, .stock = 2}, 2, 1},
-        {"stock, delete, make, sweep", {START_STOCK, {OPS(DELETE_A, SET_A, WORK), OPS(SET_A), OPS(MEMORY)}, .stock = 2}, 3, 1},
-        {"stock, snapshots over three sets", {START_STOCK, {OPS(SNAP_A, SNAP_A), OPS(SET_A, SAFE, SET_A, SET_A)}, .stock = 2}, 2, 3},
-        {"stock, built in again in a dead one's slab", {START_STOCK, {OPS(REAP), OPS(SET_C, SET_A, SET_A, WORK, SET_B)}, .setup_by = 1,
+        {"magazine, full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)}, .unit_count = 8, .stock = 2}, 2, 1},
+        {"magazine, full, two make and delete", {START_FULL, {OPS(SET_B, DELETE_B), OPS(SET_A, DELETE_A)}, .unit_count = 9, .stock = 2},
+                2, 1},
+        {"magazine, delete, make, sweep", {START_STOCK, {OPS(DELETE_A, SET_A, WORK), OPS(SET_A), OPS(MEMORY)}, .stock = 2}, 3, 1},
+        {"magazine, snapshots over three sets", {START_STOCK, {OPS(SNAP_A, SNAP_A), OPS(SET_A, SAFE, SET_A, SET_A)}, .stock = 2}, 2, 3},
+        {"magazine, built in again in a dead one's slab", {START_STOCK, {OPS(REAP), OPS(SET_C, SET_A, SET_A, WORK, SET_B)}, .setup_by = 1,
                 .stock = 2, .focus = FOCUS_MEMORY, .engine = true}, 2, 4},
-        {"stock, killed leaving", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"magazine, killed leaving", {START_STOCK, {OPS(SET_A, FINI), OPS(SET_A)}, .stock = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
 };
 
 static const struct world_case snapshots[] = {
@@ -181,14 +183,14 @@ static const struct world_case snapshots[] = {
         {"past beside two sets", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}}, 2, 3},
         {"past over an old snapshot", {START_SNAPSHOT, {OPS(AT_A), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 3},
         {"past beside two sets, the long way", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}, .short_keys = true}, 2, 3},
-        {"past beside sets out of the stock", {START_STOCK, {OPS(AT_A), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 3},
+        {"past beside sets out of the magazine", {START_STOCK, {OPS(AT_A), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 3},
         {"past beside a set and a pruner", {START_OLD, {OPS(AT_A), OPS(SET_A, SET_A), OPS(WORK)}}, 3, 2},
         {"past beside a delete and a removal", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, WORK)}}, 2, 3},
         {"past beside delete, removal, make", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, SET_A)}}, 2, 2},
         {"past under buffers", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A)}}, 2, 2, .delays = 1},
         {"keep beside sets", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}}, 2, 2},
         {"keep beside sets, the long way", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .short_keys = true}, 2, 2},
-        {"keep beside sets out of the stock", {START_STOCK, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .stock = 2}, 2, 2},
+        {"keep beside sets out of the magazine", {START_STOCK, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .stock = 2}, 2, 2},
         {"keep beside a set and a pruner", {START_OLD, {OPS(KEEP_A), OPS(SET_A), OPS(WORK)}}, 3, 2},
         {"keep beside the making of the key", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}}, 2, 2},
         {"keep beside the making of the key by two", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A), OPS(SET_A, WORK)}}, 3, 1},
@@ -196,14 +198,14 @@ static const struct world_case snapshots[] = {
         {"keep beside keep and sets", {START_VALUE, {OPS(KEEP_A), OPS(KEEP_A), OPS(SET_A, SET_A)}}, 3, 1},
         {"killed keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A)}}, 2, 0, .crashes = 1, .crash_mask = 1},
         {"mark beside a set and a prune", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 3},
-        {"mark, set, prune, safe moves", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 1},
+        {"mark, set, prune, stable cut moves", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 1},
         {"mark, evicted before", {START_VALUE, {OPS(EVICT), OPS(MARK), OPS(SET_A, WORK)}, .engine = true}, 3, 2},
         {"mark, evicted, under buffers", {START_VALUE, {OPS(EVICT), OPS(MARK), OPS(SET_A, WORK)}, .engine = true}, 3, 1, .delays = 1},
         {"mark under buffers", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
         {"snapshot and set", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}}, 2, 3},
         {"snapshot and set, the long way", {START_VALUE, {OPS(SNAP_A), OPS(SET_A)}, .short_keys = true}, 2, 3},
         {"snapshot, set, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 3},
-        {"snapshot, set, prune, safe moves", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
+        {"snapshot, set, prune, stable cut moves", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
         {"snapshot, two sets, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, SAFE, SET_A, WORK)}}, 2, 3},
         {"snapshot twice", {START_VALUE, {OPS(SNAP_A, SNAP_A), OPS(SET_A, WORK)}}, 2, 2},
         {"two snapshots, set, prune", {START_OLD, {OPS(SNAP_A), OPS(SNAP_A), OPS(SET_A, WORK)}}, 3, 2},
@@ -232,11 +234,11 @@ static const struct world_case snapshots[] = {
         {"two prune a chain by list and sweep", {START_CHAIN, {OPS(WORK), OPS(SWEEP, SWEEP)}}, 2, 3},
         {"prune a chain under get", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}}, 2, 3},
         {"prune a chain under set", {START_CHAIN, {OPS(WORK), OPS(SET_A, WORK)}}, 2, 2},
-        {"observer, set, safe", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 3},
-        {"observer, set, get, safe", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)}}, 3, 3},
-        {"observer, set, get, safe, the long way", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)},
+        {"observer, set, stable cut", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}}, 2, 3},
+        {"observer, set, get, stable cut", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)}}, 3, 3},
+        {"observer, set, get, stable cut, the long way", {START_VALUE, {OPS(SET_A), OPS(GET_A), OPS(SAFE, OBSERVE)},
                 .short_keys = true}, 3, 3},
-        {"observer, set, safe, get, buffers", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}},
+        {"observer, set, stable cut, get, buffers", {START_VALUE, {OPS(SET_A), OPS(SAFE, OBSERVE)}},
                 2, 2, .delays = 1},
 };
 
@@ -296,7 +298,7 @@ static const struct world_case reaps[] = {
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed when full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 4},
                 2, 0, 1, .crash_mask = 1, .reaper = true},
-        /* The third slab is one more than a client may keep: all are given up. */
+        /* The third slab is one more than a client may keep: it gives all of them up. */
         {"killed with slabs of three sizes", {START_EMPTY, {OPS(SET_A, PUT_B), OPS(SET_A)}, .unit_count = 64},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
 };
@@ -305,7 +307,7 @@ static const struct world_case larges[] = {
         {"large over small", {START_VALUE, {OPS(LARGE_A), OPS(SET_A)}}, 2, 2},
         {"large over large", {START_LARGE, {OPS(LARGE_A, WORK), OPS(LARGE_A)}}, 2, 3},
         {"large, large", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}}, 2, 3},
-        {"large, large, with room for one", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}, .unit_count = 10}, 2, 2},
+        {"large, large, with memory for one", {START_VALUE, {OPS(LARGE_A), OPS(LARGE_B)}, .unit_count = 10}, 2, 2},
         {"large, and slabs", {START_VALUE, {OPS(LARGE_A), OPS(SET_B, SET_C)}, .unit_count = 10}, 2, 2},
         {"large freed under get", {START_LARGE, {OPS(GET_A), OPS(SET_A, WORK)}}, 2, 3},
         {"large freed under hold", {START_LARGE, {OPS(HOLD_A, READ), OPS(SET_A, WORK)}}, 2, 2},
@@ -331,7 +333,8 @@ static const struct world_case larges[] = {
         {"killed large, killed reaper", {START_LARGE, {OPS(LARGE_A, WORK), OPS(GET_A)}},
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
 };
-/* Who is there: more guard words than fit the record, records claimed and freed, observers that come late; and many keys at once. */
+/* More guard words than fit the record, many keys at once, records claimed and freed, observers
+ * that come late. */
 static const struct world_case places[] = {
         {"far guard", {START_VALUE, {OPS(GET_FAR, GET_FAR), OPS(SET_A, WORK)}}, 2, 2},
         {"far guard held", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 2, 3},
@@ -353,7 +356,7 @@ static const struct world_case places[] = {
         {"many, delete, remove, make", {START_PAIR, {OPS(MANY), OPS(DELETE_A, WORK, SET_A, SET_C)}}, 2, 2},
         {"many under buffers", {START_PAIR, {OPS(MANY), OPS(SET_A, WORK)}, .setup_by = 1}, 2, 1, .delays = 1},
         {"attach, attach", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_A)}, .free_records = 2}, 2, 2},
-        {"attach, attach to one place", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1}, 2, 3},
+        {"attach, attach to one record", {START_VALUE, {OPS(ATTACH_A), OPS(ATTACH_B)}, .free_records = 1}, 2, 3},
         {"attach under free", {START_RETIRED, {OPS(ATTACH_A), OPS(WORK, SET_A, WORK)}, .setup_by = 1, .free_records = 1}, 2, 2},
         {"attach to what is reaped", {START_DEAD, {OPS(REAP), OPS(ATTACH_A)}, .setup_by = 1, .engine = true}, 2, 3},
         {"attach to what is left", {START_VALUE, {OPS(SET_A, FINI), OPS(ATTACH_A)}}, 2, 3},
@@ -364,14 +367,14 @@ static const struct world_case places[] = {
         {"observer arrives, set, prune", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 3},
         {"observer arrives, chain", {START_CHAIN, {OPS(ARRIVE), OPS(WORK, SET_A, WORK)}, .setup_by = 1}, 2, 3},
         {"observer arrives, two set", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SET_A)}}, 3, 3},
-        {"observer arrives, safe moves", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
+        {"observer arrives, stable cut moves", {START_OLD, {OPS(ARRIVE), OPS(SET_A, WORK), OPS(SAFE)}}, 3, 2},
         {"observer arrives, delete, remove", {START_VALUE, {OPS(ARRIVE), OPS(DELETE_A, WORK, WORK)}}, 2, 2},
         {"observers come and go", {START_VALUE, {OPS(ARRIVE, ARRIVE), OPS(ARRIVE), OPS(SET_A, WORK)}}, 3, 1},
         {"observer arrives under buffers", {START_VALUE, {OPS(ARRIVE), OPS(SET_A, WORK)}}, 2, 1, .delays = 1},
         {"observer arrives, killed set", {START_VALUE, {OPS(SET_A, WORK), OPS(ARRIVE)}}, 2, 1, 1, .crash_mask = 1,
                 .reaper = true},
 };
-/* The validator goes on among others, and finds nothing. */
+/* The validator runs among others, and finds nothing wrong. */
 static const struct world_case checks[] = {
         {"check, set", {START_VALUE, {OPS(CHECK), OPS(SET_A, WORK)}}, 2, 2},
         {"check, make", {START_EMPTY, {OPS(CHECK), OPS(SET_A)}}, 2, 2},
@@ -390,7 +393,7 @@ static const struct world_case checks[] = {
         {"check, killed leave", {START_VALUE, {OPS(SET_A, FINI), OPS(CHECK)}}, 2, 1, 1, .crash_mask = 1, .reaper = true},
 };
 
-/* Deeper than all places could be walked. */
+/* Deeper than a walk over all accesses could go. */
 static const struct world_case deep[] = {
         {"deep: make and remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .focus = FOCUS_INDEX}, 2, 4},
         {"deep: make and remove, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_A)},
@@ -410,7 +413,7 @@ static const struct world_case deep[] = {
         /* 5.5 million executions, since each set asks every unit; one preemption more takes days. */
         {"deep: full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)},
                 .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 2},
-        /* Whether there is room depends on where the other one stands. */
+        /* Whether a set finds a block depends on where the other thread stands. */
         {"deep: nearly full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A, DELETE_A)},
                 .unit_count = 5, .focus = FOCUS_MEMORY}, 2, 3},
         {"deep: buffers", {START_RETIRED, {OPS(GET_A, HOLD_A), OPS(WORK, SET_A, WORK)},
@@ -459,7 +462,7 @@ struct world_list world_pairs(enum world_pairs_how how)
                 {"work", WORK},
                 {"memory", MEMORY},
                 {"snapshot", SNAP_A},
-                {"safe", SAFE},
+                {"stable cut", SAFE},
                 {"create", CREATE_A},
                 {"set other", SET_B},
         };
@@ -481,7 +484,7 @@ struct world_list world_pairs(enum world_pairs_how how)
 
         for (start = 0; start < START_COUNT; start++) {
                 for (a = 0; a < OP_COUNT; a++) {
-                        /* Who is killed makes a difference between the two. */
+                        /* The pair has an order when the first one is killed. */
                         for (b = how == PAIRS_KILLED ? 0 : a; b < OP_COUNT; b++) {
                                 struct world_case *new = &cases[count];
 

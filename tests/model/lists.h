@@ -1,5 +1,5 @@
 /*
- * All scenarios, in groups: model-*.c walks one group each, model-faults.c looks for seeded faults
+ * All scenarios, in groups: model-*.c walks one group each; model-faults.c looks for seeded faults
  * in all of them.
  */
 #ifndef TESTS_MODEL_LISTS_H
@@ -20,22 +20,22 @@ enum world_pairs_how {
         PAIRS_KILLED,   /* the first is killed, and reaped while the second goes on */
 };
 struct world_list world_pairs(enum world_pairs_how how);
-/* Chosen ones. */
+/* Groups of chosen scenarios. */
 extern const struct world_list world_keys; /* install, make, remove */
 extern const struct world_list
         world_memory; /* retire, guard, free, take again; also with store buffers */
-extern const struct world_list world_snapshot; /* cuts, safe, prune, scan */
+extern const struct world_list world_snapshot; /* cuts, the stable cut, prune, scan */
 extern const struct world_list world_reap;     /* kills */
 extern const struct world_list world_stock;    /* replaced versions that are built in again */
 extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list
         world_places; /* guard chunks, many keys at once, records, observers */
-extern const struct world_list world_checks;     /* the validator among others */
+extern const struct world_list world_checks;     /* the validator beside other operations */
 extern const struct world_list world_txn;        /* lists-txn.c: what transactions promise */
 extern const struct world_list world_txn_memory; /* their blocks, and kills */
-extern const struct world_list world_deep;       /* more preemptions, but not everywhere */
+extern const struct world_list world_deep;       /* more preemptions, but only at some accesses */
 
-/* Walk a list. Return: exit status. */
+/* Walks a list. Return: the exit status. */
 int world_main(int argc, char **argv, struct world_list list);
 
 #endif

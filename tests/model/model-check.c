@@ -1,4 +1,4 @@
-/* The validator while others go on: it must not cry wolf, nor read freed memory. */
+/* The validator while others go on: it must report no false problem, nor read freed memory. */
 #include "lists.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* More preemptions than elsewhere, but only at chosen kinds of places. */
+/* More preemptions than elsewhere, but only at chosen kinds of words. */
 #include "lists.h"
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /*
- * Each seeded fault must be found by some scenario. The table says which one is expected to; when
- * it does not, all others are tried. A fault that nothing finds fails the test.
+ * Some scenario must find each seeded fault. The table says which one is expected to; when that one
+ * does not, the test tries all others. A fault that no scenario finds fails the test.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 
 #include "lists.h"
 
-/* Where to look first. */
+/* The scenario that is tried first. */
 static const struct {
         enum sb_fault fault;
         const char *scenario;
-        /* faults of what has a short way and a long one, seeded in both: this one must find it too
-         */
+        /* for a fault that is seeded in a short way and in a long way: this scenario must find it
+         * too */
         const char *long_way;
 } expected[] = {
         {SB_FAULT_PIN_NO_RECHECK, "get under two sets and frees",
@@ -25,7 +25,7 @@ static const struct {
         {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
         {SB_FAULT_GUARD_AFTER_UNPIN, "hold under set and free",
                 "hold under set and free, the long way"},
-        {SB_FAULT_NO_MEMBARRIER, "stock, get under buffers"},
+        {SB_FAULT_NO_MEMBARRIER, "magazine, get under buffers"},
         {SB_FAULT_UNLINK_UNMARKED, "three sets"},
         {SB_FAULT_SUPERSEDE_UNSTAMPED, "set, set over it, cut",
                 "set, set over it, cut, the long way"},
@@ -34,9 +34,9 @@ static const struct {
         {SB_FAULT_CUT_BEFORE_ANNOUNCE, "snapshot, set, prune"},
         {SB_FAULT_PRUNE_IGNORES_SNAPSHOTS, "snapshot, set, prune"},
         {SB_FAULT_PRUNE_PENDING_IGNORED, "snapshot, set, prune"},
-        {SB_FAULT_SAFE_SKIPS_SLOTS, "observer, set, safe"},
-        {SB_FAULT_SLOT_AFTER_INSTALL, "observer, set, get, safe",
-                "observer, set, get, safe, the long way"},
+        {SB_FAULT_SAFE_SKIPS_SLOTS, "observer, set, stable cut"},
+        {SB_FAULT_SLOT_AFTER_INSTALL, "observer, set, get, stable cut",
+                "observer, set, get, stable cut, the long way"},
         {SB_FAULT_BIRTH_UNCONFIRMED, "make and make"},
         {SB_FAULT_FLOOR_EARLY, "make, delete, remove, late make"},
         {SB_FAULT_FLOOR_LATE, "remove and make"},
@@ -52,12 +52,12 @@ static const struct {
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
         {SB_FAULT_FREE_TWO_WINNERS, "make twice, remove, late make"},
         {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall"},
-        {SB_FAULT_REAP_FORGETS_STOCK, "stock, killed set, then reaped"},
-        {SB_FAULT_REACH_UNCOVERED, "stock, built in again in a dead one's slab"},
-        {SB_FAULT_STOCK_NOTE_LATE, "stock, killed set, then reaped"},
-        {SB_FAULT_STOCK_NO_GRACE, "stock, get under sets and work"},
-        {SB_FAULT_STOCK_LIVE_EARLY, "stock, killed set, then reaped"},
-        {SB_FAULT_PRUNE_TAKES_STOCK, "stock, set and sweep"},
+        {SB_FAULT_REAP_FORGETS_STOCK, "magazine, killed set, then reaped"},
+        {SB_FAULT_REACH_UNCOVERED, "magazine, built in again in a dead one's slab"},
+        {SB_FAULT_STOCK_NOTE_LATE, "magazine, killed set, then reaped"},
+        {SB_FAULT_STOCK_NO_GRACE, "magazine, get under sets and work"},
+        {SB_FAULT_STOCK_LIVE_EARLY, "magazine, killed set, then reaped"},
+        {SB_FAULT_PRUNE_TAKES_STOCK, "magazine, set and sweep"},
         {SB_FAULT_EVICT_NO_LOOK, "evict beside reads, a set, a prune"},
         {SB_FAULT_EVICT_BESIDE_COMMIT, "txn: evicted beside a delete and its removal"},
         {SB_FAULT_TRIM_UNMARKED, "past over an old snapshot"},
@@ -88,7 +88,7 @@ static const struct {
         {SB_FAULT_SER_FOREIGN_AS_BEFORE, "txn: skew"},
         {SB_FAULT_SER_SEEN_ONLY, "txn: phantoms"},
         {SB_FAULT_SER_CYCLE_IGNORED, "txn: skew, both in"},
-        {SB_FAULT_SER_NO_UNWIND, "txn: ring of three, all in"},
+        {SB_FAULT_SER_NO_UNWIND, "txn: cycle of three, all in"},
         {SB_FAULT_TXN_CLOSE_EARLY, "txn: range and delete"},
         {SB_FAULT_READ_SER_AS_BEFORE, "txn: set and cut"},
         {SB_FAULT_GET_SER_AS_BEFORE, "txn: set and reads"},
@@ -104,7 +104,7 @@ static const struct {
         {SB_FAULT_DYING_LATE, "txn: killed, then reaped"},
         {SB_FAULT_FINISH_FREEING_NO_DISPOSE, "txn: killed disposal"},
         {SB_FAULT_CONFLICT_BURNS, "txn: aborted over a value"},
-        {SB_FAULT_SAFE_SKIPS_TXN, "txn: safe"},
+        {SB_FAULT_SAFE_SKIPS_TXN, "txn: stable cut"},
 };
 
 static struct {
@@ -121,7 +121,7 @@ static void add(struct world_list list)
                 hunt.all[hunt.count++] = world_scenario(&list.cases[i]);
 }
 
-/* With few preemptions first: most are found with one. */
+/* Few preemptions come first: one is enough for most faults. */
 static bool found_by(
         enum sb_fault fault, const struct model_scenario *scenario, uint64_t execution_max)
 {

@@ -1,4 +1,4 @@
-/* Cuts, safe, pruning, scans. */
+/* Cuts, the stable cut, pruning, scans. */
 #include "lists.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,5 @@
-/* Transactions: what becomes of their blocks when they are helped late, aborted, killed. */
+/* Transactions: what becomes of their blocks when another client helps late, when they are aborted,
+ * when their client is killed. */
 #include "lists.h"
 
 int main(int argc, char **argv)

@@ -1,23 +1,13 @@
 /*
- * Observers in scenarios; see world.h: who reads at `safe`, and stamps nothing.
+ * Observers in scenarios; see world.h. An observer reads at the stable cut and stamps nothing.
  */
 #include "world-core.h"
 
 #include <string.h>
 
-#include "shm/base/word.h"
-#include "shm/keys/order.h"
-#include "shm/layout/block.h"
-#include "shm/layout/handle.h"
-#include "shm/layout/segment.h"
-#include "shm/layout/superblock.h"
-#include "shm/memory/pin.h"
-#include "shm/mvcc/descriptor.h"
-#include "shm/upkeep/stable.h"
-
-/* The stamp of a version as an observer knows it, who changes nothing: of an intent, what its
- * transaction's status says. Whether that counts shows the second look: then the word named the
- * descriptor all the while. */
+/* The stamp of a version as an observer knows it, which changes nothing. For an intent the status
+ * of the transaction says it. That status counts if a second look finds the same stamp: then the
+ * stamp named the descriptor all the while. */
 static uint64_t observe_stamp(struct sb_peer *peer, struct sb_version *version)
 {
         for (;;) {
@@ -36,8 +26,8 @@ static uint64_t observe_stamp(struct sb_peer *peer, struct sb_version *version)
         }
 }
 
-/* What an observer sees: the newest version with a stamp up to @cut; what has no stamp does not
- * count. */
+/* What an observer sees: the newest version with a stamp up to @cut. A version without a stamp does
+ * not count. */
 static struct sb_version *observe(struct sb_peer *peer, enum world_key key, uint64_t cut)
 {
         const struct sb_segment *segment = &peer->segment;
@@ -101,14 +91,15 @@ void world_observe(struct sb_peer *peer, const struct world_op *op)
         uint64_t cut = sb_load_acquire(&peer->segment.super->safe);
         uint64_t rev = observe_at(peer, op->key, cut), again = observe_at(peer, op->key, cut);
 
-        /* Its cut holds as long as `safe` says so; then it would read anew. */
+        /* The observer's cut holds as long as it is the stable cut; after that the observer reads
+         * anew. */
         if (rev != again && sb_load_acquire(&peer->segment.super->safe) == cut)
                 model_fail("an observer at cut %lu read revision %lu, then %lu", (unsigned long)cut,
                         (unsigned long)rev, (unsigned long)again);
 }
 
-/* From now on pruners keep what is seen at safe. What they looked at before says nothing of cuts
- * below the clock of that time, hence the first cut of one's own. */
+/* From now on pruners keep what is seen at the stable cut. What they looked at before covers no cut
+ * below the clock of that time; so the observer first raises the stable cut itself. */
 void world_arrive(struct sb_peer *peer, const struct world_op *op)
 {
         struct sb_superblock *super = peer->segment.super;

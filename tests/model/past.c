@@ -1,4 +1,5 @@
-/* The past in scenarios: cuts that nobody announces, rules of what is kept; see world.h. */
+/* The past in scenarios: cuts that no client announces, and rules that say what is kept; see
+ * world.h. */
 #include "world-core.h"
 
 #include "ring/op/keep.h"
@@ -13,7 +14,7 @@
 
 #define GUARD_INDEX 0u
 
-/* The key at a cut of before, into what was seen. Return: as sb_past_get(). */
+/* Reads the key at an earlier cut, into what was seen. Return: as sb_past_get(). */
 static int read_past(
         struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
 {
@@ -29,7 +30,8 @@ static int read_past(
         return r;
 }
 
-/* Twice at one cut: the value, or that it is lost; once lost, lost for ever. With a rule: never. */
+/* Reads twice at one cut: each gives the value, or that it is lost; once lost, it stays lost. With
+ * a rule it is never lost. */
 static void read_twice(
         struct sb_peer *peer, const struct world_op *op, bool kept, struct outcome *outcome)
 {
@@ -64,7 +66,7 @@ void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outc
         default: /* OP_KEEP */
                 if (sb_keep_write(peer, world_key(op->key), world_key_len(op->key), false,
                             SB_RULE_WORD(SB_RULE_ALL, 0)))
-                        model_fail("no room for a rule");
+                        model_fail("no block for a rule");
                 read_twice(peer, op, true, outcome);
                 break;
         }

@@ -1,11 +1,12 @@
 /*
- * Whether some order of all that was done, one thing after the other, explains all that was seen:
+ * Whether some order of all that was done, one event after the other, explains all that was seen:
  * each answer, each value read, and what is there at the end.
  *
- * Tried are all orders in which what was finished comes before what began later, and what has
- * stamps follows them. A transaction is one thing where it commits, and another one where it reads,
- * at its cut: a serializable one must find there what it read, under snapshot isolation what it
- * writes must be as it was. What was under way when its thread was killed happened, or did not.
+ * The judge tries all orders in which what was finished comes before what began later, and in which
+ * stamped events follow their stamps. A transaction is one event where it commits, and another one
+ * where it reads, at its cut: a serializable transaction must find at its commit what it read, and
+ * under snapshot isolation the keys that it writes must be unchanged. An operation that was under
+ * way when its thread was killed happened, or did not.
  *
  * Always true: nothing here looks at the segment; it is not instrumented.
  */
@@ -24,19 +25,19 @@ enum event_kind { EVENT_PLAIN, EVENT_CUT, EVENT_COMMIT, EVENT_CONFLICT };
 struct event {
         enum event_kind kind;
         uint32_t thread, op;
-        uint32_t key; /* of a plain one */
+        uint32_t key; /* of a plain operation */
         struct outcome *outcome;
         const struct world_op *what;
-        uint64_t behind;   /* bit of each event that comes before */
+        uint64_t behind;   /* a bit for each event that comes before */
         uint64_t stamp;    /* of what it wrote, or its cut; 0: not known */
-        uint32_t cut;      /* of a commit: number of its cut's event */
+        uint32_t cut;      /* of a commit: the number of its cut's event */
         bool writes, open; /* open: killed, it may have happened */
 };
 
 struct key {
         uint32_t tag; /* NONE: no value */
-        uint64_t rev; /* highest that is known of */
-        bool exact;   /* it is the current one's */
+        uint64_t rev; /* the highest that is known */
+        bool exact;   /* it is the present value's */
         uint32_t changes;
 };
 struct keys {
@@ -74,10 +75,10 @@ static void add_txn(uint32_t thread, uint32_t op)
         struct event *event;
 
         if (!outcome->begun || (outcome->finished && outcome->r == SB_E_LAPPED))
-                return; /* or nothing happened */
+                return; /* or it did not happen */
         event = add(EVENT_CUT, thread, op);
         event->stamp = outcome->read_cut;
-        event->open = false; /* what it saw, it saw */
+        event->open = false; /* a read at the cut stays what it was */
         if (!(outcome->wrote | outcome->deleted) ||
                 (outcome->finished && outcome->r && outcome->r != SB_E_CONFLICT))
                 return;
@@ -119,7 +120,8 @@ static void add_events(void)
 static bool goes_before(const struct event *a, const struct event *b)
 {
         uint32_t over = (uint32_t)(b->outcome->over_before >> 8 * a->thread) & 255;
-        /* Observers may see what is long over; what was prepared may be helped at once. */
+        /* Observers may see a state of long ago; another client may help a prepared transaction at
+         * once. */
         bool untimely = b->what->kind == OP_LOOK || b->what->txn.prepared ||
                         (b->kind == EVENT_CUT && b->what->txn.early);
 
@@ -145,7 +147,7 @@ static void find_bounds(void)
                                 order.event[b].behind |= UINT64_C(1) << a;
 }
 
-/* ---- one thing ---- */
+/* ---- one event ---- */
 
 /* @rev 0: no value. */
 static bool sees(struct key *key, uint64_t rev, uint32_t tag)
@@ -159,7 +161,7 @@ static bool sees(struct key *key, uint64_t rev, uint32_t tag)
         return true;
 }
 
-/* @rev 0: nobody knows which. The next one in a life is one more. */
+/* @rev 0: it is not known. The next revision in a life is one more. */
 static bool write(struct key *key, uint64_t rev, uint32_t tag)
 {
         bool live = key->tag != NONE;
@@ -213,8 +215,8 @@ static bool do_reads(const struct event *event, struct keys *keys)
         return true;
 }
 
-/* Whether a key is as it was at the event's cut. Made and forgotten in between, it may be: absent
- * is absent. */
+/* Whether a key is as it was at the event's cut. It may have been made and forgotten in between:
+ * absent is absent. */
 static bool unchanged(const struct event *event, const struct keys *keys, uint32_t key)
 {
         const struct key *before = &order.at_cut[event->cut].key[key], *now = &keys->key[key];
@@ -244,7 +246,8 @@ static bool do_commit(const struct event *event, struct keys *keys)
         return true;
 }
 
-/* Somebody was first: one of the keys that are given as the cause was written since the cut. */
+/* Another writer was first: one of the keys that are given as the cause was written since the cut.
+ */
 static bool do_conflict(const struct event *event, struct keys *keys)
 {
         const struct keys *before = &order.at_cut[event->cut];
@@ -293,7 +296,7 @@ static bool ends(struct keys keys)
         return true;
 }
 
-/* Go on behind @done. */
+/* Goes on after the events in @done. */
 static bool explained(uint64_t done, struct keys keys)
 {
         uint32_t i;
@@ -316,7 +319,7 @@ static bool explained(uint64_t done, struct keys keys)
         return false;
 }
 
-/* ---- for people ---- */
+/* ---- the report ---- */
 
 static int print_keys(
         char *text, size_t size, uint32_t keys, const uint64_t *seen, const uint32_t *tags)
@@ -361,8 +364,7 @@ static void fail(void)
         model_fail("no order explains it%s", text);
 }
 
-/* Who is in another one's way does not lose to him who lost to it: of all that wrote, one got
- * through. */
+/* Two transactions that conflict do not both lose: of all that write, at least one commits. */
 static void check_progress(void)
 {
         uint32_t i, done = 0, lost = 0;
@@ -374,7 +376,7 @@ static void check_progress(void)
                 lost += order.event[i].kind == EVENT_CONFLICT;
         }
         if (lost && !done)
-                model_fail("%u conflicts, and nobody committed", lost);
+                model_fail("%u conflicts, and none committed", lost);
 }
 
 void world_serial_judge(void)

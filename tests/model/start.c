@@ -53,7 +53,7 @@ static void setup_write(enum world_key key, uint32_t value_len)
         setup_write_by(setup_peer(), key, value_len);
 }
 
-/* A seed with which the keys' nodes have the height that is asked for. */
+/* A seed with which the keys' nodes have the height that the scenario asks for. */
 static uint64_t choose_seed(bool tall)
 {
         uint64_t seed;
@@ -147,7 +147,7 @@ static void setup_freed(void)
                 sb_work_all(peer, true);
 }
 
-/* Take blocks for a key that nobody uses until only one or two are left. */
+/* Takes blocks for keys that no thread uses until only one or two blocks are left. */
 static void setup_full(void)
 {
         struct sb_op_result result;
@@ -163,7 +163,7 @@ static void setup_full(void)
                 key[0]++;
 }
 
-/* A peer that was killed right before it installed: pinned, its note says which key. */
+/* A client that was killed right before it installed: it is pinned, and its note says which key. */
 static void setup_dead(void)
 {
         struct sb_peer *peer = &world.peers[DEAD_PEER];
@@ -204,16 +204,17 @@ static void setup_aborted(struct sb_peer *peer)
                 ;
 }
 
-/* What it has in stock lies in another one's slab, so that nobody finds it there when the peer is
- * killed. */
+/* The block in the client's magazine lies in another client's slab, so that a reaper that looks
+ * only at the client's own slabs does not find it there when the client is killed. */
 static void setup_stock(struct sb_peer *peer)
 {
         uint32_t i;
 
         setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
         setup_write(KEY_A, VALUE_LEN);
-        sb_work_all(peer, false);
-        /* That moved the clock; who knows nothing newer takes nothing in hand. */
+        sb_op_memory_work(peer, false);
+        /* That moved the clock. A client that knows of nothing newer puts no block into its
+         * magazine. */
         for (i = 0; i < PEERS - spec()->free_records; i++)
                 sb_view_renew(&world.peers[i]);
 }
@@ -291,8 +292,8 @@ static void setup_made(void)
         }
 }
 
-/* Who will write starts with a block in reserve: without one a first write cannot go the short way.
- */
+/* A client that will write starts with a block in its slab cache: without one a first write cannot
+ * go the short way. */
 static void setup_reserve(struct sb_peer *peer)
 {
         uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
@@ -313,7 +314,7 @@ static void setup_reserves(void)
                                 setup_reserve(peer_of(t));
 }
 
-/* The start state is made by sound code, whatever fault is looked for. */
+/* Sound code makes the start state, whatever fault the test looks for. */
 void world_start(void)
 {
         sb_fault_chosen = SB_FAULT_NONE;

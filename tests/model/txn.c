@@ -1,6 +1,6 @@
 /*
- * Transactions in scenarios; see world.h. Reads go by key and in order; what was read is validated
- * as a client library would have it: points, one range.
+ * Transactions in scenarios; see world.h. A transaction reads by key and in order; the commit
+ * validates what it read as a client library asks for it: points, one range.
  */
 #include "world-core.h"
 
@@ -34,7 +34,7 @@ static bool writes_any(const struct world_txn *txn)
         return txn->writes || txn->deletes;
 }
 
-/* Whether anybody takes cuts away. */
+/* Whether any thread evicts snapshots. */
 static bool evicts(void)
 {
         return spec()->ops[0][0].kind == OP_EVICT;
@@ -72,7 +72,7 @@ static void do_reads(
                         read_key(peer, key, index, outcome->read_cut, outcome);
         if (txn->scan)
                 world_scan(peer, outcome->read_cut, txn->scan, outcome);
-        /* Like sb_scan_next(): what it found counts only while the cut is there. */
+        /* As in sb_scan_next(): what it found counts only while the cut is there. */
         if (evicts() && !sb_snapshot_holds(peer, index, outcome->read_cut))
                 outcome->r = SB_E_LAPPED;
         if (writes_any(txn) || outcome->r)
@@ -112,7 +112,7 @@ static void add_write(struct wish *wish, enum world_key key, bool deletes, uint3
         };
 }
 
-/* What was written needs no range: it is not what it was only if somebody else was first. */
+/* What the transaction writes needs no range: it has changed only if another writer was first. */
 static void add_ranges(struct wish *wish, const struct world_txn *txn, uint32_t written)
 {
         uint32_t key;
@@ -207,7 +207,7 @@ static uint64_t take(struct sb_peer *peer, uint64_t size)
         uint64_t offset;
 
         if (sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
-                model_fail("no room at the start");
+                model_fail("no block at the start");
         return offset;
 }
 
@@ -227,20 +227,20 @@ void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
         uint64_t hash = sb_find_hash_any(peer, world_key(key), len);
         struct sb_key_supplies supplies;
 
-        if (sb_slab_take(peer, SB_UNIT_NODES,
-                    sb_node_size(sb_node_height(&peer->segment, hash), len), 0, &supplies.node))
-                model_fail("no room at the start");
+        if (sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_height_of(&peer->segment, hash), len),
+                    0, &supplies.node))
+                model_fail("no block at the start");
         supplies.birth = take(peer, sizeof(struct sb_version) + len);
         sb_pin(peer);
-        if (sb_key_make(peer, world_key(key), len, hash, &supplies))
-                model_fail("a birth at the start");
-        /* Nobody can be there already. */
+        if (sb_node_make(peer, world_key(key), len, hash, &supplies))
+                model_fail("a placeholder at the start");
+        /* No other client can have made the key already. */
         sb_unpin(peer);
         if (supplies.node || supplies.birth)
                 model_fail("a key at the start is there already");
 }
 
-/* An intent for @key, which @commit lists, over what is there. */
+/* Makes an intent for @key, which @commit lists, over what is there. */
 static void add_intent(struct sb_peer *peer, struct sb_commit *commit, enum world_key key,
         uint64_t rev_more, uint32_t tag)
 {
@@ -275,7 +275,7 @@ static uint32_t pack_range(const struct sb_commit_range *range, unsigned char *a
 
 #define RANGES_LEN_MAX 64u
 
-/* A descriptor for @count keys and what @txn reads, with all blocks, noted; under a pin. */
+/* Makes a descriptor for @count keys and what @txn reads, with all blocks, noted; under a pin. */
 static struct sb_commit *begin_commit(
         struct sb_peer *peer, uint64_t cut, uint32_t count, const struct world_txn *txn)
 {
@@ -312,7 +312,7 @@ static struct sb_commit *begin_commit(
         return commit;
 }
 
-/* One that gets a key in, and finds another one changed. */
+/* A transaction that installs a key, and finds another key changed. */
 void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed)
 {
         static const struct world_txn nothing;
@@ -348,7 +348,7 @@ static void prepare(uint32_t thread, uint32_t op)
         world.prepared[thread] = commit;
 }
 
-/* Whose intents are in already got them there before anybody was in the way. */
+/* A transaction with intents in place installed them before another client was in its way. */
 static void install_prepared(uint32_t thread, uint32_t op)
 {
         const struct world_txn *txn = &spec()->ops[thread][op].txn;

@@ -1,5 +1,5 @@
-/* Inside the scenarios: what world.c (operations), start.c (start states) and judge.c (checks at
- * the end) share. */
+/* The inside of the scenarios: world.c (operations), start.c (start states) and judge.c (checks at
+ * the end) share this. */
 #ifndef TESTS_MODEL_WORLD_CORE_H
 #define TESTS_MODEL_WORLD_CORE_H
 
@@ -22,20 +22,20 @@ struct outcome {
         uint64_t rev, cut, done_before;
         uint64_t done_all[WORLD_KEYS]; /* before a snapshot, or a get of all */
         uint64_t seen[WORLD_KEYS];     /* revisions with a value, 0 for none */
-        /* Where there are transactions (serial.c): */
+        /* In scenarios with transactions (serial.c): */
         uint64_t over_before;           /* NOTE_OVER */
-        uint32_t tags[WORLD_KEYS];      /* who wrote what was seen */
+        uint32_t tags[WORLD_KEYS];      /* which operation wrote what was seen */
         uint8_t looked, wrote, deleted; /* keys: seen[] counts; what the commit wishes */
-        bool begun;                     /* read_cut is one */
+        bool begun;                     /* read_cut is valid */
         uint64_t read_cut;
         uint32_t cause;
 };
-#define TAG_SETUP 40u /* and what follows: the start state's */
+#define TAG_SETUP 40u /* and above: the start state's */
 
 struct world_state {
         struct sb_peer peers[PEERS];          /* 0: the engine's */
         struct sb_peer guests[MODEL_THREADS]; /* OP_ATTACH */
-        bool here[MODEL_THREADS];             /* a guest has its record */
+        bool here[MODEL_THREADS];             /* a guest holds its record */
         struct sb_version *held[MODEL_THREADS];
         enum world_key held_key[MODEL_THREADS];
         struct outcome outcomes[MODEL_THREADS][WORLD_OPS];
@@ -46,7 +46,7 @@ struct world_state {
         uint64_t engine_cut, past_seen;
         bool left[PEERS];
         bool adopted, reaped;
-        bool serial; /* there are transactions: serial.c judges */
+        bool serial; /* the scenario has transactions: serial.c judges */
         uint32_t early_index[MODEL_THREADS];
         uint64_t early_cut[MODEL_THREADS];
         struct sb_commit *prepared[MODEL_THREADS];
@@ -55,7 +55,8 @@ struct world_state {
         uint32_t end_tag[WORLD_KEYS];
 };
 extern struct world_state world;
-/* In order. A and B can go the short ways (shm/find.h), unless spec()->short_keys; C cannot. */
+/* In order. A and B can go the short ways (shm/mvcc/find-plain.h), unless spec()->short_keys; C
+ * cannot. */
 const char *world_key(enum world_key key);
 static inline uint32_t world_key_len(enum world_key key)
 {
@@ -79,7 +80,7 @@ static inline bool is_write(enum world_op_kind kind)
 }
 
 #define VALUE_LEN   8u   /* the least of the short ways */
-#define VALUE_TINY  2u   /* with any key in the class of tombstones and births */
+#define VALUE_TINY  2u   /* with any key in the class of tombstones and placeholders */
 #define VALUE_LARGE 300u /* two units */
 #define VALUE_MAX   VALUE_LARGE
 #define TOMBSTONE   UINT32_MAX
@@ -89,34 +90,35 @@ static inline uint32_t world_tag(uint32_t thread, uint32_t op)
         return thread * WORLD_OPS + op;
 }
 
-/* A value says who wrote it: world_tag(), or TAG_SETUP and more. @value_len:
+/* A value says which operation wrote it: world_tag(), or TAG_SETUP and above. @value_len:
  * VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a large block. */
 int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret);
-/* A version in hand is whole: its own key, a revision, a value that somebody wrote. */
+/* Checks that a version is whole: its own key, a revision, a value that an operation wrote. */
 void world_check_version(const struct sb_version *version, enum world_key key);
 /* A value that was seen, or NULL: none. */
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
 void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
 void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret);
-/* observer.c: the key at safe, twice; the same by one who comes and goes; all keys. */
+/* observer.c: reads the key at the stable cut, twice; the same by an observer that comes and goes;
+ * reads all keys. */
 void world_observe(struct sb_peer *peer, const struct world_op *op);
 void world_arrive(struct sb_peer *peer, const struct world_op *op);
 void world_look(struct sb_peer *peer, struct outcome *outcome);
 /* txn.c */
 void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
         struct outcome *outcome);
-/* The setup of aborted intents, and of what begins early. */
+/* The setup of aborted intents, and of transactions that begin early. */
 void world_txn_start_birth(struct sb_peer *peer, enum world_key key);
 void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed);
 void world_txn_start_early(void);
-/* serial.c: some order of all that was done explains all that was seen. @ended: end_seen counts. */
+/* serial.c: some order of all that was done explains all that was seen. */
 void world_serial_judge(void);
-/* What a new engine does with the record of the one before it. */
+/* Does what a new engine does with the record of the one before it. */
 void world_adopt(void);
-/* Reap every record that was claimed by somebody who is not known. */
+/* Reaps every record that belongs to no handle of the scenario. */
 void world_reap_strangers(void);
-/* past.c: operations on the past; and what they leave for good goes. */
+/* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_peer *engine);
 /* The scenario's setup and check. */

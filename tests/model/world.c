@@ -133,7 +133,7 @@ void world_see(struct outcome *outcome, enum world_key key, const struct sb_vers
                 rev = version->rev;
                 tag = (uint32_t)version->bytes[world_key_len(key)] - '0';
         }
-        /* At once: this thread may be killed at any access. */
+        /* Note it at once: this thread may be killed at any access. */
         outcome->seen[key] = rev;
         outcome->tags[key] = tag;
         outcome->looked |= (uint8_t)(1u << key);
@@ -203,7 +203,7 @@ static void be_there(struct sb_peer *guest, enum world_key key)
         int r;
 
         if (sb_guard_grow(guest, 0) || sb_snapshot_open(guest, &index, &cut))
-                model_fail("a new record has no room");
+                model_fail("a new record has no free words");
         r = sb_op_get(guest, world_key(key), world_key_len(key), 0, &version);
         if (!r)
                 world_check_version(version, key);
@@ -214,7 +214,7 @@ static void be_there(struct sb_peer *guest, enum world_key key)
         sb_snapshot_close(guest, index);
 }
 
-/* The engine claims a record; a newcomer reads and writes and leaves. */
+/* The engine claims a record; a newcomer reads, writes and leaves. */
 static void do_attach(uint32_t me, struct sb_peer *engine, const struct world_op *op, uint32_t tag,
         struct outcome *outcome)
 {
@@ -233,7 +233,7 @@ static void do_attach(uint32_t me, struct sb_peer *engine, const struct world_op
         sb_peer_fini(guest);
 }
 
-/* Which of the keys a node is. */
+/* Which of the keys a node stands for. */
 static enum world_key key_of(const struct sb_node *node)
 {
         const char *bytes = (const char *)node + sizeof *node + 8 * node->height;
@@ -336,7 +336,7 @@ static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct 
         if (op->kind == OP_MARK) {
                 outcome->r = sb_mark_take(peer, index, outcome->cut, &mark);
                 sb_snapshot_close(peer, index);
-                /* Its cut was taken away before. */
+                /* Its cut was evicted before. */
                 if (outcome->r == SB_E_LAPPED)
                         return;
                 MODEL_CHECK(!outcome->r);
@@ -372,7 +372,7 @@ static void do_flags(struct sb_peer *peer, const struct world_op *op)
         sb_unpin(peer);
 }
 
-/* What has no answer. */
+/* Operations without an answer. */
 static void run_work(struct sb_peer *peer, const struct world_op *op)
 {
         uint32_t cursor = 0;

@@ -2,14 +2,14 @@
  * Scenarios of the write path for the model checker: a tiny bus, a start state, and for each thread
  * a few operations.
  *
- * One thread is one peer. What each operation answered is kept, and judged at the end: revisions
- * are dense and each was given once, a cas has one winner, what was finished before an operation
- * began is seen by it, a scan is exact at its cut, reads in a snapshot repeat. Then the dead are
- * reaped, everybody leaves, memory is swept, and the segment must be sound and hold nothing but
- * what its keys need.
+ * Each thread is one client. The scenario keeps what each operation answered, and judges it at the
+ * end: revisions are dense and each was given once, a cas has one winner, an operation sees what
+ * was finished before it began, a scan is exact at its cut, reads in a snapshot repeat. Then the
+ * dead are reaped, all clients leave, memory is swept, and the segment must be sound and hold
+ * nothing but what its keys need.
  *
- * Always true: world.c, start.c and judge.c are instrumented like the protocol files, as they call
- * what these have inline.
+ * Always true: world.c, start.c and judge.c are instrumented like the protocol files, because they
+ * call inline functions of these.
  */
 #ifndef TESTS_MODEL_WORLD_H
 #define TESTS_MODEL_WORLD_H
@@ -29,47 +29,47 @@ enum world_op_kind {
         OP_CAS, /* expects the start state's revision */
         OP_CREATE,
         OP_DELETE,
-        OP_GET,      /* under a guard, let go at once */
+        OP_GET,      /* under a guard, released at once */
         OP_HOLD,     /* under a guard that stays */
         OP_SCAN,     /* snapshot, all keys in order, close */
         OP_SNAPSHOT, /* snapshot, read the key twice, close */
         OP_MEMORY,   /* memory work with a whole sweep */
-        OP_WORK,     /* memory work without */
+        OP_WORK,     /* memory work without a sweep */
         OP_SAFE,
         OP_SWEEP,
         OP_TICK,    /* the engine's own: its thread is the engine */
-        OP_FINI,    /* the thread's peer leaves */
-        OP_OBSERVE, /* the key at safe, twice, stamping nothing */
-        OP_REAP,    /* reap the dead peer of the start state */
+        OP_FINI,    /* the thread's client leaves */
+        OP_OBSERVE, /* the key at the stable cut, twice, stamping nothing */
+        OP_REAP,    /* reap the dead client of the start state */
         OP_PAST,    /* the key in the snapshot of the start state */
         OP_CHECK,   /* the validator, while the others go on */
         OP_LARGE,   /* set a value of several units */
-        OP_READ,    /* once more what OP_HOLD or OP_HOLD_FAR holds */
-        /* as OP_GET and OP_HOLD, by a guard word in a chunk, which is made if need be */
+        OP_READ,    /* read once more what OP_HOLD or OP_HOLD_FAR holds */
+        /* as OP_GET and OP_HOLD, by a guard word in a chunk, which is made if necessary */
         OP_GET_FAR,
         OP_HOLD_FAR,
-        OP_MANY,   /* all keys by sb_op_get_many(), let go at once */
-        OP_ATTACH, /* claim a record, set the key as a new peer, leave */
-        OP_EVICT,  /* the engine's own: all snapshots of the others are taken away */
-        OP_AT,     /* take a cut, announce nothing, look at the key in it twice */
+        OP_MANY,   /* all keys by sb_op_get_many(), released at once */
+        OP_ATTACH, /* claim a record, set the key as a new client, leave */
+        OP_EVICT,  /* the engine's own: evict all snapshots of the others */
+        OP_AT,     /* take a cut, announce nothing, read the key in it twice */
         OP_KEEP,   /* keep all of the key's past from now on, then as OP_AT: nothing is lost */
-        OP_MARK,   /* mark a cut, look at the key in it twice, let the mark go */
-        OP_ARRIVE, /* become an observer, look at the key at safe, twice; leave */
+        OP_MARK,   /* mark a cut, read the key in it twice, drop the mark */
+        OP_ARRIVE, /* become an observer, read the key at the stable cut, twice; leave */
         OP_TXN,
         OP_FREE,  /* free what is in limbo, until nothing is */
-        OP_LOOK,  /* all keys at safe, twice, stamping nothing */
+        OP_LOOK,  /* all keys at the stable cut, twice, stamping nothing */
         OP_FLAGS, /* the key's cell gets a flag and loses it again */
 };
 
-/* A transaction: begin, read, commit. Without writes it is a cut at which the first of what was
- * read is read again. */
+/* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
+ * once more at the end. */
 struct world_txn {
-        uint8_t reads, writes, deletes; /* bit of each key; what is deleted is read */
-        uint8_t scan;                   /* so many keys from the first on, in order */
+        uint8_t reads, writes, deletes; /* a bit for each key; deletes are read, too */
+        uint8_t scan;                   /* how many keys it reads in order, from the first on */
         bool serializable;
-        bool early;    /* begun before any thread runs; one a thread */
-        bool prepared; /* early, and all is ready to be installed: one key, or two */
-        uint8_t in;    /* of what is prepared: installed already */
+        bool early;    /* begun before any thread runs; one for each thread */
+        bool prepared; /* early, and ready to be installed: one key, or two */
+        uint8_t in;    /* of the prepared keys: installed already */
 };
 
 struct world_op {
@@ -81,59 +81,60 @@ struct world_op {
 enum world_start {
         START_EMPTY,
         START_VALUE, /* A has a value */
-        /* A has a value and an older version that nobody needs, but nobody took out */
+        /* A has a value and an older version that no client needs, and that no client took out */
         START_OLD,
         START_RETIRED,      /* as OLD; the older version is out and waits for its grace period */
-        START_DELETED,      /* A was deleted, and safe is past that */
+        START_DELETED,      /* A was deleted, and the stable cut is past that */
         START_PAIR,         /* A and B have values, in one bucket */
         START_PAIR_DELETED, /* A was deleted, B has a value */
         /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_SNAPSHOT,
-        START_CHAIN, /* A has three versions; nobody needs the first, and none but safe's lag keeps
-                        the second */
-        /* A has a value; blocks that were versions, nodes and births lie free with all that was in
-           them */
+        START_CHAIN, /* A has three versions; no client needs the first, and only the lag of the
+                        stable cut keeps the second */
+        /* A has a value; blocks that were versions, nodes and placeholders lie free with all that
+         * was in them */
         START_FREED,
-        START_DEAD,  /* as PAIR_DELETED, and a peer was killed right before it wrote A */
+        START_DEAD,  /* as PAIR_DELETED, and a client was killed right before it wrote A */
         START_LARGE, /* A has a value of several units */
-        /* A has a value; the set-up's peer has a block of one before in stock, ready */
+        /* A has a value; the client that made it has a block from before in its magazine, ready */
         START_STOCK,
-        START_FULL,   /* A has a value, and what is free is hardly enough for one more */
+        START_FULL,   /* A has a value, and the free blocks hardly suffice for one more */
         START_ALL,    /* all keys have values */
-        START_BIRTHS, /* A and B are being made: nobody has written them yet */
-        /* A and B have values, and A above it an intent of a transaction that was aborted and is
-           not over for all */
+        START_BIRTHS, /* A and B are being made: no client has written them yet */
+        /* A and B have values, and above A's is an intent of a transaction that was aborted and is
+         * not over for all clients */
         START_ABORTED,
-        /* As ALL, and an aborted intent above B that is over for all; nobody has looked at the
-           chain since */
+        /* As ALL, and above B's value is an aborted intent that is over for all; no client has
+         * looked at the chain since */
         START_ABORTED_OVER,
-        START_ABORTED_BIRTH,     /* as ABORTED, but A was never there */
+        START_ABORTED_BIRTH,     /* as ABORTED, but A never existed */
         START_ABORTED_DELETED,   /* as ABORTED, but A was deleted */
         START_ABORTED_MEANWHILE, /* as ALL; since transactions were prepared another one was
-                                    aborted, its intent is above B; and it is not of this era */
+                                    aborted; its intent is above B's value, of an earlier era */
 };
 
-/* Where threads may be preempted or killed. */
+/* The accesses at which threads may be preempted or killed. */
 enum world_focus {
         FOCUS_ALL,
         FOCUS_INDEX,   /* at the ordered index, nodes and buckets */
         FOCUS_MEMORY,  /* at the era, client records, retire words, unit words and bitmaps, cells */
         FOCUS_INTENTS, /* at stamps of versions, statuses of transactions, cells */
-        FOCUS_CUTS,    /* at clock, safe, announcements, stamps and links of versions, cells */
+        FOCUS_CUTS, /* at clock, stable cut, announcements, stamps and links of versions, cells */
 };
 
 struct world_spec {
         enum world_start start;
         struct world_op ops[MODEL_THREADS][WORLD_OPS];
         uint32_t unit_count; /* [16] */
-        /* thread whose peer makes the start state, and has its lists; MODEL_THREADS: the engine */
+        /* thread of which the client makes the start state, and has its lists; MODEL_THREADS: the
+         * engine */
         uint32_t setup_by;
         bool tall;             /* the keys' nodes have two levels */
         bool short_keys;       /* too short for the short ways */
-        uint32_t stock;        /* places in each record's stock [none] */
-        uint32_t free_records; /* the last ones, which nobody has at the start */
+        uint32_t stock;        /* entries in each record's magazine [none] */
+        uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;
-        bool engine; /* thread 0 is the engine's own peer */
+        bool engine; /* thread 0 is the engine itself */
 };
 
 struct world_case {
@@ -141,16 +142,16 @@ struct world_case {
         struct world_spec spec;
         uint32_t threads, preemptions, crashes, delays;
         uint32_t crash_mask; /* [all] */
-        bool reaper;         /* who is killed is reaped while the others run, not behind them */
+        bool reaper;         /* a killed thread is reaped while the others run, not after them */
 };
 
 /* Chosen after the start state was made. */
 extern enum sb_fault world_fault;
 extern const char *const world_fault_names[SB_FAULT_COUNT];
 
-/* Whether a place is in the focus. */
+/* Whether an offset is in the focus. */
 bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset);
-/* A name for a place in the segment. */
+/* Names an offset in the segment. */
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64]);
 
 struct model_scenario world_scenario(const struct world_case *the_case);

@@ -1,10 +1,11 @@
 /*
- * Every operation, stopped after every instruction. First for good: others do the same to the same
- * key and much else, run out of nothing, and `check` is clean. Then for a while: others go on, the
- * stopped one resumes and ends, and all results are those of one of the possible orders.
+ * Every operation, stopped after every instruction. First it is stopped for good: others do the
+ * same to the same key and much else, run out of nothing, and `check` is clean. Then it is stopped
+ * for a while: others go on, the stopped operation resumes and ends, and all results are those of
+ * one of the possible orders.
  *
- * SB_TEST_LONG=1: both kinds of keys everywhere; stopped twice at every point, beside
- * the reaper in all scenarios. More words in runs.h.
+ * SB_TEST_LONG=1: both kinds of keys everywhere; stopped twice at every point; beside the reaper in
+ * all scenarios. runs.h names other variables.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -19,13 +20,13 @@
 
 static uint64_t first;
 
-/* Those with somebody else in them. */
+/* Takes the scenarios in which others act. */
 static bool stopped(const struct step_scenario *scenario, struct trial_report *report)
 {
         return !scenario->others[0].kind || trial_stall(scenario, report);
 }
 
-/* In a quick run, other scenarios each time. */
+/* A quick run takes other scenarios each time. */
 static bool turn(const struct step_scenario *scenario, uint64_t number)
 {
         uint32_t i = 0;
@@ -65,13 +66,13 @@ static bool resume(const struct step_scenario *scenario, struct trial_report *re
         return !scenario->others[0].kind || trial_resume(scenario, 0, 1, report);
 }
 
-/* On a full segment: one kind of keys, in a quick run. */
+/* On a full segment a quick run takes one kind of keys. */
 static uint32_t full_count(uint32_t keys_count)
 {
         return getenv("SB_TEST_LONG") ? keys_count : 1;
 }
 
-static void test_stopped_at_every_instruction_each_operation_stops_nobody(void)
+static void test_stopped_at_every_instruction_each_operation_stops_no_other(void)
 {
         CHECK_EQ(runs_all(stopped, "stopped", 0, 2, full_count(2)), 0);
 }
@@ -101,10 +102,10 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         fault_from_environment();
-        /* Other points in each run: over a few runs, all of them. */
+        /* Each run takes other points; a few runs together take all of them. */
         first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10)
                                    : (uint64_t)time(NULL) % 1000;
-        RUN(test_stopped_at_every_instruction_each_operation_stops_nobody);
+        RUN(test_stopped_at_every_instruction_each_operation_stops_no_other);
         RUN(test_resumed_after_others_went_on_each_operation_ends_in_some_order);
         RUN(test_stopped_twice_and_resumed_each_operation_ends_in_some_order);
         RUN(test_stopped_while_a_dead_one_is_reaped_writes_end_in_some_order);

@@ -1,5 +1,5 @@
-/* Places in a segment: their names, for traces, and which are in focus. Not instrumented: looking
- * at a place must change nothing. */
+/* What lies at an offset of a segment: names for traces, and which offsets are in focus. This is
+ * not instrumented, because a look at a word must change nothing. */
 #include "world.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                 snprintf(ret_text, 64, "%s",
                         at == offsetof(struct sb_superblock, era)            ? "era"
                         : at == offsetof(struct sb_superblock, clock)        ? "clock"
-                        : at == offsetof(struct sb_superblock, safe)         ? "safe"
+                        : at == offsetof(struct sb_superblock, safe)         ? "stable cut"
                         : at == offsetof(struct sb_superblock, client_high)  ? "client_high"
                         : at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted"
                         : at == offsetof(struct sb_superblock, order)        ? "order[0]"

@@ -1,4 +1,5 @@
-/* Replaced versions that stay in their writer's hands and are built in again. */
+/* The magazine: replaced versions that stay with their writer, which builds new versions in them.
+ */
 #include "lists.h"
 
 int main(int argc, char **argv)
