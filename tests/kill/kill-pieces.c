@@ -1,6 +1,6 @@
 /*
  * The stepper executes copies of instructions. Each operation here is stepped twice, once by copies
- * and once in its own place by the processor's trap flag alone: at every point both show the same
+ * and once at its own address by the processor's trap flag alone: at every point both show the same
  * next instruction, registers, flags, stack and memory, to the bit.
  *
  * SB_TEST_LONG=1: all scenarios except those on a full segment. SB_SCENARIO=name: only that one.

@@ -109,8 +109,8 @@ static const struct world_case txns[] = {
         /* T13 */
         {"txn: both kinds", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KA, KB))}}, 2, 3},
         {"txn: both kinds, crossing", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 3, 2},
-        {"txn: both kinds, ring", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
-        {"txn: both kinds, ring, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
+        {"txn: both kinds, cycle", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
+        {"txn: both kinds, cycle, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
                 .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: serializable and set", {START_PAIR, {OPS(SER_EARLY(KA, KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
         /* T17 */

@@ -4,14 +4,14 @@
  * step_enter() (assembly below) goes to step_hook as if from a piece, with the operation's first
  * instruction as the next one, and with the same registers each time. The hook puts the registers
  * into `step_machine`, and step_look() runs on a stack of its own. Then the hook takes the
- * registers back and executes the piece of the next instruction, or the instruction itself in its
- * place when stepping is over or a branch has begun. The operation returns to step_returned, which
- * goes to step_hook as well: that is the end of the operation or of a branch. A branch ends by
- * putting the saved machine back.
+ * registers back and executes the piece of the next instruction, or the instruction itself at its
+ * address when stepping is over or a branch has begun. The operation returns to step_returned,
+ * which goes to step_hook as well: that is the end of the operation or of a branch. A branch ends
+ * by putting the saved machine back.
  *
- * An instruction without a piece is executed in its place with the trap flag set. Traps come after
- * the last instructions of step_hook, which the handler lets pass, then after that instruction, and
- * the SIGTRAP handler goes on at step_hook.
+ * An instruction without a piece is executed at its address with the trap flag set. Traps come
+ * after the last instructions of step_hook, which the handler lets pass, then after that
+ * instruction, and the SIGTRAP handler goes on at step_hook.
  *
  * Processor time finds hangs, and not the clock: a profiling timer counts ticks during which the
  * same play or branch was running. So a loaded machine reports no hang.

@@ -12,7 +12,7 @@
  *      STEP_STOP  no more points: the operation runs to its end
  *
  * or it calls step_branch() first, which saves the world (registers, the operation's stack,
- * run->memory). After point() has returned, the operation runs to its end in its own place and in
+ * run->memory). After point() has returned, the operation runs to its end at its own address and in
  * the memory as point() left it; then the stepper calls run->ended(), puts the world back and goes
  * on stepping. So "stopped here, others went on, resumed" is tried at each instruction of one run.
  *
