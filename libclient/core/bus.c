@@ -10,7 +10,7 @@
 #include <mimalloc.h>
 #include <sys/mman.h>
 
-#include "libclient/core/own.h"
+#include "libclient/core/write-set.h"
 #include "libclient/core/history.h"
 #include "libclient/core/scan.h"
 #include "libclient/core/txn.h"
@@ -100,7 +100,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         /* What guards alone still hold. */
         while (bus->held != NULL) {
                 bus->held->holders = 1;
-                sb_own_value_drop(bus->held);
+                sb_write_set_value_drop(bus->held);
         }
         if (sb_load_relaxed(bus->alive) != 0) {
                 /* A segment that was replaced may have been so because it is damaged: nobody needs

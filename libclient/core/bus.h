@@ -38,8 +38,8 @@ struct sb_bus_home {
 };
 
 #define SB_BUS_QUICK (UINT64_C(1) << 63)
-/* In a ticket: the guard holds private memory instead of a version (libclient/core/own.h), which
- * its reserved[1] names; the place's guard word holds nothing. */
+/* In a ticket: the guard holds private memory instead of a version (libclient/core/write-set.h),
+ * which its reserved[1] names; the place's guard word holds nothing. */
 #define SB_BUS_PRIVATE (UINT64_C(1) << 31)
 
 struct sb_bus {
@@ -55,9 +55,9 @@ struct sb_bus {
         bool lost;                /* nobody will ever serve the segment again */
         struct sb_scan *scans;    /* the open ones */
         struct sb_history *histories;
-        struct sb_txn *txns;       /* that have not ended */
-        struct sb_txn *txn_spare;  /* one that ended: for the next */
-        struct sb_own_value *held; /* by guards with SB_BUS_PRIVATE */
+        struct sb_txn *txns;             /* that have not ended */
+        struct sb_txn *txn_spare;        /* one that ended: for the next */
+        struct sb_write_set_value *held; /* by guards with SB_BUS_PRIVATE */
         struct sb_peer peer;
 };
 

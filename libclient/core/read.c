@@ -7,15 +7,9 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
-#include "libclient/core/own.h"
-#include "ring/op/get.h"
-#include "shm/base/assert.h"
-#include "shm/base/word.h"
-#include "shm/layout/block.h"
-#include "shm/layout/handle.h"
-#include "shm/layout/record.h"
-#include "shm/memory/guard.h"
-#include "shm/mvcc/find-plain.h"
+#include "libclient/core/write-set.h"
+#include "ring/op.h"
+#include "shm/find.h"
 
 #define BATCH_MAX 32u /* keys whose memory is fetched together */
 
@@ -151,7 +145,7 @@ static __attribute__((noinline)) void release_private(
                 return;
         bus->tickets[place] &= ~SB_BUS_PRIVATE;
         sb_bus_place_give(bus, place);
-        sb_own_value_drop((struct sb_own_value *)(uintptr_t)guard->reserved[1]);
+        sb_write_set_value_drop((struct sb_write_set_value *)(uintptr_t)guard->reserved[1]);
 }
 
 /* Any guard but the quick one, and copies of those that were released. */

@@ -18,8 +18,8 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
-#define AGAIN (-1) /* the walk has to go on under a fresh pin; never leaves this file */
-#define OWN   (-2) /* an own write comes first; never leaves this file */
+#define AGAIN        (-1) /* the walk has to go on under a fresh pin; never leaves this file */
+#define IN_WRITE_SET (-2) /* an own write comes first; never leaves this file */
 /* Keys passed over under one pin, so that a walk over dead ones holds up no memory. */
 #define STEPS_MAX 256u
 
@@ -95,14 +95,14 @@ void sb_scan_stand_at_end(struct sb_scan *scan)
 }
 
 /* Whether an own write comes before @key, or is of the same key. @key NULL: there is no key. */
-static bool own_is_first(
-        const struct sb_own_write *own, const unsigned char *key, uint32_t key_len, bool backwards)
+static bool entry_is_first(const struct sb_write_set_entry *entry, const unsigned char *key,
+        uint32_t key_len, bool backwards)
 {
         int order;
 
-        if (own == NULL || key == NULL)
-                return own != NULL;
-        order = sb_bytes_compare(key, key_len, own->value->bytes, own->value->key_len);
+        if (entry == NULL || key == NULL)
+                return entry != NULL;
+        order = sb_key_compare(key, key_len, entry->value->bytes, entry->value->key_len);
         return backwards ? order <= 0 : order >= 0;
 }
 
@@ -112,17 +112,17 @@ static bool in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_
 }
 
 /* Behind an own write; at @node, when that has its key. */
-static int stand_behind_own(
-        struct sb_scan *scan, const struct sb_own_value *own, struct sb_node *node)
+static int stand_behind_entry(
+        struct sb_scan *scan, const struct sb_write_set_value *value, struct sb_node *node)
 {
         const unsigned char *key = node ? sb_node_key(&scan->bus->peer.segment, node) : NULL;
 
-        if (key != NULL && node->key_len == own->key_len &&
-                memcmp(key, own->bytes, own->key_len) == 0)
+        if (key != NULL && node->key_len == value->key_len &&
+                memcmp(key, value->bytes, value->key_len) == 0)
                 stand_at_node(scan, node);
         else
-                sb_scan_stand_at_key(scan, own->bytes, own->key_len, true);
-        return OWN;
+                sb_scan_stand_at_key(scan, value->bytes, value->key_len, true);
+        return IN_WRITE_SET;
 }
 
 /* Now and then: of ever more keys at once, so that a short scan fetches little in vain. */
@@ -137,10 +137,11 @@ static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
 }
 
 /* Under a pin: from where the scan stands to the first key in range with a value at the cut.
- * @own: the next own write in range, or NULL. Return: 0 (the scan stands at its node); OWN (it
+ * @entry: the next own write in range, or NULL. Return: 0 (the scan stands at its node);
+ * IN_WRITE_SET (it
  * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
-static int step_pinned(
-        struct sb_scan *scan, const struct sb_own_write *own, struct sb_version **ret_version)
+static int step_pinned(struct sb_scan *scan, const struct sb_write_set_entry *entry,
+        struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
         struct sb_node *node = NULL;
@@ -171,7 +172,7 @@ static int step_pinned(
                         break;
                 key = sb_node_key(&peer->segment, node);
                 if (key == NULL || !in_prefix(scan, key, node->key_len) ||
-                        own_is_first(own, key, node->key_len, false))
+                        entry_is_first(entry, key, node->key_len, false))
                         break;
                 if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
@@ -188,8 +189,8 @@ static int step_pinned(
                         return AGAIN;
                 }
         }
-        if (own != NULL)
-                return stand_behind_own(scan, own->value, node);
+        if (entry != NULL)
+                return stand_behind_entry(scan, entry->value, node);
         sb_scan_stand_at_end(scan);
         return SB_E_NOT_FOUND;
 }
@@ -243,10 +244,10 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
 }
 
 /* Under a pin: the last key in range below @bound, which moves down, with a value at the cut.
- * @own: the last own write there, or NULL. Return: 0, OWN: the scan stands before it;
+ * @entry: the last own write there, or NULL. Return: 0, IN_WRITE_SET: the scan stands before it;
  * SB_E_NOT_FOUND, before the first; AGAIN. */
 static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
-        const struct sb_own_write *own, struct sb_version **ret_version)
+        const struct sb_write_set_entry *entry, struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
 
@@ -258,10 +259,10 @@ static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
 
                 if (key == NULL || !in_prefix(scan, key, node->key_len))
                         key = NULL;
-                if (own_is_first(own, key, key ? node->key_len : 0, true)) {
-                        bound_set(bound, own->value->bytes, own->value->key_len, false);
+                if (entry_is_first(entry, key, key ? node->key_len : 0, true)) {
+                        bound_set(bound, entry->value->bytes, entry->value->key_len, false);
                         sb_scan_stand_at_key(scan, bound->key, bound->len, false);
-                        return OWN;
+                        return IN_WRITE_SET;
                 }
                 if (key == NULL) {
                         sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
@@ -283,52 +284,54 @@ static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
 }
 
 /* The transaction's own write that is next from @place, or NULL. */
-static struct sb_own_write *own_from(
+static struct sb_write_set_entry *entry_from(
         const struct sb_scan *scan, const struct bound *place, bool backwards)
 {
-        const struct sb_own *own = scan->txn == NULL ? NULL : &scan->txn->own;
-        struct sb_own_write *write;
+        const struct sb_write_set *writes = scan->txn == NULL ? NULL : &scan->txn->write_set;
+        struct sb_write_set_entry *entry;
 
-        if (own == NULL || own->count == 0)
+        if (writes == NULL || writes->count == 0)
                 return NULL;
-        write = backwards ? sb_own_below(own, place->key, place->len, place->inclusive)
-                          : sb_own_above(own, place->key, place->len, place->inclusive);
-        if (write != NULL && !scan->reserved &&
-                sb_is_reserved(write->value->bytes, write->value->key_len))
-                write = backwards ? sb_own_below(own, SB_RESERVED, SB_RESERVED_LEN, false)
-                                  : sb_own_above(own, SB_RESERVED_END, SB_RESERVED_LEN, false);
-        if (write == NULL || !in_prefix(scan, write->value->bytes, write->value->key_len))
+        entry = backwards ? sb_write_set_below(writes, place->key, place->len, place->inclusive)
+                          : sb_write_set_above(writes, place->key, place->len, place->inclusive);
+        if (entry != NULL && !scan->reserved &&
+                sb_is_reserved(entry->value->bytes, entry->value->key_len))
+                entry = backwards ? sb_write_set_below(writes, SB_RESERVED, SB_RESERVED_LEN, false)
+                                  : sb_write_set_above(
+                                            writes, SB_RESERVED_END, SB_RESERVED_LEN, false);
+        if (entry == NULL || !in_prefix(scan, entry->value->bytes, entry->value->key_len))
                 return NULL;
-        return write;
+        return entry;
 }
 
 /* One step from @place, which going back moves along: to a key whose version the guard word of
- * @place_index holds; or to an own write that is a value. Return: 0, OWN, SB_E_NOT_FOUND. */
+ * @place_index holds; or to an own write that is a value. Return: 0, IN_WRITE_SET, SB_E_NOT_FOUND. */
 static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards,
-        uint32_t place_index, struct sb_version **ret_version, struct sb_own_write **ret_own)
+        uint32_t place_index, struct sb_version **ret_version,
+        struct sb_write_set_entry **ret_entry)
 {
-        struct sb_own_write *own = own_from(scan, place, backwards);
+        struct sb_write_set_entry *entry = entry_from(scan, place, backwards);
         struct sb_peer *peer = &scan->bus->peer;
         int r;
 
         do {
                 sb_pin(peer);
-                r = backwards ? step_back_pinned(scan, place, own, ret_version)
-                              : step_pinned(scan, own, ret_version);
+                r = backwards ? step_back_pinned(scan, place, entry, ret_version)
+                              : step_pinned(scan, entry, ret_version);
                 if (r == 0)
                         sb_guard_set(peer, place_index, sb_offset_of(&peer->segment, *ret_version));
                 sb_unpin(peer);
-                if (r == OWN && own->kind == SB_OWN_DELETED) {
+                if (r == IN_WRITE_SET && entry->kind == SB_WRITE_SET_DELETED) {
                         bound_of(scan, place);
-                        own = own_from(scan, place, backwards);
+                        entry = entry_from(scan, place, backwards);
                         r = AGAIN;
                 }
         } while (r == AGAIN);
-        *ret_own = own;
+        *ret_entry = entry;
         return r;
 }
 
-static bool is_above(const struct sb_ranges_edge *a, const struct sb_ranges_edge *b)
+static bool is_above(const struct sb_read_set_edge *a, const struct sb_read_set_edge *b)
 {
         int order = sb_bytes_compare(a->key, a->key_len, b->key, b->key_len);
 
@@ -338,35 +341,35 @@ static bool is_above(const struct sb_ranges_edge *a, const struct sb_ranges_edge
 /* What lies between these places was seen; not the bus's own keys, unless they were asked for. */
 static void note_step(struct sb_scan *scan, const struct bound *from, bool backwards)
 {
-        static const struct sb_ranges_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
-                                           behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
-        struct sb_ranges *ranges = &scan->txn->ranges;
-        struct sb_ranges_edge edges[2];
+        static const struct sb_read_set_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
+                                             behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
+        struct sb_read_set *reads = &scan->txn->read_set;
+        struct sb_read_set_edge edges[2];
         struct bound to;
 
         bound_of(scan, &to);
-        edges[backwards] = (struct sb_ranges_edge){from->key, from->len, from->inclusive};
-        edges[!backwards] = (struct sb_ranges_edge){to.key, to.len, to.inclusive};
+        edges[backwards] = (struct sb_read_set_edge){from->key, from->len, from->inclusive};
+        edges[!backwards] = (struct sb_read_set_edge){to.key, to.len, to.inclusive};
         if (scan->reserved || is_above(&edges[0], &reserved) || !is_above(&edges[1], &behind)) {
-                sb_ranges_add(ranges, &edges[0], &edges[1]);
+                sb_read_set_add_range(reads, &edges[0], &edges[1]);
                 return;
         }
-        sb_ranges_add(ranges, &edges[0], &reserved);
-        sb_ranges_add(ranges, &behind, &edges[1]);
+        sb_read_set_add_range(reads, &edges[0], &reserved);
+        sb_read_set_add_range(reads, &behind, &edges[1]);
 }
 
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
         bool noted = scan->txn != NULL && scan->txn->serializable;
         struct sb_version *version = NULL;
-        struct sb_own_write *own = NULL;
+        struct sb_write_set_entry *entry = NULL;
         struct sb_bus *bus = scan->bus;
         struct bound place, from;
         uint32_t place_index;
         int r = sb_bus_place_reserve(bus, 1);
 
         if (r == 0 && noted)
-                r = sb_ranges_reserve(&scan->txn->ranges, &scan->txn->own);
+                r = sb_read_set_prepare(&scan->txn->read_set, &scan->txn->write_set);
         if (r != 0)
                 return r;
         if (backwards || scan->txn != NULL)
@@ -374,7 +377,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         if (noted)
                 bound_set(&from, place.key, place.len, place.inclusive);
         place_index = sb_bus_place_first(bus);
-        r = step_merged(scan, &place, backwards, place_index, &version, &own);
+        r = step_merged(scan, &place, backwards, place_index, &version, &entry);
         if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
                 if (r == 0)
                         sb_guard_set(&bus->peer, place_index, 0);
@@ -386,10 +389,10 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
                         SB_SHAPE_KEY_LEN(version->shape), ret_guard);
-        if (r == OWN)
-                sb_txn_guard_fill(bus, own->value, ret_guard);
+        if (r == IN_WRITE_SET)
+                sb_txn_guard_fill(bus, entry->value, ret_guard);
         if (r != 0 || !scan->trimmed)
-                return r == OWN ? 0 : r;
+                return r == IN_WRITE_SET ? 0 : r;
         if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
                 ret_guard->kind = SB_DELETED;
         return SB_E_LAPPED;

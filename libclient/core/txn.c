@@ -51,15 +51,15 @@ static struct sb_txn *txn_new(struct sb_bus *bus)
         if (txn == NULL)
                 return NULL;
         txn->value_len_max = segment->value_len_max - SB_TRAILER_TXN;
-        txn->ranges.key_len_max = segment->key_len_max;
-        txn->ranges.len_max = segment->value_len_max / RANGES_PART;
+        txn->read_set.key_len_max = segment->key_len_max;
+        txn->read_set.len_max = segment->value_len_max / RANGES_PART;
         return txn;
 }
 
 static void txn_free(struct sb_txn *txn)
 {
-        sb_own_fini(&txn->own);
-        sb_ranges_fini(&txn->ranges);
+        sb_write_set_fini(&txn->write_set);
+        sb_read_set_fini(&txn->read_set);
         mi_free(txn->writes);
         mi_free(txn);
 }
@@ -150,8 +150,8 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
         *txn->link = txn->next;
         if (txn->next != NULL)
                 txn->next->link = txn->link;
-        sb_own_clear(&txn->own);
-        sb_ranges_clear(&txn->ranges);
+        sb_write_set_clear(&txn->write_set);
+        sb_read_set_clear(&txn->read_set);
         if (bus->txn_spare == NULL)
                 bus->txn_spare = txn;
         else
@@ -162,7 +162,7 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
 void sb_txn_orphan(struct sb_bus *bus)
 {
         for (struct sb_txn *txn = bus->txns; txn != NULL; txn = txn->next) {
-                sb_own_clear(&txn->own);
+                sb_write_set_clear(&txn->write_set);
                 txn->bus = NULL;
         }
         if (bus->txn_spare != NULL)
@@ -171,12 +171,13 @@ void sb_txn_orphan(struct sb_bus *bus)
 
 /* ---- reads ---- */
 
-void sb_txn_guard_fill(struct sb_bus *bus, struct sb_own_value *value, struct sb_guard *ret_guard)
+void sb_txn_guard_fill(
+        struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard)
 {
         uint32_t place = sb_bus_place_take(bus);
 
         bus->tickets[place] |= SB_BUS_PRIVATE;
-        sb_own_value_hold(value, &bus->held);
+        sb_write_set_value_hold(value, &bus->held);
         *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
                 .value = {value->bytes + value->key_len, value->value_len},
                 .kind = SB_VALUE,
@@ -190,7 +191,7 @@ static int check_key(const struct sb_txn *txn, struct sb_bytes key)
 {
         if (key.data == NULL || key.len == 0 || txn->state != SB_TXN_OPEN)
                 return -EINVAL;
-        if (key.len > txn->ranges.key_len_max)
+        if (key.len > txn->read_set.key_len_max)
                 return -ENAMETOOLONG;
         return sb_txn_check(txn);
 }
@@ -203,13 +204,13 @@ static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_versio
         int r = sb_bus_place_reserve(bus, 1);
 
         if (r == 0 && txn->serializable)
-                r = sb_ranges_reserve(&txn->ranges, &txn->own);
+                r = sb_read_set_prepare(&txn->read_set, &txn->write_set);
         if (r != 0)
                 return r;
         r = sb_op_get_at(&bus->peer, key.data, (uint32_t)key.len, txn->snapshot, txn->cut,
                 sb_bus_place_first(bus), ret_version);
         if (txn->serializable && (r == 0 || r == SB_E_NOT_FOUND))
-                sb_ranges_add_key(&txn->ranges, key.data, (uint32_t)key.len);
+                sb_read_set_add_key(&txn->read_set, key.data, (uint32_t)key.len);
         return r;
 }
 
@@ -230,7 +231,7 @@ static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_versio
  */
 int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_guard)
 {
-        const struct sb_own_write *write = NULL;
+        const struct sb_write_set_entry *entry = NULL;
         struct sb_version *version;
         struct sb_bus *bus;
         int r;
@@ -241,14 +242,14 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
         if (r != 0)
                 return r;
         bus = txn->bus;
-        if (txn->own.count > 0)
-                write = sb_own_find(&txn->own, key.data, key.len);
-        if (write != NULL && write->kind == SB_OWN_DELETED)
+        if (txn->write_set.count > 0)
+                entry = sb_write_set_find(&txn->write_set, key.data, key.len);
+        if (entry != NULL && entry->kind == SB_WRITE_SET_DELETED)
                 return SB_E_NOT_FOUND;
-        if (write != NULL) {
+        if (entry != NULL) {
                 r = sb_bus_place_reserve(bus, 1);
                 if (r == 0)
-                        sb_txn_guard_fill(bus, write->value, ret_guard);
+                        sb_txn_guard_fill(bus, entry->value, ret_guard);
                 return r;
         }
         r = read_at_cut(txn, key, &version);
@@ -284,7 +285,7 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
                 r = sb_write_able(txn->bus, NULL);
         if (r != 0)
                 return r;
-        return sb_own_put(&txn->own, SB_OWN_VALUE, key, value);
+        return sb_write_set_put(&txn->write_set, SB_WRITE_SET_VALUE, key, value);
 }
 
 /**
@@ -301,7 +302,7 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
  */
 int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
 {
-        struct sb_own_write *write;
+        struct sb_write_set_entry *entry;
         struct sb_version *version;
         int r;
 
@@ -312,18 +313,19 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
                 r = sb_write_able(txn->bus, NULL);
         if (r != 0)
                 return r;
-        write = sb_own_find(&txn->own, key.data, key.len);
-        if (write != NULL && write->kind == SB_OWN_DELETED)
+        entry = sb_write_set_find(&txn->write_set, key.data, key.len);
+        if (entry != NULL && entry->kind == SB_WRITE_SET_DELETED)
                 return SB_E_NOT_FOUND;
         r = read_at_cut(txn, key, &version);
         if (r == 0) {
                 /* It is only asked for. */
                 sb_guard_set(&txn->bus->peer, sb_bus_place_first(txn->bus), 0);
-                return sb_own_put(&txn->own, SB_OWN_DELETED, key, (struct sb_bytes){NULL, 0});
+                return sb_write_set_put(
+                        &txn->write_set, SB_WRITE_SET_DELETED, key, (struct sb_bytes){NULL, 0});
         }
-        if (r != SB_E_NOT_FOUND || write == NULL)
+        if (r != SB_E_NOT_FOUND || entry == NULL)
                 return r;
-        sb_own_drop(&txn->own, write);
+        sb_write_set_drop(&txn->write_set, entry);
         return 0;
 }
 
@@ -438,8 +440,8 @@ static int attempt(void *argument)
 static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 {
         uint64_t value_len_max = txn->bus->peer.segment.value_len_max, rest;
-        const struct sb_own_write *write = NULL;
-        uint32_t count = txn->own.count;
+        const struct sb_write_set_entry *entry = NULL;
+        uint32_t count = txn->write_set.count;
 
         if (count > txn->writes_capacity) {
                 struct sb_commit_write *writes = mi_realloc(txn->writes, count * sizeof(*writes));
@@ -450,13 +452,13 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
                 txn->writes_capacity = count;
         }
         for (uint32_t i = 0; i < count; i++) {
-                write = sb_own_next(&txn->own, write);
-                txn->writes[i] = (struct sb_commit_write){.key = write->value->bytes,
-                        .key_len = write->value->key_len,
-                        .value = write->value->bytes + write->value->key_len,
-                        .value_len = write->value->value_len,
-                        .kind = write->kind == SB_OWN_DELETED ? SB_VERSION_DELETED
-                                                              : SB_VERSION_VALUE};
+                entry = sb_write_set_next(&txn->write_set, entry);
+                txn->writes[i] = (struct sb_commit_write){.key = entry->value->bytes,
+                        .key_len = entry->value->key_len,
+                        .value = entry->value->bytes + entry->value->key_len,
+                        .value_len = entry->value->value_len,
+                        .kind = entry->kind == SB_WRITE_SET_DELETED ? SB_VERSION_DELETED
+                                                                    : SB_VERSION_VALUE};
         }
         *ret = (struct sb_commit_wish){.writes = txn->writes,
                 .write_count = count,
@@ -468,8 +470,8 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
         /* A commit carries its list of writes, too, in the room of a value. */
         rest = 8 * (uint64_t)count + sizeof(struct sb_commit);
         rest = rest < value_len_max ? value_len_max - rest : 0;
-        return sb_ranges_order(&txn->ranges, &txn->own,
-                rest < txn->ranges.len_max ? rest : txn->ranges.len_max, &ret->ranges,
+        return sb_read_set_order(&txn->read_set, &txn->write_set,
+                rest < txn->read_set.len_max ? rest : txn->read_set.len_max, &ret->ranges,
                 &ret->range_count);
 }
 
@@ -523,7 +525,7 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
         if (r != 0)
                 return r;
         cut = txn->cut;
-        if (txn->own.count > 0)
+        if (txn->write_set.count > 0)
                 r = commit_writes(txn, how, &cut);
         else if (!sb_snapshot_holds(&txn->bus->peer, txn->snapshot, cut))
                 r = SB_E_LAPPED;

@@ -5,8 +5,8 @@
 #define SB_CLIENT_TXN_H
 
 #include "libclient/core/bus.h"
-#include "libclient/core/own.h"
-#include "libclient/core/ranges.h"
+#include "libclient/core/write-set.h"
+#include "libclient/core/read-set.h"
 
 enum sb_txn_state { SB_TXN_ENDED, SB_TXN_OPEN, SB_TXN_DECIDED };
 
@@ -19,8 +19,8 @@ struct sb_txn {
         uint32_t scan_count;
         uint64_t cut;
         uint64_t value_len_max; /* of a write in a transaction */
-        struct sb_own own;
-        struct sb_ranges ranges;        /* what was read; unless serializable, nothing */
+        struct sb_write_set write_set;
+        struct sb_read_set read_set;    /* what was read; unless serializable, nothing */
         struct sb_commit_write *writes; /* for a commit; of @writes_capacity */
         uint32_t writes_capacity;
         bool conflicted; /* at the key in @conflict */
@@ -37,7 +37,8 @@ static inline int sb_txn_check(const struct sb_txn *txn)
 }
 
 /* Describe an own write in a guard, which holds a copy. A place was reserved. */
-void sb_txn_guard_fill(struct sb_bus *bus, struct sb_own_value *value, struct sb_guard *ret_guard);
+void sb_txn_guard_fill(
+        struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard);
 
 /* The bus is going away: its transactions answer SB_E_DETACHED from now on. */
 void sb_txn_orphan(struct sb_bus *bus);

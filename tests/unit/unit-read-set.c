@@ -1,12 +1,11 @@
 /*
- * The read set of a serializable transaction (libclient/core/read-set.h) against a plain list of
- * what was read: keys and ranges at random, over keys so few and short that the test can ask for
- * all of them.
+ * What a serializable transaction has read (libclient/core/read-set.h), against the plain list of
+ * it: keys and ranges at random, over keys so few and short that all can be asked.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "libclient/core/ranges.h"
+#include "libclient/core/read-set.h"
 #include "shm/order.h"
 #include "tests/harness/test.h"
 
@@ -61,38 +60,38 @@ static bool holds(const struct sb_commit_range *range, const struct key *key)
                        sb_bytes_compare(key->bytes, key->len, range->high, range->high_len) < 0);
 }
 
-/* Note a key, or what is between two keys, in the read set and in @read. */
-static void read_some(struct sb_ranges *ranges, bool read[KEYS])
+/* Note a key, or what is between two places, here and in @read. */
+static void read_some(struct sb_read_set *reads, bool read[KEYS])
 {
         uint32_t a = draw(KEYS), b = draw(KEYS);
-        struct sb_ranges_edge from = {keys[a].bytes, keys[a].len, draw(2)},
-                              to = {keys[b].bytes, keys[b].len, draw(2)};
+        struct sb_read_set_edge from = {keys[a].bytes, keys[a].len, draw(2)},
+                                to = {keys[b].bytes, keys[b].len, draw(2)};
 
         if (draw(2)) {
                 a = a ? a : 1;
-                sb_ranges_add_key(ranges, keys[a].bytes, keys[a].len);
+                sb_read_set_add_key(reads, keys[a].bytes, keys[a].len);
                 read[a] = true;
                 return;
         }
-        sb_ranges_add(ranges, &from, &to);
+        sb_read_set_add_range(reads, &from, &to);
         for (uint32_t i = a + from.behind; i < b + to.behind; i++)
                 read[i] = true;
 }
 
-/* Read as a scan does: each step goes on or back from where the last one ended. */
-static void scan_some(struct sb_ranges *ranges, const struct sb_own *own, bool read[KEYS])
+/* As a scan does it: each step from where the last one ended, on or back. */
+static void scan_some(struct sb_read_set *reads, const struct sb_write_set *writes, bool read[KEYS])
 {
         uint32_t at = draw(KEYS), steps = draw(5);
         bool back = draw(2), behind = draw(2);
 
         while (steps-- > 0 && (back ? at > 2 : at + 3 < KEYS)) {
                 uint32_t next = back ? at - 1 - draw(2) : at + 1 + draw(2);
-                struct sb_ranges_edge here = {keys[at].bytes, keys[at].len, behind},
-                                      there = {keys[next].bytes, keys[next].len, !back};
+                struct sb_read_set_edge here = {keys[at].bytes, keys[at].len, behind},
+                                        there = {keys[next].bytes, keys[next].len, !back};
 
-                if (sb_ranges_reserve(ranges, own) != 0)
+                if (sb_read_set_prepare(reads, writes) != 0)
                         return;
-                sb_ranges_add(ranges, back ? &there : &here, back ? &here : &there);
+                sb_read_set_add_range(reads, back ? &there : &here, back ? &here : &there);
                 for (uint32_t i = back ? next : at + behind; i < (back ? at + behind : next + 1);
                         i++)
                         read[i] = true;
@@ -130,8 +129,9 @@ static uint64_t packed(const struct sb_commit_range *ordered, uint32_t count)
         return len;
 }
 
-/* Do one transaction all the way to two commits, with more reads in between. */
-static bool one_round(struct sb_ranges *ranges, struct sb_own *own, uint64_t len_max, bool exact)
+/* One transaction; all the way to two commits, reading on in between. */
+static bool one_round(
+        struct sb_read_set *reads, struct sb_write_set *writes, uint64_t len_max, bool exact)
 {
         bool read[KEYS] = {0}, written[KEYS] = {0};
         const struct sb_commit_range *ordered;
@@ -141,45 +141,45 @@ static bool one_round(struct sb_ranges *ranges, struct sb_own *own, uint64_t len
                 for (uint32_t i = 0; i < amount; i++) {
                         uint32_t key = 1 + draw(KEYS - 1);
 
-                        if (sb_ranges_reserve(ranges, own) != 0)
+                        if (sb_read_set_prepare(reads, writes) != 0)
                                 return false;
                         if (draw(3))
-                                read_some(ranges, read);
+                                read_some(reads, read);
                         else
-                                scan_some(ranges, own, read);
+                                scan_some(reads, writes, read);
                         if (draw(8))
                                 continue;
-                        if (sb_own_put(own, SB_OWN_VALUE,
+                        if (sb_write_set_put(writes, SB_WRITE_SET_VALUE,
                                     (struct sb_bytes){keys[key].bytes, keys[key].len},
                                     (struct sb_bytes){NULL, 0}) != 0)
                                 return false;
                         written[key] = true;
                 }
-                if (sb_ranges_order(ranges, own, len_max, &ordered, &count) != 0 ||
+                if (sb_read_set_order(reads, writes, len_max, &ordered, &count) != 0 ||
                         !right(ordered, count, read, written, exact) ||
                         (packed(ordered, count) > len_max && count > 1))
                         return false;
         }
-        sb_ranges_clear(ranges);
-        sb_own_clear(own);
+        sb_read_set_clear(reads);
+        sb_write_set_clear(writes);
         return true;
 }
 
 static bool all_rounds(uint64_t len_max, bool exact)
 {
-        struct sb_ranges ranges = {.key_len_max = KEY_LEN_MAX, .len_max = len_max};
-        struct sb_own own = {0};
+        struct sb_read_set reads = {.key_len_max = KEY_LEN_MAX, .len_max = len_max};
+        struct sb_write_set writes = {0};
         bool good = true;
 
         make_keys();
         for (uint32_t round = 0; good && round < ROUNDS; round++) {
                 state = (uint64_t)round << 32 | len_max;
-                good = one_round(&ranges, &own, len_max, exact);
+                good = one_round(&reads, &writes, len_max, exact);
                 if (!good)
                         printf("round %u, at most %ju bytes\n", round, (uintmax_t)len_max);
         }
-        sb_ranges_fini(&ranges);
-        sb_own_fini(&own);
+        sb_read_set_fini(&reads);
+        sb_write_set_fini(&writes);
         return good;
 }
 

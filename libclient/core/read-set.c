@@ -1,0 +1,367 @@
+/* What a serializable transaction has read; see read-set.h. */
+#define _GNU_SOURCE
+#include "libclient/core/read-set.h"
+
+#include <errno.h>
+#include <mimalloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/layout.h"
+#include "shm/order.h"
+
+#define ENTRIES_FIRST 32u
+#define BYTES_FIRST   4096u
+#define MORE          2u                           /* entries that there is room for */
+#define ROOM          (MORE * 2u * SB_KEY_LEN_MAX) /* and their bytes */
+#define KEEP_MAX      65536u                       /* bytes kept for the next transaction */
+
+/* low, then high, lie at `at` in the bytes. */
+struct sb_read_set_entry {
+        uint64_t at;
+        uint16_t low_len, high_len;
+        uint16_t flags; /* SB_RANGE_*; at a SB_RANGE_POINT the end is behind low */
+};
+
+static const unsigned char *low_of(
+        const struct sb_read_set *reads, const struct sb_read_set_entry *e)
+{
+        return reads->bytes + e->at;
+}
+static const unsigned char *high_of(
+        const struct sb_read_set *reads, const struct sb_read_set_entry *e)
+{
+        return reads->bytes + e->at + e->low_len;
+}
+
+/* The least key behind all that begin with this one, in place: the last byte that can be is raised.
+ * 0: there is none. */
+static uint32_t raise_last(unsigned char *key, uint32_t key_len)
+{
+        while (key_len > 0 && key[key_len - 1] == 0xff)
+                key_len--;
+        if (key_len > 0)
+                key[key_len - 1]++;
+        return key_len;
+}
+
+/* The least key at or behind a place, in @ret. False: there is none. */
+static bool first_behind(const struct sb_read_set *reads, const struct sb_read_set_edge *edge,
+        unsigned char ret[SB_KEY_LEN_MAX], uint32_t *ret_len)
+{
+        if (edge->key_len > 0)
+                memcpy(ret, edge->key, edge->key_len);
+        *ret_len = edge->key_len;
+        if (!edge->behind)
+                return true;
+        if (edge->key_len < reads->key_len_max) {
+                ret[(*ret_len)++] = 0;
+                return true;
+        }
+        /* No longer key can be. */
+        *ret_len = raise_last(ret, edge->key_len);
+        return *ret_len > 0;
+}
+
+/* Write an entry's bytes, which are the last ones. */
+static void put(struct sb_read_set *reads, struct sb_read_set_entry *entry, const void *low,
+        uint32_t low_len, const void *high, uint32_t high_len, uint32_t flags)
+{
+        if (low_len > 0)
+                memcpy(reads->bytes + entry->at, low, low_len);
+        if (high_len > 0)
+                memcpy(reads->bytes + entry->at + low_len, high, high_len);
+        entry->low_len = (uint16_t)low_len;
+        entry->high_len = (uint16_t)high_len;
+        entry->flags = (uint16_t)flags;
+        reads->used = entry->at + low_len + high_len;
+}
+
+static struct sb_read_set_entry *append(struct sb_read_set *reads)
+{
+        struct sb_read_set_entry *entry = &reads->entries[reads->count++];
+
+        entry->at = reads->used;
+        return entry;
+}
+
+void sb_read_set_add_key(struct sb_read_set *reads, const void *key, uint32_t key_len)
+{
+        put(reads, append(reads), key, key_len, NULL, 0, SB_RANGE_POINT);
+}
+
+static bool same(const void *a, uint32_t a_len, const void *b, uint32_t b_len)
+{
+        return a_len == b_len && memcmp(a, b, a_len) == 0;
+}
+
+void sb_read_set_add_range(struct sb_read_set *reads, const struct sb_read_set_edge *from,
+        const struct sb_read_set_edge *to)
+{
+        struct sb_read_set_entry *last = reads->count ? &reads->entries[reads->count - 1] : NULL;
+        unsigned char low[SB_KEY_LEN_MAX], high[SB_KEY_LEN_MAX], old[SB_KEY_LEN_MAX];
+        uint32_t low_len = 0, high_len = 0, flags = 0;
+
+        if (!first_behind(reads, from, low, &low_len))
+                return;
+        if (!first_behind(reads, to, high, &high_len))
+                flags = SB_RANGE_NO_END;
+        else if (sb_key_compare(low, low_len, high, high_len) >= 0)
+                return;
+        if (last == NULL || last->flags & SB_RANGE_POINT) {
+                put(reads, append(reads), low, low_len, high, high_len, flags);
+        } else if (!(last->flags & SB_RANGE_NO_END) &&
+                   same(high_of(reads, last), last->high_len, low, low_len)) {
+                /* The next step of a scan. */
+                memcpy(old, low_of(reads, last), last->low_len);
+                put(reads, last, old, last->low_len, high, high_len, flags);
+        } else if (flags == 0 && same(low_of(reads, last), last->low_len, high, high_len)) {
+                /* One that goes backwards. */
+                high_len = last->high_len;
+                memcpy(old, high_of(reads, last), high_len);
+                put(reads, last, low, low_len, old, high_len, last->flags);
+        } else {
+                put(reads, append(reads), low, low_len, high, high_len, flags);
+        }
+}
+
+/* ---- in order ---- */
+
+static int compare_entries(const void *a, const void *b, void *argument)
+{
+        const struct sb_read_set *reads = argument;
+        const struct sb_read_set_entry *x = a, *y = b;
+
+        return sb_key_compare(low_of(reads, x), x->low_len, low_of(reads, y), y->low_len);
+}
+
+/* Where a range ends: at a key, or right behind it; or nowhere. */
+struct end {
+        const unsigned char *key;
+        uint32_t key_len;
+        bool behind, none;
+};
+
+static struct end end_of(const struct sb_read_set *reads, const struct sb_read_set_entry *entry)
+{
+        if (entry->flags & SB_RANGE_POINT)
+                return (struct end){low_of(reads, entry), entry->low_len, true, false};
+        return (struct end){high_of(reads, entry), entry->high_len, false,
+                (entry->flags & SB_RANGE_NO_END) != 0};
+}
+
+static bool ends_later(struct end a, struct end b)
+{
+        int order;
+
+        if (a.none || b.none)
+                return a.none && !b.none;
+        order = sb_key_compare(a.key, a.key_len, b.key, b.key_len);
+        return order != 0 ? order > 0 : a.behind && !b.behind;
+}
+
+/* Append to @to what goes from @low, of @from's, to @end. */
+static void append_joined(struct sb_read_set *to, const struct sb_read_set *from,
+        const struct sb_read_set_entry *low, struct end end)
+{
+        unsigned char high[SB_KEY_LEN_MAX];
+        uint32_t high_len = 0, flags = end.none ? SB_RANGE_NO_END : 0;
+
+        if (end.behind && low->flags & SB_RANGE_POINT && end.key_len == low->low_len &&
+                memcmp(end.key, low_of(from, low), end.key_len) == 0) {
+                sb_read_set_add_key(to, end.key, end.key_len);
+                return;
+        }
+        if (!end.none &&
+                !first_behind(to,
+                        &(struct sb_read_set_edge){
+                                .key = end.key, .key_len = end.key_len, .behind = end.behind},
+                        high, &high_len))
+                flags = SB_RANGE_NO_END;
+        put(to, append(to), low_of(from, low), low->low_len, high, high_len, flags);
+}
+
+/* Into @to, which has room: @from's, which are sorted, joined where they touch, and each with the
+ * @more next ones behind it. Keys of @writes go, unless they are joined with others (@more). */
+static void join(struct sb_read_set *to, const struct sb_read_set *from,
+        const struct sb_write_set *writes, uint32_t more)
+{
+        for (uint32_t i = 0; i < from->count;) {
+                const struct sb_read_set_entry *low = &from->entries[i];
+                struct end end = end_of(from, low);
+                uint32_t left = more;
+
+                for (i++; i < from->count; i++) {
+                        const struct sb_read_set_entry *next = &from->entries[i];
+
+                        if (!end.none && sb_key_compare(low_of(from, next), next->low_len, end.key,
+                                                 end.key_len) > 0) {
+                                if (left == 0)
+                                        break;
+                                left--;
+                        }
+                        if (ends_later(end_of(from, next), end))
+                                end = end_of(from, next);
+                }
+                append_joined(to, from, low, end);
+                /* Its commit looks at the key itself. */
+                if (to->entries[to->count - 1].flags & SB_RANGE_POINT &&
+                        sb_write_set_find(writes, end.key, end.key_len) != NULL)
+                        to->used = to->entries[--to->count].at;
+        }
+}
+
+static uint64_t packed_len(const struct sb_read_set *reads)
+{
+        return reads->used + (uint64_t)SB_RANGE_HEAD * reads->count;
+}
+
+/* Arrays for @count entries with @used bytes, in @ret. Return: 0, -ENOMEM (nothing changed). */
+static int make_arrays(struct sb_read_set *ret, uint32_t count, uint64_t used)
+{
+        ret->capacity = count < ENTRIES_FIRST ? ENTRIES_FIRST : count;
+        ret->size = used < BYTES_FIRST ? BYTES_FIRST : used;
+        ret->entries = mi_malloc(ret->capacity * sizeof(*ret->entries));
+        ret->bytes = mi_malloc(ret->size);
+        if (ret->entries != NULL && ret->bytes != NULL)
+                return 0;
+        mi_free(ret->entries);
+        mi_free(ret->bytes);
+        return -ENOMEM;
+}
+
+/* Room for twice as much is enough. */
+static void trim(struct sb_read_set *reads)
+{
+        uint32_t capacity = 2 * reads->count + MORE;
+        uint64_t size = 2 * reads->used + 2 * ROOM;
+        void *less;
+
+        if (capacity >= ENTRIES_FIRST && capacity < reads->capacity / 2) {
+                less = mi_realloc(reads->entries, capacity * sizeof(*reads->entries));
+                reads->entries = less != NULL ? less : reads->entries;
+                reads->capacity = less != NULL ? capacity : reads->capacity;
+        }
+        if (size >= BYTES_FIRST && size < reads->size / 2) {
+                less = mi_realloc(reads->bytes, size);
+                reads->bytes = less != NULL ? less : reads->bytes;
+                reads->size = less != NULL ? size : reads->size;
+        }
+}
+
+/* All of @reads in order, with room for more. Return: 0, -ENOMEM (nothing is forgotten). */
+static int order(struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
+{
+        struct sb_read_set to = *reads, coarser;
+        /* A joined key may have a byte more. */
+        int r = make_arrays(
+                &to, 2 * reads->count + MORE, 2 * reads->used + reads->count + 2 * ROOM);
+
+        if (r != 0)
+                return r;
+        to.count = 0;
+        to.used = 0;
+        if (reads->count > 1)
+                qsort_r(reads->entries, reads->count, sizeof(*reads->entries), compare_entries,
+                        reads);
+        join(&to, reads, writes, 0);
+        while (r == 0 && packed_len(&to) > len_max && to.count > 1) {
+                coarser = to;
+                r = make_arrays(&coarser, to.capacity, to.size);
+                if (r != 0)
+                        break;
+                coarser.count = 0;
+                coarser.used = 0;
+                join(&coarser, &to, writes, 1);
+                mi_free(to.entries);
+                mi_free(to.bytes);
+                to = coarser;
+        }
+        mi_free(reads->entries);
+        mi_free(reads->bytes);
+        trim(&to);
+        *reads = to;
+        return r;
+}
+
+/* The same in place, for what most have: keys alone, or one range alone. False: not so. */
+static bool order_simple(
+        struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
+{
+        struct sb_read_set_entry *entries = reads->entries;
+        uint32_t left = 0;
+
+        if (reads->count == 1 && !(entries->flags & SB_RANGE_POINT))
+                return true;
+        if (packed_len(reads) > len_max)
+                return false;
+        for (uint32_t i = 0; i < reads->count; i++)
+                if (!(entries[i].flags & SB_RANGE_POINT))
+                        return false;
+        if (reads->count > 1)
+                qsort_r(entries, reads->count, sizeof(*entries), compare_entries, reads);
+        for (uint32_t i = 0; i < reads->count; i++)
+                if ((left == 0 || compare_entries(&entries[left - 1], &entries[i], reads) != 0) &&
+                        sb_write_set_find(writes, low_of(reads, &entries[i]), entries[i].low_len) ==
+                                NULL)
+                        entries[left++] = entries[i];
+        reads->count = left;
+        return true;
+}
+
+int sb_read_set_prepare(struct sb_read_set *reads, const struct sb_write_set *writes)
+{
+        if (SB_LIKELY(reads->count + MORE <= reads->capacity && reads->used + ROOM <= reads->size))
+                return 0;
+        return order(reads, writes, reads->len_max);
+}
+
+int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writes,
+        uint64_t len_max, const struct sb_commit_range **ret_ranges, uint32_t *ret_count)
+{
+        int r;
+
+        if (!order_simple(reads, writes, len_max)) {
+                r = order(reads, writes, len_max);
+                if (r != 0)
+                        return r;
+        }
+        if (reads->count > reads->ordered_capacity) {
+                struct sb_commit_range *ordered =
+                        mi_realloc(reads->ordered, reads->count * sizeof(*ordered));
+
+                if (ordered == NULL)
+                        return -ENOMEM;
+                reads->ordered = ordered;
+                reads->ordered_capacity = reads->count;
+        }
+        for (uint32_t i = 0; i < reads->count; i++) {
+                const struct sb_read_set_entry *entry = &reads->entries[i];
+
+                reads->ordered[i] = (struct sb_commit_range){.low = low_of(reads, entry),
+                        .high = high_of(reads, entry),
+                        .low_len = entry->low_len,
+                        .high_len = entry->high_len,
+                        .flags = entry->flags};
+        }
+        *ret_ranges = reads->ordered;
+        *ret_count = reads->count;
+        return 0;
+}
+
+void sb_read_set_fini(struct sb_read_set *reads)
+{
+        mi_free(reads->entries);
+        mi_free(reads->bytes);
+        mi_free(reads->ordered);
+        *reads = (struct sb_read_set){.key_len_max = reads->key_len_max, .len_max = reads->len_max};
+}
+
+void sb_read_set_clear(struct sb_read_set *reads)
+{
+        if (reads->size > KEEP_MAX || reads->capacity > KEEP_MAX / sizeof(*reads->entries))
+                sb_read_set_fini(reads);
+        reads->count = 0;
+        reads->used = 0;
+}

@@ -1,0 +1,245 @@
+/* A transaction's own writes; see write-set.h. */
+#include "libclient/core/write-set.h"
+
+#include <errno.h>
+#include <mimalloc.h>
+#include <string.h>
+
+#include "shm/base/assert.h"
+#include "shm/order.h"
+
+#define CHUNK_SIZE 8192u
+
+struct sb_write_set_chunk {
+        struct sb_write_set_chunk *next;
+        unsigned char bytes[CHUNK_SIZE - sizeof(struct sb_write_set_chunk *)];
+};
+
+void sb_write_set_value_hold(struct sb_write_set_value *value, struct sb_write_set_value **held)
+{
+        value->holders++;
+        if (value->link != NULL)
+                return;
+        value->next = *held;
+        value->link = held;
+        if (value->next != NULL)
+                value->next->link = &value->next;
+        *held = value;
+}
+
+void sb_write_set_value_drop(struct sb_write_set_value *value)
+{
+        if (--value->holders > 0)
+                return;
+        if (value->link != NULL) {
+                *value->link = value->next;
+                if (value->next != NULL)
+                        value->next->link = value->link;
+        }
+        mi_free(value);
+}
+
+static struct sb_write_set_value *value_new(struct sb_bytes key, struct sb_bytes value)
+{
+        struct sb_write_set_value *new = mi_malloc(sizeof(*new) + key.len + value.len);
+
+        if (new == NULL)
+                return NULL;
+        new->next = NULL;
+        new->link = NULL;
+        new->value_len = value.len;
+        new->key_len = (uint32_t)key.len;
+        new->holders = 1;
+        memcpy(new->bytes, key.data, key.len);
+        if (value.len > 0)
+                memcpy(new->bytes + key.len, value.data, value.len);
+        return new;
+}
+
+/* Before the first, links are the list's head; each step goes to those of the last entry on that
+ * level whose key is below (not above with @through). Return: that entry on level 0, or NULL.
+ * ret_path: NULL, or where the link to follow is, for each level. */
+static struct sb_write_set_entry *descend(const struct sb_write_set *writes, const void *key,
+        size_t key_len, bool through, struct sb_write_set_entry *const **ret_path)
+{
+        struct sb_write_set_entry *const *links = writes->head;
+        struct sb_write_set_entry *last = NULL;
+
+        for (uint32_t level = writes->height; level-- > 0;) {
+                struct sb_write_set_entry *next;
+
+                while ((next = links[level]) != NULL &&
+                        sb_key_compare(next->value->bytes, next->value->key_len, key,
+                                (uint32_t)key_len) < (through ? 1 : 0)) {
+                        last = next;
+                        links = next->next;
+                }
+                if (ret_path != NULL)
+                        ret_path[level] = &links[level];
+        }
+        return last;
+}
+
+/* The first from @entry on, itself included, that is something. */
+static struct sb_write_set_entry *something(struct sb_write_set_entry *entry)
+{
+        while (entry != NULL && entry->kind == SB_WRITE_SET_NOTHING)
+                entry = entry->next[0];
+        return entry;
+}
+
+static bool has_key(const struct sb_write_set_entry *entry, const void *key, size_t key_len)
+{
+        return entry != NULL && entry->value->key_len == key_len &&
+               memcmp(entry->value->bytes, key, key_len) == 0;
+}
+
+struct sb_write_set_entry *sb_write_set_find(
+        const struct sb_write_set *writes, const void *key, size_t key_len)
+{
+        struct sb_write_set_entry *last = descend(writes, key, key_len, true, NULL);
+
+        return has_key(last, key, key_len) && last->kind != SB_WRITE_SET_NOTHING ? last : NULL;
+}
+
+struct sb_write_set_entry *sb_write_set_above(
+        const struct sb_write_set *writes, const void *key, size_t key_len, bool after)
+{
+        struct sb_write_set_entry *last = descend(writes, key, key_len, after, NULL);
+
+        return something(last == NULL ? writes->head[0] : last->next[0]);
+}
+
+struct sb_write_set_entry *sb_write_set_below(
+        const struct sb_write_set *writes, const void *key, size_t key_len, bool inclusive)
+{
+        struct sb_write_set_entry *last = descend(writes, key, key_len, inclusive, NULL);
+
+        while (last != NULL && last->kind == SB_WRITE_SET_NOTHING)
+                last = descend(writes, last->value->bytes, last->value->key_len, false, NULL);
+        return last;
+}
+
+struct sb_write_set_entry *sb_write_set_next(
+        const struct sb_write_set *writes, const struct sb_write_set_entry *entry)
+{
+        return something(entry == NULL ? writes->head[0] : entry->next[0]);
+}
+
+/* Room for an entry of this height, or NULL. */
+static struct sb_write_set_entry *entry_new(struct sb_write_set *writes, uint32_t height)
+{
+        size_t size =
+                sizeof(struct sb_write_set_entry) + height * sizeof(struct sb_write_set_entry *);
+        struct sb_write_set_entry *entry;
+
+        if (writes->chunks == NULL || writes->chunk_used + size > sizeof(writes->chunks->bytes)) {
+                struct sb_write_set_chunk *chunk = mi_malloc(sizeof(*chunk));
+
+                if (chunk == NULL)
+                        return NULL;
+                chunk->next = writes->chunks;
+                writes->chunks = chunk;
+                writes->chunk_used = 0;
+        }
+        entry = (struct sb_write_set_entry *)(writes->chunks->bytes + writes->chunk_used);
+        writes->chunk_used += size;
+        entry->height = height;
+        return entry;
+}
+
+/* 1, with one in four of them one higher, and so on. */
+static uint32_t height_next(struct sb_write_set *writes)
+{
+        uint32_t zeros;
+
+        /* Weyl's sequence, mixed: any will do. */
+        writes->random += UINT64_C(0x9e3779b97f4a7c15);
+        zeros = (uint32_t)__builtin_ctzll(
+                (writes->random ^ writes->random >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32 |
+                UINT64_C(1) << 31);
+        return 1 + (zeros / 2 < SB_WRITE_SET_HEIGHT_MAX ? zeros / 2 : SB_WRITE_SET_HEIGHT_MAX - 1);
+}
+
+/* A new entry for @value, where @path says. */
+static int entry_insert(struct sb_write_set *writes, struct sb_write_set_entry *const **path,
+        enum sb_write_set_kind kind, struct sb_write_set_value *value)
+{
+        uint32_t height = height_next(writes);
+        struct sb_write_set_entry *entry = entry_new(writes, height);
+
+        if (entry == NULL)
+                return -ENOMEM;
+        for (; writes->height < height; writes->height++)
+                path[writes->height] = &writes->head[writes->height];
+        entry->value = value;
+        entry->kind = kind;
+        for (uint32_t level = 0; level < height; level++) {
+                /* The list is ours to change: only searches take it for constant. */
+                struct sb_write_set_entry **link = (struct sb_write_set_entry **)path[level];
+
+                entry->next[level] = *link;
+                *link = entry;
+        }
+        writes->count++;
+        return 0;
+}
+
+int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, struct sb_bytes key,
+        struct sb_bytes value)
+{
+        struct sb_write_set_value *new = value_new(key, value);
+        struct sb_write_set_entry *const *path[SB_WRITE_SET_HEIGHT_MAX];
+        struct sb_write_set_entry *entry;
+        int r;
+
+        if (new == NULL)
+                return -ENOMEM;
+        descend(writes, key.data, key.len, false, path);
+        entry = writes->height > 0 ? *path[0] : NULL;
+        if (!has_key(entry, key.data, key.len)) {
+                r = entry_insert(writes, path, kind, new);
+                if (r != 0)
+                        mi_free(new);
+                return r;
+        }
+        writes->count += entry->kind == SB_WRITE_SET_NOTHING;
+        sb_write_set_value_drop(entry->value);
+        entry->value = new;
+        entry->kind = kind;
+        return 0;
+}
+
+void sb_write_set_drop(struct sb_write_set *writes, struct sb_write_set_entry *entry)
+{
+        sb_assert(entry->kind != SB_WRITE_SET_NOTHING);
+        entry->kind = SB_WRITE_SET_NOTHING;
+        writes->count--;
+}
+
+void sb_write_set_clear(struct sb_write_set *writes)
+{
+        struct sb_write_set_entry *entry = writes->head[0];
+
+        if (entry == NULL)
+                return;
+        for (; entry != NULL; entry = entry->next[0])
+                sb_write_set_value_drop(entry->value);
+        while (writes->chunks->next != NULL) {
+                struct sb_write_set_chunk *chunk = writes->chunks;
+
+                writes->chunks = chunk->next;
+                mi_free(chunk);
+        }
+        memset(writes->head, 0, sizeof(writes->head));
+        writes->chunk_used = 0;
+        writes->height = 0;
+        writes->count = 0;
+}
+
+void sb_write_set_fini(struct sb_write_set *writes)
+{
+        sb_write_set_clear(writes);
+        mi_free(writes->chunks);
+        writes->chunks = NULL;
+}
