@@ -94,9 +94,9 @@ struct sb_bus *sb_close(struct sb_bus *bus)
 {
         if (bus == NULL)
                 return NULL;
-        sb_scan_orphan(bus->scans);
-        sb_history_orphan(bus->histories);
-        sb_txn_orphan(bus);
+        sb_bus_orphan_scans(bus->scans);
+        sb_bus_orphan_histories(bus->histories);
+        sb_bus_orphan_txns(bus);
         /* What guards alone still hold. */
         while (bus->held != NULL) {
                 bus->held->holders = 1;
@@ -139,6 +139,21 @@ int sb_bus_guard_txn(struct sb_guard *guard)
         if (sb_offset_of(segment, behind) + SB_TRAILER_TXN <= segment->geometry.size)
                 memcpy(&guard->txn, behind, sizeof(guard->txn));
         return 0;
+}
+
+void sb_bus_guard_fill_private(
+        struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard)
+{
+        uint32_t place = sb_bus_place_take(bus);
+
+        bus->tickets[place] |= SB_BUS_PRIVATE;
+        sb_write_set_value_hold(value, &bus->held);
+        *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
+                .value = {value->bytes + value->key_len, value->value_len},
+                .kind = SB_VALUE,
+                .writer = bus->peer.slot,
+                .bus = bus,
+                .reserved = {bus->tickets[place], (uint64_t)(uintptr_t)value}};
 }
 
 int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)

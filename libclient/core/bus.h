@@ -162,6 +162,11 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(
 /* The number behind the value that @guard holds, which a transaction wrote. Return: 0. */
 int sb_bus_guard_txn(struct sb_guard *guard);
 
+/* Describe a value of a transaction's write set in a guard, which holds it from now on. The caller
+ * has made sure that the bus has a free guard word, which the guard takes and leaves empty. */
+void sb_bus_guard_fill_private(
+        struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard);
+
 /* Describe @version, which the place of @ticket holds, and which is a stamped value. Field by
  * field: as one assignment it would be a string instruction, which ends the overlapping of misses.
  *

@@ -368,7 +368,7 @@ struct sb_history *sb_history_close(struct sb_history *history)
         return NULL;
 }
 
-void sb_history_orphan(struct sb_history *histories)
+void sb_bus_orphan_histories(struct sb_history *histories)
 {
         for (struct sb_history *history = histories; history != NULL; history = history->next)
                 history->bus = NULL;

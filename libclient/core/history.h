@@ -6,6 +6,6 @@ struct sb_history;
 
 /* The bus of these is going away: they answer SB_E_DETACHED from now on. @histories: the first of
  * the list, or NULL. */
-void sb_history_orphan(struct sb_history *histories);
+void sb_bus_orphan_histories(struct sb_history *histories);
 
 #endif

@@ -390,7 +390,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
                         SB_SHAPE_KEY_LEN(version->shape), ret_guard);
         if (r == IN_WRITE_SET)
-                sb_txn_guard_fill(bus, entry->value, ret_guard);
+                sb_bus_guard_fill_private(bus, entry->value, ret_guard);
         if (r != 0 || !scan->trimmed)
                 return r == IN_WRITE_SET ? 0 : r;
         if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)

@@ -132,7 +132,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         if (!are_options(how))
                 return -EINVAL;
         txn = how->txn;
-        if (txn != NULL && (txn->state != SB_TXN_OPEN || txn->bus != bus))
+        if (txn != NULL && (txn->state != SB_BUS_TXN_OPEN || txn->bus != bus))
                 return -EINVAL;
         if (prefix.len > bus->peer.segment.key_len_max)
                 return -ENAMETOOLONG;
@@ -178,7 +178,7 @@ static int check_scan(const struct sb_scan *scan)
         if (scan->bus == NULL)
                 return SB_E_DETACHED;
         if (scan->in_txn)
-                return scan->txn == NULL ? -EINVAL : sb_txn_check(scan->txn);
+                return scan->txn == NULL ? -EINVAL : sb_bus_check_txn(scan->txn);
         return sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
 }
 
@@ -337,7 +337,7 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
         return NULL;
 }
 
-void sb_scan_orphan(struct sb_scan *scans)
+void sb_bus_orphan_scans(struct sb_scan *scans)
 {
         for (struct sb_scan *scan = scans; scan != NULL; scan = scan->next)
                 scan->bus = NULL;

@@ -7,7 +7,7 @@
  * Nothing of a transaction is in the segment before its commit but the announcement of its cut,
  * which keeps what the cut needs: so ending it, or dying with it, undoes nothing.
  *
- * Always true: while a transaction is SB_TXN_OPEN, its announcement word is in use; from its
+ * Always true: while a transaction is SB_BUS_TXN_OPEN, its announcement word is in use; from its
  * decision on it is not. What is SB_SERIALIZABLE has noted what it read before anybody sees it.
  */
 #include "libclient/core/txn.h"
@@ -99,7 +99,7 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
                 return r;
         }
         txn->bus = bus;
-        txn->state = SB_TXN_OPEN;
+        txn->state = SB_BUS_TXN_OPEN;
         txn->serializable = isolation == SB_SERIALIZABLE;
         txn->scan_count = 0;
         txn->conflicted = false;
@@ -113,10 +113,11 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
 }
 
 /* Its cut is not needed any more. */
-static void let_go(struct sb_txn *txn, enum sb_txn_state state)
+static void let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
 {
         /* In a forked child the announcement is the parent's. */
-        if (txn->state == SB_TXN_OPEN && txn->bus != NULL && sb_load_relaxed(txn->bus->alive) != 0)
+        if (txn->state == SB_BUS_TXN_OPEN && txn->bus != NULL &&
+                sb_load_relaxed(txn->bus->alive) != 0)
                 sb_snapshot_close(&txn->bus->peer, txn->snapshot);
         txn->state = state;
 }
@@ -137,10 +138,10 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
         struct sb_bus *bus;
 
         /* Ended twice: the spare one can tell. */
-        if (txn == NULL || txn->state == SB_TXN_ENDED)
+        if (txn == NULL || txn->state == SB_BUS_TXN_ENDED)
                 return NULL;
         bus = txn->bus;
-        let_go(txn, SB_TXN_ENDED);
+        let_go(txn, SB_BUS_TXN_ENDED);
         if (bus == NULL) {
                 txn_free(txn);
                 return NULL;
@@ -159,7 +160,7 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
         return NULL;
 }
 
-void sb_txn_orphan(struct sb_bus *bus)
+void sb_bus_orphan_txns(struct sb_bus *bus)
 {
         for (struct sb_txn *txn = bus->txns; txn != NULL; txn = txn->next) {
                 sb_write_set_clear(&txn->write_set);
@@ -171,29 +172,14 @@ void sb_txn_orphan(struct sb_bus *bus)
 
 /* ---- reads ---- */
 
-void sb_txn_guard_fill(
-        struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard)
-{
-        uint32_t place = sb_bus_place_take(bus);
-
-        bus->tickets[place] |= SB_BUS_PRIVATE;
-        sb_write_set_value_hold(value, &bus->held);
-        *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
-                .value = {value->bytes + value->key_len, value->value_len},
-                .kind = SB_VALUE,
-                .writer = bus->peer.slot,
-                .bus = bus,
-                .reserved = {bus->tickets[place], (uint64_t)(uintptr_t)value}};
-}
-
 /* Whether the transaction can be used now, for this key. */
 static int check_key(const struct sb_txn *txn, struct sb_bytes key)
 {
-        if (key.data == NULL || key.len == 0 || txn->state != SB_TXN_OPEN)
+        if (key.data == NULL || key.len == 0 || txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
         if (key.len > txn->read_set.key_len_max)
                 return -ENAMETOOLONG;
-        return sb_txn_check(txn);
+        return sb_bus_check_txn(txn);
 }
 
 /* The version of a key at the cut, under the guard word of the next place, which is reserved.
@@ -249,7 +235,7 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
         if (entry != NULL) {
                 r = sb_bus_place_reserve(bus, 1);
                 if (r == 0)
-                        sb_txn_guard_fill(bus, entry->value, ret_guard);
+                        sb_bus_guard_fill_private(bus, entry->value, ret_guard);
                 return r;
         }
         r = read_at_cut(txn, key, &version);
@@ -406,7 +392,7 @@ static void find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish,
  */
 struct sb_bytes sb_txn_conflict(const struct sb_txn *txn)
 {
-        if (txn == NULL || txn->state == SB_TXN_ENDED || !txn->conflicted)
+        if (txn == NULL || txn->state == SB_BUS_TXN_ENDED || !txn->conflicted)
                 return (struct sb_bytes){NULL, 0};
         return (struct sb_bytes){txn->conflict, txn->conflict_len};
 }
@@ -515,11 +501,11 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
         uint64_t cut;
         int r;
 
-        if (txn == NULL || txn->state != SB_TXN_OPEN)
+        if (txn == NULL || txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
         r = sb_write_check(how);
         if (r == 0)
-                r = sb_txn_check(txn);
+                r = sb_bus_check_txn(txn);
         if (r == 0)
                 r = sb_write_able(txn->bus, how);
         if (r != 0)
@@ -530,7 +516,7 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
         else if (!sb_snapshot_holds(&txn->bus->peer, txn->snapshot, cut))
                 r = SB_E_LAPPED;
         if (r == 0 || r == SB_E_CONFLICT)
-                let_go(txn, SB_TXN_DECIDED);
+                let_go(txn, SB_BUS_TXN_DECIDED);
         if (r == 0 && how != NULL && how->ret_cut != NULL)
                 *how->ret_cut = cut;
         return r;

@@ -8,12 +8,12 @@
 #include "libclient/core/write-set.h"
 #include "libclient/core/read-set.h"
 
-enum sb_txn_state { SB_TXN_ENDED, SB_TXN_OPEN, SB_TXN_DECIDED };
+enum sb_bus_txn_state { SB_BUS_TXN_ENDED, SB_BUS_TXN_OPEN, SB_BUS_TXN_DECIDED };
 
 struct sb_txn {
         struct sb_bus *bus;          /* NULL: closed under it */
         struct sb_txn *next, **link; /* in the bus's list */
-        enum sb_txn_state state;
+        enum sb_bus_txn_state state;
         bool serializable;
         uint32_t snapshot; /* its announcement, while it is open */
         uint32_t scan_count;
@@ -29,18 +29,14 @@ struct sb_txn {
 };
 
 /* Whether it can be used now. Return: 0, -EINVAL (decided, or ended), SB_E_DETACHED. */
-static inline int sb_txn_check(const struct sb_txn *txn)
+static inline int sb_bus_check_txn(const struct sb_txn *txn)
 {
-        if (txn->state != SB_TXN_OPEN)
+        if (txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
         return txn->bus == NULL || sb_bus_detached(txn->bus) ? SB_E_DETACHED : 0;
 }
 
-/* Describe an own write in a guard, which holds a copy. A place was reserved. */
-void sb_txn_guard_fill(
-        struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard);
-
 /* The bus is going away: its transactions answer SB_E_DETACHED from now on. */
-void sb_txn_orphan(struct sb_bus *bus);
+void sb_bus_orphan_txns(struct sb_bus *bus);
 
 #endif
