@@ -196,7 +196,8 @@ int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachmen
 }
 
 /* One connection, as attempt(). */
-static int ask_to_evict(const struct sb_place *place, uint64_t whom, bool kill, uint32_t *ret_count)
+static int ask_to_evict(
+        const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
 {
         struct sb_hello_answer answer;
         int fd, memfd = -1, r;
@@ -204,7 +205,7 @@ static int ask_to_evict(const struct sb_place *place, uint64_t whom, bool kill, 
         fd = dial(place, 0);
         if (fd < 0)
                 return fd;
-        r = send_request(fd, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, SB_PEER, whom);
+        r = send_request(fd, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, SB_PEER, target);
         if (!r || r == -EPIPE)
                 r = receive_answer(fd, false, &answer, &memfd);
         if (memfd >= 0)
@@ -217,12 +218,12 @@ static int ask_to_evict(const struct sb_place *place, uint64_t whom, bool kill, 
         return r;
 }
 
-int sb_attach_evict(const struct sb_place *place, uint64_t whom, bool kill, uint32_t *ret_count)
+int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
 {
         int r = -ECONNRESET;
 
         for (unsigned i = 0; i < ATTEMPTS_MAX && (r == -ECONNRESET || r == -EPIPE); i++)
-                r = ask_to_evict(place, whom, kill, ret_count);
+                r = ask_to_evict(place, target, kill, ret_count);
         if (r == -ECONNRESET || r == -EPIPE)
                 return -ECONNREFUSED;
         return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
@@ -239,8 +240,8 @@ void sb_attach_unmap(struct sb_attachment *attachment)
 bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segment)
 {
         const struct sb_superblock *super = segment->super;
-        struct ucred who;
-        socklen_t len = sizeof(who);
+        struct ucred listener;
+        socklen_t len = sizeof(listener);
         bool lost;
         int fd;
 
@@ -254,8 +255,8 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         fd = dial(place, SOCK_NONBLOCK);
         if (fd < 0)
                 return fd == -ECONNREFUSED;
-        lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0 ||
-               (uint64_t)who.pid != sb_load_relaxed(&super->keeper);
+        lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 ||
+               (uint64_t)listener.pid != sb_load_relaxed(&super->keeper);
         close(fd);
         return lost;
 }

@@ -49,12 +49,12 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
 
 /**
  * sb_attach_evict() - ask the engine to take a client's snapshots away
- * @whom:       SB_HELLO_WHOM()
+ * @target:       SB_HELLO_WHOM()
  * @kill:       and end its process
  *
  * Return: 0; SB_E_NOT_FOUND: there is no such client; otherwise as sb_attach().
  */
-int sb_attach_evict(const struct sb_place *place, uint64_t whom, bool kill, uint32_t *ret_count);
+int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count);
 
 /**
  * sb_attach_start() - start agentd for a bus in the background, and wait until it is ready or has

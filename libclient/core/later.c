@@ -7,7 +7,7 @@
  */
 #include "libclient/core/bus.h"
 
-static int later(struct sb_bus *bus)
+static int later_answer(struct sb_bus *bus)
 {
         return sb_bus_detached(bus) ? SB_E_DETACHED : -ENOTSUP;
 }
@@ -27,7 +27,7 @@ int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint6
                 return -EINVAL;
         if (key.len > bus->peer.segment.key_len_max)
                 return -ENAMETOOLONG;
-        return later(bus);
+        return later_answer(bus);
 }
 
 int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard *ret_guard)
@@ -47,7 +47,7 @@ struct sb_watch *sb_watch_close(struct sb_watch *watch)
 int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
 {
         (void)deadline_ns;
-        return bus == NULL ? -EINVAL : later(bus);
+        return bus == NULL ? -EINVAL : later_answer(bus);
 }
 
 int sb_fd(struct sb_bus *bus)

@@ -251,7 +251,8 @@ static void trim(struct sb_read_set *reads)
 }
 
 /* All of @reads in order, with room for more. Return: 0, -ENOMEM (nothing is forgotten). */
-static int order(struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
+static int read_set_sort_and_join(
+        struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
 {
         struct sb_read_set to = *reads, coarser;
         /* A joined key may have a byte more. */
@@ -286,7 +287,7 @@ static int order(struct sb_read_set *reads, const struct sb_write_set *writes, u
 }
 
 /* The same in place, for what most have: keys alone, or one range alone. False: not so. */
-static bool order_simple(
+static bool read_set_sort_simple(
         struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
 {
         struct sb_read_set_entry *entries = reads->entries;
@@ -314,7 +315,7 @@ int sb_read_set_prepare(struct sb_read_set *reads, const struct sb_write_set *wr
 {
         if (SB_LIKELY(reads->count + MORE <= reads->capacity && reads->used + ROOM <= reads->size))
                 return 0;
-        return order(reads, writes, reads->len_max);
+        return read_set_sort_and_join(reads, writes, reads->len_max);
 }
 
 int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writes,
@@ -322,8 +323,8 @@ int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writ
 {
         int r;
 
-        if (!order_simple(reads, writes, len_max)) {
-                r = order(reads, writes, len_max);
+        if (!read_set_sort_simple(reads, writes, len_max)) {
+                r = read_set_sort_and_join(reads, writes, len_max);
                 if (r != 0)
                         return r;
         }

@@ -140,7 +140,7 @@ static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
  * @entry: the next own write in range, or NULL. Return: 0 (the scan stands at its node);
  * IN_WRITE_SET (it
  * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
-static int step_pinned(struct sb_scan *scan, const struct sb_write_set_entry *entry,
+static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_entry *entry,
         struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
@@ -246,7 +246,7 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
 /* Under a pin: the last key in range below @bound, which moves down, with a value at the cut.
  * @entry: the last own write there, or NULL. Return: 0, IN_WRITE_SET: the scan stands before it;
  * SB_E_NOT_FOUND, before the first; AGAIN. */
-static int step_back_pinned(struct sb_scan *scan, struct bound *bound,
+static int scan_step_back(struct sb_scan *scan, struct bound *bound,
         const struct sb_write_set_entry *entry, struct sb_version **ret_version)
 {
         struct sb_peer *peer = &scan->bus->peer;
@@ -306,7 +306,7 @@ static struct sb_write_set_entry *entry_from(
 
 /* One step from @place, which going back moves along: to a key whose version the guard word of
  * @place_index holds; or to an own write that is a value. Return: 0, IN_WRITE_SET, SB_E_NOT_FOUND. */
-static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards,
+static int scan_step_merged(struct sb_scan *scan, struct bound *place, bool backwards,
         uint32_t place_index, struct sb_version **ret_version,
         struct sb_write_set_entry **ret_entry)
 {
@@ -316,8 +316,8 @@ static int step_merged(struct sb_scan *scan, struct bound *place, bool backwards
 
         do {
                 sb_pin(peer);
-                r = backwards ? step_back_pinned(scan, place, entry, ret_version)
-                              : step_pinned(scan, entry, ret_version);
+                r = backwards ? scan_step_back(scan, place, entry, ret_version)
+                              : scan_step_forward(scan, entry, ret_version);
                 if (r == 0)
                         sb_guard_set(peer, place_index, sb_offset_of(&peer->segment, *ret_version));
                 sb_unpin(peer);
@@ -339,7 +339,7 @@ static bool is_above(const struct sb_read_set_edge *a, const struct sb_read_set_
 }
 
 /* What lies between these places was seen; not the bus's own keys, unless they were asked for. */
-static void note_step(struct sb_scan *scan, const struct bound *from, bool backwards)
+static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool backwards)
 {
         static const struct sb_read_set_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
                                              behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
@@ -377,7 +377,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         if (noted)
                 bound_set(&from, place.key, place.len, place.inclusive);
         place_index = sb_bus_place_first(bus);
-        r = step_merged(scan, &place, backwards, place_index, &version, &entry);
+        r = scan_step_merged(scan, &place, backwards, place_index, &version, &entry);
         if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
                 if (r == 0)
                         sb_guard_set(&bus->peer, place_index, 0);
@@ -385,7 +385,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 return SB_E_LAPPED;
         }
         if (noted)
-                note_step(scan, &from, backwards);
+                scan_step_note(scan, &from, backwards);
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
                         SB_SHAPE_KEY_LEN(version->shape), ret_guard);

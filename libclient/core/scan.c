@@ -92,7 +92,7 @@ int sb_scan_open(
         return sb_scan_open_at(bus, prefix, &how, ret_scan);
 }
 
-static bool are_options(const struct sb_scan_options *how)
+static bool scan_options_are_valid(const struct sb_scan_options *how)
 {
         return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
                (how->cut == 0 || (how->txn == NULL && how->cut > SB_STAMP_BIRTH));
@@ -129,7 +129,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
                 return -EINVAL;
         if (how == NULL)
                 how = &plain;
-        if (!are_options(how))
+        if (!scan_options_are_valid(how))
                 return -EINVAL;
         txn = how->txn;
         if (txn != NULL && (txn->state != SB_BUS_TXN_OPEN || txn->bus != bus))
@@ -173,7 +173,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         return 0;
 }
 
-static int check_scan(const struct sb_scan *scan)
+static int scan_check(const struct sb_scan *scan)
 {
         if (scan->bus == NULL)
                 return SB_E_DETACHED;
@@ -184,7 +184,7 @@ static int check_scan(const struct sb_scan *scan)
 
 static int check_step(const struct sb_scan *scan, const struct sb_guard *ret_guard)
 {
-        return scan == NULL || ret_guard == NULL ? -EINVAL : check_scan(scan);
+        return scan == NULL || ret_guard == NULL ? -EINVAL : scan_check(scan);
 }
 
 /* @backwards: as the scan goes. */
@@ -258,7 +258,7 @@ int sb_scan_seek_end(struct sb_scan *scan)
 
         if (scan == NULL)
                 return -EINVAL;
-        r = check_scan(scan);
+        r = scan_check(scan);
         if (r != 0)
                 return r;
         sb_scan_stand_at_end(scan);
@@ -284,7 +284,7 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
                 return -EINVAL;
         if (key.len > SB_KEY_LEN_MAX)
                 return -ENAMETOOLONG;
-        r = check_scan(scan);
+        r = scan_check(scan);
         if (r != 0)
                 return r;
         if (key.len == 0 ||

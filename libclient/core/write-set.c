@@ -81,7 +81,7 @@ static struct sb_write_set_entry *descend(const struct sb_write_set *writes, con
 }
 
 /* The first from @entry on, itself included, that is something. */
-static struct sb_write_set_entry *something(struct sb_write_set_entry *entry)
+static struct sb_write_set_entry *write_set_skip_nothing(struct sb_write_set_entry *entry)
 {
         while (entry != NULL && entry->kind == SB_WRITE_SET_NOTHING)
                 entry = entry->next[0];
@@ -107,7 +107,7 @@ struct sb_write_set_entry *sb_write_set_above(
 {
         struct sb_write_set_entry *last = descend(writes, key, key_len, after, NULL);
 
-        return something(last == NULL ? writes->head[0] : last->next[0]);
+        return write_set_skip_nothing(last == NULL ? writes->head[0] : last->next[0]);
 }
 
 struct sb_write_set_entry *sb_write_set_below(
@@ -123,7 +123,7 @@ struct sb_write_set_entry *sb_write_set_below(
 struct sb_write_set_entry *sb_write_set_next(
         const struct sb_write_set *writes, const struct sb_write_set_entry *entry)
 {
-        return something(entry == NULL ? writes->head[0] : entry->next[0]);
+        return write_set_skip_nothing(entry == NULL ? writes->head[0] : entry->next[0]);
 }
 
 /* Room for an entry of this height, or NULL. */
