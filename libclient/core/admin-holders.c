@@ -1,9 +1,13 @@
 /*
- * Who holds which cuts, and how much memory is kept for them; see admin.h.
+ * Which clients and marks hold which cuts, and how much memory is kept for them; see admin.h.
  *
- * A version that was superseded is kept for a cut c when its own stamp is not above c and its
- * successor's is. All chains are walked once; for each such version every holder with a cut in
- * between is charged once.
+ * A version that was superseded is kept for a cut c when its own stamp is not above c and the stamp
+ * of its successor is. The walk goes once through the versions of every key, and charges each such
+ * version once to every holder that has a cut in between.
+ *
+ * Always true: the walk takes no cut, and reads a chain under a pin alone. So it keeps no memory
+ * from being freed for longer than a few buckets take, and the sums are those of no single moment:
+ * each chain counts as it was when the walk met it.
  */
 #include <mimalloc.h>
 #include <stdlib.h>
@@ -23,7 +27,7 @@
 
 #define BUCKETS_A_PIN 64u
 
-/* The sum of one walk: all cuts, ascending, each with its holder. */
+/* The state of one walk: all cuts, ascending, each with its holder, and what was charged. */
 struct held_cut {
         uint64_t cut;
         uint32_t holder; /* index */
@@ -31,7 +35,7 @@ struct held_cut {
 struct tally {
         struct held_cut *cuts;
         uint32_t cut_count;
-        uint64_t *charged; /* of each holder: number of the version that it was charged for last */
+        uint64_t *charged; /* of each holder: the number of the version that it was charged last */
         uint64_t version_number;
 };
 
@@ -43,7 +47,8 @@ static int compare_cuts(const void *a, const void *b)
         return (left > right) - (left < right);
 }
 
-/* Bytes of a block, which is linked, or just was. */
+/* The bytes that the block of a version takes: a block of its class, or whole units. Call it under
+ * the pin under which the version was found. */
 static uint64_t block_bytes(const struct sb_segment *segment, const struct sb_version *version)
 {
         uint64_t bytes = sizeof(*version) + SB_SHAPE_KEY_LEN(version->shape) +
@@ -56,7 +61,8 @@ static uint64_t block_bytes(const struct sb_segment *segment, const struct sb_ve
                segment->geometry.unit_size;
 }
 
-/* A version that was current from @stamp until @successor. */
+/* Charge a version that was current from @stamp until @successor to each holder once. It looks for
+ * the first cut from @stamp on by halving. */
 static void charge(struct tally *tally, struct sb_admin_holders *holders, uint64_t stamp,
         uint64_t successor, uint64_t bytes)
 {
@@ -81,7 +87,8 @@ static void charge(struct tally *tally, struct sb_admin_holders *holders, uint64
         }
 }
 
-/* Under a pin. */
+/* Charge what is superseded in one chain. Call it under a pin. The count of steps bounds a walk
+ * through a damaged segment. */
 static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struct tally *tally,
         struct sb_admin_holders *holders)
 {
@@ -90,7 +97,8 @@ static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struc
         struct sb_version *version =
                 sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK);
 
-        /* A stamp that is none yet, or none ever, says nothing of this version. */
+        /* A version that is not stamped yet, or never will be, was never current: it counts for
+         * nothing and ends no other. */
         while (version != NULL && steps-- > 0) {
                 uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
 
@@ -122,7 +130,8 @@ static void walk_all(struct sb_bus *bus, struct tally *tally, struct sb_admin_ho
         }
 }
 
-/* All cuts that are held just now; @cuts has room for every word there is. */
+/* Gather all cuts that are held just now, holder by holder. @cuts is as long as there are words
+ * that may name one. Return: the count of cuts. */
 static uint32_t gather(
         const struct sb_segment *segment, struct held_cut *cuts, struct sb_admin_holders *holders)
 {

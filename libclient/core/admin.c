@@ -1,4 +1,12 @@
-/* A bus looked at as a whole; see admin.h. */
+/*
+ * Looking at a bus as a whole, and asking its agentd for something; see admin.h.
+ *
+ * Numbers are read word by word while others write: each is right by itself, and no two of them
+ * need belong to the same moment. Walks over buckets pin for a few hundred buckets at a time, so
+ * that they hold up no reclaimer for long.
+ *
+ * Always true: nothing here writes to the segment but the pin of its own record.
+ */
 #include "libclient/core/admin.h"
 
 #include <stdio.h>
@@ -32,7 +40,7 @@ static uint64_t age_ns(const struct sb_bus *bus, uint64_t since_ns)
         return now > since_ns ? now - since_ns : 0;
 }
 
-/* Keys whose cells are in one bucket, under a pin. */
+/* Count the keys that have their cell in one bucket. Call it under a pin. */
 static void count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_stat *stat)
 {
         struct sb_peer *peer = &bus->peer;
@@ -61,7 +69,7 @@ static void count_units(const struct sb_segment *segment, struct sb_admin_stat *
         stat->data_bytes = (uint64_t)geometry->unit_count * geometry->unit_size;
         stat->reserve_bytes = (uint64_t)geometry->reserve_count * geometry->unit_size;
         for (uint32_t unit = 0; unit < geometry->unit_count; unit++)
-                /* Relaxed: a number for people. */
+                /* Relaxed: a number for display. */
                 if (SB_UNIT_KIND(sb_load_relaxed(&segment->unit_words[unit])) == SB_UNIT_FREE)
                         stat->data_free_bytes += geometry->unit_size;
 }
@@ -87,7 +95,7 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         stat.key_len_max = segment->key_len_max;
         stat.buckets = segment->geometry.bucket_count;
         stat.spill_buckets = segment->geometry.spill_count;
-        /* Relaxed, all of these: numbers for people, each right by itself. */
+        /* Relaxed, all of these: numbers for display, each right by itself. */
         stat.clock = sb_load_relaxed(&super->clock);
         stat.safe = sb_load_relaxed(&super->safe);
         stat.marks_max = segment->geometry.mark_count;
@@ -115,7 +123,8 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         return 0;
 }
 
-/* Bytes of the block at @offset, without reading the block: it may be freed at any moment. */
+/* The bytes of the block at @offset. It reads words of units alone, and never the block, which may
+ * be freed at any moment. */
 static uint64_t block_bytes(const struct sb_segment *segment, uint64_t offset)
 {
         uint32_t unit = sb_unit_of(segment, offset), class_;
@@ -138,6 +147,7 @@ static uint64_t block_bytes(const struct sb_segment *segment, uint64_t offset)
         return class_ < segment->class_count ? segment->class_size[class_] : 0;
 }
 
+/* Count one snapshot word of a record: an open cut, or one that was taken away. */
 static void count_snapshot(uint64_t word, struct sb_admin_client *found)
 {
         uint64_t cut = word & ~SB_SNAPSHOT_EVICTING;
@@ -173,7 +183,7 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
         found.uid = client->uid;
         found.access = client->access;
         found.age_ns = age_ns(bus, client->attached_ns);
-        /* Relaxed, all of these: numbers for people. */
+        /* Relaxed, all of these: numbers for display. */
         found.reading = sb_load_relaxed(&client->pin) != 0;
         for (uint32_t i = 0; i < segment->geometry.snapshot_count; i++)
                 count_snapshot(sb_load_relaxed(&sb_client_snapshots(client)[i]), &found);

@@ -1,8 +1,12 @@
 /*
- * For agentctl and tests, not installed: looking at a bus as a whole, and at the agentd behind it.
+ * Looking at a bus as a whole, and at the agentd behind it. For agentctl and tests; not installed.
  *
- * Treats the segment as hostile input: numbers that make no sense are shown, offsets are followed
- * only as far as the segment reaches.
+ * These functions treat the segment as hostile input: they show numbers that make no sense, and
+ * follow an offset only as far as the segment reaches. Those that take a bus read the segment
+ * through it; those that take the name of a bus need no attachment, and so no free record either.
+ *
+ * Always true: SB_E_DETACHED comes before any look at the segment, and @ret is untouched unless the
+ * function returns 0.
  */
 #ifndef SB_ADMIN_H
 #define SB_ADMIN_H
@@ -17,17 +21,17 @@
 struct sb_admin_stat {
         uint64_t segment_bytes;
         uint64_t data_bytes, data_free_bytes; /* of units: what keys, values and guards share */
-        uint64_t reserve_bytes;               /* of data_bytes: for deletes alone */
+        uint64_t reserve_bytes;               /* of data_bytes: kept back for tombstones */
         uint64_t value_len_max;
         uint32_t key_len_max;
         uint32_t unit_size;
         uint64_t buckets, spill_buckets;
-        uint64_t keys, keys_deleted; /* deleted: not forgotten yet */
+        uint64_t keys, keys_deleted; /* deleted: the tombstone is still there */
         uint64_t clock, safe;
-        uint64_t history_bytes, history_limit; /* kept by rules, by the last sweep; 0: no limit */
+        uint64_t history_bytes, history_limit; /* kept for rules at the last sweep; 0: no limit */
         uint32_t marks, marks_max;
         uint32_t era;
-        uint32_t clients, clients_max; /* the engine is none */
+        uint32_t clients, clients_max; /* the engine does not count */
         uint64_t engine_generation;
         uint32_t keeper_pid, engine_pid;
         uint64_t age_ns;
@@ -41,19 +45,19 @@ struct sb_admin_client {
         uint32_t guards;
         uint64_t pinned_bytes; /* of the blocks that the guards hold */
         uint32_t snapshots;    /* open cuts */
-        uint32_t evicted;      /* that were taken away, and not ended yet */
+        uint32_t evicted;      /* cuts that were taken away from it, and not ended yet */
         uint64_t cut;          /* the oldest of the open ones; 0: none */
-        uint64_t cut_age_ns;   /* so old it is at least */
+        uint64_t cut_age_ns;   /* its least possible age */
         bool reading;          /* pinned just now */
 };
 
-/* Who holds which cuts, and which memory is kept for them: a picture of one moment. */
+/* Which clients and marks hold which cuts, and how much memory is kept for them. */
 #define SB_ADMIN_MARKS UINT32_MAX /* holder of marked cuts */
 struct sb_admin_holder {
         uint32_t client;     /* or SB_ADMIN_MARKS */
-        uint32_t cut_count;  /* several of one holder may be the same */
+        uint32_t cut_count;  /* a holder may have the same cut several times */
         uint64_t *cuts;      /* ascending */
-        uint64_t held_bytes; /* of superseded versions that one of them needs */
+        uint64_t held_bytes; /* of the superseded versions that at least one of its cuts needs */
 };
 struct sb_admin_holders {
         struct sb_admin_holder *holders;
@@ -61,28 +65,29 @@ struct sb_admin_holders {
         uint64_t *cuts_;
 };
 
-/* Return: 0, SB_E_DETACHED. Cost: a walk over all keys. */
+/* Fill in all of @ret. Return: 0, SB_E_DETACHED. Cost: a walk over all cells and all units. */
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 
-/* The first attached client from record *number on; *number moves behind it. Return: 0,
- * SB_E_NOT_FOUND, SB_E_DETACHED. */
+/* Describe the first attached client from record *number on; *number moves behind it. Return: 0,
+ * SB_E_NOT_FOUND, SB_E_DETACHED. Cost: a look at each guard word of that record. */
 int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret);
 
-/* All holders of cuts. Return: 0, SB_E_DETACHED, -ENOMEM. Cost: a walk over all versions. */
+/* Describe all holders of cuts; sb_admin_holders_free() gives the memory back. Return: 0,
+ * SB_E_DETACHED, -ENOMEM. Cost: a walk over all versions. */
 int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret);
 void sb_admin_holders_free(struct sb_admin_holders *holders);
 
-/* Take the snapshots of client @number away, if it is of process @pid (0: any); with @kill, end
- * that
- * process. Needs no place as a client. Return: 0, SB_E_NOT_FOUND, as sb_attach(). */
+/* Ask the engine to take all cuts of client @number away, if it is of process @pid (0: of any), and
+ * with @kill to end that process. *ret_count: the cuts that were taken away. It needs no record.
+ * Return: 0, SB_E_NOT_FOUND, else as sb_attach(). */
 int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, uint32_t *ret_count);
 
-/* The validator, on the live segment. Return: 0 (see problem_count), SB_E_DETACHED, -EBADMSG. */
+/* Run the validator on the live segment. Return: 0 (see problem_count), SB_E_DETACHED, -EBADMSG. */
 int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret);
 
-/* The directory of a bus. Return: 0, -errno of sb_place_resolve(). */
+/* Name the directory of a bus. Return: 0, -errno of sb_place_resolve(). */
 int sb_admin_directory(const char *bus, char *ret_directory, size_t size);
-/* Its keeper. Return: 0, -ESRCH: nobody serves it, -errno. */
+/* Find the supervisor of a bus. Return: 0; -ESRCH: no agentd serves the bus; -errno. */
 int sb_admin_keeper(const char *bus, pid_t *ret_pid);
 /* Start agentd in the background with more options (NULL at the end), and wait until it is ready.
  * Return: as sb_attach_start(). */

@@ -1,9 +1,12 @@
 /*
- * The client's half of attaching; see attach.h, and ring/hello.h for what is said.
+ * The client's half of attaching; see attach.h, and ring/attach/hello.h for the messages.
  *
- * What agentd answers is believed only as far as it is checked: the descriptor must be sealed
- * against shrinking and as large as it says, so that no access to the map can raise SIGBUS, and
- * sb_segment_open() judges the rest.
+ * A client dials the bus's socket, sends one request, and receives one answer with the descriptor
+ * of the segment, which it maps.
+ *
+ * Always true: a client believes an answer only as far as it has checked it. The descriptor must be
+ * sealed against shrinking and be as large as the answer says, so that no access to the map can
+ * raise SIGBUS; sb_segment_open() judges the rest.
  */
 #define _GNU_SOURCE
 #include "libclient/core/attach.h"
@@ -28,7 +31,8 @@
 
 #define ATTEMPTS_MAX 64 /* engines that died between connect and answer */
 
-/* Return: a connected socket, or -errno, or SB_E_DENIED as -EACCES. */
+/* Connect to the bus's socket. Return: the connected socket, or -errno; a refusal for lack of
+ * rights is -EACCES or -EPERM. */
 static int dial(const struct sb_place *place, int flags)
 {
         struct sockaddr_un address;
@@ -61,8 +65,8 @@ static int send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
                        : -errno;
 }
 
-/* Take the descriptors out of a message: the first is kept, others should not be there. Return: it,
- * or -1. */
+/* Take the descriptors out of a message. The first is kept; an agentd should send no more,
+ * and any others are closed. Return: the first, or -1. */
 static int take_descriptor(struct msghdr *message)
 {
         int kept = -1;
@@ -83,8 +87,8 @@ static int take_descriptor(struct msghdr *message)
         return kept;
 }
 
-/* Wait for the answer, with a descriptor where it @attaches. Return: 0, with the descriptor or -1;
- * -ECONNRESET: the engine went away without one; -errno. */
+/* Wait for the answer, which must carry a descriptor when the request @attaches. Return: 0, with
+ * the descriptor or -1; -ECONNRESET: the engine went away without an answer; -errno. */
 static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_answer, int *ret_memfd)
 {
         union {
@@ -104,7 +108,7 @@ static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_ans
                 return -errno;
         memfd = take_descriptor(&message);
         r = len ? sb_hello_hear(packet, (size_t)len, ret_answer) : -ECONNRESET;
-        /* The kernel drops a descriptor for which this process has no room. */
+        /* The kernel drops a descriptor when this process may open no more. */
         if (!r && attaches && !ret_answer->result && memfd < 0)
                 r = message.msg_flags & MSG_CTRUNC ? -EMFILE : -EPROTO;
         if (r && memfd >= 0)
@@ -114,6 +118,8 @@ static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_ans
         return r;
 }
 
+/* Check the descriptor, map the segment and judge it. Return: 0, -EBADMSG, -errno; then nothing
+ * stays mapped. */
 static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attachment *ret)
 {
         const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -149,7 +155,8 @@ static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attach
         return 0;
 }
 
-/* One connection. Return: as sb_attach(), and -ECONNRESET: ask again with the same ticket. */
+/* Ask once, over one connection. Return: as sb_attach(); and -ECONNRESET or -EPIPE: ask again with
+ * the same ticket. */
 static int attempt(
         const struct sb_place *place, uint32_t access, uint64_t ticket, struct sb_attachment *ret)
 {
@@ -160,8 +167,8 @@ static int attempt(
         if (fd < 0)
                 return fd;
         r = send_request(fd, SB_HELLO_ATTACH, access, ticket);
-        /* One that was refused at once may find the other end closed, and the answer in its queue
-         * all the same. */
+        /* An engine that refuses at once closes its end early, which this send may see (-EPIPE);
+         * its answer is in the queue all the same. */
         if (!r || r == -EPIPE)
                 r = receive_answer(fd, true, &answer, &memfd);
         if (!r && answer.result) {
@@ -169,7 +176,8 @@ static int attempt(
         } else {
                 if (!r)
                         r = map(&answer, memfd, ret);
-                /* Whatever came of the answer, or may still come: nobody uses the place. */
+                /* This process will not use the record that an answer names, or one that is still
+                 * to come may name. */
                 if (r)
                         (void)send_request(fd, SB_HELLO_GIVE_BACK, access, ticket);
         }
@@ -195,7 +203,7 @@ int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachmen
         return -ECONNREFUSED;
 }
 
-/* One connection, as attempt(). */
+/* Ask the engine once, over one connection. Return: as attempt(). */
 static int ask_to_evict(
         const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
 {
@@ -250,8 +258,9 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         /* Relaxed: the value alone matters. */
         if (sb_load_relaxed(&super->state) != SB_SEGMENT_SERVING)
                 return true;
-        /* Both are dead, or one was started just now and has not said so. The listening socket
-         * lives as long as any of them, and the kernel says who listens. */
+        /* Supervisor and engine are dead, or a new engine was started just now and has not written
+         * so yet. The listening socket lives as long as one of them does, and the kernel names the
+         * process that listens. */
         fd = dial(place, SOCK_NONBLOCK);
         if (fd < 0)
                 return fd == -ECONNREFUSED;

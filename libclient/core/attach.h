@@ -1,10 +1,12 @@
 /*
- * The client's half of attaching: find the bus's socket, ask the engine, receive the segment's
- * descriptor, map it.
+ * The client's half of attaching: it finds the bus's socket, asks the engine, receives the
+ * segment's descriptor, and maps the segment.
  *
- * Always true: nothing stays open afterwards but the map, which no fork inherits (MADV_DONTFORK);
- * whatever fails gives the client record back. The engine may die at any moment in between: the
- * request is made again, with the same ticket.
+ * The engine may die at any moment in between. The client then asks again with the same ticket, by
+ * which the next engine finds the record that the first one may have given out already.
+ *
+ * Always true: no descriptor stays open afterwards; what stays is the map, which a forked child
+ * does not inherit (MADV_DONTFORK). When attaching fails, the record is given back.
  */
 #ifndef SB_ATTACH_H
 #define SB_ATTACH_H
@@ -15,7 +17,7 @@
 #include "ring/attach/place.h"
 #include "shm/layout/segment.h"
 
-/* For sb_peer_init(&peer, &attachment.segment, attachment.slot, attachment.generation). */
+/* What sb_peer_init() needs: the segment, and which record of it is this client's. */
 struct sb_attachment {
         struct sb_segment segment; /* segment.base is the map, segment.geometry.size its length */
         uint32_t slot, generation;
@@ -23,34 +25,40 @@ struct sb_attachment {
 };
 
 /**
- * sb_attach() - take a client record on a bus and map its segment
- * @place:      the bus
+ * sb_attach() - take a record on a bus and map the bus's segment
+ * @place:      where the bus lives
  * @access:     enum sb_access, the most wanted
+ * @ret:        to be given back by sb_attach_unmap(), once the record was released
  *
  * Return:   0; -ECONNREFUSED (no agentd serves the bus); SB_E_DENIED; SB_E_FULL; -EPROTONOSUPPORT;
- * -ENOTSUP (an access that this daemon cannot give); -EINTR (a signal came while waiting); other
- * -errno. Progress: waits for the engine: one that is stopped delays attaching.
+ *           -ENOTSUP (this daemon cannot give that access); -EINTR (a signal came while it waited);
+ *           other -errno.
+ * Progress: the call waits for the engine; an engine that is stopped delays attaching.
+ * Cost:     a connection and a mapping of the whole segment.
  */
 int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachment *ret);
 
-/* Unmap. The record was released before (sb_peer_fini, sb_slot_release). */
+/* Unmap the segment. The caller has released the record before (sb_peer_fini(), sb_slot_release()).
+ * A second call does nothing. */
 void sb_attach_unmap(struct sb_attachment *attachment);
 
 /**
- * sb_attach_lost() - whether nobody serves the segment any more
+ * sb_attach_lost() - whether no agentd serves the segment any more
  *
- * The fast half, sb_segment_serving(), is one line of the superblock; call this one when that says
- * false. It asks the kernel and, where keeper and engine are both dead, whoever listens on the
- * bus's socket now.
+ * The fast half, sb_segment_serving(), reads one line of the superblock; call this one when that
+ * says false. This one asks the kernel which process listens on the bus's socket now: a segment is
+ * lost unless it is that process's.
  *
  * Return: true: SB_E_DETACHED for good.
+ * Cost:   a connection.
  */
 bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segment);
 
 /**
- * sb_attach_evict() - ask the engine to take a client's snapshots away
- * @target:       SB_HELLO_WHOM()
- * @kill:       and end its process
+ * sb_attach_evict() - ask the engine to take a client's cuts away
+ * @target:     SB_HELLO_WHOM()
+ * @kill:       whether the engine ends the client's process, too
+ * @ret_count:  the cuts that were taken away
  *
  * Return: 0; SB_E_NOT_FOUND: there is no such client; otherwise as sb_attach().
  */
@@ -61,10 +69,10 @@ int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, ui
  * ended
  * @options:    more options of agentd, NULL at the end; or NULL
  *
- * The program is $STATEBUS_AGENTD, else `agentd` on the PATH; it logs to BUS/agentd.log.
+ * The program is $STATEBUS_AGENTD, else `agentd` on the PATH. It logs to BUS/agentd.log.
  *
- * Return: 0: ready; -ECONNREFUSED: it ended before it was (another one serves already, or the log
- * says why); -errno: it could not be started; -EINTR.
+ * Return: 0: agentd is ready; -ECONNREFUSED: it ended before it was ready (another agentd serves
+ *         the bus already, or the log says why); -errno: it could not be started; -EINTR.
  */
 int sb_attach_start(const struct sb_place *place, const char *const *options);
 

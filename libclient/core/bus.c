@@ -1,9 +1,10 @@
 /*
- * The life of a bus: made around an attached client record, checked on each call, closed once.
+ * The life of a bus: it is made around an attached client's record, checked on each call, and
+ * closed once.
  *
- * Always true: whoever finds `alive` 0 is a forked child. The segment is not mapped there
- * (MADV_DONTFORK) and its record is the parent's, so nothing of either is touched; only private
- * memory is given back.
+ * Always true: a process that finds `alive` 0 is a forked child. The segment is not mapped there
+ * (MADV_DONTFORK), and the record is the parent's. So the child touches nothing of either, and
+ * gives back private memory alone.
  */
 #include "libclient/core/bus.h"
 
@@ -78,16 +79,16 @@ enum sb_access sb_granted(const struct sb_bus *bus)
 
 /**
  * sb_close() - give a bus back
- * @bus:        a bus, or NULL; whose guards are released, or will not be touched again
+ * @bus:        a bus, or NULL; its guards are released, or will not be touched again
  *
- * All its guards end, its scans and transactions answer SB_E_DETACHED from now on (sb_scan_close()
- * and sb_txn_end() still free them), and its place is free for another client when the call
- * returns. In a forked child it gives back the child's memory and touches nothing of the parent's.
+ * All its guards end. Its scans and transactions answer SB_E_DETACHED from now on; sb_scan_close()
+ * and sb_txn_end() still free them. Its record is free for another client when the call returns. In
+ * a forked child the call gives back the child's memory and touches nothing of the parent's.
  *
  * Return:   NULL.
  * Threads:  the bus's own.
- * Progress: bounded: does what can be done of its memory work without waiting, and leaves the rest
- *           to the daemon.
+ * Progress: bounded: the call does what it can of the bus's memory work without waiting, and
+ *           leaves the rest to the daemon.
  * Cost:     a few system calls.
  */
 struct sb_bus *sb_close(struct sb_bus *bus)
@@ -97,14 +98,14 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         sb_bus_orphan_scans(bus->scans);
         sb_bus_orphan_histories(bus->histories);
         sb_bus_orphan_txns(bus);
-        /* What guards alone still hold. */
+        /* Values that guards alone still hold. */
         while (bus->held != NULL) {
                 bus->held->holders = 1;
                 sb_write_set_value_drop(bus->held);
         }
         if (sb_load_relaxed(bus->alive) != 0) {
-                /* A segment that was replaced may have been so because it is damaged: nobody needs
-                 * its record any more. */
+                /* A segment may have been replaced because it is damaged; and no process needs a
+                 * record of it any more. */
                 if (!sb_bus_detached(bus))
                         sb_peer_fini(&bus->peer);
                 if (bus->home != NULL)
@@ -135,7 +136,7 @@ int sb_bus_guard_txn(struct sb_guard *guard)
         const struct sb_segment *segment = &guard->bus->peer.segment;
         const unsigned char *behind = (const unsigned char *)guard->value.data + guard->value.len;
 
-        /* Else only in a damaged segment. */
+        /* In a sound segment the number is there; in a damaged one it may lie beyond the end. */
         if (sb_offset_of(segment, behind) + SB_TRAILER_TXN <= segment->geometry.size)
                 memcpy(&guard->txn, behind, sizeof(guard->txn));
         return 0;
@@ -164,7 +165,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 if (bus->place_count == SB_GUARDS_MAX) {
                         if (bus->quick & 1)
                                 return SB_E_FULL;
-                        /* The quick place is the last one left: it joins the others. */
+                        /* The quick guard word is the last one left: it joins the others. */
                         bus->quick++;
                         sb_bus_place_give(bus, 0);
                         continue;
@@ -186,8 +187,8 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 }
                 r = sb_guard_grow(&bus->peer, bus->place_count);
                 if (r == SB_E_FULL) {
-                        /* No block for more guard words, unless one can be reclaimed. */
-                        sb_work_all(&bus->peer, true);
+                        /* There is no block for more guard words, unless this reclaims one. */
+                        sb_op_memory_work(&bus->peer, true);
                         r = sb_guard_grow(&bus->peer, bus->place_count);
                 }
                 if (r != 0)

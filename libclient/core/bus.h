@@ -1,17 +1,23 @@
 /*
- * What a struct sb_bus is inside: an attached peer, and what the public calls need around it.
+ * What a struct sb_bus is inside: a handle on an attached client's record, and what the public
+ * calls need around it.
  *
- * All of it is private heap memory. Whether the bus may still be used is said by `alive`, in a page
- * of its own that a fork() wipes in the child, and by a line of the superblock: its state, and
- * whether keeper and engine live.
+ * All of it is private heap memory. Two things say whether the bus may still be used: `alive`, in a
+ * page of its own that fork() wipes in the child; and a line of the superblock, which has the
+ * segment's state and tells whether supervisor and engine live.
  *
- * Guard places: place i is guard word i of the client's record. The free ones are a stack, the last
- * one given back on top, so that a get uses a warm one. A place's ticket is {place, times it was
- * given back}: a guard carries it, so that a copy of a guard that was released lets go of nothing
- * that is held since. Place 0 stands apart: it is for who gets, reads and releases before the next
- * get, which it serves with a third of the instructions. `quick` counts its takings and givings:
- * odd while it is held (or not made yet, or joined the others), and a guard's ticket while it holds
- * it.
+ * Guard words: a guard that holds something in the segment has a guard word of the client's record,
+ * which the sb_bus_place_ functions hand out by its index. The free indices are a stack; the one
+ * that was given back last is on top, so that a get uses a warm one. A guard word's ticket is
+ * {times it was given back, index}. A guard carries the ticket, so that a second release, through a
+ * copy of the guard, lets go of nothing that the word has held since. Guard word 0 stands apart. It
+ * serves a caller that gets, reads and releases before it gets again, with a third of the
+ * instructions. `quick` counts how often it was taken and given back: it is odd while the word is
+ * held, or is not made yet, or has joined the others; and it is the ticket of the guard that has
+ * the word.
+ *
+ * Always true: each index below `place_count` is on the stack, or is taken by one guard, scan or
+ * history, or is 0 and quick.
  */
 #ifndef SB_BUS_H
 #define SB_BUS_H
@@ -31,7 +37,7 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 
-/* Where a bus came from: unmapped and freed by sb_close(). */
+/* Where a bus came from. sb_close() unmaps and frees it. */
 struct sb_bus_home {
         struct sb_place place;
         struct sb_attachment attachment;
@@ -39,64 +45,67 @@ struct sb_bus_home {
 
 #define SB_BUS_QUICK (UINT64_C(1) << 63)
 /* In a ticket: the guard holds private memory instead of a version (libclient/core/write-set.h),
- * which its reserved[1] names; the place's guard word holds nothing. */
+ * which its reserved[1] names; its guard word holds nothing. */
 #define SB_BUS_PRIVATE (UINT64_C(1) << 31)
 
 struct sb_bus {
         const struct sb_cell32 *alive; /* 1; 0 in a forked child */
         uint64_t quick;                /* SB_BUS_QUICK | count */
-        uint64_t *tickets;             /* of each place: times it was given back << 32 | place */
-        uint32_t *places_free;         /* a stack, as long as @tickets */
+        uint64_t *tickets;             /* of each guard word: count of givings back << 32 | index */
+        uint32_t *places_free;         /* indices; a stack, as long as @tickets */
         uint32_t place_free_count;
-        uint32_t place_count;    /* places 0 .. place_count-1 have a guard word */
+        uint32_t place_count;    /* guard words 0 .. place_count-1 are made */
         uint32_t place_capacity; /* of the array */
         enum sb_access access;
-        struct sb_bus_home *home; /* NULL: the segment is somebody else's */
-        bool lost;                /* nobody will ever serve the segment again */
+        struct sb_bus_home *home; /* NULL: the segment belongs to the caller */
+        bool lost;                /* no agentd will ever serve the segment again */
         struct sb_scan *scans;    /* the open ones */
         struct sb_history *histories;
-        struct sb_txn *txns;             /* that have not ended */
-        struct sb_txn *txn_spare;        /* one that ended: for the next */
+        struct sb_txn *txns;             /* those that have not ended */
+        struct sb_txn *txn_spare;        /* one that ended, kept for the next; or NULL */
         struct sb_write_set_value *held; /* by guards with SB_BUS_PRIVATE */
         struct sb_peer peer;
 };
 
-/* A bus around what attaching gave. @home, on mimalloc's heap, is taken over on success alone;
- * NULL: the segment stays mapped as long as the bus lives, without its help. Return: 0, -ENOMEM,
- * -errno of mmap or madvise. */
+/* Make a bus around what attaching gave. The bus takes @home over, on mimalloc's heap, when the
+ * call succeeds, and only then. NULL: the caller keeps the segment mapped as long as the bus lives.
+ * Return: 0, -ENOMEM, -errno of mmap or madvise. */
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus);
 
-/* For tests and benchmarks: a bus on a segment of this process, whose client record was claimed by
- * sb_slot_claim(). The segment outlives the bus. */
+/* For tests and benchmarks: make a bus on a segment of this process, around a record that
+ * sb_slot_claim() gave. The segment outlives the bus. Return: as sb_bus_new(). */
 int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         struct sb_bus **ret_bus);
 
-/* Make at least @count places free. Return: 0, SB_E_FULL, -ENOMEM. */
+/* Make more guard words, until @count are free. Return: 0; SB_E_FULL: 65,536 are in use, or the
+ * segment has no block for more; -ENOMEM. */
 int sb_bus_places_grow(struct sb_bus *bus, uint32_t count);
 
-/* The slow half of sb_bus_detached(): keeper and engine seem dead. */
+/* The slow half of sb_bus_detached(), when supervisor and engine seem dead. Return: true: for good.
+ * Cost: a connection. */
 bool sb_bus_lost(struct sb_bus *bus);
 
-/* Whether the bus can still be used: one load of a private word, a few of a line that every pin
- * reads anyway. */
+/* Whether the bus cannot be used any more. Cost: one load of a private word, and a few loads of a
+ * line that every pin reads anyway. */
 static inline bool sb_bus_detached(struct sb_bus *bus)
 {
-        /* Relaxed: the value alone matters, and what is read in the segment is checked by itself.
-         */
+        /* Relaxed: the value alone matters; what this thread reads in the segment later is checked
+         * by itself. */
         if (SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0))
                 return true;
         return SB_UNLIKELY(!sb_segment_serving(&bus->peer.segment)) && sb_bus_lost(bus);
 }
 
-/* The quick half: true when there is no doubt. */
+/* The quick half. False: sb_bus_detached() has to tell. */
 static inline bool sb_bus_usable(const struct sb_bus *bus)
 {
-        /* Relaxed: as below. */
+        /* Relaxed: as in sb_bus_detached(). */
         return SB_LIKELY(sb_load_relaxed(bus->alive) != 0) &&
                SB_LIKELY(sb_segment_serving(&bus->peer.segment));
 }
 
+/* Whether @key can be a key of this bus. Return: 0, -EINVAL, -ENAMETOOLONG. */
 static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
 {
         /* One comparison for both ends: 0 - 1 is more than any. */
@@ -105,27 +114,31 @@ static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key
         return key.data == NULL || key.len == 0 ? -EINVAL : -ENAMETOOLONG;
 }
 
+/* See to it that @count guard words are free. Return: 0, or as sb_bus_places_grow(). */
 static inline int sb_bus_place_reserve(struct sb_bus *bus, uint32_t count)
 {
         return SB_LIKELY(bus->place_free_count >= count) ? 0 : sb_bus_places_grow(bus, count);
 }
 
-/* The place that the next sb_bus_place_take() takes; there is one. */
+/* The index that the next sb_bus_place_take() takes. At least one guard word is free. */
 static inline uint32_t sb_bus_place_first(const struct sb_bus *bus)
 {
         return bus->places_free[bus->place_free_count - 1];
 }
 
+/* Take a free guard word. Return: its index. At least one is free. */
 static inline uint32_t sb_bus_place_take(struct sb_bus *bus)
 {
         return bus->places_free[--bus->place_free_count];
 }
-/* The same for a guard: its ticket. */
+/* Take a free guard word for a guard. Return: its ticket. At least one is free. */
 static inline uint64_t sb_bus_ticket_take(struct sb_bus *bus)
 {
         return bus->tickets[sb_bus_place_take(bus)];
 }
 
+/* Give a guard word back, which the caller has emptied or empties next. Guards with its ticket are
+ * copies of a released one from now on. */
 static inline void sb_bus_place_give(struct sb_bus *bus, uint32_t place)
 {
         /* The count wraps in its own half. */
@@ -133,7 +146,7 @@ static inline void sb_bus_place_give(struct sb_bus *bus, uint32_t place)
         bus->places_free[bus->place_free_count++] = place;
 }
 
-/* Two words in one store. */
+/* Clear two words in one store. */
 static inline __attribute__((always_inline)) void sb_bus_clear_pair(void *at)
 {
 #ifdef __SSE2__
@@ -143,8 +156,8 @@ static inline __attribute__((always_inline)) void sb_bus_clear_pair(void *at)
 #endif
 }
 
-/* Revision and cut, which lie side by side in a version, too. The revision never changes, and a
- * stamp that is there neither. */
+/* Copy revision and cut, which lie side by side in a version, too. A version's revision never
+ * changes, and nor does its stamp once it has one. */
 static inline __attribute__((always_inline)) void sb_bus_put_rev(
         struct sb_guard *guard, const struct sb_version *version)
 {
@@ -159,7 +172,7 @@ static inline __attribute__((always_inline)) void sb_bus_put_rev(
 #endif
 }
 
-/* The number behind the value that @guard holds, which a transaction wrote. Return: 0. */
+/* Read the transaction's number, which lies behind the value that @guard holds. Return: 0. */
 int sb_bus_guard_txn(struct sb_guard *guard);
 
 /* Describe a value of a transaction's write set in a guard, which holds it from now on. The caller
@@ -167,14 +180,12 @@ int sb_bus_guard_txn(struct sb_guard *guard);
 void sb_bus_guard_fill_private(
         struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard);
 
-/* Describe @version, which the place of @ticket holds, and which is a stamped value. Field by
- * field: as one assignment it would be a string instruction, which ends the overlapping of misses.
- *
- * What is known early and what comes with the version's memory must not share a store: who reads
- * the address of the value, or who releases, would wait for the length and the writer, a whole
- * cache miss.
- *
- * Return: 0, so that the rare case is a jump: as a call it would cost others their registers. */
+/* Describe @version in a guard. The guard word of @ticket holds it, and it is a stamped value. The
+ * function writes field by field: the compiler makes one assignment a string instruction, which
+ * ends the overlapping of misses.  What is known early and what comes with the version's memory
+ * must not share a store. Otherwise a caller that reads the address of the value, or releases the
+ * guard, would wait for the length and the writer, which is a whole cache miss.  Return: 0, so that
+ * the rare case is a jump: as a call it would cost others their registers. */
 static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
         uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
 {

@@ -1,10 +1,14 @@
 /*
- * The past: cuts by time, a key's value in one, all versions of a key that are kept.
+ * The past: cuts by time, a key's value in a cut, and all versions of a key that are kept.
  *
- * A walk through a key's versions goes by batches: so many are found under one pin and held by
- * guard words, which are then handed out one after the other. The next batch begins behind the last
- * one, which a word of the walk's own holds for that; when it was taken out of its chain meanwhile,
- * it begins at its revision.
+ * A walk through a key's versions (struct sb_history) goes by batches. It finds up to 32 versions
+ * under one pin, holds each with a guard word, and then hands them out one after the other. The
+ * next batch begins behind the last version of this one, which the walk holds with a guard word of
+ * its own. When a pruner took that version out of its chain meanwhile, the next batch begins at its
+ * revision.
+ *
+ * Always true: the versions batch[at .. count-1] are held by guard words that no caller knows of
+ * yet; sb_history_close() gives these back.
  */
 #include "libclient/core/history.h"
 
@@ -28,18 +32,18 @@
 
 struct entry {
         struct sb_version *version;
-        uint64_t ticket; /* of the place whose guard word holds it */
+        uint64_t ticket; /* of the guard word that holds it */
 };
 
 struct sb_history {
-        struct sb_bus *bus;              /* NULL: closed under it */
+        struct sb_bus *bus;              /* NULL: it was closed under this walk */
         struct sb_history *next, **link; /* in the bus's list */
         bool reverse, begun, ended;
-        bool trimmed;       /* older ones are missing; reversed: and that is to be said */
-        uint32_t at, count; /* of the batch: what is from `at` on, is held */
+        bool trimmed;       /* older ones are missing; reversed: and the caller does not know yet */
+        uint32_t at, count; /* of the batch: what is from `at` on was not handed out yet */
         uint64_t rev;       /* of the last one that was handed out; 0: none */
         struct entry batch[BATCH_MAX];
-        struct sb_version *last; /* of the batch before, held by `place`; NULL: none */
+        struct sb_version *last; /* of the batch before, held by guard word `place`; NULL: none */
         uint32_t place, key_len;
         unsigned char key[SB_KEY_LEN_MAX];
 };
@@ -48,12 +52,12 @@ struct sb_history {
  * sb_cut_at() - what the bus was like at a time
  * @bus:        bus with any access
  * @realtime_ns: CLOCK_REALTIME
- * @ret_cut:    the last cut that is known to be not after it; one that is taken now, when that time
- *              has not come yet
+ * @ret_cut:    the last cut that is known to be not after that time; or a cut that is taken now,
+ *              when that time has not come yet
  *
- * That a cut has a number does not say that it can still be read: that takes a mark or a rule.
+ * A cut that has a number need not be readable any more: that takes a mark or a rule.
  *
- * Return:   0; SB_E_LAPPED: it is known no more; SB_E_DETACHED; -EINVAL.
+ * Return:   0; SB_E_LAPPED: nothing is known of that time any more; SB_E_DETACHED; -EINVAL.
  * Threads:  the bus's own.
  * Progress: wait-free.
  * Cost:     a walk over agentd's notes, 100 KB at most.
@@ -71,7 +75,7 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
         segment = &bus->peer.segment;
         if (segment->os->realtime_ns(segment->os->context) <= realtime_ns) {
                 cut = sb_cut_take(&bus->peer);
-                /* Taken before that time, by a look at the clock behind it. */
+                /* A second look at the clock shows that the cut was taken before that time. */
                 if (segment->os->realtime_ns(segment->os->context) <= realtime_ns) {
                         *ret_cut = cut;
                         return 0;
@@ -83,6 +87,7 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
         return 0;
 }
 
+/* Describe a version, which may be a delete, and which the guard word of @ticket holds. */
 static void fill_guard(
         struct sb_bus *bus, uint64_t ticket, struct sb_version *version, struct sb_guard *ret_guard)
 {
@@ -98,12 +103,12 @@ static void fill_guard(
  * @cut:        a cut that was taken before
  * @ret_guard:  the version; on SB_E_LAPPED the oldest that is left, or bus NULL
  *
- * It is known for certain while a mark keeps the cut, or a rule keeps the key (sb_keep()); else as
- * long as nothing of what came after the cut was pruned.
+ * The value is known for certain while a mark keeps the cut, or a rule keeps the key (sb_keep());
+ * otherwise, as long as nothing of what came after the cut was pruned.
  *
  * Return:   0; SB_E_NOT_FOUND: the key had no value then; SB_E_LAPPED; SB_E_FULL (65,536 guards are
- *           held); SB_E_DETACHED; -EINVAL, also of a cut that nobody took yet; -ENAMETOOLONG;
- *           -ENOMEM.
+ *           held); SB_E_DETACHED; -EINVAL, also for a cut that was not taken yet;
+ *           -ENAMETOOLONG; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free.
  * Cost:     a get, and a miss for each version since the cut.
@@ -143,7 +148,7 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
  * @flags:      0: newest first; SB_REVERSE: oldest first
  * @ret_history: stands before the first one
  *
- * It holds no cut: what others write or prune meanwhile is, or is not, among what comes.
+ * The walk holds no cut: it may show or leave out what other processes write or prune meanwhile.
  *
  * Return:   0, also for a key without any; SB_E_FULL (65,536 guards are held); SB_E_DETACHED;
  *           -EINVAL; -ENAMETOOLONG; -ENOMEM.
@@ -184,13 +189,14 @@ int sb_history_open(
         return 0;
 }
 
-/* Under a pin: put one more into the batch, a ring of @room. */
-static void add(struct sb_history *history, struct sb_version *version, uint32_t room)
+/* Put one more version into the batch, as a ring of @size entries. Call it under a pin. */
+static void add(struct sb_history *history, struct sb_version *version, uint32_t size)
 {
-        history->batch[history->count++ % room].version = version;
+        history->batch[history->count++ % size].version = version;
 }
 
-/* Under a pin: down from the newest, or from behind the last one, as long as there is room. */
+/* Fill the batch downwards, from the newest version, or from behind the last one of the batch
+ * before. Call it under a pin. */
 static void find_older(struct sb_history *history, struct sb_version *head)
 {
         struct sb_peer *peer = &history->bus->peer;
@@ -214,7 +220,8 @@ static void find_older(struct sb_history *history, struct sb_version *head)
         }
 }
 
-/* Under a pin: all the way down; the last ones that are above what was given before. */
+/* Go down from the newest version to the last one that was handed out, and keep the batch that lies
+ * right above it. Call it under a pin. */
 static void find_newer(struct sb_history *history, struct sb_version *head)
 {
         struct sb_version *version = head;
@@ -232,7 +239,7 @@ static void find_newer(struct sb_history *history, struct sb_version *head)
         history->ended = history->count <= BATCH_MAX;
 }
 
-/* Into the order in which they are handed out, oldest first. */
+/* Put the batch of find_newer() into the order in which it is handed out, oldest first. */
 static void turn_round(struct sb_history *history)
 {
         struct entry ring[BATCH_MAX];
@@ -244,6 +251,7 @@ static void turn_round(struct sb_history *history)
         history->count = count;
 }
 
+/* Find and hold the next versions. Return: 0, also when there are none; SB_E_FULL, -ENOMEM. */
 static int next_batch(struct sb_history *history)
 {
         struct sb_bus *bus = history->bus;
@@ -282,14 +290,14 @@ static int next_batch(struct sb_history *history)
 /**
  * sb_history_next() - hold the next version
  * @history:    an open walk
- * @ret_guard:  the version, a delete too; held until it is released, whatever becomes of the walk.
- *              missed: revisions between this one and the one before that are gone
- * @ret_time_ns: CLOCK_REALTIME of agentd's last look at the clock before it was written, 0: not
- *              known any more; or NULL
+ * @ret_guard:  the version, which may be a delete; held until it is released, whatever becomes of
+ *              the walk. missed: the revisions between this one and the one before that are gone
+ * @ret_time_ns: NULL, or CLOCK_REALTIME of agentd's last look at the clock before the version was
+ *              written; 0: not known any more
  *
- * Return:   0; SB_E_NOT_FOUND: the end; SB_E_LAPPED: the end, and older ones are gone; oldest
- *           first: they are said to be gone once, before the first one; SB_E_FULL (no room for 32
- *           guards more); SB_E_DETACHED; -EINVAL; -ENOMEM.
+ * Return:   0; SB_E_NOT_FOUND: the end; SB_E_LAPPED: older ones are gone: at the end, or oldest
+ *           first once, before the first one; SB_E_FULL (32 more guards would be more than 65,536,
+ *           or the segment has no block for their words); SB_E_DETACHED; -EINVAL; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free.
  * Cost:     a cold miss a version; oldest first: one for each newer version for every 32.

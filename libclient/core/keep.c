@@ -1,15 +1,20 @@
-/* Rules of history. What is done is in ring/keep.h. */
-#include "ring/op/keep.h"
-#include "shm/history/rules.h"
+/*
+ * Rules of history: which keys keep how much of their past. ring/op/keep.h does the work; here the
+ * arguments are checked, and struct sb_rule is turned into a rule's word and back.
+ *
+ * Always true: a rule that this file writes is one that it would accept again.
+ */
+#include "ring/keep.h"
 
 #include "libclient/core/bus.h"
 
 static_assert(
         (int)SB_KEEP_NEWEST == (int)SB_RULE_NEWEST && (int)SB_KEEP_LAST == (int)SB_RULE_LAST &&
                 (int)SB_KEEP_SPAN == (int)SB_RULE_SPAN && (int)SB_KEEP_ALL == (int)SB_RULE_ALL,
-        "as in shm/rules.h");
+        "as in shm/history/rules.h");
 
-/* A prefix may be empty: all keys. */
+/* Whether bus, key and flags can be used. A prefix may be empty: it covers all keys. Return: 0,
+ * -EINVAL, -ENAMETOOLONG, SB_E_DETACHED. */
 static int check(struct sb_bus *bus, struct sb_bytes key, uint32_t flags)
 {
         if (bus == NULL || (flags & ~SB_PREFIX) != 0 || (key.data == NULL && key.len > 0) ||
@@ -20,6 +25,7 @@ static int check(struct sb_bus *bus, struct sb_bytes key, uint32_t flags)
         return sb_bus_detached(bus) ? SB_E_DETACHED : 0;
 }
 
+/* Whether @rule can be meant, and fits a rule's word. */
 static bool is_rule(const struct sb_rule *rule)
 {
         bool counts = rule->kind == SB_KEEP_LAST || rule->kind == SB_KEEP_SPAN;
@@ -36,15 +42,15 @@ static bool is_rule(const struct sb_rule *rule)
  * @flags:      0, SB_PREFIX
  * @rule:       what to keep; SB_KEEP_NEWEST: nothing, as without a rule
  *
- * When it returns, the rule applies to all keys that are there and to all that come. What was gone
- * before does not come back: reads at cuts before that say SB_E_LAPPED where they do not know. A
- * span is kept a little longer than it says, the longer the more: up to a second, a minute or an
- * hour. One of more hours than the bus has 128 KiB, or than 512, keeps everything.
+ * When the call returns, the rule applies to all keys that are there and to all that come. What was
+ * gone before does not come back: reads at cuts before that say SB_E_LAPPED where they do not know.
+ * A span is kept a little longer than it says, the longer the more: up to a second, a minute or an
+ * hour. A span of more hours than the bus has 128 KiB, or of more than 512, keeps everything.
  *
- * Return:   0; SB_E_FULL (no memory for the rule itself: it covers nothing; call again);
+ * Return:   0; SB_E_FULL (no memory for the rule itself: it covers nothing yet; call again);
  *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG (10 bytes fewer than a key may have).
  * Threads:  the bus's own.
- * Progress: lock-free; a process that is killed in the middle is finished by agentd.
+ * Progress: lock-free; agentd finishes the call of a process that is killed in the middle.
  * Cost:     a walk over all keys that it applies to.
  */
 int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struct sb_rule *rule)

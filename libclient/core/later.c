@@ -1,9 +1,9 @@
 /*
- * What this version of the library declares but does not do yet: watches and waits. Each answers
- * misuse first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
+ * What this version of the library declares but does not do yet: watches and waits. Each call
+ * answers misuse first, then SB_E_DETACHED, then -ENOTSUP, and writes nothing.
  *
- * Always true: nobody ever got a struct sb_watch from here, so any that comes in is misuse, and the
- * closer has nothing to free.
+ * Always true: no caller ever got a struct sb_watch from here. So any that comes in is misuse, and
+ * the closer has nothing to free.
  */
 #include "libclient/core/bus.h"
 
@@ -52,7 +52,7 @@ int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
 
 int sb_fd(struct sb_bus *bus)
 {
-        /* A positive answer would be a descriptor. */
+        /* A caller would take a positive answer for a descriptor. */
         if (bus == NULL)
                 return -EINVAL;
         return sb_bus_detached(bus) ? -ENOTCONN : -ENOTSUP;

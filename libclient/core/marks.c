@@ -1,7 +1,12 @@
-/* Marks: cuts under a name. What is done is in ring/mark.h. */
+/*
+ * Marks: cuts under a name. ring/op/mark.h does the work; here the arguments are checked.
+ *
+ * Always true: what goes further has a name of a legal length, and a bus that is attached.
+ */
 #include "libclient/core/bus.h"
 #include "ring/op/mark.h"
 
+/* Whether bus and name can be used. Return: 0, -EINVAL, -ENAMETOOLONG, SB_E_DETACHED. */
 static int check(struct sb_bus *bus, struct sb_bytes name)
 {
         if (bus == NULL || name.data == NULL || name.len == 0)
@@ -37,7 +42,7 @@ int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
  * sb_mark_find() - the cut that has a name
  * @bus:        bus with any access
  * @name:       bytes
- * @ret_cut:    its cut; readable as long as nobody drops the mark
+ * @ret_cut:    its cut; readable as long as no process drops the mark
  *
  * Return:   0; SB_E_NOT_FOUND; SB_E_DETACHED; -EINVAL; -ENAMETOOLONG.
  * Threads:  the bus's own.
@@ -56,7 +61,7 @@ int sb_mark_find(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
  * @bus:        bus with any access
  * @name:       bytes
  *
- * Return:   0; SB_E_NOT_FOUND; SB_E_FULL (no memory for as much as a delete); SB_E_DETACHED;
+ * Return:   0; SB_E_NOT_FOUND; SB_E_FULL (not even memory for a delete); SB_E_DETACHED;
  *           -EINVAL; -ENAMETOOLONG.
  * Threads:  the bus's own.
  * Progress: lock-free.

@@ -1,8 +1,8 @@
 /*
- * Opening a bus: the options are looked at, the daemon is asked (attach.h), a handle is made around
- * what it grants.
+ * Opening a bus: sb_open() checks the options, asks the daemon (attach.h), and makes a bus around
+ * what the daemon grants.
  *
- * Always true: when sb_open() fails, nothing of it is left: no map, no client record, no memory.
+ * Always true: when sb_open() fails, nothing of it is left: no map, no record, no memory.
  */
 #include <mimalloc.h>
 
@@ -14,7 +14,9 @@
 
 #define OPTIONS_SIZE_MAX 4096u
 
-/* As in struct sb_write: a larger struct is fine while it asks for nothing that we do not know. */
+/* Whether the options can be meant. As with struct sb_write, a larger struct comes from a program
+ * made for a later version, and is fine while it asks for nothing that this version does not know.
+ */
 static int check_options(const struct sb_options *options)
 {
         const unsigned char *bytes = (const unsigned char *)options;
@@ -27,7 +29,7 @@ static int check_options(const struct sb_options *options)
         return options->access > SB_PEER || (options->flags & ~SB_START) != 0 ? -EINVAL : 0;
 }
 
-/* Between the daemon's grant and the caller's handle. */
+/* Make a bus of what the daemon granted, or give it back. */
 static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
         struct sb_attachment *attachment = &home->attachment;
@@ -52,11 +54,10 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
  *
  * Return:   0; -ECONNREFUSED: no agentd serves the bus (SB_START starts one; when that one ended
  *           before it was ready, its log in the bus's directory says why); -ENOENT: SB_START finds
- *           no agentd, neither in $STATEBUS_AGENTD nor on $PATH; SB_E_DENIED; SB_E_FULL: no place
- *           for another client; -EPROTONOSUPPORT: another layout version; -EINVAL; -ENOTSUP;
- *           -EINTR; -EMFILE: no two descriptors are free; -ENOMEM and other -errno of the system.
- * Threads:  any; each opens its own.
- * Progress: waits for the daemon's engine.
+ *           no agentd, neither in $STATEBUS_AGENTD nor on $PATH; SB_E_DENIED; SB_E_FULL: no record
+ *           is free for another client; -EPROTONOSUPPORT: another layout version; -EINVAL;
+ *           -ENOTSUP; -EINTR; -EMFILE: no two descriptors are free; -ENOMEM and other -errno of the
+ * system. Threads:  any; each opens its own. Progress: the call waits for the daemon's engine.
  * Cost:     a connection, a mapping of the whole segment, a few dozen system calls.
  */
 int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
@@ -79,7 +80,7 @@ int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
                 r = sb_attach(&home->place, options->access, &home->attachment);
         if (r == -ECONNREFUSED && (options->flags & SB_START) != 0) {
                 r = sb_attach_start(&home->place, NULL);
-                /* Refused: somebody else's agentd may have come first, and serve. */
+                /* Refused: another agentd may have come first, and serve the bus. */
                 if (r == 0 || r == -ECONNREFUSED)
                         r = sb_attach(&home->place, options->access, &home->attachment);
         }

@@ -1,4 +1,11 @@
-/* What a serializable transaction has read; see read-set.h. */
+/*
+ * A transaction's read set; see read-set.h.
+ *
+ * Entries are small and of one size; their keys lie in an array of bytes. Putting the set in order
+ * writes new arrays, since a joined range may need more bytes than its parts.
+ *
+ * Always true: when a call fails for lack of memory, no read is forgotten.
+ */
 #define _GNU_SOURCE
 #include "libclient/core/read-set.h"
 
@@ -13,15 +20,15 @@
 
 #define ENTRIES_FIRST 32u
 #define BYTES_FIRST   4096u
-#define MORE          2u                           /* entries that there is room for */
-#define ROOM          (MORE * 2u * SB_KEY_LEN_MAX) /* and their bytes */
+#define MORE          2u /* entries that fit after sb_read_set_prepare() */
+#define ROOM          (MORE * 2u * SB_KEY_LEN_MAX) /* and the most bytes that they take */
 #define KEEP_MAX      65536u                       /* bytes kept for the next transaction */
 
-/* low, then high, lie at `at` in the bytes. */
+/* Its two keys, low and then high, lie at `at` in the bytes. */
 struct sb_read_set_entry {
         uint64_t at;
         uint16_t low_len, high_len;
-        uint16_t flags; /* SB_RANGE_*; at a SB_RANGE_POINT the end is behind low */
+        uint16_t flags; /* SB_RANGE_*; a SB_RANGE_POINT ends right behind low */
 };
 
 static const unsigned char *low_of(
@@ -35,8 +42,9 @@ static const unsigned char *high_of(
         return reads->bytes + e->at + e->low_len;
 }
 
-/* The least key behind all that begin with this one, in place: the last byte that can be is raised.
- * 0: there is none. */
+/* Make of a key the least one that lies behind all keys that begin with it: its last byte below
+ * 0xff
+ * is raised, and what follows is dropped. Return: the new length; 0: no key lies behind. */
 static uint32_t raise_last(unsigned char *key, uint32_t key_len)
 {
         while (key_len > 0 && key[key_len - 1] == 0xff)
@@ -46,7 +54,7 @@ static uint32_t raise_last(unsigned char *key, uint32_t key_len)
         return key_len;
 }
 
-/* The least key at or behind a place, in @ret. False: there is none. */
+/* Find the least key behind an edge. Return: false: there is none. */
 static bool first_behind(const struct sb_read_set *reads, const struct sb_read_set_edge *edge,
         unsigned char ret[SB_KEY_LEN_MAX], uint32_t *ret_len)
 {
@@ -59,12 +67,12 @@ static bool first_behind(const struct sb_read_set *reads, const struct sb_read_s
                 ret[(*ret_len)++] = 0;
                 return true;
         }
-        /* No longer key can be. */
+        /* No key can be longer, so the next one differs in a byte. */
         *ret_len = raise_last(ret, edge->key_len);
         return *ret_len > 0;
 }
 
-/* Write an entry's bytes, which are the last ones. */
+/* Write the bytes of an entry, which are the last ones in use. */
 static void put(struct sb_read_set *reads, struct sb_read_set_entry *entry, const void *low,
         uint32_t low_len, const void *high, uint32_t high_len, uint32_t flags)
 {
@@ -113,11 +121,11 @@ void sb_read_set_add_range(struct sb_read_set *reads, const struct sb_read_set_e
                 put(reads, append(reads), low, low_len, high, high_len, flags);
         } else if (!(last->flags & SB_RANGE_NO_END) &&
                    same(high_of(reads, last), last->high_len, low, low_len)) {
-                /* The next step of a scan. */
+                /* This is the next step of a scan. */
                 memcpy(old, low_of(reads, last), last->low_len);
                 put(reads, last, old, last->low_len, high, high_len, flags);
         } else if (flags == 0 && same(low_of(reads, last), last->low_len, high, high_len)) {
-                /* One that goes backwards. */
+                /* This is the next step of a scan that goes backwards. */
                 high_len = last->high_len;
                 memcpy(old, high_of(reads, last), high_len);
                 put(reads, last, low, low_len, old, high_len, last->flags);
@@ -136,7 +144,7 @@ static int compare_entries(const void *a, const void *b, void *argument)
         return sb_key_compare(low_of(reads, x), x->low_len, low_of(reads, y), y->low_len);
 }
 
-/* Where a range ends: at a key, or right behind it; or nowhere. */
+/* Where a range ends: right before a key, or right behind it, or nowhere (none). */
 struct end {
         const unsigned char *key;
         uint32_t key_len;
@@ -161,7 +169,7 @@ static bool ends_later(struct end a, struct end b)
         return order != 0 ? order > 0 : a.behind && !b.behind;
 }
 
-/* Append to @to what goes from @low, of @from's, to @end. */
+/* Append to @to a range from the lower end of @low, an entry of @from, to @end. */
 static void append_joined(struct sb_read_set *to, const struct sb_read_set *from,
         const struct sb_read_set_entry *low, struct end end)
 {
@@ -182,8 +190,9 @@ static void append_joined(struct sb_read_set *to, const struct sb_read_set *from
         put(to, append(to), low_of(from, low), low->low_len, high, high_len, flags);
 }
 
-/* Into @to, which has room: @from's, which are sorted, joined where they touch, and each with the
- * @more next ones behind it. Keys of @writes go, unless they are joined with others (@more). */
+/* Append to @to, which is large enough, the entries of @from, which are sorted. Entries that touch
+ * are joined, and with @more each takes in that many of the next ones behind it. Keys of @writes
+ * are left out, unless they were joined with others. */
 static void join(struct sb_read_set *to, const struct sb_read_set *from,
         const struct sb_write_set *writes, uint32_t more)
 {
@@ -205,7 +214,7 @@ static void join(struct sb_read_set *to, const struct sb_read_set *from,
                                 end = end_of(from, next);
                 }
                 append_joined(to, from, low, end);
-                /* Its commit looks at the key itself. */
+                /* The commit looks at a key that it writes, without being told. */
                 if (to->entries[to->count - 1].flags & SB_RANGE_POINT &&
                         sb_write_set_find(writes, end.key, end.key_len) != NULL)
                         to->used = to->entries[--to->count].at;
@@ -217,7 +226,8 @@ static uint64_t packed_len(const struct sb_read_set *reads)
         return reads->used + (uint64_t)SB_RANGE_HEAD * reads->count;
 }
 
-/* Arrays for @count entries with @used bytes, in @ret. Return: 0, -ENOMEM (nothing changed). */
+/* Allocate arrays for @count entries with @used bytes. Return: 0; -ENOMEM (nothing is allocated).
+ */
 static int make_arrays(struct sb_read_set *ret, uint32_t count, uint64_t used)
 {
         ret->capacity = count < ENTRIES_FIRST ? ENTRIES_FIRST : count;
@@ -231,7 +241,7 @@ static int make_arrays(struct sb_read_set *ret, uint32_t count, uint64_t used)
         return -ENOMEM;
 }
 
-/* Room for twice as much is enough. */
+/* Shrink arrays that are more than twice as long as twice the set needs. */
 static void trim(struct sb_read_set *reads)
 {
         uint32_t capacity = 2 * reads->count + MORE;
@@ -250,12 +260,13 @@ static void trim(struct sb_read_set *reads)
         }
 }
 
-/* All of @reads in order, with room for more. Return: 0, -ENOMEM (nothing is forgotten). */
+/* Put the set in order, in arrays that are long enough for as much again. Return: 0, -ENOMEM (no
+ * read is forgotten). */
 static int read_set_sort_and_join(
         struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
 {
         struct sb_read_set to = *reads, coarser;
-        /* A joined key may have a byte more. */
+        /* The end of a joined range may have a byte more than the keys that it is made of. */
         int r = make_arrays(
                 &to, 2 * reads->count + MORE, 2 * reads->used + reads->count + 2 * ROOM);
 
@@ -286,7 +297,9 @@ static int read_set_sort_and_join(
         return r;
 }
 
-/* The same in place, for what most have: keys alone, or one range alone. False: not so. */
+/* Put the set in order without new arrays, when it is what most are: keys alone, or one range
+ * alone.
+ * Return: false: it is more than that. */
 static bool read_set_sort_simple(
         struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
 {

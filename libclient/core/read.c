@@ -1,8 +1,11 @@
 /*
- * Reading: a version is found under a pin, held by a guard word, and handed out in place.
+ * Reading: a version is found under a pin, held by a guard word, and handed out where it lies.
  *
- * Always true: a guard that names a bus owns one place of it; the place's guard word holds the
- * version from before the pin under which it was found was over.
+ * The short way serves a plain get of a key that is there, with guard word 0. Whatever is rare goes
+ * the long way, misuse included.
+ *
+ * Always true: a guard that names a bus owns one guard word of it. That word held the version
+ * before the pin under which the version was found was over.
  */
 #include <string.h>
 
@@ -11,9 +14,9 @@
 #include "ring/op.h"
 #include "shm/find.h"
 
-#define BATCH_MAX 32u /* keys whose memory is fetched together */
+#define BATCH_MAX 32u /* keys of which the memory is fetched together */
 
-/* Whatever the short way does not do, misuse included. */
+/* A get, the long way. Return: as sb_get(). */
 static __attribute__((noinline)) int get_long(
         struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
@@ -45,7 +48,7 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
 
         if (SB_UNLIKELY(bus == NULL))
                 return get_long(bus, key, ret_guard);
-        /* or the compiler makes arithmetic of these questions, which takes longer */
+        /* Without the barriers the compiler makes arithmetic of these tests, which takes longer. */
         sb_compiler_barrier();
         if (SB_UNLIKELY(ret_guard == NULL))
                 return get_long(bus, key, ret_guard);
@@ -64,19 +67,19 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         return sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
 }
 
-/* One batch of keys, one at least; its places were reserved. */
+/* Get one batch of at least one key. @count guard words are free. */
 static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
         struct sb_guard *ret_guards)
 {
-        /* The top of the stack, where they stand: what is left over goes back below what was read.
-         */
+        /* The guard words are used where they lie on top of the stack. A key without a value leaves
+         * its word over, which goes back to where one was read before. */
         uint32_t first = bus->place_free_count - count;
         const uint32_t *places = bus->places_free + first;
         struct sb_version *versions[BATCH_MAX];
 
         static_assert(sizeof(struct sb_op_key) == sizeof(*keys) &&
                               offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
-                "the same");
+                "the same layout");
         bus->place_free_count = first;
         sb_op_get_many(
                 &bus->peer, (const struct sb_op_key *)(const void *)keys, count, places, versions);
@@ -135,6 +138,7 @@ int sb_get_many(
         return 0;
 }
 
+/* Release a guard on a value of a write set, or a copy of one that was released. */
 static __attribute__((noinline)) void release_private(
         struct sb_bus *bus, const struct sb_guard *guard)
 {
@@ -148,13 +152,13 @@ static __attribute__((noinline)) void release_private(
         sb_write_set_value_drop((struct sb_write_set_value *)(uintptr_t)guard->reserved[1]);
 }
 
-/* Any guard but the quick one, and copies of those that were released. */
+/* Release any guard but the quick one, or a copy of one that was released. */
 static inline void release_place(struct sb_bus *bus, const struct sb_guard *guard)
 {
         uint64_t ticket = guard->reserved[0];
         uint32_t place = (uint32_t)ticket;
 
-        /* With SB_BUS_PRIVATE it is larger than any place. */
+        /* With SB_BUS_PRIVATE it is larger than any index. */
         if (SB_UNLIKELY(place >= bus->place_count)) {
                 release_private(bus, guard);
                 return;
@@ -171,8 +175,8 @@ static inline void release_place(struct sb_bus *bus, const struct sb_guard *guar
  * sb_guard_release() - let go of a version
  * @guard:      a guard, held or not, or NULL
  *
- * Afterwards its key, value and old_value must not be read; its numbers may. A second release does
- * nothing, nor does that of a copy of a guard that was released.
+ * Afterwards the caller must not read its key, value and old_value; it may read its numbers. A
+ * second release does nothing, and nor does that of a copy of a guard that was released.
  *
  * Threads:  the bus's own.
  * Progress: wait-free.
@@ -192,7 +196,7 @@ void sb_guard_release(struct sb_guard *guard)
                 return;
         }
         bus->quick = ticket + 1;
-        /* As above. */
+        /* In a forked child the guard word is the parent's. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
                 sb_guard_set_near(&bus->peer, 0, 0);
 }

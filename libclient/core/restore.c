@@ -1,6 +1,12 @@
 /*
  * Undo: a key, or all keys with a prefix, become what they were in a cut, in one serializable
- * transaction. Both states are walked side by side; only what differs is written.
+ * transaction.
+ *
+ * Two scans go side by side, one over the present state and one over the past one; only what
+ * differs is written.
+ *
+ * Always true: the present is read through the transaction. So another writer that comes in between
+ * makes a conflict, and the whole is tried again.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +25,7 @@ static bool same(const struct sb_guard *a, const struct sb_guard *b)
                memcmp(a->value.data, b->value.data, a->value.len) == 0;
 }
 
-/* One key: what is there now, and what was. @now and @then are held or not. */
+/* Make one key what it was. @now and @then are held, or not, as the key has or had a value. */
 static int restore_key(struct sb_txn *txn, const struct sb_guard *now, const struct sb_guard *then)
 {
         if (then->bus == NULL)
@@ -44,17 +50,19 @@ static int restore_one(void *argument, struct sb_txn *txn)
         return r;
 }
 
+/* Compare the keys of two guards; a guard that is not held stands for the end of its scan. */
 static int order(const struct sb_guard *a, const struct sb_guard *b)
 {
         size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
         int r;
 
         if (a->bus == NULL || b->bus == NULL)
-                return (a->bus == NULL) - (b->bus == NULL); /* the end is above all */
+                return (a->bus == NULL) - (b->bus == NULL); /* the end comes behind all keys */
         r = len == 0 ? 0 : memcmp(a->key.data, b->key.data, len);
         return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
 
+/* Go on to the next key; at the end the guard is not held. Return: 0, or as sb_scan_next(). */
 static int step(struct sb_scan *scan, struct sb_guard *guard)
 {
         int r;
@@ -109,12 +117,13 @@ static int restore_all(void *argument, struct sb_txn *txn)
  * @cut:        a cut that was taken before, and is kept by a mark or a rule
  * @how:        as for sb_txn_commit()
  *
- * One serializable transaction, tried again as by sb_transact(): keys that came since are deleted,
- * those that went come back, all with new revisions; what is the same is not written.
+ * The call makes one serializable transaction, and tries it again as sb_transact() does. Keys that
+ * came since are deleted, and those that went come back, all with new revisions. What is the same
+ * is not written.
  *
- * Return:   0; SB_E_LAPPED: what was there is not known any more; SB_E_CONFLICT: others write there
- *           all the time; SB_E_FULL; -EMSGSIZE: too much for one transaction on this bus;
- *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOMEM. In all but the first case nothing
+ * Return:   0; SB_E_LAPPED: what was there is not known any more; SB_E_CONFLICT: other processes
+ *           write there all the time; SB_E_FULL; -EMSGSIZE: too much for one transaction on this
+ *           bus; SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOMEM. In all but the first case nothing
  *           happened.
  * Threads:  the bus's own.
  * Progress: as sb_transact().

@@ -1,4 +1,8 @@
-/* Results as sentences, from the same table as the numbers. */
+/*
+ * Results in words. The texts come from the table in statebus.h that the numbers come from.
+ *
+ * Always true: every int has a text, and the text is static.
+ */
 #define _GNU_SOURCE
 #include <string.h>
 
@@ -10,7 +14,7 @@
  *
  * Return:   static text, never NULL.
  * Threads:  any.
- * Cost:     a table.
+ * Cost:     a look into a table.
  */
 const char *sb_strerror(int result)
 {

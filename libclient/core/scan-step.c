@@ -1,4 +1,13 @@
-/* Steps of a scan; see scan-step.h. */
+/*
+ * Steps of a scan; see scan-step.h.
+ *
+ * A step takes a pin, walks the ordered index until it meets a key with a version to show, and
+ * holds that version before the pin ends. A long walk over keys without one pins anew now and then.
+ * The write set is asked first: its next entry is where the walk ends at the latest.
+ *
+ * Always true: after each read the step asks whether the cut still stands. So what it gives was
+ * there in the cut, and what it passed over was not.
+ */
 #include "libclient/core/scan-step.h"
 
 #include <string.h>
@@ -19,11 +28,11 @@
 #include "shm/mvcc/snapshot.h"
 
 #define AGAIN        (-1) /* the walk has to go on under a fresh pin; never leaves this file */
-#define IN_WRITE_SET (-2) /* an own write comes first; never leaves this file */
-/* Keys passed over under one pin, so that a walk over dead ones holds up no memory. */
+#define IN_WRITE_SET (-2) /* an entry of the write set comes first; never leaves this file */
+/* Keys to pass over under one pin, so that a walk over dead keys holds up no memory. */
 #define STEPS_MAX 256u
 
-/* Whether the rules that covered the cut do so still: asked behind each read. */
+/* Whether the rules that covered the cut still do. It is asked after each read. */
 static bool past_holds(const struct sb_scan *scan)
 {
         struct sb_peer *peer = &scan->bus->peer;
@@ -37,13 +46,13 @@ static bool past_holds(const struct sb_scan *scan)
                 (scan->end_ns != UINT64_MAX &&
                         segment->os->now_ns(segment->os->context) >= scan->end_ns))
                 return false;
-        /* A:rule. Said before a rule is changed: what was read before this look was kept, if the
-         * rules that are read behind it say so. */
+        /* A:rule. The count goes up before a rule is changed. So what was read before this look was
+         * kept, if the rules that are read after it say so. */
         return sb_load_acquire(&segment->super->rule_count) == scan->rules ||
                sb_past_kept_all(peer, scan->prefix, scan->prefix_len, scan->cut, &end_ns);
 }
 
-/* Under a pin: what to show of a key, or NULL. */
+/* The version of a key that the scan shows, or NULL. Call it under a pin. */
 static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
 {
         struct sb_version *version = NULL;
@@ -69,7 +78,8 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
 {
         if (key_len > 0)
                 memmove(scan->key, key, key_len);
-        /* After the copy: the key may lie in the node that only this guard still holds. */
+        /* Let go after the copy: the key may lie in the node, which only this guard word still
+         * holds. */
         if (scan->position == AT_NODE)
                 sb_guard_set(&scan->bus->peer, scan->place, 0);
         scan->key_len = key_len;
@@ -79,7 +89,7 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         scan->position = AT_KEY;
 }
 
-/* Under the pin under which @node was found. */
+/* Stand at a node, under the pin under which it was found. */
 static void stand_at_node(struct sb_scan *scan, struct sb_node *node)
 {
         scan->node = sb_offset_of(&scan->bus->peer.segment, node);
@@ -94,7 +104,8 @@ void sb_scan_stand_at_end(struct sb_scan *scan)
         scan->position = AT_END;
 }
 
-/* Whether an own write comes before @key, or is of the same key. @key NULL: there is no key. */
+/* Whether the entry comes before @key, in the direction of the step, or is of the same key. @key
+ * NULL: there is no key; @entry NULL: no entry. */
 static bool entry_is_first(const struct sb_write_set_entry *entry, const unsigned char *key,
         uint32_t key_len, bool backwards)
 {
@@ -111,7 +122,7 @@ static bool in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_
         return key_len >= scan->prefix_len && memcmp(key, scan->prefix, scan->prefix_len) == 0;
 }
 
-/* Behind an own write; at @node, when that has its key. */
+/* Stand behind a value of the write set; at @node, when that has the same key. */
 static int stand_behind_entry(
         struct sb_scan *scan, const struct sb_write_set_value *value, struct sb_node *node)
 {
@@ -125,7 +136,8 @@ static int stand_behind_entry(
         return IN_WRITE_SET;
 }
 
-/* Now and then: of ever more keys at once, so that a short scan fetches little in vain. */
+/* Fetch the memory of the next keys, once the last ones are used up: of ever more keys at once, so
+ * that a short scan fetches little in vain. */
 static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
 {
         if (scan->fetched > 0) {
@@ -136,10 +148,9 @@ static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
         scan->ahead = scan->ahead < SB_ORDER_FETCH ? 2 * scan->ahead : SB_ORDER_FETCH;
 }
 
-/* Under a pin: from where the scan stands to the first key in range with a value at the cut.
- * @entry: the next own write in range, or NULL. Return: 0 (the scan stands at its node);
- * IN_WRITE_SET (it
- * stands behind that write); SB_E_NOT_FOUND (at the end); AGAIN. */
+/* Go from where the scan stands to the first key in range with a value at the cut. Call it under a
+ * pin. @entry: the next entry of the write set in range, or NULL. Return: 0: the scan stands at the
+ * key's node; IN_WRITE_SET: it stands behind the entry; SB_E_NOT_FOUND: at the end; AGAIN. */
 static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_entry *entry,
         struct sb_version **ret_version)
 {
@@ -195,10 +206,10 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
         return SB_E_NOT_FOUND;
 }
 
-/* A place between keys, to look downwards from. */
+/* A gap between two keys, to look from: right before this key, or right behind it. */
 struct bound {
         uint32_t len;
-        bool inclusive; /* the key itself counts */
+        bool inclusive; /* behind the key: looking down, the key itself counts */
         unsigned char key[SB_KEY_LEN_MAX];
 };
 
@@ -210,14 +221,15 @@ static void bound_set(struct bound *ret, const void *key, uint32_t len, bool inc
         ret->inclusive = inclusive;
 }
 
-/* Where the scan stands. */
+/* Say where the scan stands. */
 static void bound_of(const struct sb_scan *scan, struct bound *ret)
 {
         const struct sb_segment *segment = &scan->bus->peer.segment;
         uint32_t len = scan->prefix_len;
 
         if (scan->position == AT_NODE) {
-                /* Behind this node's key. The guard word holds the node, and its key is plain. */
+                /* It stands behind this node's key. The guard word holds the node, and a key never
+                 * changes. */
                 const struct sb_node *node = sb_node_at(segment, scan->node);
                 const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
 
@@ -230,7 +242,8 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
                 bound_set(ret, scan->key, scan->key_len, scan->after);
                 return;
         }
-        /* At the end, or above all keys with the prefix: below what comes behind the prefix. */
+        /* It stands at the end, or above all keys with the prefix: the gap is right before the
+         * least key that lies behind all of these. */
         while (len > 0 && scan->prefix[len - 1] == 0xff)
                 len--;
         bound_set(ret, scan->prefix, len, false);
@@ -238,14 +251,14 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
                 ret->key[len - 1]++;
                 return;
         }
-        memset(ret->key, 0xff, SB_KEY_LEN_MAX); /* no key is above it */
+        memset(ret->key, 0xff, SB_KEY_LEN_MAX); /* no key is larger */
         ret->len = SB_KEY_LEN_MAX;
         ret->inclusive = true;
 }
 
-/* Under a pin: the last key in range below @bound, which moves down, with a value at the cut.
- * @entry: the last own write there, or NULL. Return: 0, IN_WRITE_SET: the scan stands before it;
- * SB_E_NOT_FOUND, before the first; AGAIN. */
+/* Go from @bound, which moves down, to the last key in range below it with a value at the cut. Call
+ * it under a pin. @entry: the last entry of the write set there, or NULL. Return: 0 or
+ * IN_WRITE_SET: the scan stands before that key; SB_E_NOT_FOUND: before the first one; AGAIN. */
 static int scan_step_back(struct sb_scan *scan, struct bound *bound,
         const struct sb_write_set_entry *entry, struct sb_version **ret_version)
 {
@@ -283,17 +296,17 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
         return AGAIN;
 }
 
-/* The transaction's own write that is next from @place, or NULL. */
+/* The next entry of the transaction's write set from @bound on, or NULL. */
 static struct sb_write_set_entry *entry_from(
-        const struct sb_scan *scan, const struct bound *place, bool backwards)
+        const struct sb_scan *scan, const struct bound *bound, bool backwards)
 {
         const struct sb_write_set *writes = scan->txn == NULL ? NULL : &scan->txn->write_set;
         struct sb_write_set_entry *entry;
 
         if (writes == NULL || writes->count == 0)
                 return NULL;
-        entry = backwards ? sb_write_set_below(writes, place->key, place->len, place->inclusive)
-                          : sb_write_set_above(writes, place->key, place->len, place->inclusive);
+        entry = backwards ? sb_write_set_below(writes, bound->key, bound->len, bound->inclusive)
+                          : sb_write_set_above(writes, bound->key, bound->len, bound->inclusive);
         if (entry != NULL && !scan->reserved &&
                 sb_is_reserved(entry->value->bytes, entry->value->key_len))
                 entry = backwards ? sb_write_set_below(writes, SB_RESERVED, SB_RESERVED_LEN, false)
@@ -304,26 +317,27 @@ static struct sb_write_set_entry *entry_from(
         return entry;
 }
 
-/* One step from @place, which going back moves along: to a key whose version the guard word of
- * @place_index holds; or to an own write that is a value. Return: 0, IN_WRITE_SET, SB_E_NOT_FOUND. */
-static int scan_step_merged(struct sb_scan *scan, struct bound *place, bool backwards,
-        uint32_t place_index, struct sb_version **ret_version,
-        struct sb_write_set_entry **ret_entry)
+/* Go one step from @bound, which moves along when the scan goes back: to a key, with its version
+ * held
+ * by guard word @guard; or to an entry of the write set that is a value. Return: 0, IN_WRITE_SET,
+ * SB_E_NOT_FOUND. */
+static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool backwards,
+        uint32_t guard, struct sb_version **ret_version, struct sb_write_set_entry **ret_entry)
 {
-        struct sb_write_set_entry *entry = entry_from(scan, place, backwards);
+        struct sb_write_set_entry *entry = entry_from(scan, bound, backwards);
         struct sb_peer *peer = &scan->bus->peer;
         int r;
 
         do {
                 sb_pin(peer);
-                r = backwards ? scan_step_back(scan, place, entry, ret_version)
+                r = backwards ? scan_step_back(scan, bound, entry, ret_version)
                               : scan_step_forward(scan, entry, ret_version);
                 if (r == 0)
-                        sb_guard_set(peer, place_index, sb_offset_of(&peer->segment, *ret_version));
+                        sb_guard_set(peer, guard, sb_offset_of(&peer->segment, *ret_version));
                 sb_unpin(peer);
                 if (r == IN_WRITE_SET && entry->kind == SB_WRITE_SET_DELETED) {
-                        bound_of(scan, place);
-                        entry = entry_from(scan, place, backwards);
+                        bound_of(scan, bound);
+                        entry = entry_from(scan, bound, backwards);
                         r = AGAIN;
                 }
         } while (r == AGAIN);
@@ -338,7 +352,8 @@ static bool is_above(const struct sb_read_set_edge *a, const struct sb_read_set_
         return order != 0 ? order > 0 : a->behind && !b->behind;
 }
 
-/* What lies between these places was seen; not the bus's own keys, unless they were asked for. */
+/* Note that a serializable transaction has read what lies between @from and where the scan stands
+ * now; but not the bus's own keys, unless the prefix asks for them. */
 static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool backwards)
 {
         static const struct sb_read_set_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
@@ -364,8 +379,8 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         struct sb_version *version = NULL;
         struct sb_write_set_entry *entry = NULL;
         struct sb_bus *bus = scan->bus;
-        struct bound place, from;
-        uint32_t place_index;
+        struct bound bound, from;
+        uint32_t guard;
         int r = sb_bus_place_reserve(bus, 1);
 
         if (r == 0 && noted)
@@ -373,14 +388,14 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         if (r != 0)
                 return r;
         if (backwards || scan->txn != NULL)
-                bound_of(scan, &place);
+                bound_of(scan, &bound);
         if (noted)
-                bound_set(&from, place.key, place.len, place.inclusive);
-        place_index = sb_bus_place_first(bus);
-        r = scan_step_merged(scan, &place, backwards, place_index, &version, &entry);
+                bound_set(&from, bound.key, bound.len, bound.inclusive);
+        guard = sb_bus_place_first(bus);
+        r = scan_step_merged(scan, &bound, backwards, guard, &version, &entry);
         if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
                 if (r == 0)
-                        sb_guard_set(&bus->peer, place_index, 0);
+                        sb_guard_set(&bus->peer, guard, 0);
                 scan->trimmed = false;
                 return SB_E_LAPPED;
         }

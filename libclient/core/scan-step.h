@@ -1,8 +1,8 @@
 /*
- * Steps of a scan: from where it stands to the next key or the one before, with a transaction's own
- * writes merged in. See scan.c.
+ * Steps of a scan: from where the scan stands to the next key or the one before, with the
+ * transaction's write set merged in; and what a struct sb_scan is inside. See scan.c.
  *
- * Always true: at AT_NODE the scan's place holds the node; elsewhere it holds nothing.
+ * Always true: at AT_NODE the scan's guard word holds the node; elsewhere that word holds nothing.
  */
 #ifndef SB_SCAN_STEP_H
 #define SB_SCAN_STEP_H
@@ -13,36 +13,38 @@
 enum sb_scan_position { AT_KEY, AT_NODE, AT_END };
 
 struct sb_scan {
-        struct sb_bus *bus;           /* NULL: closed under the scan */
+        struct sb_bus *bus;           /* NULL: it was closed under the scan */
         struct sb_scan *next, **link; /* in the bus's list */
         struct sb_txn *txn;           /* NULL: none, or ended */
-        bool in_txn;                  /* not a cut of its own */
+        bool in_txn;                  /* it reads at the cut of a transaction */
         uint64_t cut;
-        uint32_t snapshot;       /* the cut's announcement */
-        uint32_t place;          /* whose guard word holds the node */
-        uint32_t ahead, fetched; /* keys to fetch the memory of next time; that it is there of */
+        uint32_t snapshot;       /* index of the cut's announcement */
+        uint32_t place;          /* index of the guard word that holds the node */
+        uint32_t ahead, fetched; /* keys to fetch ahead next time; keys that are fetched */
         enum sb_scan_position position;
-        /* AT_KEY: the first key above it, rather than the first not below it */
+        /* AT_KEY: the scan stands right behind the key, else right before it */
         bool after;
-        bool reserved; /* the bus's own keys are asked for */
+        bool reserved; /* the prefix asks for the bus's own keys */
         bool reverse;  /* next goes down */
-        /* A cut that was taken before: nobody promises that all of it is left but rules, until
-         * end_ns. */
+        /* The cut was taken before, and no mark keeps it: rules alone promise that all of it is
+         * left, until end_ns. */
         bool past;
-        bool trimmed;    /* what was found is not what was there, but the oldest that is left */
+        bool trimmed;    /* the version found is not that of the cut, but the oldest that is left */
         uint64_t end_ns; /* CLOCK_MONOTONIC */
-        uint64_t rules;  /* so many had been written when they were looked at */
-        uint64_t left;   /* so many keys more */
+        uint64_t rules;  /* count of changes of rules when the scan looked at them */
+        uint64_t left;   /* keys that it may still give */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
 };
 
-/* Go on at the first key not below @key (@after: above it). */
+/* Stand right before @key (@after: right behind it); the key need not exist. */
 void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len, bool after);
+/* Stand behind the last key. */
 void sb_scan_stand_at_end(struct sb_scan *scan);
-/* To the next key, or the one before, and hold its version. Return: as sb_scan_next(). */
+/* Go to the next key, or the one before, and hold its version. Return: as sb_scan_next(); then the
+ * scan has moved, unless it answered SB_E_FULL or -ENOMEM. */
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard);
 
 #endif

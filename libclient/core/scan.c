@@ -2,17 +2,18 @@
  * Scans: the keys with a prefix, in byte order, at one cut.
  *
  * A scan announces its cut as a snapshot for as long as it is open, so that no version of the cut
- * goes away, and no key that has a value in it. Between calls it stands on a node that a guard word
- * holds; a node that was removed meanwhile (its key had no value in the cut) is left by looking for
- * the next key above its own.
+ * goes away, and no key that has a value in it. Between calls it stands at a node, which a guard
+ * word holds. When the node was removed meanwhile (its key had no value in the cut), the scan goes
+ * on with a search for the next key above the node's.
  *
- * In a transaction it reads at that one's cut, which is announced already, and the transaction's
- * own writes are merged in: the next key is the lesser of the next in the segment and the next
- * write, which hides the same key in the segment, and passes as nothing when it is a delete. They
- * are looked up anew in each step, so writes may come in between. A serializable transaction notes
- * each step: nothing between the places before and behind it but what it gave.
+ * In a transaction the scan reads at the transaction's cut, which is announced already, and merges
+ * the write set in. The next key is the lesser of the next key in the segment and the next entry of
+ * the write set. An entry hides the same key in the segment, and a delete is passed over. Each step
+ * looks the entry up anew, so the caller may write in between. A serializable transaction notes
+ * each step in its read set: between the gaps before and behind the step there was nothing but what
+ * the step gave.
  *
- * Always true: at AT_NODE the scan's place holds the node; elsewhere it holds nothing.
+ * Always true: at AT_NODE the scan's guard word holds the node; elsewhere that word holds nothing.
  */
 #include "libclient/core/scan.h"
 
@@ -30,7 +31,8 @@
 #include "shm/memory/guard.h"
 #include "shm/mvcc/snapshot.h"
 
-/* A cut of long ago, as far as it is covered. Return: 0, SB_E_LAPPED, SB_E_FULL. */
+/* Take a cut that was taken before, if a mark or rules keep it for all keys of the scan. Return: 0,
+ * SB_E_LAPPED, SB_E_FULL. */
 static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
 {
         struct sb_peer *peer = &bus->peer;
@@ -39,7 +41,7 @@ static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
         if (r != 0)
                 return r;
         scan->cut = cut;
-        /* Behind the announcement: until here the mark kept it, from here on we do. */
+        /* After the announcement: until here the mark kept the cut, from here on the scan does. */
         if (sb_past_marked(&peer->segment, cut))
                 return 0;
         scan->past = true;
@@ -50,7 +52,7 @@ static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
         return SB_E_LAPPED;
 }
 
-/* A cut of its own, or @txn's. Return: 0, SB_E_FULL, SB_E_LAPPED. */
+/* Take a fresh cut, or use @txn's, or @cut unless that is 0. Return: 0, SB_E_FULL, SB_E_LAPPED. */
 static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn, uint64_t cut)
 {
         if (cut != 0)
@@ -68,20 +70,20 @@ static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn
 /**
  * sb_scan_open() - look at all keys with a prefix as they are now, or as a transaction sees them
  * @bus:        bus with any access
- * @txn:        NULL: at a cut taken now; an open transaction of @bus: at its cut, with its own
+ * @txn:        NULL: at a cut taken now; an open transaction of @bus: at its cut, with its
  *              writes, also those that it makes while the scan is open
  * @prefix:     may be empty: all keys; not kept after the call
  * @ret_scan:   stands before the first key
  *
- * An open scan keeps what its cut needs: close it soon where others write much. In a transaction it
- * ends with it: once that is decided or ended, each call but sb_scan_cut() and sb_scan_close()
- * answers -EINVAL.
+ * An open scan keeps what its cut needs: close it soon where other processes write much. A scan in
+ * a transaction ends with the transaction: once that is decided or ended, each call but
+ * sb_scan_cut() and sb_scan_close() answers -EINVAL.
  *
  * Return:   0; SB_E_FULL: this bus has as many scans and transactions open as it may (32; one in a
  *           transaction does not count), or holds 65,536 guards; SB_E_DETACHED; -EINVAL;
  *           -ENAMETOOLONG; -ENOMEM.
  * Threads:  the bus's own.
- * Progress: lock-free; nobody waits for a scan.
+ * Progress: lock-free; no process waits for a scan.
  * Cost:     one compare and swap on the commit clock; in a transaction none.
  */
 int sb_scan_open(
@@ -92,6 +94,7 @@ int sb_scan_open(
         return sb_scan_open_at(bus, prefix, &how, ret_scan);
 }
 
+/* Whether the options can be meant. */
 static bool scan_options_are_valid(const struct sb_scan_options *how)
 {
         return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
@@ -107,14 +110,14 @@ static bool scan_options_are_valid(const struct sb_scan_options *how)
  *              sb_scan_open(), with cut 0
  * @ret_scan:   stands before the first key, or behind the last
  *
- * At a cut that was taken before it shows what was there then: for certain, while a mark keeps that
- * cut, or rules keep the whole prefix (sb_keep()). Where a rule has kept too little of one key,
- * next answers SB_E_LAPPED with the oldest version of it that is left in the guard, and goes on
- * behind it.
+ * At a cut that was taken before, the scan shows what was there then: for certain, while a mark
+ * keeps that cut, or rules keep the whole prefix (sb_keep()). Where a rule has kept too little of
+ * one key, next answers SB_E_LAPPED with the oldest version of the key that is left in the guard,
+ * and goes on behind the key.
  *
  * Return:   as sb_scan_open(); SB_E_LAPPED: nothing keeps that cut for these keys.
  * Threads:  the bus's own.
- * Progress: lock-free; nobody waits for a scan.
+ * Progress: lock-free; no process waits for a scan.
  * Cost:     one locked instruction; at a cut of before, a look at the rules.
  */
 int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,
@@ -138,7 +141,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
                 return -ENAMETOOLONG;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        /* A:clock. A cut that nobody took yet has no past. */
+        /* A:clock. A cut that was not taken yet has no past. */
         if (how->cut != 0 && how->cut >= sb_load_acquire(&bus->peer.segment.super->clock))
                 return -EINVAL;
         r = sb_bus_place_reserve(bus, 1);
@@ -173,6 +176,8 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         return 0;
 }
 
+/* Whether the scan can be used now. Return: 0, SB_E_DETACHED, -EINVAL: its transaction is decided
+ * or has ended. */
 static int scan_check(const struct sb_scan *scan)
 {
         if (scan->bus == NULL)
@@ -187,7 +192,7 @@ static int check_step(const struct sb_scan *scan, const struct sb_guard *ret_gua
         return scan == NULL || ret_guard == NULL ? -EINVAL : scan_check(scan);
 }
 
-/* @backwards: as the scan goes. */
+/* Step on, or @backwards, in the direction in which the scan was opened. */
 static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
         bool down = scan->reverse != backwards;
@@ -199,12 +204,12 @@ static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
 /**
  * sb_scan_next() - hold the next key's version at the scan's cut
  * @scan:       an open scan
- * @ret_guard:  the version, or in a transaction a copy of an own write (as sb_txn_get() gives);
+ * @ret_guard:  the version, or in a transaction a copy of what that wrote, as sb_txn_get() gives;
  *              held until it is released, whatever becomes of the scan
  *
  * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(), or the limit; SB_E_LAPPED: the cut
- *           was taken away; or, with a guard that is held, what this key was then is not known any
- *           more: go on; SB_E_FULL (65,536 guards are held; the scan has not moved);
+ *           was taken away; or, with a guard that is held: what this key was then is not known any
+ *           more, go on; SB_E_FULL (65,536 guards are held; the scan has not moved);
  *           SB_E_DETACHED; -EINVAL; -ENOMEM.
  * Threads:  the bus's own.
  * Progress: lock-free; passes over keys that came or went since the cut.

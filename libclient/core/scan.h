@@ -1,14 +1,19 @@
-/* What the bus and its transactions have to do with open scans. */
+/*
+ * What a bus and its transactions do with the scans that are open on them (scan.c).
+ *
+ * Always true: a scan is in its bus's list from sb_scan_open() to sb_scan_close(), or until the bus
+ * is closed.
+ */
 #ifndef SB_SCAN_H
 #define SB_SCAN_H
 
 struct sb_scan;
 struct sb_txn;
 
-/* The bus of these scans is going away: they answer SB_E_DETACHED from now on. @scans: the first of
- * the list, or NULL. */
+/* Their bus is being closed: these scans answer SB_E_DETACHED from now on. @scans: the first of the
+ * bus's list, or NULL. */
 void sb_bus_orphan_scans(struct sb_scan *scans);
-/* @txn ends: its scans, among these, answer -EINVAL from now on. */
+/* @txn ends: those of these scans that are its own answer -EINVAL from now on. */
 void sb_scan_forget(struct sb_scan *scans, const struct sb_txn *txn);
 
 #endif

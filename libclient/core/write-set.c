@@ -1,4 +1,12 @@
-/* A transaction's own writes; see write-set.h. */
+/*
+ * A transaction's write set; see write-set.h.
+ *
+ * The skip list's entries have 1 to 12 links, one in four one more than the others. Level 0 links
+ * all entries, and a search begins at the highest level that any entry reaches. Entries are cut
+ * from chunks of 8 KiB, and are never freed one by one.
+ *
+ * Always true: when a call fails for lack of memory, the set is as before.
+ */
 #include "libclient/core/write-set.h"
 
 #include <errno.h>
@@ -56,9 +64,12 @@ static struct sb_write_set_value *value_new(struct sb_bytes key, struct sb_bytes
         return new;
 }
 
-/* Before the first, links are the list's head; each step goes to those of the last entry on that
- * level whose key is below (not above with @through). Return: that entry on level 0, or NULL.
- * ret_path: NULL, or where the link to follow is, for each level. */
+/* Search from the top level down. On each level the search goes to the last entry with a key below
+ * @key (not above it, with @through); before the first entry it follows the links of the list's
+ * head.
+ * @ret_path: NULL, or where the links are, one for each level, into which a new entry of this key
+ * goes.
+ * Return: the last such entry on level 0, or NULL. */
 static struct sb_write_set_entry *descend(const struct sb_write_set *writes, const void *key,
         size_t key_len, bool through, struct sb_write_set_entry *const **ret_path)
 {
@@ -80,7 +91,7 @@ static struct sb_write_set_entry *descend(const struct sb_write_set *writes, con
         return last;
 }
 
-/* The first from @entry on, itself included, that is something. */
+/* The first entry from @entry on, itself included, that was not taken back; or NULL. */
 static struct sb_write_set_entry *write_set_skip_nothing(struct sb_write_set_entry *entry)
 {
         while (entry != NULL && entry->kind == SB_WRITE_SET_NOTHING)
@@ -126,7 +137,7 @@ struct sb_write_set_entry *sb_write_set_next(
         return write_set_skip_nothing(entry == NULL ? writes->head[0] : entry->next[0]);
 }
 
-/* Room for an entry of this height, or NULL. */
+/* Cut memory for an entry of this height from a chunk. Return: NULL: there is no memory. */
 static struct sb_write_set_entry *entry_new(struct sb_write_set *writes, uint32_t height)
 {
         size_t size =
@@ -148,12 +159,12 @@ static struct sb_write_set_entry *entry_new(struct sb_write_set *writes, uint32_
         return entry;
 }
 
-/* 1, with one in four of them one higher, and so on. */
+/* Draw a height: 1, in one case of four 2, in one of sixteen 3, and so on. */
 static uint32_t height_next(struct sb_write_set *writes)
 {
         uint32_t zeros;
 
-        /* Weyl's sequence, mixed: any will do. */
+        /* Weyl's sequence, mixed. The balance of the list needs no better random numbers. */
         writes->random += UINT64_C(0x9e3779b97f4a7c15);
         zeros = (uint32_t)__builtin_ctzll(
                 (writes->random ^ writes->random >> 29) * UINT64_C(0xbf58476d1ce4e5b9) >> 32 |
@@ -161,7 +172,7 @@ static uint32_t height_next(struct sb_write_set *writes)
         return 1 + (zeros / 2 < SB_WRITE_SET_HEIGHT_MAX ? zeros / 2 : SB_WRITE_SET_HEIGHT_MAX - 1);
 }
 
-/* A new entry for @value, where @path says. */
+/* Insert a new entry for @value behind the links that @path names. Return: 0, -ENOMEM. */
 static int entry_insert(struct sb_write_set *writes, struct sb_write_set_entry *const **path,
         enum sb_write_set_kind kind, struct sb_write_set_value *value)
 {
@@ -175,7 +186,7 @@ static int entry_insert(struct sb_write_set *writes, struct sb_write_set_entry *
         entry->value = value;
         entry->kind = kind;
         for (uint32_t level = 0; level < height; level++) {
-                /* The list is ours to change: only searches take it for constant. */
+                /* The search took the list for constant; here it is the caller's to change. */
                 struct sb_write_set_entry **link = (struct sb_write_set_entry **)path[level];
 
                 entry->next[level] = *link;

@@ -1,16 +1,17 @@
 /*
- * A transaction's own writes: by key, in byte order, in private memory.
+ * A transaction's write set: what it will write, by key, in byte order, in private memory.
  *
- * How it works: a skip list. Reads look keys up, and scans go on from one key to the next or the
- * one before while writes come in between; both take O(log n) steps, whatever order the keys come
- * in. (A sorted array would move all behind each insertion, a hash table has no order, and a
- * balanced tree is more to get right.) Commit finds the writes in the order that it needs.
+ * The set is a skip list. Reads look keys up, and scans go on from one key to the next or the one
+ * before while writes come in between. Both take O(log n) steps, in whatever order the keys come.
+ * (A sorted array would move all that lies behind an insertion, a hash table has no order, and a
+ * balanced tree is more to get right.) A commit finds the writes in the order that it needs.
  *
- * Key and value lie in one block each, which guards hold together with the list: so a guard on an
- * own write outlives another write of that key, and the transaction.
+ * A key and its value lie together in one counted block, which the list and guards hold. So a guard
+ * on a written value outlives another write of that key, and the transaction.
  *
- * Always true: nothing is taken out before the end. A write that was taken back stays as
- * SB_WRITE_SET_NOTHING, which no search gives.
+ * Always true: entries are in ascending order of their keys, one for each key, and no entry is
+ * taken out before the set is cleared. A write that was taken back stays as SB_WRITE_SET_NOTHING,
+ * which no search gives.
  */
 #ifndef SB_WRITE_SET_H
 #define SB_WRITE_SET_H
@@ -23,13 +24,13 @@
 
 #define SB_WRITE_SET_HEIGHT_MAX 12u /* one in four is one higher: enough for some ten million */
 
-/* A key and a value, counted. */
+/* A key and a value. It is freed when its last holder lets go of it. */
 struct sb_write_set_value {
-        struct sb_write_set_value *next,
-                **link; /* among those that a bus's guards hold; link NULL: none does */
+        struct sb_write_set_value *next, **link; /* in the list of what a bus's guards hold; link
+                                                    NULL: no guard has held it */
         uint64_t value_len;
         uint32_t key_len;
-        uint32_t holders;
+        uint32_t holders;      /* the list, and each guard */
         unsigned char bytes[]; /* key, value */
 };
 
@@ -45,42 +46,43 @@ struct sb_write_set_entry {
 struct sb_write_set_chunk;
 struct sb_write_set {
         struct sb_write_set_entry *head[SB_WRITE_SET_HEIGHT_MAX];
-        struct sb_write_set_chunk
-                *chunks; /* with the list's entries in them; the last one filled first */
-        size_t chunk_used;
-        uint32_t height;
-        uint32_t count; /* of writes that are not SB_WRITE_SET_NOTHING */
+        struct sb_write_set_chunk *chunks; /* of memory for entries; the newest first */
+        size_t chunk_used;                 /* of the first chunk */
+        uint32_t height;                   /* of the highest entry */
+        uint32_t count;                    /* of entries that are not SB_WRITE_SET_NOTHING */
         uint64_t random;
 };
 
-/* @writes is all zero before its first use. */
+/* A write set is all zero before its first use. */
 
-/* Write: a value, or SB_WRITE_SET_DELETED with none. Replaces what the key had. Return: 0, -ENOMEM
- * (nothing changed). */
+/* Note a write: a value, or SB_WRITE_SET_DELETED without one. It replaces the key's entry, if there
+ * is one. Key and value are copied. Return: 0, -ENOMEM (nothing changed). Cost: O(log n), a copy
+ * and an allocation. */
 int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, struct sb_bytes key,
         struct sb_bytes value);
-/* Take a write back. */
+/* Take a write back, which is not SB_WRITE_SET_NOTHING. Its memory stays until the set is cleared.
+ */
 void sb_write_set_drop(struct sb_write_set *writes, struct sb_write_set_entry *entry);
-/* The write of this key, or NULL. */
+/* Find the write of a key. Return: NULL: there is none. Cost of this and the next two: O(log n). */
 struct sb_write_set_entry *sb_write_set_find(
         const struct sb_write_set *writes, const void *key, size_t key_len);
-/* The first write with a key >= @key (> with @after), or NULL. */
+/* Find the first write with a key >= @key (> with @after). Return: NULL: there is none. */
 struct sb_write_set_entry *sb_write_set_above(
         const struct sb_write_set *writes, const void *key, size_t key_len, bool after);
-/* The last write with a key < @key (<= with @inclusive), or NULL. */
+/* Find the last write with a key < @key (<= with @inclusive). Return: NULL: there is none. */
 struct sb_write_set_entry *sb_write_set_below(
         const struct sb_write_set *writes, const void *key, size_t key_len, bool inclusive);
-/* In order: NULL gives the first; NULL at the end. */
+/* Go through the writes in ascending order: after NULL comes the first. Return: NULL: the end. */
 struct sb_write_set_entry *sb_write_set_next(
         const struct sb_write_set *writes, const struct sb_write_set_entry *entry);
-/* Forget all; the memory for a few entries stays, for the next transaction. */
+/* Forget all writes. Memory for a few entries stays, for the next transaction. */
 void sb_write_set_clear(struct sb_write_set *writes);
-/* And give that back. */
+/* Forget all writes, and give that memory back, too. */
 void sb_write_set_fini(struct sb_write_set *writes);
 
-/* A guard holds @value, too; @held: the list of the bus's. */
+/* A guard holds @value from now on. @held: the bus's list of such values. */
 void sb_write_set_value_hold(struct sb_write_set_value *value, struct sb_write_set_value **held);
-/* Let go of it; with the last holder it is gone. */
+/* Let go of a value. The last holder frees it, and takes it out of the list. */
 void sb_write_set_value_drop(struct sb_write_set_value *value);
 
 #endif
