@@ -1,10 +1,13 @@
 /*
  * Starting agentd in the background, for sb_open() with SB_START and for agentctl.
  *
- * The daemon is a grandchild, so that nobody here has to wait for it when it ends some day. Two
- * things tell how the start went, both from the kernel: a datagram in the manner of sd_notify says
- * READY, and a pipe that agentd and its engine hold is hung up when both have ended; it carries why
- * when there is no such program.
+ * The daemon is a grandchild, so that this process need not wait for it when it ends some day. Two
+ * things tell how the start went. A datagram in the manner of sd_notify says READY. And the kernel
+ * hangs up a pipe, which agentd and its engine hold, when both have ended; when the program cannot
+ * be run, the grandchild writes the reason into that pipe.
+ *
+ * Always true: when sb_attach_start() returns, this process has no descriptor of the start left,
+ * and its only child has been waited for.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,7 +38,9 @@ struct start {
         int log_fd, notify_fd, life[2];
 };
 
-/* A datagram socket of a random abstract name, and that name for the child's environment. */
+/* Make a datagram socket with a random abstract name, and put that name into the child's
+ * environment.
+ * Return: 0, -errno. */
 static int open_notify(struct start *start)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -57,6 +62,8 @@ static int open_notify(struct start *start)
         return 0;
 }
 
+/* Make all that the child needs, since after fork() it may only make system calls. Return: 0,
+ * -errno; the caller closes the descriptors. */
 static int prepare(const struct sb_place *place, const char *const *options, struct start *start)
 {
         char log_path[SB_PLACE_MAX + 16];
@@ -90,11 +97,12 @@ static int prepare(const struct sb_place *place, const char *const *options, str
         return open_notify(start);
 }
 
-/* In the grandchild, after fork() in a program of unknown threads: nothing but system calls. */
+/* Turn the grandchild into agentd. It was forked from a program of unknown threads, so it makes
+ * system calls alone. */
 static void become_agentd(const struct start *start)
 {
         sigset_t none;
-        /* Out of the way of 0, 1 and 2, which a program may have closed: ours are there then. */
+        /* A program may have closed 0, 1 and 2, and ours may have these numbers: they are moved. */
         int log = fcntl(start->log_fd, F_DUPFD_CLOEXEC, 3),
             life = fcntl(start->life[1], F_DUPFD, 3);
         int null = open("/dev/null", O_RDWR), error;
@@ -113,6 +121,7 @@ static void become_agentd(const struct start *start)
         _exit(127);
 }
 
+/* Fork twice, and wait for the child in between. Return: 0: the grandchild runs; -errno. */
 static int spawn(struct start *start)
 {
         pid_t child = fork();
@@ -131,12 +140,12 @@ static int spawn(struct start *start)
         start->life[1] = -1;
         while (waitpid(child, &status, 0) < 0)
                 if (errno != EINTR)
-                        return errno == ECHILD
-                                       ? 0
-                                       : -errno; /* the program ignores SIGCHLD: the pipe tells */
+                        /* ECHILD: the program ignores SIGCHLD, and the pipe will tell. */
+                        return errno == ECHILD ? 0 : -errno;
         return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EAGAIN;
 }
 
+/* Wait until agentd is ready or has ended. Return: as sb_attach_start(). */
 static int wait_ready(const struct start *start)
 {
         struct pollfd fds[2] = {{.fd = start->notify_fd, .events = POLLIN},

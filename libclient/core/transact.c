@@ -1,9 +1,9 @@
 /*
  * A transaction as one call of a function, tried again when it is in conflict.
  *
- * Always true: of transactions that are in conflict one commits, so among those who try some get
- * on; each pauses longer than the time before, and in the end gives its processor away, so that few
- * are in each other's way.
+ * Always true: of transactions that are in conflict at least one commits, so some of the processes
+ * that try get on. Each one pauses longer before every further attempt, and in the end gives its
+ * processor away, so that few are in each other's way.
  */
 #include <errno.h>
 
@@ -16,12 +16,13 @@
 #define SLEEP_FROM   10u /* attempts */
 #define SLEEP_NS     50000u
 
+/* Pause before attempt @number: the first two come at once. */
 static void pause_before(struct sb_bus *bus, uint32_t number)
 {
         const struct sb_os *os = bus->peer.segment.os;
         uint32_t bits = number + PAUSE_MORE;
 
-        /* Somebody committed: the first second try may well be in time. */
+        /* Another transaction committed: a second try at once may well be in time. */
         if (number < 2)
                 return;
         sb_update_pause(number ^ bus->peer.slot << 8, bits < PAUSE_BITS ? bits : PAUSE_BITS);
@@ -36,6 +37,7 @@ static bool is_over(const struct sb_bus *bus, const struct sb_write *how)
         return how != NULL && how->deadline_ns != 0 && os->now_ns(os->context) >= how->deadline_ns;
 }
 
+/* Make one attempt. Return: as sb_transact(). */
 static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
         void *argument, const struct sb_write *how)
 {
@@ -52,7 +54,7 @@ static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_fun
 }
 
 /**
- * sb_transact() - a transaction that a function makes, tried again when others were faster
+ * sb_transact() - make a transaction by a function, again when others were faster
  * @bus:        bus with access SB_PEER
  * @isolation:  enum sb_isolation
  * @function:   called once per attempt with a fresh transaction, which it leaves open: 0 commits
@@ -64,9 +66,11 @@ static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_fun
  * transaction.
  *
  * Return:   0; what @function returned; SB_E_CONFLICT: 100 attempts, or all up to the deadline,
- *           were in conflict; otherwise as sb_txn_begin() and sb_txn_commit(). Then nothing
- * happened. Threads:  the bus's own. Progress: lock-free: an attempt fails only when another's
- * write succeeded. Cost:     sb_txn_begin(), @function and sb_txn_commit(), for each attempt.
+ *           were in conflict; otherwise as sb_txn_begin() and sb_txn_commit(). In all cases but the
+ *           first nothing happened.
+ * Threads:  the bus's own.
+ * Progress: lock-free: an attempt fails only when another's write succeeded.
+ * Cost:     sb_txn_begin(), @function and sb_txn_commit(), for each attempt.
  */
 int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
         void *argument, const struct sb_write *how)

@@ -1,14 +1,17 @@
 /*
  * Transactions: reads at one cut, and writes that appear together or not at all.
  *
- *      begin: announce a cut -> reads at it, own writes first; writes into private memory
- *      -> commit: hand all to ring/commit.h, which decides -> end
+ *      begin: announce a cut
+ *      -> read: the write set first, then at the cut; write: into the write set
+ *      -> commit: hand all to ring/op/commit.h, which decides
+ *      -> end
  *
- * Nothing of a transaction is in the segment before its commit but the announcement of its cut,
- * which keeps what the cut needs: so ending it, or dying with it, undoes nothing.
+ * Before its commit a transaction has nothing in the segment but the announcement of its cut, which
+ * keeps what the cut needs. So ending a transaction, or dying with one open, undoes nothing.
  *
  * Always true: while a transaction is SB_BUS_TXN_OPEN, its announcement word is in use; from its
- * decision on it is not. What is SB_SERIALIZABLE has noted what it read before anybody sees it.
+ * decision on it is not. A serializable transaction has noted what it read before its caller sees
+ * it.
  */
 #include "libclient/core/txn.h"
 
@@ -31,13 +34,14 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
-/* The part of the largest value that a commit spends on what was read. */
+/* A commit spends one part in so many of the largest value's length on the read set. */
 #define RANGES_PART 4u
-/* Keys looked at under one pin. */
+/* Keys to look at under one pin. */
 #define STEPS_MAX 256u
 
 /* ---- begin and end ---- */
 
+/* Take the spare transaction, or make one. Return: NULL: there is no memory. */
 static struct sb_txn *txn_new(struct sb_bus *bus)
 {
         const struct sb_segment *segment = &bus->peer.segment;
@@ -65,17 +69,18 @@ static void txn_free(struct sb_txn *txn)
 }
 
 /**
- * sb_txn_begin() - take a cut to read at, and a place for writes
+ * sb_txn_begin() - begin a transaction: take a cut to read at
  * @bus:        bus with access SB_PEER
  * @isolation:  enum sb_isolation
  * @ret_txn:    to be ended with sb_txn_end(), whatever becomes of it
  *
- * Until it ends, or is decided, it keeps what its cut needs: end it soon where others write much.
+ * Until it ends, or is decided, a transaction keeps what its cut needs: end it soon where other
+ * processes write much.
  *
  * Return:   0; SB_E_FULL: this bus has as many transactions and scans open as it may (32);
  *           SB_E_DETACHED; -EINVAL; -ENOMEM.
  * Threads:  the bus's own.
- * Progress: lock-free; nobody waits for a transaction.
+ * Progress: lock-free; no process waits for a transaction.
  * Cost:     with sb_txn_end(): three locked instructions; memory is kept for the next one.
  */
 int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn)
@@ -112,7 +117,7 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
         return 0;
 }
 
-/* Its cut is not needed any more. */
+/* Let go of the cut, which is not needed any more. */
 static void let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
 {
         /* In a forked child the announcement is the parent's. */
@@ -131,13 +136,13 @@ static void let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
  * Return:   NULL.
  * Threads:  the bus's own.
  * Progress: wait-free.
- * Cost:     a store; and what its own writes took of private memory is given back.
+ * Cost:     a store; and the private memory of its write set is freed.
  */
 struct sb_txn *sb_txn_end(struct sb_txn *txn)
 {
         struct sb_bus *bus;
 
-        /* Ended twice: the spare one can tell. */
+        /* A transaction that is ended twice may be the spare one, which still knows. */
         if (txn == NULL || txn->state == SB_BUS_TXN_ENDED)
                 return NULL;
         bus = txn->bus;
@@ -172,7 +177,8 @@ void sb_bus_orphan_txns(struct sb_bus *bus)
 
 /* ---- reads ---- */
 
-/* Whether the transaction can be used now, for this key. */
+/* Whether the transaction can be used now, for this key. Return: 0, -EINVAL, -ENAMETOOLONG,
+ * SB_E_DETACHED. */
 static int check_key(const struct sb_txn *txn, struct sb_bytes key)
 {
         if (key.data == NULL || key.len == 0 || txn->state != SB_BUS_TXN_OPEN)
@@ -182,8 +188,9 @@ static int check_key(const struct sb_txn *txn, struct sb_bytes key)
         return sb_bus_check_txn(txn);
 }
 
-/* The version of a key at the cut, under the guard word of the next place, which is reserved.
- * Return: 0, SB_E_NOT_FOUND, SB_E_LAPPED, SB_E_FULL, -ENOMEM. */
+/* Find the version of a key at the cut, and hold it by the guard word that sb_bus_place_first()
+ * names, which stays on the stack. A serializable transaction notes the key. Return: 0,
+ * SB_E_NOT_FOUND, SB_E_LAPPED, SB_E_FULL, -ENOMEM. */
 static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_version **ret_version)
 {
         struct sb_bus *bus = txn->bus;
@@ -204,7 +211,7 @@ static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_versio
  * sb_txn_get() - hold a key's value as the transaction sees it
  * @txn:        an open transaction
  * @key:        key to look up; not kept after the call
- * @ret_guard:  its own last write (a copy; rev, cut and txn 0), or the version at its cut. Held
+ * @ret_guard:  what it wrote last (a copy; rev, cut and txn 0), or the version at its cut. Held
  *              until it is released, also when the transaction has ended
  *
  * Return:   0; SB_E_NOT_FOUND: no value at the cut, or deleted by the transaction; SB_E_LAPPED: the
@@ -255,8 +262,8 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
  * Return:   0; SB_E_DETACHED; -EINVAL (decided or ended, too); -ENAMETOOLONG; -EMSGSIZE; -ENOMEM.
  *           Then nothing has changed.
  * Threads:  the bus's own.
- * Progress: wait-free; touches nothing shared.
- * Cost:     a copy of the value, and a search among the own writes.
+ * Progress: wait-free; the call touches nothing shared.
+ * Cost:     a copy of the value, and a search in the write set.
  */
 int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
 {
@@ -278,7 +285,7 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
  * sb_txn_delete() - take a key's value away with the commit
  * @txn:        an open transaction
  *
- * Of a key that the transaction itself made, it takes that write back.
+ * When the transaction itself made the key, the call takes that write back.
  *
  * Return:   0; SB_E_NOT_FOUND: there is no value, as the transaction sees it; otherwise as
  *           sb_txn_get() and sb_txn_set().
@@ -304,7 +311,7 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
                 return SB_E_NOT_FOUND;
         r = read_at_cut(txn, key, &version);
         if (r == 0) {
-                /* It is only asked for. */
+                /* Only that there is a version matters: it is not held. */
                 sb_guard_set(&txn->bus->peer, sb_bus_place_first(txn->bus), 0);
                 return sb_write_set_put(
                         &txn->write_set, SB_WRITE_SET_DELETED, key, (struct sb_bytes){NULL, 0});
@@ -317,6 +324,7 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
 
 /* ---- conflicts ---- */
 
+/* Remember the key that a conflict was over. */
 static void name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
 {
         if (key_len > 0)
@@ -325,9 +333,10 @@ static void name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
         txn->conflicted = true;
 }
 
-/* Under a pin: from the key that is named on (@after: behind it), the first one in @range whose
- * newest version is later than the cut is named. Return: whether that is done, or none is left;
- * else the last key that was looked at is named. */
+/* Look in @range, from the key that is named on (@after: behind it), for the first key with a
+ * newest version later than the cut, and name it; when there is none, name the beginning of the
+ * range. Call it under a pin. Return: false: there are more keys to look at, and the last one that
+ * was looked at is named. */
 static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
 {
         struct sb_peer *peer = &txn->bus->peer;
@@ -359,7 +368,8 @@ static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range
         return true;
 }
 
-/* Which key made the commit fail. */
+/* Name the key that made the commit fail. @cause: the number of a write, or behind the writes of a
+ * range. */
 static void find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish, uint32_t cause)
 {
         const struct sb_commit_range *range;
@@ -383,8 +393,9 @@ static void find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish,
  * sb_txn_conflict() - the key that made the last commit a SB_E_CONFLICT
  * @txn:        a transaction, or NULL
  *
- * A key that another one wrote since the cut; when that key is gone again, or the transaction gave
- * way to another one in a ring of them, one that it wrote, or where the range begins that it read.
+ * It is a key that another process wrote since the cut. When that key is gone again, or the
+ * transaction gave way to another one in a cycle of helpers, it is a key that the transaction
+ * wrote, or the beginning of a range that it read.
  *
  * Return:   the key, until sb_txn_end(); data NULL: there was no conflict.
  * Threads:  the bus's own.
@@ -409,6 +420,7 @@ uint64_t sb_txn_cut(const struct sb_txn *txn)
 
 /* ---- commit ---- */
 
+/* One commit, as sb_write_wait() needs it: to be tried several times. */
 struct commit {
         struct sb_peer *peer;
         struct sb_commit_wish wish;
@@ -422,7 +434,7 @@ static int attempt(void *argument)
         return sb_commit_run(commit->peer, &commit->wish, &commit->result);
 }
 
-/* Say what is to be committed. Return: 0, -ENOMEM. */
+/* Describe what is to be committed. Return: 0, -ENOMEM. */
 static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 {
         uint64_t value_len_max = txn->bus->peer.segment.value_len_max, rest;
@@ -453,7 +465,7 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
                 .cut = txn->cut};
         if (!txn->serializable)
                 return 0;
-        /* A commit carries its list of writes, too, in the room of a value. */
+        /* A descriptor is as long as a value at most, and its list of writes lies in it, too. */
         rest = 8 * (uint64_t)count + sizeof(struct sb_commit);
         rest = rest < value_len_max ? value_len_max - rest : 0;
         return sb_read_set_order(&txn->read_set, &txn->write_set,
@@ -461,6 +473,7 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
                 &ret->range_count);
 }
 
+/* Commit a write set that is not empty. Return: as sb_txn_commit(). */
 static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_t *ret_cut)
 {
         struct commit commit = {.peer = &txn->bus->peer};
@@ -485,16 +498,14 @@ static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_
  * 0 and SB_E_CONFLICT decide the transaction: only sb_txn_end(), sb_txn_cut() and sb_txn_conflict()
  * are of use then. Whatever else it returns, it is open as before and may be committed again.
  *
- * Return:   0; SB_E_CONFLICT: another one wrote a key that this one wrote, or with SB_SERIALIZABLE
- *           read, since its cut; or it gave way to another one. SB_E_FULL: no room within the
- *           deadline. SB_E_LAPPED: the cut was taken away. SB_E_DETACHED; SB_E_NOT_DURABLE;
- *           -EMSGSIZE: more than this bus can ever commit at once; -EINTR: a signal came while it
- *           waited for room; -EINVAL (decided or ended, too); -ENOTSUP; -ENOMEM. In all these cases
- *           nothing happened.
- * Threads:  the bus's own.
- * Progress: lock-free: of those that are in conflict one commits; a process stopped or killed at
- *           any instruction delays nobody.
- * Cost:     about that of its writes one by one; without writes, a load and a store.
+ * Return:   0; SB_E_CONFLICT: another process wrote a key that this transaction wrote, or with
+ *           SB_SERIALIZABLE read, since its cut; or it gave way to another one. SB_E_FULL: no
+ *           memory within the deadline. SB_E_LAPPED: the cut was taken away. SB_E_DETACHED;
+ *           SB_E_NOT_DURABLE; -EMSGSIZE: more than this bus can ever commit at once; -EINTR: a
+ *           signal came while it waited for memory; -EINVAL (decided or ended, too); -ENOTSUP;
+ * -ENOMEM. In all these cases nothing happened. Threads:  the bus's own. Progress: lock-free: of
+ * those that are in conflict one commits; a process stopped or killed at any instruction delays no
+ * other. Cost:     about that of its writes one by one; without writes, a load and a store.
  */
 int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
 {

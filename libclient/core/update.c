@@ -1,9 +1,10 @@
 /*
- * Read, change, compare and set, as one call: by a caller's function, or by one of ours.
+ * Read, change, compare and set, as one call: by a caller's function, or by one of those in this
+ * file (a sum, a maximum, a tail).
  *
- * Always true: an attempt that fails has lost against a write that succeeded, so among those who
- * update one key some get on; each pauses a little longer than the time before, up to some
- * microseconds, so that few are in each other's way.
+ * Always true: an attempt that fails has lost against a write that succeeded, so some of the
+ * processes that update one key get on. Each one pauses a little longer before every further
+ * attempt, up to some microseconds, so that few are in each other's way.
  */
 #define _GNU_SOURCE
 #include "libclient/core/update.h"
@@ -19,7 +20,7 @@
 #define PAUSE_BITS   10u /* some ten microseconds */
 #define DECIMAL_MAX  20u /* characters of the longest decimal of 64 bits */
 
-/* From the address of a stack, and the attempt. */
+/* The address of the stack and the attempt make the number of turns. */
 void sb_update_pause(uint32_t attempt, uint32_t bits)
 {
         uint64_t mixed = ((uint64_t)(uintptr_t)&attempt >> 4 ^ attempt) * 0x9e3779b97f4a7c15u;
@@ -29,7 +30,7 @@ void sb_update_pause(uint32_t attempt, uint32_t bits)
                 sb_cpu_relax();
 }
 
-/* One attempt. SB_E_CONFLICT: somebody else's write came in between. */
+/* Make one attempt. Return: as sb_update(); SB_E_CONFLICT: another write came in between. */
 static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_function *function,
         void *argument, const struct sb_write *how, uint64_t *ret_rev)
 {
@@ -45,7 +46,7 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
         if (r == 0)
                 r = sb_cas(bus, key, old.bus == NULL ? 0 : old.rev, value, how, ret_rev);
         else if (r == SB_E_CONFLICT)
-                r = -ECANCELED; /* the function's own: no reason to try again */
+                r = -ECANCELED; /* the function's own answer: no reason to try again */
         sb_guard_release(&old);
         return r;
 }
@@ -54,11 +55,11 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
  * sb_update() - give a key the value that a function makes of its present one
  * @bus:        bus with access SB_PEER
  * @function:   called once per attempt, with the present value (old->bus NULL: none) under a guard;
- *              sets *ret_value, whose bytes stay until the next call or the end of sb_update().
- *              Anything but 0: nothing is written, and sb_update() returns it
+ *              sets *ret_value, and keeps its bytes until the next call or the end of
+ *              sb_update(). Anything but 0: nothing is written, and sb_update() returns it
  * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one
  *
- * Between the function's call and the write nobody else has written the key. The function may be
+ * Between the function's call and the write no other write of the key came. The function may be
  * called several times, so it must have no effect beyond its argument.
  *
  * Return:   0; what @function returned; SB_E_CONFLICT: others came first 1,000 times in a row,
@@ -114,6 +115,7 @@ static struct sb_bytes integer_print(struct number *number)
         return (struct sb_bytes){number->text, (size_t)len};
 }
 
+/* The function of sb_incr(). */
 static int add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         struct number *number = argument;
@@ -127,6 +129,7 @@ static int add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_
         return 0;
 }
 
+/* The function of sb_max(). Return: -EALREADY: the key has as much. */
 static int raise_to(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         struct number *number = argument;
@@ -189,10 +192,11 @@ int sb_max(struct sb_bus *bus, struct sb_bytes key, int64_t number, const struct
 
 struct tail {
         struct sb_bytes bytes;
-        char *whole; /* mimalloc's */
-        size_t size;
+        char *whole; /* old value and bytes, on mimalloc's heap */
+        size_t size; /* of @whole */
 };
 
+/* The function of sb_append(). */
 static int join(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         struct tail *tail = argument;
@@ -215,7 +219,7 @@ static int join(void *argument, const struct sb_guard *old, struct sb_bytes *ret
 }
 
 /**
- * sb_append() - bytes at the end of a key's value; no value counts as an empty one
+ * sb_append() - put bytes behind a key's value; no value counts as an empty one
  * @bytes:      any, also none: then the key has a value afterwards
  *
  * Return:   0; -EMSGSIZE: the value would be too large, nothing was written; -ENOMEM; -EINVAL.

@@ -1,7 +1,12 @@
 /*
- * Writing: what the caller asked for is checked, then tried once with all memory work that a peer
- * can do; while the segment is full it is tried again until the caller's deadline, because room
- * comes back without this process's help too.
+ * Writing: what the caller asks for is checked, and then tried. While the segment is full, the call
+ * does all memory work that a client can do and tries again, until the caller's deadline: memory
+ * also comes back without this process's help.
+ *
+ * The quick way serves a write without wishes (how NULL) over a value. Whatever is rare goes the
+ * long way, misuse included.
+ *
+ * Always true: a call that answers anything but 0 has written nothing.
  */
 #define _GNU_SOURCE
 #include "libclient/core/write.h"
@@ -19,13 +24,13 @@
 #include "shm/mvcc/find-plain.h"
 #include "shm/upkeep/work.h"
 
-#define ROOM_WAIT_NS   1000000000u /* when the caller names no deadline */
+#define ROOM_WAIT_NS   1000000000u /* for memory, when the caller names no deadline */
 #define PAUSE_FIRST_NS 20000u
 #define PAUSE_MAX_NS   5000000u
 #define HOW_SIZE_MAX   4096u
 
-/* A larger struct sb_write than ours comes from a program made for a later version: fine while it
- * asks for nothing that we do not know. */
+/* A larger struct sb_write than ours comes from a program made for a later version. It is fine
+ * while it asks for nothing that this version does not know. */
 int sb_write_check(const struct sb_write *how)
 {
         const unsigned char *bytes = (const unsigned char *)how;
@@ -83,7 +88,7 @@ int sb_write_wait(
                         return SB_E_FULL;
                 if (pause > deadline_ns - now)
                         pause = deadline_ns - now;
-                /* Not os->pause: it does not tell of signals, and a signal ends a wait. */
+                /* Not os->pause(): a signal ends a wait, and that function does not tell of one. */
                 if (nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL) < 0 &&
                         errno == EINTR)
                         return -EINTR;
@@ -92,6 +97,7 @@ int sb_write_wait(
         }
 }
 
+/* One write, as sb_write_wait() needs it: to be tried several times. */
 struct single {
         struct sb_peer *peer;
         const struct sb_op_write *write;
@@ -105,8 +111,8 @@ static int attempt_single(void *argument)
         return sb_op_write(single->peer, single->write, single->result);
 }
 
-/* Without wishes, on a bus that serves, over a value: what nearly every write is. False: the long
- * way, nothing happened. */
+/* Write without wishes, on a bus that serves, over a value: nearly every write is such a one.
+ * Return: false: nothing happened, the long way has to tell. */
 static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus,
         uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
@@ -124,8 +130,8 @@ static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus
         return true;
 }
 
-/* The common part of all writes: lengths and @how are checked here, the expected revision was by
- * the caller. */
+/* Write the long way. It checks lengths and @how; the caller has checked the expected revision.
+ * Return: as sb_cas() and sb_delete(). */
 static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_op_write *write,
         struct sb_bytes key, struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
@@ -170,12 +176,12 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
  * @how:        NULL, or how to write
  * @ret_rev:    NULL, or where the new revision goes
  *
- * Return:   0; SB_E_FULL: no room within the deadline, nothing happened; SB_E_DETACHED;
+ * Return:   0; SB_E_FULL: no memory within the deadline, nothing happened; SB_E_DETACHED;
  *           SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG; -EMSGSIZE; -EINTR: a signal came while it
- *           waited for room, nothing happened; -EINVAL; -ENOTSUP.
+ *           waited for memory, nothing happened; -EINVAL; -ENOTSUP.
  * Threads:  the bus's own.
- * Progress: lock-free, and no wait but that for room; a process stopped or killed at any
- *           instruction delays nobody.
+ * Progress: lock-free, and no wait but that for memory; a process stopped or killed at any
+ *           instruction delays no other.
  * Cost:     one copy of the value, two cold misses, one compare and swap; no system call.
  */
 SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value,
@@ -200,7 +206,7 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
  * Return:   as sb_set(); SB_E_CONFLICT: another writer came first, nothing happened; -EINVAL for
  *           SB_ANY_REV.
  * Threads:  the bus's own.
- * Progress: lock-free: SB_E_CONFLICT means that somebody else's write succeeded.
+ * Progress: lock-free: SB_E_CONFLICT means that another's write succeeded.
  * Cost:     as sb_set().
  */
 SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
@@ -221,7 +227,7 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
  * @expected_rev: the revision that the key must have; SB_ANY_REV: whatever it has
  * @ret_rev:    NULL, or where the delete's own revision goes; on SB_E_CONFLICT the current one
  *
- * Works on a full segment too: there are blocks that nothing else may use.
+ * It works on a full segment, too: units are kept back for tombstones.
  *
  * Return:   as sb_cas(); SB_E_NOT_FOUND: there is no value, whatever was expected; -EINVAL for
  *           expected_rev 0.
