@@ -65,8 +65,8 @@ static int send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
                        : -errno;
 }
 
-/* Take the descriptors out of a message. The first is kept; an agentd should send no more,
- * and any others are closed. Return: the first, or -1. */
+/* Take the descriptors out of a message. The first is kept; an agentd should send no more, and any
+ * others are closed. Return: the first, or -1. */
 static int take_descriptor(struct msghdr *message)
 {
         int kept = -1;

@@ -182,10 +182,13 @@ void sb_bus_guard_fill_private(
 
 /* Describe @version in a guard. The guard word of @ticket holds it, and it is a stamped value. The
  * function writes field by field: the compiler makes one assignment a string instruction, which
- * ends the overlapping of misses.  What is known early and what comes with the version's memory
- * must not share a store. Otherwise a caller that reads the address of the value, or releases the
- * guard, would wait for the length and the writer, which is a whole cache miss.  Return: 0, so that
- * the rare case is a jump: as a call it would cost others their registers. */
+ * ends the overlapping of misses.
+ *
+ * What is known early and what comes with the version's memory must not share a store. Otherwise a
+ * caller that reads the address of the value, or releases the guard, would wait for the length and
+ * the writer, which is a whole cache miss.
+ *
+ * Return: 0, so that the rare case is a jump: as a call it would cost others their registers. */
 static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
         uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
 {

@@ -56,8 +56,10 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
  *           before it was ready, its log in the bus's directory says why); -ENOENT: SB_START finds
  *           no agentd, neither in $STATEBUS_AGENTD nor on $PATH; SB_E_DENIED; SB_E_FULL: no record
  *           is free for another client; -EPROTONOSUPPORT: another layout version; -EINVAL;
- *           -ENOTSUP; -EINTR; -EMFILE: no two descriptors are free; -ENOMEM and other -errno of the
- * system. Threads:  any; each opens its own. Progress: the call waits for the daemon's engine.
+ *           -ENOTSUP; -EINTR; -EMFILE: no two descriptors are free; -ENOMEM and other -errno of
+ *           the system.
+ * Threads:  any; each opens its own.
+ * Progress: the call waits for the daemon's engine.
  * Cost:     a connection, a mapping of the whole segment, a few dozen system calls.
  */
 int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)

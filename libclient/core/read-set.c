@@ -43,8 +43,7 @@ static const unsigned char *high_of(
 }
 
 /* Make of a key the least one that lies behind all keys that begin with it: its last byte below
- * 0xff
- * is raised, and what follows is dropped. Return: the new length; 0: no key lies behind. */
+ * 0xff is raised, and what follows is dropped. Return: the new length; 0: no key lies behind. */
 static uint32_t raise_last(unsigned char *key, uint32_t key_len)
 {
         while (key_len > 0 && key[key_len - 1] == 0xff)
@@ -298,8 +297,7 @@ static int read_set_sort_and_join(
 }
 
 /* Put the set in order without new arrays, when it is what most are: keys alone, or one range
- * alone.
- * Return: false: it is more than that. */
+ * alone. Return: false: it is more than that. */
 static bool read_set_sort_simple(
         struct sb_read_set *reads, const struct sb_write_set *writes, uint64_t len_max)
 {

@@ -318,9 +318,8 @@ static struct sb_write_set_entry *entry_from(
 }
 
 /* Go one step from @bound, which moves along when the scan goes back: to a key, with its version
- * held
- * by guard word @guard; or to an entry of the write set that is a value. Return: 0, IN_WRITE_SET,
- * SB_E_NOT_FOUND. */
+ * held by guard word @guard; or to an entry of the write set that is a value. Return: 0,
+ * IN_WRITE_SET, SB_E_NOT_FOUND. */
 static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool backwards,
         uint32_t guard, struct sb_version **ret_version, struct sb_write_set_entry **ret_entry)
 {

@@ -39,8 +39,7 @@ struct start {
 };
 
 /* Make a datagram socket with a random abstract name, and put that name into the child's
- * environment.
- * Return: 0, -errno. */
+ * environment. Return: 0, -errno. */
 static int open_notify(struct start *start)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -503,9 +503,11 @@ static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_
  *           memory within the deadline. SB_E_LAPPED: the cut was taken away. SB_E_DETACHED;
  *           SB_E_NOT_DURABLE; -EMSGSIZE: more than this bus can ever commit at once; -EINTR: a
  *           signal came while it waited for memory; -EINVAL (decided or ended, too); -ENOTSUP;
- * -ENOMEM. In all these cases nothing happened. Threads:  the bus's own. Progress: lock-free: of
- * those that are in conflict one commits; a process stopped or killed at any instruction delays no
- * other. Cost:     about that of its writes one by one; without writes, a load and a store.
+ *           -ENOMEM. In all these cases nothing happened.
+ * Threads:  the bus's own.
+ * Progress: lock-free: of those that are in conflict one commits; a process stopped or killed at
+ *           any instruction delays no other.
+ * Cost:     about that of its writes one by one; without writes, a load and a store.
  */
 int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
 {

@@ -41,8 +41,8 @@ static inline int sb_bus_check_txn(const struct sb_txn *txn)
         return txn->bus == NULL || sb_bus_detached(txn->bus) ? SB_E_DETACHED : 0;
 }
 
-/* The bus is being closed: its transactions answer SB_E_DETACHED from now on. Their write sets
- * are cleared, and the spare transaction is freed. */
+/* The bus is being closed: its transactions answer SB_E_DETACHED from now on. Their write sets are
+ * cleared, and the spare transaction is freed. */
 void sb_bus_orphan_txns(struct sb_bus *bus);
 
 #endif

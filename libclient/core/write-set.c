@@ -66,10 +66,8 @@ static struct sb_write_set_value *value_new(struct sb_bytes key, struct sb_bytes
 
 /* Search from the top level down. On each level the search goes to the last entry with a key below
  * @key (not above it, with @through); before the first entry it follows the links of the list's
- * head.
- * @ret_path: NULL, or where the links are, one for each level, into which a new entry of this key
- * goes.
- * Return: the last such entry on level 0, or NULL. */
+ * head. @ret_path: NULL, or where the links are, one for each level, into which a new entry of this
+ * key goes. Return: the last such entry on level 0, or NULL. */
 static struct sb_write_set_entry *descend(const struct sb_write_set *writes, const void *key,
         size_t key_len, bool through, struct sb_write_set_entry *const **ret_path)
 {
