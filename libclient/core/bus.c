@@ -5,6 +5,8 @@
  * Always true: a process that finds `alive` 0 is a forked child. The segment is not mapped there
  * (MADV_DONTFORK), and the record is the parent's. So the child touches nothing of either, and
  * gives back private memory alone.
+ *
+ * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
 
@@ -64,33 +66,11 @@ int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_
         return sb_bus_new(segment, slot, generation, SB_PEER, NULL, ret_bus);
 }
 
-/**
- * sb_granted() - what the daemon lets this bus do
- * @bus:        a bus, or NULL
- *
- * Return:   the access granted, which never changes; SB_OBSERVER, the least, for NULL.
- * Progress: wait-free.
- * Cost:     one load.
- */
 enum sb_access sb_granted(const struct sb_bus *bus)
 {
         return bus == NULL ? SB_OBSERVER : bus->access;
 }
 
-/**
- * sb_close() - give a bus back
- * @bus:        a bus, or NULL; its guards are released, or will not be touched again
- *
- * All its guards end. Its scans and transactions answer SB_E_DETACHED from now on; sb_scan_close()
- * and sb_txn_end() still free them. Its record is free for another client when the call returns. In
- * a forked child the call gives back the child's memory and touches nothing of the parent's.
- *
- * Return:   NULL.
- * Threads:  the bus's own.
- * Progress: bounded: the call does what it can of the bus's memory work without waiting, and
- *           leaves the rest to the daemon.
- * Cost:     a few system calls.
- */
 struct sb_bus *sb_close(struct sb_bus *bus)
 {
         if (bus == NULL)

@@ -9,6 +9,8 @@
  *
  * Always true: the versions batch[at .. count-1] are held by guard words that no caller knows of
  * yet; sb_history_close() gives these back.
+ *
+ * The public calls are described in statebus.h.
  */
 #include "libclient/core/history.h"
 
@@ -48,20 +50,6 @@ struct sb_history {
         unsigned char key[SB_KEY_LEN_MAX];
 };
 
-/**
- * sb_cut_at() - what the bus was like at a time
- * @bus:        bus with any access
- * @realtime_ns: CLOCK_REALTIME
- * @ret_cut:    the last cut that is known to be not after that time; or a cut that is taken now,
- *              when that time has not come yet
- *
- * A cut that has a number need not be readable any more: that takes a mark or a rule.
- *
- * Return:   0; SB_E_LAPPED: nothing is known of that time any more; SB_E_DETACHED; -EINVAL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     a walk over agentd's notes, 100 KB at most.
- */
 int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
 {
         const struct sb_segment *segment;
@@ -96,23 +84,6 @@ static void fill_guard(
                 ret_guard->kind = SB_DELETED;
 }
 
-/**
- * sb_get_at() - hold the version of a key that was current in a cut
- * @bus:        bus with any access
- * @key:        key to look up; not kept after the call
- * @cut:        a cut that was taken before
- * @ret_guard:  the version; on SB_E_LAPPED the oldest that is left, or bus NULL
- *
- * The value is known for certain while a mark keeps the cut, or a rule keeps the key (sb_keep());
- * otherwise, as long as nothing of what came after the cut was pruned.
- *
- * Return:   0; SB_E_NOT_FOUND: the key had no value then; SB_E_LAPPED; SB_E_FULL (65,536 guards are
- *           held); SB_E_DETACHED; -EINVAL, also for a cut that was not taken yet;
- *           -ENAMETOOLONG; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free.
- * Cost:     a get, and a miss for each version since the cut.
- */
 int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_guard *ret_guard)
 {
         struct sb_version *version = NULL;
@@ -141,21 +112,6 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
 
 /* ---- all versions ---- */
 
-/**
- * sb_history_open() - go through all versions of a key that are kept
- * @bus:        bus with any access
- * @key:        its key; not kept after the call
- * @flags:      0: newest first; SB_REVERSE: oldest first
- * @ret_history: stands before the first one
- *
- * The walk holds no cut: it may show or leave out what other processes write or prune meanwhile.
- *
- * Return:   0, also for a key without any; SB_E_FULL (65,536 guards are held); SB_E_DETACHED;
- *           -EINVAL; -ENAMETOOLONG; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     an allocation.
- */
 int sb_history_open(
         struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_history **ret_history)
 {
@@ -287,21 +243,6 @@ static int next_batch(struct sb_history *history)
         return 0;
 }
 
-/**
- * sb_history_next() - hold the next version
- * @history:    an open walk
- * @ret_guard:  the version, which may be a delete; held until it is released, whatever becomes of
- *              the walk. missed: the revisions between this one and the one before that are gone
- * @ret_time_ns: NULL, or CLOCK_REALTIME of agentd's last look at the clock before the version was
- *              written; 0: not known any more
- *
- * Return:   0; SB_E_NOT_FOUND: the end; SB_E_LAPPED: older ones are gone: at the end, or oldest
- *           first once, before the first one; SB_E_FULL (32 more guards would be more than 65,536,
- *           or the segment has no block for their words); SB_E_DETACHED; -EINVAL; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free.
- * Cost:     a cold miss a version; oldest first: one for each newer version for every 32.
- */
 int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint64_t *ret_time_ns)
 {
         struct sb_moment moment = {0};
@@ -338,15 +279,6 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
         return 0;
 }
 
-/**
- * sb_history_close() - end a walk; the guards that it gave stay held
- * @history:    a walk, or NULL
- *
- * Return:   NULL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     a store for each version that was not handed out.
- */
 struct sb_history *sb_history_close(struct sb_history *history)
 {
         struct sb_bus *bus;

@@ -3,6 +3,8 @@
  * arguments are checked, and struct sb_rule is turned into a rule's word and back.
  *
  * Always true: a rule that this file writes is one that it would accept again.
+ *
+ * The public calls are described in statebus.h.
  */
 #include "ring/keep.h"
 
@@ -34,25 +36,6 @@ static bool is_rule(const struct sb_rule *rule)
                (rule->value != 0) == counts && rule->value >> 62 == 0;
 }
 
-/**
- * sb_keep() - say how much of the past is kept
- * @bus:        bus with any access
- * @key:        a key, or with SB_PREFIX the beginning of keys, which may be empty; not kept after
- *              the call
- * @flags:      0, SB_PREFIX
- * @rule:       what to keep; SB_KEEP_NEWEST: nothing, as without a rule
- *
- * When the call returns, the rule applies to all keys that are there and to all that come. What was
- * gone before does not come back: reads at cuts before that say SB_E_LAPPED where they do not know.
- * A span is kept a little longer than it says, the longer the more: up to a second, a minute or an
- * hour. A span of more hours than the bus has 128 KiB, or of more than 512, keeps everything.
- *
- * Return:   0; SB_E_FULL (no memory for the rule itself: it covers nothing yet; call again);
- *           SB_E_DETACHED; -EINVAL; -ENAMETOOLONG (10 bytes fewer than a key may have).
- * Threads:  the bus's own.
- * Progress: lock-free; agentd finishes the call of a process that is killed in the middle.
- * Cost:     a walk over all keys that it applies to.
- */
 int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struct sb_rule *rule)
 {
         int r = rule == NULL ? -EINVAL : check(bus, key, flags);
@@ -65,18 +48,6 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
                 SB_RULE_WORD(rule->kind, rule->value));
 }
 
-/**
- * sb_kept() - the rule of exactly this key or prefix
- * @bus:        bus with any access
- * @key:        as for sb_keep()
- * @flags:      0, SB_PREFIX
- * @ret_rule:   the rule
- *
- * Return:   0; SB_E_NOT_FOUND; SB_E_DETACHED; -EINVAL; -ENAMETOOLONG.
- * Threads:  the bus's own.
- * Progress: lock-free.
- * Cost:     a get.
- */
 int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_rule *ret_rule)
 {
         int r = ret_rule == NULL ? -EINVAL : check(bus, key, flags);

@@ -4,6 +4,8 @@
  *
  * Always true: no caller ever got a struct sb_watch from here. So any that comes in is misuse, and
  * the closer has nothing to free.
+ *
+ * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
 
@@ -11,9 +13,6 @@ static int later_answer(struct sb_bus *bus)
 {
         return sb_bus_detached(bus) ? SB_E_DETACHED : -ENOTSUP;
 }
-
-/* Each of these: Return: -EINVAL (misuse), -ENAMETOOLONG, SB_E_DETACHED, else -ENOTSUP. Progress:
- * wait-free. Cost: two loads. */
 
 int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
         struct sb_watch **ret_watch)

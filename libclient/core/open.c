@@ -3,6 +3,8 @@
  * what the daemon grants.
  *
  * Always true: when sb_open() fails, nothing of it is left: no map, no record, no memory.
+ *
+ * The public calls are described in statebus.h.
  */
 #include <mimalloc.h>
 
@@ -46,22 +48,6 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
         return r;
 }
 
-/**
- * sb_open() - attach to a bus
- * @options:    which bus, and the most access wanted; this version grants SB_PEER alone and answers
- *              -ENOTSUP to less
- * @ret_bus:    the calling thread's own attachment; ends with sb_close()
- *
- * Return:   0; -ECONNREFUSED: no agentd serves the bus (SB_START starts one; when that one ended
- *           before it was ready, its log in the bus's directory says why); -ENOENT: SB_START finds
- *           no agentd, neither in $STATEBUS_AGENTD nor on $PATH; SB_E_DENIED; SB_E_FULL: no record
- *           is free for another client; -EPROTONOSUPPORT: another layout version; -EINVAL;
- *           -ENOTSUP; -EINTR; -EMFILE: no two descriptors are free; -ENOMEM and other -errno of
- *           the system.
- * Threads:  any; each opens its own.
- * Progress: the call waits for the daemon's engine.
- * Cost:     a connection, a mapping of the whole segment, a few dozen system calls.
- */
 int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
 {
         struct sb_bus_home *home;

@@ -6,6 +6,8 @@
  *
  * Always true: a guard that names a bus owns one guard word of it. That word held the version
  * before the pin under which the version was found was over.
+ *
+ * The public calls are described in statebus.h.
  */
 #include <string.h>
 
@@ -39,7 +41,6 @@ static __attribute__((noinline)) int get_long(
         return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
 }
 
-/* Documented in statebus.h. */
 SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
         struct sb_found found;
@@ -96,21 +97,6 @@ static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t 
         }
 }
 
-/**
- * sb_get_many() - hold the newest committed version of each of several keys
- * @bus:        bus with any access
- * @keys:       @count keys; a key may stand there twice
- * @count:      0 is fine
- * @ret_guards: @count guards; that of a key without a value is not held (bus NULL)
- *
- * Each key is read at some moment during the call: this is not a cut.
- *
- * Return:   0; SB_E_DETACHED; SB_E_FULL (more than 65,536 guards would be held) and -ENOMEM: none
- *           is held.
- * Threads:  the bus's own.
- * Progress: as sb_get().
- * Cost:     the misses of up to 32 keys overlap: less than half of a get for each key.
- */
 int sb_get_many(
         struct sb_bus *bus, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)
 {
@@ -171,17 +157,6 @@ static inline void release_place(struct sb_bus *bus, const struct sb_guard *guar
                 sb_guard_set(&bus->peer, place, 0);
 }
 
-/**
- * sb_guard_release() - let go of a version
- * @guard:      a guard, held or not, or NULL
- *
- * Afterwards the caller must not read its key, value and old_value; it may read its numbers. A
- * second release does nothing, and nor does that of a copy of a guard that was released.
- *
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     one store to a private line.
- */
 void sb_guard_release(struct sb_guard *guard)
 {
         struct sb_bus *bus;

@@ -7,6 +7,8 @@
  *
  * Always true: the present is read through the transaction. So another writer that comes in between
  * makes a conflict, and the whole is tried again.
+ *
+ * The public calls are described in statebus.h.
  */
 #include <errno.h>
 #include <string.h>
@@ -108,27 +110,6 @@ static int restore_all(void *argument, struct sb_txn *txn)
         return r != 0 ? r : restore_between(txn, nows, thens);
 }
 
-/**
- * sb_restore() - make keys what they were in a cut
- * @bus:        bus with access SB_PEER
- * @key:        a key, or with SB_PREFIX the beginning of keys, which may be empty: all; not kept
- *              after the call
- * @flags:      0, SB_PREFIX
- * @cut:        a cut that was taken before, and is kept by a mark or a rule
- * @how:        as for sb_txn_commit()
- *
- * The call makes one serializable transaction, and tries it again as sb_transact() does. Keys that
- * came since are deleted, and those that went come back, all with new revisions. What is the same
- * is not written.
- *
- * Return:   0; SB_E_LAPPED: what was there is not known any more; SB_E_CONFLICT: other processes
- *           write there all the time; SB_E_FULL; -EMSGSIZE: too much for one transaction on this
- *           bus; SB_E_DETACHED; -EINVAL; -ENAMETOOLONG; -ENOMEM. In all but the first case nothing
- *           happened.
- * Threads:  the bus's own.
- * Progress: as sb_transact().
- * Cost:     two scans, and a commit of what differs.
- */
 int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t cut,
         const struct sb_write *how)
 {

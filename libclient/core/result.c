@@ -2,20 +2,14 @@
  * Results in words. The texts come from the table in statebus.h that the numbers come from.
  *
  * Always true: every int has a text, and the text is static.
+ *
+ * The public calls are described in statebus.h.
  */
 #define _GNU_SOURCE
 #include <string.h>
 
 #include "libclient/statebus.h"
 
-/**
- * sb_strerror() - a result in words
- * @result:     what a call returned
- *
- * Return:   static text, never NULL.
- * Threads:  any.
- * Cost:     a look into a table.
- */
 const char *sb_strerror(int result)
 {
         const char *text = NULL;

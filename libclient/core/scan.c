@@ -14,6 +14,8 @@
  * the step gave.
  *
  * Always true: at AT_NODE the scan's guard word holds the node; elsewhere that word holds nothing.
+ *
+ * The public calls are described in statebus.h.
  */
 #include "libclient/core/scan.h"
 
@@ -67,25 +69,6 @@ static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn
         return 0;
 }
 
-/**
- * sb_scan_open() - look at all keys with a prefix as they are now, or as a transaction sees them
- * @bus:        bus with any access
- * @txn:        NULL: at a cut taken now; an open transaction of @bus: at its cut, with its
- *              writes, also those that it makes while the scan is open
- * @prefix:     may be empty: all keys; not kept after the call
- * @ret_scan:   stands before the first key
- *
- * An open scan keeps what its cut needs: close it soon where other processes write much. A scan in
- * a transaction ends with the transaction: once that is decided or ended, each call but
- * sb_scan_cut() and sb_scan_close() answers -EINVAL.
- *
- * Return:   0; SB_E_FULL: this bus has as many scans and transactions open as it may (32; one in a
- *           transaction does not count), or holds 65,536 guards; SB_E_DETACHED; -EINVAL;
- *           -ENAMETOOLONG; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free; no process waits for a scan.
- * Cost:     one compare and swap on the commit clock; in a transaction none.
- */
 int sb_scan_open(
         struct sb_bus *bus, struct sb_txn *txn, struct sb_bytes prefix, struct sb_scan **ret_scan)
 {
@@ -101,25 +84,6 @@ static bool scan_options_are_valid(const struct sb_scan_options *how)
                (how->cut == 0 || (how->txn == NULL && how->cut > SB_STAMP_BIRTH));
 }
 
-/**
- * sb_scan_open_at() - the same, with a choice of moment, direction and length
- * @bus:        bus with any access
- * @prefix:     as for sb_scan_open()
- * @how:        NULL, or: flags: SB_REVERSE: next gives the keys from the last to the first;
- *              limit: so many keys, 0: all; cut: a cut that was taken before, 0: now; txn: as for
- *              sb_scan_open(), with cut 0
- * @ret_scan:   stands before the first key, or behind the last
- *
- * At a cut that was taken before, the scan shows what was there then: for certain, while a mark
- * keeps that cut, or rules keep the whole prefix (sb_keep()). Where a rule has kept too little of
- * one key, next answers SB_E_LAPPED with the oldest version of the key that is left in the guard,
- * and goes on behind the key.
- *
- * Return:   as sb_scan_open(); SB_E_LAPPED: nothing keeps that cut for these keys.
- * Threads:  the bus's own.
- * Progress: lock-free; no process waits for a scan.
- * Cost:     one locked instruction; at a cut of before, a look at the rules.
- */
 int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,
         struct sb_scan **ret_scan)
 {
@@ -201,20 +165,6 @@ static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
                                                  : sb_scan_step(scan, down, ret_guard);
 }
 
-/**
- * sb_scan_next() - hold the next key's version at the scan's cut
- * @scan:       an open scan
- * @ret_guard:  the version, or in a transaction a copy of what that wrote, as sb_txn_get() gives;
- *              held until it is released, whatever becomes of the scan
- *
- * Return:   0; SB_E_NOT_FOUND: the end, until sb_scan_seek(), or the limit; SB_E_LAPPED: the cut
- *           was taken away; or, with a guard that is held: what this key was then is not known any
- *           more, go on; SB_E_FULL (65,536 guards are held; the scan has not moved);
- *           SB_E_DETACHED; -EINVAL; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free; passes over keys that came or went since the cut.
- * Cost:     two cold misses a key.
- */
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
         int r = check_step(scan, ret_guard);
@@ -228,19 +178,6 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
         return r;
 }
 
-/**
- * sb_scan_prev() - hold the version of the key before, at the scan's cut
- * @scan:       an open scan
- * @ret_guard:  as for sb_scan_next()
- *
- * A scan stands between two keys: after sb_scan_next() gave a key, sb_scan_prev() gives it again,
- * and the other way round. To begin with the last key: sb_scan_seek_end() first.
- *
- * Return:   0; SB_E_NOT_FOUND: there is none before; otherwise as sb_scan_next().
- * Threads:  the bus's own.
- * Progress: lock-free; passes over keys that came or went since the cut.
- * Cost:     a search from the top of the index for each key: some ten cold misses.
- */
 int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
         int r = check_step(scan, ret_guard);
@@ -248,15 +185,6 @@ int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
         return r != 0 ? r : turn(scan, true, ret_guard);
 }
 
-/**
- * sb_scan_seek_end() - go behind the last key, at the same cut
- * @scan:       an open scan; sb_scan_prev() gives the last key then
- *
- * Return:   0; SB_E_DETACHED; -EINVAL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     none: the next call searches.
- */
 int sb_scan_seek_end(struct sb_scan *scan)
 {
         int r;
@@ -270,17 +198,6 @@ int sb_scan_seek_end(struct sb_scan *scan)
         return 0;
 }
 
-/**
- * sb_scan_seek() - go to a key, forwards or backwards, at the same cut
- * @scan:       an open scan
- * @key:        next is the first key of the scan that is not below it; empty: the first of all
- *
- * Return:   0, also when no such key is there (next says so); SB_E_DETACHED; -EINVAL;
- *           -ENAMETOOLONG.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     none: the next call searches.
- */
 int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 {
         int r;
@@ -300,25 +217,11 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
         return 0;
 }
 
-/**
- * sb_scan_cut() - the cut that a scan reads at
- * Return:   the cut; 0 for NULL.
- * Cost:     a load.
- */
 uint64_t sb_scan_cut(const struct sb_scan *scan)
 {
         return scan == NULL ? 0 : scan->cut;
 }
 
-/**
- * sb_scan_close() - end a scan; the guards that it gave stay held
- * @scan:       a scan, or NULL
- *
- * Return:   NULL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     two stores.
- */
 struct sb_scan *sb_scan_close(struct sb_scan *scan)
 {
         if (scan == NULL)

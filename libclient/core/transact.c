@@ -4,6 +4,8 @@
  * Always true: of transactions that are in conflict at least one commits, so some of the processes
  * that try get on. Each one pauses longer before every further attempt, and in the end gives its
  * processor away, so that few are in each other's way.
+ *
+ * The public calls are described in statebus.h.
  */
 #include <errno.h>
 
@@ -53,25 +55,6 @@ static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_fun
         return r;
 }
 
-/**
- * sb_transact() - make a transaction by a function, again when others were faster
- * @bus:        bus with access SB_PEER
- * @isolation:  enum sb_isolation
- * @function:   called once per attempt with a fresh transaction, which it leaves open: 0 commits
- *              it; anything else ends it with nothing written, and sb_transact() returns it, but
- *              for SB_E_CONFLICT: then it is called again
- * @how:        NULL, or how to write; its deadline also ends the attempts, one is made at least
- *
- * The function may be called several times, so it must have no effect beyond its argument and its
- * transaction.
- *
- * Return:   0; what @function returned; SB_E_CONFLICT: 100 attempts, or all up to the deadline,
- *           were in conflict; otherwise as sb_txn_begin() and sb_txn_commit(). In all cases but the
- *           first nothing happened.
- * Threads:  the bus's own.
- * Progress: lock-free: an attempt fails only when another's write succeeded.
- * Cost:     sb_txn_begin(), @function and sb_txn_commit(), for each attempt.
- */
 int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
         void *argument, const struct sb_write *how)
 {

@@ -12,6 +12,8 @@
  * Always true: while a transaction is SB_BUS_TXN_OPEN, its announcement word is in use; from its
  * decision on it is not. A serializable transaction has noted what it read before its caller sees
  * it.
+ *
+ * The public calls are described in statebus.h.
  */
 #include "libclient/core/txn.h"
 
@@ -68,21 +70,6 @@ static void txn_free(struct sb_txn *txn)
         mi_free(txn);
 }
 
-/**
- * sb_txn_begin() - begin a transaction: take a cut to read at
- * @bus:        bus with access SB_PEER
- * @isolation:  enum sb_isolation
- * @ret_txn:    to be ended with sb_txn_end(), whatever becomes of it
- *
- * Until it ends, or is decided, a transaction keeps what its cut needs: end it soon where other
- * processes write much.
- *
- * Return:   0; SB_E_FULL: this bus has as many transactions and scans open as it may (32);
- *           SB_E_DETACHED; -EINVAL; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: lock-free; no process waits for a transaction.
- * Cost:     with sb_txn_end(): three locked instructions; memory is kept for the next one.
- */
 int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn)
 {
         struct sb_txn *txn;
@@ -127,17 +114,6 @@ static void let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
         txn->state = state;
 }
 
-/**
- * sb_txn_end() - end a transaction; what was not committed never happened
- * @txn:        a transaction, or NULL
- *
- * Guards that it gave stay held. Its scans answer -EINVAL from now on.
- *
- * Return:   NULL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     a store; and the private memory of its write set is freed.
- */
 struct sb_txn *sb_txn_end(struct sb_txn *txn)
 {
         struct sb_bus *bus;
@@ -207,21 +183,6 @@ static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_versio
         return r;
 }
 
-/**
- * sb_txn_get() - hold a key's value as the transaction sees it
- * @txn:        an open transaction
- * @key:        key to look up; not kept after the call
- * @ret_guard:  what it wrote last (a copy; rev, cut and txn 0), or the version at its cut. Held
- *              until it is released, also when the transaction has ended
- *
- * Return:   0; SB_E_NOT_FOUND: no value at the cut, or deleted by the transaction; SB_E_LAPPED: the
- *           cut was taken away; SB_E_FULL (65,536 guards are held); SB_E_DETACHED; -EINVAL (decided
- *           or ended, too); -ENAMETOOLONG; -ENOMEM.
- * Threads:  the bus's own.
- * Progress: as sb_get().
- * Cost:     as sb_get(), and a step down the key's chain for each later version; with
- *           SB_SERIALIZABLE the key is noted.
- */
 int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_guard)
 {
         const struct sb_write_set_entry *entry = NULL;
@@ -253,18 +214,6 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
 
 /* ---- writes ---- */
 
-/**
- * sb_txn_set() - give a key a value with the commit
- * @txn:        an open transaction
- * @key:        1 to 1,024 bytes of any kind; not kept after the call
- * @value:      any bytes, also none; up to 8 less than sb_set() takes; copied
- *
- * Return:   0; SB_E_DETACHED; -EINVAL (decided or ended, too); -ENAMETOOLONG; -EMSGSIZE; -ENOMEM.
- *           Then nothing has changed.
- * Threads:  the bus's own.
- * Progress: wait-free; the call touches nothing shared.
- * Cost:     a copy of the value, and a search in the write set.
- */
 int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
 {
         int r;
@@ -281,18 +230,6 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
         return sb_write_set_put(&txn->write_set, SB_WRITE_SET_VALUE, key, value);
 }
 
-/**
- * sb_txn_delete() - take a key's value away with the commit
- * @txn:        an open transaction
- *
- * When the transaction itself made the key, the call takes that write back.
- *
- * Return:   0; SB_E_NOT_FOUND: there is no value, as the transaction sees it; otherwise as
- *           sb_txn_get() and sb_txn_set().
- * Threads:  the bus's own.
- * Progress: as sb_get().
- * Cost:     as sb_txn_get().
- */
 int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
 {
         struct sb_write_set_entry *entry;
@@ -389,18 +326,6 @@ static void find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish,
         }
 }
 
-/**
- * sb_txn_conflict() - the key that made the last commit a SB_E_CONFLICT
- * @txn:        a transaction, or NULL
- *
- * It is a key that another process wrote since the cut. When that key is gone again, or the
- * transaction gave way to another one in a cycle of helpers, it is a key that the transaction
- * wrote, or the beginning of a range that it read.
- *
- * Return:   the key, until sb_txn_end(); data NULL: there was no conflict.
- * Threads:  the bus's own.
- * Cost:     none.
- */
 struct sb_bytes sb_txn_conflict(const struct sb_txn *txn)
 {
         if (txn == NULL || txn->state == SB_BUS_TXN_ENDED || !txn->conflicted)
@@ -408,11 +333,6 @@ struct sb_bytes sb_txn_conflict(const struct sb_txn *txn)
         return (struct sb_bytes){txn->conflict, txn->conflict_len};
 }
 
-/**
- * sb_txn_cut() - the cut that a transaction reads at
- * Return:   the cut; 0 for NULL.
- * Cost:     a load.
- */
 uint64_t sb_txn_cut(const struct sb_txn *txn)
 {
         return txn == NULL ? 0 : txn->cut;
@@ -489,26 +409,6 @@ static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_
         return r;
 }
 
-/**
- * sb_txn_commit() - make all writes of a transaction visible in one moment, or none
- * @txn:        an open transaction
- * @how:        NULL, or how to write; for the whole transaction. Its ret_cut: the first cut that
- *              contains the writes; without writes, the cut that was read at
- *
- * 0 and SB_E_CONFLICT decide the transaction: only sb_txn_end(), sb_txn_cut() and sb_txn_conflict()
- * are of use then. Whatever else it returns, it is open as before and may be committed again.
- *
- * Return:   0; SB_E_CONFLICT: another process wrote a key that this transaction wrote, or with
- *           SB_SERIALIZABLE read, since its cut; or it gave way to another one. SB_E_FULL: no
- *           memory within the deadline. SB_E_LAPPED: the cut was taken away. SB_E_DETACHED;
- *           SB_E_NOT_DURABLE; -EMSGSIZE: more than this bus can ever commit at once; -EINTR: a
- *           signal came while it waited for memory; -EINVAL (decided or ended, too); -ENOTSUP;
- *           -ENOMEM. In all these cases nothing happened.
- * Threads:  the bus's own.
- * Progress: lock-free: of those that are in conflict one commits; a process stopped or killed at
- *           any instruction delays no other.
- * Cost:     about that of its writes one by one; without writes, a load and a store.
- */
 int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
 {
         uint64_t cut;

@@ -5,6 +5,8 @@
  * Always true: an attempt that fails has lost against a write that succeeded, so some of the
  * processes that update one key get on. Each one pauses a little longer before every further
  * attempt, up to some microseconds, so that few are in each other's way.
+ *
+ * The public calls are described in statebus.h.
  */
 #define _GNU_SOURCE
 #include "libclient/core/update.h"
@@ -51,23 +53,6 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
         return r;
 }
 
-/**
- * sb_update() - give a key the value that a function makes of its present one
- * @bus:        bus with access SB_PEER
- * @function:   called once per attempt, with the present value (old->bus NULL: none) under a guard;
- *              sets *ret_value, and keeps its bytes until the next call or the end of
- *              sb_update(). Anything but 0: nothing is written, and sb_update() returns it
- * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one
- *
- * Between the function's call and the write no other write of the key came. The function may be
- * called several times, so it must have no effect beyond its argument.
- *
- * Return:   0; what @function returned; SB_E_CONFLICT: others came first 1,000 times in a row,
- *           nothing happened; otherwise as sb_get() and sb_cas().
- * Threads:  the bus's own.
- * Progress: lock-free: an attempt fails only when another's write succeeded.
- * Cost:     a get, a compare and set, and @function, for each attempt.
- */
 int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *function, void *argument,
         const struct sb_write *how, uint64_t *ret_rev)
 {
@@ -144,15 +129,6 @@ static int raise_to(void *argument, const struct sb_guard *old, struct sb_bytes 
         return 0;
 }
 
-/**
- * sb_incr() - add to a decimal integer that a key has as text; no value counts as 0
- * @by:         what to add; may be negative
- * @ret_sum:    NULL, or where the sum goes
- *
- * Return:   0; -EBADMSG: the value is not a decimal integer of 64 bits; -ERANGE: the sum is none;
- *           then nothing was written. Otherwise as sb_update().
- * Threads, Progress, Cost: as sb_update().
- */
 int sb_incr(struct sb_bus *bus, struct sb_bytes key, int64_t by, const struct sb_write *how,
         int64_t *ret_sum, uint64_t *ret_rev)
 {
@@ -164,17 +140,6 @@ int sb_incr(struct sb_bus *bus, struct sb_bytes key, int64_t by, const struct sb
         return r;
 }
 
-/**
- * sb_max() - raise a decimal integer that a key has as text to at least a number
- * @number:     the least that the key has afterwards
- * @ret_max:    NULL, or where the larger one goes
- * @ret_rev:    NULL, or where the new revision goes; untouched when nothing was written
- *
- * Nothing is written when the key has as much already.
- *
- * Return:   0; -EBADMSG: the value is not a decimal integer of 64 bits. Otherwise as sb_update().
- * Threads, Progress, Cost: as sb_update().
- */
 int sb_max(struct sb_bus *bus, struct sb_bytes key, int64_t number, const struct sb_write *how,
         int64_t *ret_max, uint64_t *ret_rev)
 {
@@ -218,15 +183,6 @@ static int join(void *argument, const struct sb_guard *old, struct sb_bytes *ret
         return 0;
 }
 
-/**
- * sb_append() - put bytes behind a key's value; no value counts as an empty one
- * @bytes:      any, also none: then the key has a value afterwards
- *
- * Return:   0; -EMSGSIZE: the value would be too large, nothing was written; -ENOMEM; -EINVAL.
- *           Otherwise as sb_update().
- * Threads, Progress: as sb_update().
- * Cost:     as sb_update(), with two copies of the whole value.
- */
 int sb_append(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes bytes,
         const struct sb_write *how, uint64_t *ret_rev)
 {

@@ -7,6 +7,8 @@
  * long way, misuse included.
  *
  * Always true: a call that answers anything but 0 has written nothing.
+ *
+ * The public calls are described in statebus.h.
  */
 #define _GNU_SOURCE
 #include "libclient/core/write.h"
@@ -168,22 +170,6 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         return r;
 }
 
-/**
- * sb_set() - give a key a value, whatever it had
- * @bus:        bus with access SB_PEER
- * @key:        1 to 1,024 bytes of any kind; not kept after the call
- * @value:      any bytes, also none; up to a quarter of the segment; not kept after the call
- * @how:        NULL, or how to write
- * @ret_rev:    NULL, or where the new revision goes
- *
- * Return:   0; SB_E_FULL: no memory within the deadline, nothing happened; SB_E_DETACHED;
- *           SB_E_DENIED; SB_E_NOT_DURABLE; -ENAMETOOLONG; -EMSGSIZE; -EINTR: a signal came while it
- *           waited for memory, nothing happened; -EINVAL; -ENOTSUP.
- * Threads:  the bus's own.
- * Progress: lock-free, and no wait but that for memory; a process stopped or killed at any
- *           instruction delays no other.
- * Cost:     one copy of the value, two cold misses, one compare and swap; no system call.
- */
 SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
 {
@@ -197,18 +183,6 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
         return write_apply(bus, &write, key, value, how, ret_rev);
 }
 
-/**
- * sb_cas() - give a key a value if it is still at a revision
- * @expected_rev: the revision that the key must have; 0: the key has no value
- * @ret_rev:    NULL, or where the new revision goes; on SB_E_CONFLICT the current one, 0 when there
- *              is no value
- *
- * Return:   as sb_set(); SB_E_CONFLICT: another writer came first, nothing happened; -EINVAL for
- *           SB_ANY_REV.
- * Threads:  the bus's own.
- * Progress: lock-free: SB_E_CONFLICT means that another's write succeeded.
- * Cost:     as sb_set().
- */
 SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
         struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
@@ -222,19 +196,6 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
         return write_apply(bus, &write, key, value, how, ret_rev);
 }
 
-/**
- * sb_delete() - take a key's value away
- * @expected_rev: the revision that the key must have; SB_ANY_REV: whatever it has
- * @ret_rev:    NULL, or where the delete's own revision goes; on SB_E_CONFLICT the current one
- *
- * It works on a full segment, too: units are kept back for tombstones.
- *
- * Return:   as sb_cas(); SB_E_NOT_FOUND: there is no value, whatever was expected; -EINVAL for
- *           expected_rev 0.
- * Threads:  the bus's own.
- * Progress: as sb_cas().
- * Cost:     as sb_set(), without a value to copy. The key's memory comes back later, by itself.
- */
 int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
         const struct sb_write *how, uint64_t *ret_rev)
 {
@@ -245,16 +206,6 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
         return write_apply(bus, &write, key, (struct sb_bytes){0}, how, ret_rev);
 }
 
-/**
- * sb_flush() - wait until all that was written through a bus survives power loss
- * @deadline_ns: CLOCK_MONOTONIC, absolute
- *
- * Return:   SB_E_NOT_DURABLE: the bus is volatile, as all are in this version; SB_E_DETACHED;
- *           -EINVAL.
- * Threads:  the bus's own.
- * Progress: wait-free.
- * Cost:     two loads.
- */
 int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
 {
         (void)deadline_ns;
