@@ -1,6 +1,8 @@
 /*
- * What a serializable transaction has read (libclient/core/read-set.h), against the plain list of
- * it: keys and ranges at random, over keys so few and short that all can be asked.
+ * A transaction's read set (libclient/core/read-set.h), against a plain list of what was read.
+ *
+ * Each round notes keys and ranges at random, and has them put in order twice, as for two commits.
+ * Keys are so few and short that the test can ask for each of them whether it is in the set.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +62,7 @@ static bool holds(const struct sb_commit_range *range, const struct key *key)
                        sb_bytes_compare(key->bytes, key->len, range->high, range->high_len) < 0);
 }
 
-/* Note a key, or what is between two places, here and in @read. */
+/* Note a key, or what lies between two edges, in the set and in @read. */
 static void read_some(struct sb_read_set *reads, bool read[KEYS])
 {
         uint32_t a = draw(KEYS), b = draw(KEYS);
@@ -78,7 +80,7 @@ static void read_some(struct sb_read_set *reads, bool read[KEYS])
                 read[i] = true;
 }
 
-/* As a scan does it: each step from where the last one ended, on or back. */
+/* Note ranges as a scan does: each step begins where the last one ended, and goes on or back. */
 static void scan_some(struct sb_read_set *reads, const struct sb_write_set *writes, bool read[KEYS])
 {
         uint32_t at = draw(KEYS), steps = draw(5);
@@ -100,8 +102,8 @@ static void scan_some(struct sb_read_set *reads, const struct sb_write_set *writ
         }
 }
 
-/* Whether the ranges are ascending and disjoint and contain all that was read, except own writes;
- * and nothing else if they are @exact. */
+/* Whether the ranges are ascending and disjoint, and have in them all that was read and not
+ * written; and nothing else, if they are @exact. */
 static bool right(const struct sb_commit_range *ordered, uint32_t count, const bool read[KEYS],
         const bool written[KEYS], bool exact)
 {
@@ -120,6 +122,7 @@ static bool right(const struct sb_commit_range *ordered, uint32_t count, const b
         return true;
 }
 
+/* The bytes that the ranges take in a descriptor. */
 static uint64_t packed(const struct sb_commit_range *ordered, uint32_t count)
 {
         uint64_t len = 0;
@@ -129,7 +132,7 @@ static uint64_t packed(const struct sb_commit_range *ordered, uint32_t count)
         return len;
 }
 
-/* One transaction; all the way to two commits, reading on in between. */
+/* Make one transaction, with two commits, and reads before each of them. */
 static bool one_round(
         struct sb_read_set *reads, struct sb_write_set *writes, uint64_t len_max, bool exact)
 {
@@ -188,7 +191,7 @@ static void test_what_was_read_is_in_exactly_one_range_and_nothing_else_is(void)
         CHECK(all_rounds(1 << 20, true));
 }
 
-static void test_with_less_room_it_gets_coarser_and_forgets_nothing(void)
+static void test_with_less_space_it_gets_coarser_and_forgets_nothing(void)
 {
         for (uint64_t len_max = 8; len_max < 500; len_max *= 2)
                 CHECK(all_rounds(len_max, false));
@@ -198,6 +201,6 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_was_read_is_in_exactly_one_range_and_nothing_else_is);
-        RUN(test_with_less_room_it_gets_coarser_and_forgets_nothing);
+        RUN(test_with_less_space_it_gets_coarser_and_forgets_nothing);
         return test_end();
 }
