@@ -2,7 +2,7 @@
 # The build itself is meson's: build/ is what is installed, build-faults/ has the seeded faults in it (for tests),
 # build-asan/ the address and undefined-behaviour sanitizers.
 
-PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
+PACKAGES = clang-format gcc libc6-dev meson ninja-build pkg-config python3 \
            libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev libxxhash-dev libzydis-dev
 
 DIR =
@@ -11,7 +11,7 @@ DESTDIR =
 ONLY =
 
 .DEFAULT_GOAL = help
-.PHONY: help deps build build-faults build-asan test test-long demo bench install clean
+.PHONY: help deps build build-faults build-asan test test-long demo bench install format tags compile-commands clean
 
 help:
 	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
@@ -21,6 +21,9 @@ help:
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
 	@echo 'make install     into PREFIX=$(PREFIX)'
 	@echo 'make deps        install the Debian packages that are missing (the others do it too)'
+	@echo 'make format      write the C files as clang-format does (tests/tidy asks for it)'
+	@echo 'make tags        an index of names for editors, by universal-ctags'
+	@echo 'make compile-commands   compile_commands.json, for clangd and its like'
 	@echo 'make clean       remove the build trees'
 
 # Says what it installs before it does; says nothing when nothing is missing.
@@ -49,6 +52,20 @@ bench: build
 install: build
 	@meson configure build --prefix '$(abspath $(PREFIX))'
 	@DESTDIR='$(DESTDIR)' meson install -C build
+
+# The public header is laid out by hand: its comments stand in columns.
+format: deps
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cc' ':!libclient/statebus.h' | xargs clang-format -i
+
+tags:
+	@ctags --version 2>/dev/null | grep -q Universal || \
+		{ echo 'make tags needs universal-ctags (Debian: apt-get install universal-ctags)' >&2; exit 1; }
+	@git ls-files -- '*.c' '*.h' '*.cc' | ctags --languages=C,C++ --c-kinds=+px -L -
+
+# Meson writes the file; editors look for it here. Files that tests compile once more stand in it several times.
+compile-commands: deps
+	@[ -f build/build.ninja ] || meson setup build >/dev/null
+	@ln -sf build/compile_commands.json compile_commands.json
 
 clean:
 	rm -rf build build-faults build-asan
