@@ -112,7 +112,7 @@ static void look_after_history(struct sb_engine *engine)
                 return;
         /* Relaxed: what the last sweep found. While two sweeps find the same, the next may wait
          * longer. */
-        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->count_freed;
+        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->counters.freed;
         if (trace != engine->history_trace)
                 engine->history_pause_ns = HISTORY_NS;
         else if (engine->history_pause_ns < HISTORY_MOST_NS)

@@ -15,7 +15,7 @@
 #define SB_ENGINE_H
 
 #include "agentd/supervisor.h"
-#include "shm/peer.h"
+#include "shm/layout/handle.h"
 
 /*
  * A connection is admitted when its process runs as the bus's user or as root; all others are

@@ -31,6 +31,7 @@
 #include "agentd/engine.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
+#include "shm/base/os.h"
 
 #define SECOND_NS        UINT64_C(1000000000)
 #define FAILURES_AT_ONCE 2u /* engines that fail in a row before the next one waits a second */

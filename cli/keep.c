@@ -7,7 +7,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
-#include "shm/reserved.h"
+#include "shm/layout/reserved.h"
 
 /* A star marks a prefix at its end, so a star that ends a key itself is escaped. */
 static void keep_print_key(const struct cli *cli, struct sb_bytes key, bool prefix)

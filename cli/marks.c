@@ -6,7 +6,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
-#include "shm/reserved.h"
+#include "shm/layout/reserved.h"
 
 /* A mark with a name that means another moment could never be named as a CUT. A program may have
  * made one with sb_mark() all the same, so --drop takes any name. Return: 0, CLI_USAGE. */

@@ -168,7 +168,7 @@ int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
                 r = sb_guard_grow(&bus->peer, bus->place_count);
                 if (r == SB_E_FULL) {
                         /* There is no block for more guard words, unless this reclaims one. */
-                        sb_op_memory_work(&bus->peer, true);
+                        sb_work_all(&bus->peer, true);
                         r = sb_guard_grow(&bus->peer, bus->place_count);
                 }
                 if (r != 0)

@@ -6,7 +6,8 @@
  *
  * The public calls are described in statebus.h.
  */
-#include "ring/keep.h"
+#include "ring/op/keep.h"
+#include "shm/history/rules.h"
 
 #include "libclient/core/bus.h"
 

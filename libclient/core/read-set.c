@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ring/op/commit.h"
 #include "shm/base/assert.h"
-#include "shm/layout.h"
-#include "shm/order.h"
+#include "shm/base/bytes.h"
+#include "shm/layout/block.h"
+#include "shm/layout/superblock.h"
 
 #define ENTRIES_FIRST 32u
 #define BYTES_FIRST   4096u
@@ -114,7 +116,7 @@ void sb_read_set_add_range(struct sb_read_set *reads, const struct sb_read_set_e
                 return;
         if (!first_behind(reads, to, high, &high_len))
                 flags = SB_RANGE_NO_END;
-        else if (sb_key_compare(low, low_len, high, high_len) >= 0)
+        else if (sb_bytes_compare(low, low_len, high, high_len) >= 0)
                 return;
         if (last == NULL || last->flags & SB_RANGE_POINT) {
                 put(reads, append(reads), low, low_len, high, high_len, flags);
@@ -140,7 +142,7 @@ static int compare_entries(const void *a, const void *b, void *argument)
         const struct sb_read_set *reads = argument;
         const struct sb_read_set_entry *x = a, *y = b;
 
-        return sb_key_compare(low_of(reads, x), x->low_len, low_of(reads, y), y->low_len);
+        return sb_bytes_compare(low_of(reads, x), x->low_len, low_of(reads, y), y->low_len);
 }
 
 /* Where a range ends: right before a key, or right behind it, or nowhere (none). */
@@ -164,7 +166,7 @@ static bool ends_later(struct end a, struct end b)
 
         if (a.none || b.none)
                 return a.none && !b.none;
-        order = sb_key_compare(a.key, a.key_len, b.key, b.key_len);
+        order = sb_bytes_compare(a.key, a.key_len, b.key, b.key_len);
         return order != 0 ? order > 0 : a.behind && !b.behind;
 }
 
@@ -203,7 +205,7 @@ static void join(struct sb_read_set *to, const struct sb_read_set *from,
                 for (i++; i < from->count; i++) {
                         const struct sb_read_set_entry *next = &from->entries[i];
 
-                        if (!end.none && sb_key_compare(low_of(from, next), next->low_len, end.key,
+                        if (!end.none && sb_bytes_compare(low_of(from, next), next->low_len, end.key,
                                                  end.key_len) > 0) {
                                 if (left == 0)
                                         break;

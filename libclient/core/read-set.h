@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "libclient/core/write-set.h"
-#include "ring/commit.h"
+#include "ring/op/commit.h"
 
 /* A gap between two keys: right before this key, or right behind it. */
 struct sb_read_set_edge {

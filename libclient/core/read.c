@@ -13,8 +13,14 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/write-set.h"
-#include "ring/op.h"
-#include "shm/find.h"
+#include "ring/op/get.h"
+#include "shm/base/assert.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/record.h"
+#include "shm/memory/guard.h"
+#include "shm/mvcc/find-plain.h"
 
 #define BATCH_MAX 32u /* keys of which the memory is fetched together */
 

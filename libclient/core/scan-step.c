@@ -113,7 +113,7 @@ static bool entry_is_first(const struct sb_write_set_entry *entry, const unsigne
 
         if (entry == NULL || key == NULL)
                 return entry != NULL;
-        order = sb_key_compare(key, key_len, entry->value->bytes, entry->value->key_len);
+        order = sb_bytes_compare(key, key_len, entry->value->bytes, entry->value->key_len);
         return backwards ? order <= 0 : order >= 0;
 }
 

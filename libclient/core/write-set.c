@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "shm/base/assert.h"
-#include "shm/order.h"
+#include "shm/base/bytes.h"
 
 #define CHUNK_SIZE 8192u
 
@@ -78,7 +78,7 @@ static struct sb_write_set_entry *descend(const struct sb_write_set *writes, con
                 struct sb_write_set_entry *next;
 
                 while ((next = links[level]) != NULL &&
-                        sb_key_compare(next->value->bytes, next->value->key_len, key,
+                        sb_bytes_compare(next->value->bytes, next->value->key_len, key,
                                 (uint32_t)key_len) < (through ? 1 : 0)) {
                         last = next;
                         links = next->next;

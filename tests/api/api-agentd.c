@@ -15,9 +15,18 @@
 
 #include "daemon.h"
 #include "libclient/core/admin.h"
-#include "ring/op.h"
+#include "ring/attach/place.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 #include "tests/harness/test.h"
 
 static unsigned mode_of(const struct sb_place *place, const char *file)

@@ -20,7 +20,8 @@
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/slot.h"
+#include "shm/layout/segment.h"
+#include "shm/upkeep/handle.h"
 #include "tests/harness/test.h"
 
 static unsigned open_files(pid_t pid)

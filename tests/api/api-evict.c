@@ -10,7 +10,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "shm/evict.h"
+#include "shm/mvcc/evict.h"
 #include "tests/harness/test.h"
 #include "world.h"
 

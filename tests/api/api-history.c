@@ -7,7 +7,10 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "ring/op.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/superblock.h"
+#include "shm/upkeep/work.h"
 #include "tests/harness/test.h"
 #include "world.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shm/base/atomic.h"
+#include "shm/base/word.h"
 #include "tests/harness/test.h"
 #include "world.h"
 

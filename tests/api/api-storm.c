@@ -23,9 +23,12 @@
 #include "ring/op/write.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
-#include "shm/check.h"
-#include "shm/epoch.h"
-#include "shm/guard.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/guard.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 #include "tests/harness/test.h"
 
 #define WORKERS 5u

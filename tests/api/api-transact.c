@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "shm/base/atomic.h"
+#include "shm/base/word.h"
 #include "tests/harness/test.h"
 #include "world.h"
 

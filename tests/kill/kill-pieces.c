@@ -13,7 +13,6 @@
 #include "tests/harness/step/stepper.h"
 #include "tests/harness/step/trial.h"
 #include "tests/harness/test.h"
-#include "shm/base/hash.h"
 
 #define POINT_LIMIT     4000000u
 #define SCENARIOS_QUICK 24

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "shm/base/atomic.h"
+#include "shm/base/model.h"
+#include "shm/base/word.h"
 #include "tests/harness/model/model.h"
 #include "tests/harness/test.h"
 

@@ -2,6 +2,10 @@
  * Observers in scenarios; see world.h. An observer reads at the stable cut and stamps nothing.
  */
 #include "world-core.h"
+#include "shm/keys/order.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/upkeep/stable.h"
 
 #include <string.h>
 

@@ -212,7 +212,7 @@ static void setup_stock(struct sb_peer *peer)
 
         setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
         setup_write(KEY_A, VALUE_LEN);
-        sb_op_memory_work(peer, false);
+        sb_work_all(peer, false);
         /* That moved the clock. A client that knows of nothing newer puts no block into its
          * magazine. */
         for (i = 0; i < PEERS - spec()->free_records; i++)

@@ -15,6 +15,7 @@
 #define TESTS_MODEL_WORLD_H
 
 #include "shm/base/fault.h"
+#include "shm/layout/segment.h"
 #include "tests/harness/model/model.h"
 
 #define WORLD_KEYS 3u

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "libclient/core/read-set.h"
-#include "shm/order.h"
+#include "ring/op/commit.h"
+#include "shm/base/bytes.h"
+#include "shm/layout/block.h"
 #include "tests/harness/test.h"
 
 #define KEY_LEN_MAX 3u

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libclient/statebus.h"
-#include "test.h"
+#include "tests/harness/test.h"
 
 #define ERRNO_MAX 4095
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "libclient/core/write-set.h"
-#include "shm/order.h"
-#include "test.h"
+#include "shm/base/bytes.h"
+#include "tests/harness/test.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define REAL_MALLOC __real_malloc
@@ -57,7 +57,7 @@ static int compare(const void *a, const void *b)
 {
         const struct key *x = a, *y = b;
 
-        return sb_key_compare(x->bytes, x->len, y->bytes, y->len);
+        return sb_bytes_compare(x->bytes, x->len, y->bytes, y->len);
 }
 
 static void make_keys(void)

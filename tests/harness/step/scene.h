@@ -38,10 +38,10 @@ enum act_kind {
         SNAPSHOT_READ,
         SNAPSHOT_END,
         GROW_GUARDS, /* memory for guard word len */
-        WORK,        /* sb_op_memory_work; len: whole sweep */
+        WORK,        /* sb_work_all; len: whole sweep */
         SWEEP,       /* all units once */
         SAFE,        /* sb_safe_raise */
-        TICK,        /* sb_reap_tick */
+        TICK,        /* sb_work_tick */
         ATTACH,      /* the engine claims a record for client `key`, which starts on it */
         DETACH,      /* sb_peer_fini */
         REAP,        /* the engine reaps client `key` */

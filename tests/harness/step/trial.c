@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "shm/base/hash.h"
-#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/upkeep/report.h"
 #include "tests/harness/step/orders.h"
 #include "tests/harness/step/stepper.h"
 #include "tests/harness/step/usage.h"
