@@ -39,7 +39,7 @@
 #endif
 #define ACCEPTS_AT_ONCE 32
 
-static void drop(struct sb_engine *engine, struct sb_connection *connection)
+static void accept_drop(struct sb_engine *engine, struct sb_connection *connection)
 {
         if (connection->state != SB_CONNECTION_FREE)
                 close(connection->fd);
@@ -51,11 +51,11 @@ static void drop(struct sb_engine *engine, struct sb_connection *connection)
 void sb_accept_close_all(struct sb_engine *engine)
 {
         for (uint32_t i = 0; i < engine->connection_max; i++)
-                drop(engine, &engine->connections[i]);
+                accept_drop(engine, &engine->connections[i]);
 }
 
 /* Find a free entry in [first, first + count). If there is none, close a connection to make one. */
-static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t count)
+static uint32_t accept_find_entry(struct sb_engine *engine, uint32_t first, uint32_t count)
 {
         uint32_t best = first;
 
@@ -69,12 +69,12 @@ static uint32_t find_entry(struct sb_engine *engine, uint32_t first, uint32_t co
                         (connection->state == chosen->state && connection->number < chosen->number))
                         best = i;
         }
-        drop(engine, &engine->connections[best]);
+        accept_drop(engine, &engine->connections[best]);
         return best;
 }
 
 /* Read what came in on the connections with a record. Return: whether any of them was closed. */
-static bool hear_kept(struct sb_engine *engine)
+static bool accept_hear_kept(struct sb_engine *engine)
 {
         uint32_t before = engine->kept;
 
@@ -85,7 +85,7 @@ static bool hear_kept(struct sb_engine *engine)
 
 /* Descriptors are short: close the oldest connection with a record. If its client never reads the
  * answer and lives on, its record stays in use until the client ends. */
-static void drop_kept(struct sb_engine *engine)
+static void accept_drop_kept(struct sb_engine *engine)
 {
         struct sb_connection *oldest = NULL;
 
@@ -97,11 +97,11 @@ static void drop_kept(struct sb_engine *engine)
                         oldest = connection;
         }
         if (oldest)
-                drop(engine, oldest);
+                accept_drop(engine, oldest);
 }
 
 /* @connection was given a record: move it to the record's entry. */
-static void keep(struct sb_engine *engine, struct sb_connection *connection, uint32_t slot,
+static void accept_keep(struct sb_engine *engine, struct sb_connection *connection, uint32_t slot,
         uint32_t generation)
 {
         uint32_t index = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + slot;
@@ -109,9 +109,9 @@ static void keep(struct sb_engine *engine, struct sb_connection *connection, uin
                 .events = EPOLLIN, .data.u64 = (uint64_t)SB_EVENT_CONNECTION << 32 | index};
 
         /* If a process that had the record before is still connected, close that connection. */
-        drop(engine, &engine->connections[index]);
-        if (engine->kept >= engine->kept_max && !hear_kept(engine))
-                drop_kept(engine);
+        accept_drop(engine, &engine->connections[index]);
+        if (engine->kept >= engine->kept_max && !accept_hear_kept(engine))
+                accept_drop_kept(engine);
         engine->kept++;
         engine->connections[index] = *connection;
         engine->connections[index].state = SB_CONNECTION_ANSWERED;
@@ -123,7 +123,7 @@ static void keep(struct sb_engine *engine, struct sb_connection *connection, uin
 }
 
 /* Send an answer, with the segment's descriptor unless @memfd is -1. Return: 0, -errno. */
-static int send_answer(int fd, const struct sb_hello_answer *answer, int memfd)
+static int accept_send_answer(int fd, const struct sb_hello_answer *answer, int memfd)
 {
         union {
                 struct cmsghdr header;
@@ -145,13 +145,13 @@ static int send_answer(int fd, const struct sb_hello_answer *answer, int memfd)
                        : -errno;
 }
 
-static void refuse(struct sb_connection *connection, int result)
+static void accept_refuse(struct sb_connection *connection, int result)
 {
         struct sb_hello_answer answer;
 
         sb_hello_refuse(result, &answer);
         /* A process that does not read the answer loses nothing else. */
-        (void)send_answer(connection->fd, &answer, -1);
+        (void)accept_send_answer(connection->fd, &answer, -1);
         connection->state = SB_CONNECTION_ANSWERED;
 }
 
@@ -186,8 +186,8 @@ static int accept_open_process(const struct sb_connection *connection, uint64_t 
 
 /* Find the record that an earlier engine claimed for the same attempt to attach, without answering
  * the client any more. Return: its number; 0: there is none. */
-static uint32_t find_ticket(const struct sb_engine *engine, const struct sb_slot_identity *identity,
-        uint32_t *ret_generation)
+static uint32_t accept_find_ticket(const struct sb_engine *engine,
+        const struct sb_slot_identity *identity, uint32_t *ret_generation)
 {
         const struct sb_segment *segment = &engine->peer.segment;
 
@@ -209,12 +209,12 @@ static int accept_claim_record(struct sb_engine *engine, const struct sb_slot_id
 {
         int r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
 
-        if (r == SB_E_FULL && (sb_reaper_collect(engine) | hear_kept(engine)))
+        if (r == SB_E_FULL && (sb_reaper_collect(engine) | accept_hear_kept(engine)))
                 r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
         return r;
 }
 
-static void attach(struct sb_engine *engine, struct sb_connection *connection,
+static void accept_attach(struct sb_engine *engine, struct sb_connection *connection,
         const struct sb_hello_request *request)
 {
         const struct sb_superblock *super = engine->peer.segment.super;
@@ -230,7 +230,7 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
         int pidfd, r;
 
         if (request->access != SB_PEER) {
-                refuse(connection, -ENOTSUP);
+                accept_refuse(connection, -ENOTSUP);
                 return;
         }
         pidfd = accept_open_process(connection, &identity.pid_start);
@@ -238,15 +238,15 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
                 if (pidfd != -ESRCH && pidfd != -ENOENT)
                         sb_log("process %u cannot be watched, so it is not attached: %s",
                                 connection->pid, strerror(-pidfd));
-                refuse(connection, pidfd);
+                accept_refuse(connection, pidfd);
                 return;
         }
-        slot = find_ticket(engine, &identity, &generation);
+        slot = accept_find_ticket(engine, &identity, &generation);
         if (!slot) {
                 r = accept_claim_record(engine, &identity, &slot, &generation);
                 if (r) {
                         close(pidfd);
-                        refuse(connection, r);
+                        accept_refuse(connection, r);
                         return;
                 }
         }
@@ -258,16 +258,16 @@ static void attach(struct sb_engine *engine, struct sb_connection *connection,
         answer.generation = generation;
         answer.size = engine->peer.segment.geometry.size;
         memcpy(answer.id, super->id, sizeof(answer.id));
-        r = send_answer(connection->fd, &answer, engine->supervisor->memory.fd);
+        r = accept_send_answer(connection->fd, &answer, engine->supervisor->memory.fd);
         if (r) {
                 sb_reaper_give_back(engine, slot, generation);
-                drop(engine, connection);
+                accept_drop(engine, connection);
                 return;
         }
-        keep(engine, connection, slot, generation);
+        accept_keep(engine, connection, slot, generation);
 }
 
-static void evict(struct sb_engine *engine, struct sb_connection *connection,
+static void accept_evict(struct sb_engine *engine, struct sb_connection *connection,
         const struct sb_hello_request *request)
 {
         struct sb_hello_answer answer;
@@ -277,12 +277,12 @@ static void evict(struct sb_engine *engine, struct sb_connection *connection,
                                 request->verb == SB_HELLO_KILL, &count),
                 &answer);
         answer.slot = count;
-        (void)send_answer(connection->fd, &answer, -1);
+        (void)accept_send_answer(connection->fd, &answer, -1);
         connection->state = SB_CONNECTION_ANSWERED;
 }
 
 /* Handle the first message of an admitted connection. */
-static void hear(
+static void accept_hear(
         struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
         struct sb_hello_request request;
@@ -291,16 +291,16 @@ static void hear(
         if (!r && request.verb == SB_HELLO_GIVE_BACK)
                 r = -EPROTO;
         if (r)
-                refuse(connection, r);
+                accept_refuse(connection, r);
         else if (request.verb == SB_HELLO_ATTACH)
-                attach(engine, connection, &request);
+                accept_attach(engine, connection, &request);
         else
-                evict(engine, connection, &request);
+                accept_evict(engine, connection, &request);
 }
 
 /* Handle a further message: the client gives the record back, or the connection is closed. There is
  * no second answer. */
-static void hear_more(
+static void accept_hear_more(
         struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
         struct sb_hello_request request;
@@ -309,13 +309,13 @@ static void hear_more(
                 !sb_hello_judge(packet, len, engine->peer.segment.super->features, &request) &&
                 request.verb == SB_HELLO_GIVE_BACK)
                 sb_reaper_give_back(engine, connection->slot, connection->generation);
-        drop(engine, connection);
+        accept_drop(engine, connection);
 }
 
 /* Whether the connection was reset. A close during recv() may look like an orderly end, but the
  * error is there by then (Linux looks for an error, then takes the lock under which close() sets
  * both). */
-static bool is_reset(int fd)
+static bool accept_is_reset(int fd)
 {
         int error = 0;
         socklen_t len = sizeof(error);
@@ -339,22 +339,22 @@ void sb_accept_ready(struct sb_engine *engine, uint32_t index)
                 /* A stranger's request is read, so that the answer is not lost when the connection
                  * closes. The connection is closed when the stranger closes it or sends more. */
                 if (len <= 0 || connection->number == 0)
-                        drop(engine, connection);
+                        accept_drop(engine, connection);
                 else
                         connection->number = 0;
                 return;
         }
-        if (len < 0 || (len == 0 && is_reset(connection->fd))) {
+        if (len < 0 || (len == 0 && accept_is_reset(connection->fd))) {
                 /* The client did not read the answer (ECONNRESET): it died, or gave up waiting. */
                 if (connection->slot)
                         sb_reaper_give_back(engine, connection->slot, connection->generation);
-                drop(engine, connection);
+                accept_drop(engine, connection);
         } else if (len == 0) {
-                drop(engine, connection);
+                accept_drop(engine, connection);
         } else if (connection->state == SB_CONNECTION_SILENT) {
-                hear(engine, connection, packet, (size_t)len);
+                accept_hear(engine, connection, packet, (size_t)len);
         } else {
-                hear_more(engine, connection, packet, (size_t)len);
+                accept_hear_more(engine, connection, packet, (size_t)len);
         }
 }
 
@@ -374,8 +374,8 @@ static void accept_one(struct sb_engine *engine, int fd)
         /* A pid of 0 means a pid namespace that this process cannot see, so the death of that
          * process could not be seen either. */
         admitted = (process.uid == geteuid() || process.uid == 0) && process.pid > 0;
-        index = admitted ? find_entry(engine, SB_STRANGERS_MAX, SB_CONNECTIONS_MAX)
-                         : find_entry(engine, 0, SB_STRANGERS_MAX);
+        index = admitted ? accept_find_entry(engine, SB_STRANGERS_MAX, SB_CONNECTIONS_MAX)
+                         : accept_find_entry(engine, 0, SB_STRANGERS_MAX);
         connection = &engine->connections[index];
         *connection = (struct sb_connection){
                 .fd = fd,
@@ -385,11 +385,11 @@ static void accept_one(struct sb_engine *engine, int fd)
                 .number = ++engine->connection_count,
         };
         if (sb_engine_add(engine, fd, EPOLLIN, SB_EVENT_CONNECTION, index) < 0) {
-                drop(engine, connection);
+                accept_drop(engine, connection);
                 return;
         }
         if (!admitted)
-                refuse(connection, SB_E_DENIED);
+                accept_refuse(connection, SB_E_DENIED);
         sb_accept_ready(engine, index); /* most requests have arrived by now */
 }
 

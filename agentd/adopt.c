@@ -35,7 +35,7 @@
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/report.h"
 
-static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment *ret)
+static enum sb_engine_end adopt_map(const struct sb_memory *memory, struct sb_segment *ret)
 {
         void *base = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED, memory->fd, 0);
         int r;
@@ -59,7 +59,8 @@ static enum sb_engine_end map(const struct sb_memory *memory, struct sb_segment 
 }
 
 /* Take record 0 from the engine before this one, whatever that engine was doing. */
-static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_segment *segment)
+static enum sb_engine_end adopt_take_record(
+        struct sb_engine *engine, const struct sb_segment *segment)
 {
         struct sb_slot_identity identity = {
                 .pid = (uint32_t)getpid(),
@@ -85,7 +86,7 @@ static enum sb_engine_end take_record(struct sb_engine *engine, const struct sb_
         return SB_ENGINE_STOPPED;
 }
 
-static enum sb_engine_end validate(struct sb_engine *engine, struct sb_check_report *ret)
+static enum sb_engine_end adopt_validate(struct sb_engine *engine, struct sb_check_report *ret)
 {
         int r = sb_check(&engine->peer, false, ret);
 
@@ -119,14 +120,14 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
                         strerror(-r));
                 return SB_ENGINE_FAILED;
         }
-        end = map(&engine->supervisor->memory, &segment);
+        end = adopt_map(&engine->supervisor->memory, &segment);
         if (end)
                 return end;
         /* From here on engine_free() unmaps the segment, through the handle. */
         engine->peer.segment = segment;
-        end = take_record(engine, &segment);
+        end = adopt_take_record(engine, &segment);
         if (!end)
-                end = validate(engine, &report);
+                end = adopt_validate(engine, &report);
         if (end)
                 return end;
         /* R:history-floor > A:history-floor. The limit that this agentd was started with holds from

@@ -68,7 +68,7 @@ __attribute__((format(printf, 1, 2))) static bool complain(const char *format, .
 }
 
 /* A whole decimal number within [least, most]. */
-static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
+static bool config_read_number(const char *text, uint64_t least, uint64_t most, uint64_t *ret)
 {
         char *end;
         uint64_t value;
@@ -84,7 +84,7 @@ static bool read_number(const char *text, uint64_t least, uint64_t most, uint64_
 }
 
 /* A number of bytes: digits, then nothing or one of K, M, G, T (of 1024), then perhaps iB or B. */
-static bool read_size(const char *text, uint64_t *ret)
+static bool config_read_size(const char *text, uint64_t *ret)
 {
         static const char suffixes[] = "KMGT";
         const char *suffix;
@@ -111,7 +111,7 @@ static bool read_size(const char *text, uint64_t *ret)
 }
 
 /* Digits and one of ms, s, m, h; or "off". */
-static bool read_age(const char *text, uint64_t *ret_ns)
+static bool config_read_age(const char *text, uint64_t *ret_ns)
 {
         static const struct {
                 const char *unit;
@@ -131,14 +131,14 @@ static bool read_age(const char *text, uint64_t *ret_ns)
         number[digits] = 0;
         for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
                 if (!strcmp(text + digits, units[i].unit) &&
-                        read_number(number, 1, AGE_MAX_NS / units[i].ns, &value)) {
+                        config_read_number(number, 1, AGE_MAX_NS / units[i].ns, &value)) {
                         *ret_ns = value * units[i].ns;
                         return true;
                 }
         return false;
 }
 
-static bool read_hugepages(const char *word, enum sb_config_hugepages *ret)
+static bool config_read_hugepages(const char *word, enum sb_config_hugepages *ret)
 {
         if (!strcmp(word, "auto"))
                 *ret = SB_HUGEPAGES_AUTO;
@@ -151,7 +151,7 @@ static bool read_hugepages(const char *word, enum sb_config_hugepages *ret)
         return true;
 }
 
-static bool read_durability(const char *word)
+static bool config_read_durability(const char *word)
 {
         if (!strcmp(word, "volatile"))
                 return true;
@@ -209,36 +209,36 @@ static bool config_take_option(
                 wishes->bus = value;
                 return true;
         case OPTION_SIZE:
-                if (!read_size(value, &config->size))
+                if (!config_read_size(value, &config->size))
                         return complain("--size %s: give a number of bytes, with K, M, G or T if "
                                         "you like: --size 256M",
                                 value);
                 return true;
         case OPTION_HUGEPAGES:
-                return read_hugepages(value, &config->hugepages);
+                return config_read_hugepages(value, &config->hugepages);
         case OPTION_DURABILITY:
-                return read_durability(value);
+                return config_read_durability(value);
         case OPTION_FLUSH_MS:
-                if (!read_number(value, 1, FLUSH_MS_MAX, &number))
+                if (!config_read_number(value, 1, FLUSH_MS_MAX, &number))
                         return complain(
                                 "--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
                 config->flush_ms = (uint32_t)number;
                 return true;
         case OPTION_CLIENTS:
-                if (!read_number(value, 1, CLIENTS_MAX, &number))
+                if (!config_read_number(value, 1, CLIENTS_MAX, &number))
                         return complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
                 config->clients = (uint32_t)number;
                 return true;
         case OPTION_HISTORY:
                 if (!strcmp(value, "off"))
                         config->history_bytes = 0;
-                else if (!read_size(value, &config->history_bytes) || !config->history_bytes)
+                else if (!config_read_size(value, &config->history_bytes) || !config->history_bytes)
                         return complain("--history-memory %s: give a number of bytes, with K, M, G "
                                         "or T if you like, or off: no limit",
                                 value);
                 return true;
         case OPTION_SNAPSHOT_AGE:
-                if (!read_age(value, &config->snapshot_age_ns))
+                if (!config_read_age(value, &config->snapshot_age_ns))
                         return complain("--max-snapshot-age %s: give a time such as 500ms, 30s, "
                                         "10m or 1h, or off",
                                 value);
@@ -252,7 +252,7 @@ static bool config_take_option(
         return complain("this option is not known");
 }
 
-static bool resolve(const char *bus, struct sb_place *ret)
+static bool config_resolve(const char *bus, struct sb_place *ret)
 {
         int r = sb_place_resolve(bus, ret);
 
@@ -270,7 +270,7 @@ static bool resolve(const char *bus, struct sb_place *ret)
         return true;
 }
 
-static uint64_t round_up(uint64_t size, uint64_t page_size)
+static uint64_t config_round_up(uint64_t size, uint64_t page_size)
 {
         return (size + page_size - 1) / page_size * page_size;
 }
@@ -278,7 +278,7 @@ static uint64_t round_up(uint64_t size, uint64_t page_size)
 int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_geometry *ret)
 {
         struct sb_geometry_wish wish = {
-                .size = round_up(config->size, page_size),
+                .size = config_round_up(config->size, page_size),
                 .clients = config->clients,
         };
 
@@ -286,7 +286,7 @@ int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_
 }
 
 /* Write @bytes as an argument of --size that is not smaller. */
-static void write_size(uint64_t bytes, char *ret, size_t size)
+static void config_write_size(uint64_t bytes, char *ret, size_t size)
 {
         if (bytes >= 64u << 20)
                 snprintf(ret, size, "%" PRIu64 "M", (bytes + (1u << 20) - 1) >> 20);
@@ -294,7 +294,7 @@ static void write_size(uint64_t bytes, char *ret, size_t size)
                 snprintf(ret, size, "%" PRIu64 "K", (bytes + 1023) >> 10);
 }
 
-static bool judge(const struct sb_config *config)
+static bool config_judge(const struct sb_config *config)
 {
         struct sb_geometry geometry;
         char least[32];
@@ -302,7 +302,7 @@ static bool judge(const struct sb_config *config)
 
         r = sb_config_fit(config, (uint64_t)sysconf(_SC_PAGESIZE), &geometry);
         if (r == -ENOSPC) {
-                write_size(geometry.size, least, sizeof(least));
+                config_write_size(geometry.size, least, sizeof(least));
                 return complain(
                         "--size %" PRIu64
                         " is too small for --clients %u: the least that serves is --size %s",
@@ -314,7 +314,7 @@ static bool judge(const struct sb_config *config)
         return true;
 }
 
-static void print(const struct sb_config *config)
+static void config_print(const struct sb_config *config)
 {
         static const char *const words[] = {"auto", "require", "off"};
 
@@ -365,10 +365,10 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                         "%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
         if (config.history_bytes == UINT64_MAX)
                 config.history_bytes = config.size / 4;
-        if (!resolve(wishes.bus, &config.place) || !judge(&config))
+        if (!config_resolve(wishes.bus, &config.place) || !config_judge(&config))
                 return false;
         if (wishes.check) {
-                print(&config);
+                config_print(&config);
                 goto said;
         }
         *ret = config;

@@ -27,7 +27,7 @@
 #define LOCK_PATIENCE_MS 250
 
 /* Whether the directory holds only files that belong to a bus. */
-static bool is_bus_alone(int fd)
+static bool directory_is_bus_alone(int fd)
 {
         static const char *const ours[] = {".", "..", SB_PLACE_SOCKET, SB_PLACE_LOCK, SB_PLACE_LOG};
         bool alone = true;
@@ -51,7 +51,7 @@ static bool is_bus_alone(int fd)
 
 /* Another user that may write in the directory could put another socket there: refuse such a
  * directory. */
-static int judge(const char *name, int fd)
+static int directory_judge(const char *name, int fd)
 {
         struct stat status;
 
@@ -68,7 +68,7 @@ static int judge(const char *name, int fd)
                 return 0;
         /* A directory that holds only a bus is put in order; the mode of any other directory is
          * left as it is. */
-        if (is_bus_alone(fd)) {
+        if (directory_is_bus_alone(fd)) {
                 if (!fchmod(fd, 0711))
                         return 0;
                 sb_log("%s: cannot set its mode to 0711: %s", name, strerror(errno));
@@ -92,7 +92,7 @@ static void directory_on_alarm(int signal)
 
 /* Take the lock. Wait a moment for processes that were killed just now. Return: 0, -EWOULDBLOCK,
  * -errno. */
-static int lock(int fd)
+static int directory_lock(int fd)
 {
         struct itimerval patience = {
                 .it_value.tv_usec = LOCK_PATIENCE_MS * 1000,
@@ -121,7 +121,7 @@ static int lock(int fd)
         return r;
 }
 
-static void say_taken(const struct sb_place *place)
+static void directory_say_taken(const struct sb_place *place)
 {
         pid_t pid;
 
@@ -132,7 +132,7 @@ static void say_taken(const struct sb_place *place)
                 sb_log("another agentd is just starting on %s", place->directory);
 }
 
-static int take_lock(const struct sb_place *place, int directory_fd, int *ret)
+static int directory_take_lock(const struct sb_place *place, int directory_fd, int *ret)
 {
         int fd, r;
 
@@ -141,10 +141,10 @@ static int take_lock(const struct sb_place *place, int directory_fd, int *ret)
                 sb_log("%s/" SB_PLACE_LOCK ": %s", place->directory, strerror(errno));
                 return -1;
         }
-        r = lock(fd);
+        r = directory_lock(fd);
         if (r) {
                 if (r == -EWOULDBLOCK)
-                        say_taken(place);
+                        directory_say_taken(place);
                 else
                         sb_log("%s/" SB_PLACE_LOCK ": cannot lock it: %s", place->directory,
                                 strerror(-r));
@@ -156,7 +156,7 @@ static int take_lock(const struct sb_place *place, int directory_fd, int *ret)
 }
 
 /* Make the socket and listen on it. The caller holds the lock. */
-static int make_socket(const struct sb_place *place, int directory_fd, int *ret)
+static int directory_make_socket(const struct sb_place *place, int directory_fd, int *ret)
 {
         struct sockaddr_un address;
         int fd, through, r;
@@ -203,10 +203,10 @@ int sb_directory_take(const struct sb_place *place, struct sb_directory *ret)
                 sb_log("%s: %s", place->directory, strerror(errno));
                 return -1;
         }
-        if (judge(place->directory, directory.fd) ||
-                take_lock(place, directory.fd, &directory.lock_fd))
+        if (directory_judge(place->directory, directory.fd) ||
+                directory_take_lock(place, directory.fd, &directory.lock_fd))
                 goto failed;
-        r = make_socket(place, directory.fd, &directory.listen_fd);
+        r = directory_make_socket(place, directory.fd, &directory.listen_fd);
         if (r) {
                 sb_log("%s/" SB_PLACE_SOCKET ": cannot listen there: %s", place->directory,
                         strerror(-r));

@@ -57,7 +57,7 @@ int sb_engine_add(
         return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &what) < 0 ? -errno : 0;
 }
 
-static void set_timer(struct sb_engine *engine, uint64_t interval_ns)
+static void engine_set_timer(struct sb_engine *engine, uint64_t interval_ns)
 {
         struct itimerspec timer = {
                 .it_value.tv_nsec = (long)interval_ns,
@@ -72,7 +72,7 @@ static void set_timer(struct sb_engine *engine, uint64_t interval_ns)
 
 /* Whether no shared word that leaves a trace of work changed since the last call. A writer changes
  * none of them until the versions that it replaced are to be freed. */
-static bool is_idle(struct sb_engine *engine)
+static bool engine_is_idle(struct sb_engine *engine)
 {
         const struct sb_superblock *super = engine->peer.segment.super;
         /* All relaxed: only whether they changed matters. */
@@ -85,7 +85,7 @@ static bool is_idle(struct sb_engine *engine)
 }
 
 /* Note the time of the last cut, and evict the snapshots that are older than the bus allows. */
-static void note_time(struct sb_engine *engine)
+static void engine_note_time(struct sb_engine *engine)
 {
         struct sb_segment *segment = &engine->peer.segment;
         uint64_t age = engine->supervisor->config->snapshot_age_ns;
@@ -103,7 +103,7 @@ static void note_time(struct sb_engine *engine)
 
 /* Neither the growth of what history rules keep nor the passing of time changes a word that starts
  * a sweep, so ask for a sweep now and then. */
-static void look_after_history(struct sb_engine *engine)
+static void engine_look_after_history(struct sb_engine *engine)
 {
         struct sb_peer *peer = &engine->peer;
         uint64_t now = sb_os_linux.now_ns(sb_os_linux.context), trace;
@@ -123,18 +123,18 @@ static void look_after_history(struct sb_engine *engine)
 }
 
 /* Do a little of the work on memory. Return: whether there is more to do at once. */
-static bool tick(struct sb_engine *engine)
+static bool engine_tick(struct sb_engine *engine)
 {
-        bool idle = is_idle(engine);
+        bool idle = engine_is_idle(engine);
         bool more = sb_work_tick(&engine->peer, &engine->sweep_cursor);
 
-        note_time(engine);
-        look_after_history(engine);
-        (void)is_idle(engine); /* the words that the tick itself has changed do not count */
+        engine_note_time(engine);
+        engine_look_after_history(engine);
+        (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
         if (more || !idle)
-                set_timer(engine, TICK_NS);
+                engine_set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
-                set_timer(engine, engine->interval_ns * 2);
+                engine_set_timer(engine, engine->interval_ns * 2);
         if (engine->deaf) {
                 engine->deaf = false;
                 (void)sb_engine_add(engine, engine->supervisor->directory.listen_fd, EPOLLIN,
@@ -144,7 +144,7 @@ static bool tick(struct sb_engine *engine)
 }
 
 /* Send a signal on to the supervisor, which decides what it means. */
-static void forward_signal(struct sb_engine *engine)
+static void engine_forward_signal(struct sb_engine *engine)
 {
         struct signalfd_siginfo info;
 
@@ -154,7 +154,7 @@ static void forward_signal(struct sb_engine *engine)
 
 /* Whether the supervisor said stop. A channel that is hung up says nothing: the supervisor's pidfd
  * reports its death. */
-static bool is_told_to_stop(struct sb_engine *engine)
+static bool engine_is_told_to_stop(struct sb_engine *engine)
 {
         char word;
         ssize_t len = recv(engine->supervisor->channel, &word, 1, MSG_DONTWAIT);
@@ -182,10 +182,10 @@ static enum sb_engine_end engine_dispatch(
                         *more = true;
                 break;
         case SB_EVENT_SIGNAL:
-                forward_signal(engine);
+                engine_forward_signal(engine);
                 break;
         case SB_EVENT_CHANNEL:
-                if (is_told_to_stop(engine))
+                if (engine_is_told_to_stop(engine))
                         return SB_ENGINE_STOPPED;
                 break;
         case SB_EVENT_SUPERVISOR:
@@ -200,7 +200,7 @@ static enum sb_engine_end engine_dispatch(
         return SB_ENGINE_FAILED;
 }
 
-static enum sb_engine_end serve(struct sb_engine *engine)
+static enum sb_engine_end engine_serve(struct sb_engine *engine)
 {
         struct epoll_event events[EVENTS_AT_ONCE];
         bool more = true;
@@ -226,12 +226,12 @@ static enum sb_engine_end serve(struct sb_engine *engine)
                         }
                 }
                 if (more)
-                        more = tick(engine);
+                        more = engine_tick(engine);
         }
 }
 
 /* Wait for everything but clients. */
-static int open_events(struct sb_engine *engine)
+static int engine_open_events(struct sb_engine *engine)
 {
         const struct sb_supervisor *supervisor = engine->supervisor;
         int r;
@@ -251,7 +251,7 @@ static int open_events(struct sb_engine *engine)
         if (!r)
                 r = sb_engine_add(engine, supervisor->self_fd, EPOLLIN, SB_EVENT_SUPERVISOR, 0);
         if (!r)
-                set_timer(engine, TICK_NS);
+                engine_set_timer(engine, TICK_NS);
         return r;
 }
 
@@ -261,7 +261,7 @@ static enum sb_engine_end engine_adopt_and_serve(struct sb_engine *engine)
         char word = SB_SUPERVISOR_ADOPTED;
         int r;
 
-        r = open_events(engine);
+        r = engine_open_events(engine);
         if (r) {
                 sb_log("the engine cannot start: %s", strerror(-r));
                 return SB_ENGINE_FAILED;
@@ -270,7 +270,7 @@ static enum sb_engine_end engine_adopt_and_serve(struct sb_engine *engine)
         if (end)
                 return end;
         (void)send(engine->supervisor->channel, &word, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        return serve(engine);
+        return engine_serve(engine);
 }
 
 static struct sb_engine *engine_new(struct sb_supervisor *supervisor)

@@ -12,7 +12,7 @@
 
 sigjmp_buf sb_guard_return;
 
-static void caught(int number)
+static void guard_caught(int number)
 {
         (void)signal(number, SIG_DFL);
         siglongjmp(sb_guard_return, 1);
@@ -20,7 +20,7 @@ static void caught(int number)
 
 void sb_guard_arm(void)
 {
-        struct sigaction action = {.sa_handler = caught};
+        struct sigaction action = {.sa_handler = guard_caught};
 
         sigemptyset(&action.sa_mask);
         sigaction(SIGBUS, &action, NULL);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void say(const char *line, size_t len)
+static void log_say(const char *line, size_t len)
 {
         struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -26,7 +26,7 @@ static void say(const char *line, size_t len)
 
 /* Write the time, when standard error is a file: nothing else adds one there. Return: its length.
  */
-static size_t write_time(char *line, size_t size)
+static size_t log_write_time(char *line, size_t size)
 {
         struct timespec now;
         struct stat status;
@@ -41,7 +41,7 @@ static size_t write_time(char *line, size_t size)
 void sb_log(const char *format, ...)
 {
         char line[1024];
-        size_t len = write_time(line, sizeof(line));
+        size_t len = log_write_time(line, sizeof(line));
         va_list arguments;
         int more;
 
@@ -53,7 +53,7 @@ void sb_log(const char *format, ...)
                 return;
         len = (size_t)more < sizeof(line) - len - 1 ? len + (size_t)more : sizeof(line) - 2;
         line[len++] = '\n';
-        say(line, len);
+        log_say(line, len);
 }
 
 void sb_log_word(const char *word)
@@ -62,5 +62,5 @@ void sb_log_word(const char *word)
         int len = snprintf(line, sizeof(line), "%s\n", word);
 
         if (len > 0 && (size_t)len < sizeof(line))
-                say(line, (size_t)len);
+                log_say(line, (size_t)len);
 }

@@ -26,7 +26,7 @@
 /* Raise the limit on descriptors. Each client needs one by which it is watched, and a second one
  * for its connection until it has read the answer. *ret_kept: how many of the second kind there may
  * be, SB_KEPT_MIN at least. Return: 0, -1. */
-static int raise_limit(uint32_t clients, uint32_t *ret_kept)
+static int main_raise_limit(uint32_t clients, uint32_t *ret_kept)
 {
         rlim_t needed = (rlim_t)clients + DESCRIPTORS_BESIDES, wanted = needed + clients;
         struct rlimit limit;
@@ -59,7 +59,7 @@ static int main_keep_streams(void)
 /* Make the signals that end the bus readable from a descriptor. Signals that would end it by
  * accident are ignored: a broken pipe and a file beyond the size limit (ulimit -f) become errors
  * with a message. Return: the descriptor, -1. */
-static int take_signals(void)
+static int main_take_signals(void)
 {
         sigset_t set;
 
@@ -86,9 +86,9 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        if (raise_limit(config.clients, &supervisor.kept_max))
+        if (main_raise_limit(config.clients, &supervisor.kept_max))
                 return SB_EXIT_FAILURE;
-        supervisor.signal_fd = take_signals();
+        supervisor.signal_fd = main_take_signals();
         if (supervisor.signal_fd < 0) {
                 sb_log("cannot wait for signals: %s", strerror(errno));
                 return SB_EXIT_FAILURE;

@@ -33,7 +33,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static void *map(int fd, uint64_t size)
+static void *memory_map(int fd, uint64_t size)
 {
         void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -41,7 +41,7 @@ static void *map(int fd, uint64_t size)
 }
 
 /* Make every page of the map present. Return: 0, -errno. */
-static int populate(int fd, void *base, uint64_t size)
+static int memory_populate(int fd, void *base, uint64_t size)
 {
         int r;
 
@@ -76,13 +76,13 @@ static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_
                 goto failed;
         if (fcntl(memory.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
                 goto failed;
-        base = map(memory.fd, memory.size);
+        base = memory_map(memory.fd, memory.size);
         if (!base)
                 goto failed;
         if (advise)
                 (void)madvise(base, memory.size,
                         MADV_HUGEPAGE); /* where the machine allows huge pages for shared memory */
-        errno = -populate(memory.fd, base, memory.size);
+        errno = -memory_populate(memory.fd, base, memory.size);
         if (errno)
                 goto failed;
         if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
@@ -91,7 +91,7 @@ static int memory_make_memfd(unsigned memfd_flags, bool advise, const struct sb_
                 base, geometry, random[0], random + 1, sb_os_linux.now_ns(sb_os_linux.context));
         munmap(base, memory.size);
         base = NULL;
-        memory.super = map(memory.fd, memory.page_size);
+        memory.super = memory_map(memory.fd, memory.page_size);
         if (!memory.super)
                 goto failed;
         *ret = memory;
@@ -106,7 +106,7 @@ failed:
 
 /* Read the number in a file of one number, or the number behind @field in a table like
  * /proc/meminfo. Return: whether there was one. */
-static bool read_number(const char *path, const char *field, uint64_t *ret)
+static bool memory_read_number(const char *path, const char *field, uint64_t *ret)
 {
         char line[256];
         FILE *file = fopen(path, "re");
@@ -131,9 +131,9 @@ static bool memory_suffices(uint64_t size)
 {
         uint64_t available, swap;
 
-        if (!read_number("/proc/meminfo", "MemAvailable:", &available))
+        if (!memory_read_number("/proc/meminfo", "MemAvailable:", &available))
                 return true;
-        if (!read_number("/proc/meminfo", "SwapFree:", &swap))
+        if (!memory_read_number("/proc/meminfo", "SwapFree:", &swap))
                 swap = 0;
         if (size / 1024 <= available + swap)
                 return true;
@@ -143,7 +143,7 @@ static bool memory_suffices(uint64_t size)
         return false;
 }
 
-static void say_failed(uint64_t size, int r)
+static void memory_say_failed(uint64_t size, int r)
 {
         const char *remedy = "";
 
@@ -156,18 +156,18 @@ static void say_failed(uint64_t size, int r)
 }
 
 /* Write how to get enough huge pages: as many as there are now, and those that are missing. */
-static void write_remedy(uint64_t size, char *ret, size_t ret_size)
+static void memory_write_remedy(uint64_t size, char *ret, size_t ret_size)
 {
         static const char *const directory = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
         uint64_t total = 0, free = 0, reserved = 0, needed = size / HUGE_PAGE;
         char path[128];
 
         snprintf(path, sizeof(path), "%snr_hugepages", directory);
-        (void)read_number(path, NULL, &total);
+        (void)memory_read_number(path, NULL, &total);
         snprintf(path, sizeof(path), "%sfree_hugepages", directory);
-        (void)read_number(path, NULL, &free);
+        (void)memory_read_number(path, NULL, &free);
         snprintf(path, sizeof(path), "%sresv_hugepages", directory);
-        (void)read_number(path, NULL, &reserved);
+        (void)memory_read_number(path, NULL, &reserved);
         free = free > reserved ? free - reserved : 0;
         snprintf(ret, ret_size,
                 "%" PRIu64 " huge pages are needed and %" PRIu64
@@ -178,7 +178,7 @@ static void write_remedy(uint64_t size, char *ret, size_t ret_size)
 
 /* Make the segment in huge pages. Return: 0; 1: not possible, and plain pages may be tried; -1: not
  * possible, and the reason was logged. */
-static int make_huge(const struct sb_config *config, struct sb_memory *ret)
+static int memory_make_huge(const struct sb_config *config, struct sb_memory *ret)
 {
         struct sb_geometry geometry;
         char remedy[192];
@@ -189,7 +189,7 @@ static int make_huge(const struct sb_config *config, struct sb_memory *ret)
                 r = memory_make_memfd(MFD_HUGETLB | MFD_HUGE_2MB, false, &geometry, ret);
         if (!r)
                 return 0;
-        write_remedy(geometry.size, remedy, sizeof(remedy));
+        memory_write_remedy(geometry.size, remedy, sizeof(remedy));
         if (config->hugepages == SB_HUGEPAGES_REQUIRE) {
                 sb_log("no huge pages for %" PRIu64
                        " bytes (%s). %s, or start without --hugepages require",
@@ -208,7 +208,7 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
         int r;
 
         if (config->hugepages != SB_HUGEPAGES_OFF) {
-                r = make_huge(config, ret);
+                r = memory_make_huge(config, ret);
                 if (r <= 0)
                         return r;
         }
@@ -220,7 +220,7 @@ int sb_memory_make(const struct sb_config *config, struct sb_memory *ret)
         }
         if (!r)
                 return 0;
-        say_failed(config->size, r);
+        memory_say_failed(config->size, r);
         return -1;
 }
 

@@ -62,7 +62,7 @@ static bool reaper_sees_death(int pidfd)
         return poll(&look, 1, 0) == 1 && (look.revents & POLLIN);
 }
 
-static void forget(struct sb_watcher *watcher)
+static void reaper_forget(struct sb_watcher *watcher)
 {
         if (watcher->pidfd >= 0)
                 close(watcher->pidfd); /* also leaves the epoll set: no other descriptor refers to
@@ -74,7 +74,7 @@ void sb_reaper_watch(struct sb_engine *engine, uint32_t slot, uint32_t generatio
 {
         struct sb_watcher *watcher = &engine->watchers[slot];
 
-        forget(watcher);
+        reaper_forget(watcher);
         watcher->generation = generation;
         watcher->pidfd = pidfd;
         if (sb_engine_add(engine, pidfd, EPOLLIN, SB_EVENT_CLIENT, slot) < 0)
@@ -88,7 +88,7 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
         /* The event may be about the process that had the record before. */
         if (watcher->pidfd < 0 || !reaper_sees_death(watcher->pidfd))
                 return;
-        forget(watcher);
+        reaper_forget(watcher);
         sb_reap_slot(&engine->peer, slot, watcher->generation);
         sb_marks_repair(&engine->peer);
         sb_keep_repair(&engine->peer);
@@ -111,7 +111,7 @@ uint32_t sb_reaper_collect(struct sb_engine *engine)
 void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation)
 {
         if (engine->watchers[slot].generation == generation)
-                forget(&engine->watchers[slot]);
+                reaper_forget(&engine->watchers[slot]);
         sb_reap_slot(&engine->peer, slot, generation);
         sb_marks_repair(&engine->peer);
         sb_keep_repair(&engine->peer);
@@ -143,7 +143,7 @@ int sb_reaper_evict(
 
 /* Open the process that a record names. Return: a pidfd; -1: the process is dead; -2: it lives, and
  * cannot be watched. */
-static int open_process(const struct sb_client *client)
+static int reaper_open_process(const struct sb_client *client)
 {
         uint32_t pid = client->pid; /* loaded once: it may be anything */
         uint64_t start;
@@ -175,7 +175,7 @@ void sb_reaper_adopt(struct sb_engine *engine)
                 case SB_CLIENT_FREE:
                         continue;
                 case SB_CLIENT_ATTACHED:
-                        pidfd = open_process(sb_client_at(segment, slot));
+                        pidfd = reaper_open_process(sb_client_at(segment, slot));
                         break;
                 default: /* an engine died while it made or reaped the record */
                         break;
@@ -194,5 +194,5 @@ void sb_reaper_close_all(struct sb_engine *engine)
         if (!engine->watchers)
                 return;
         for (uint32_t slot = 0; slot < engine->peer.segment.geometry.client_count; slot++)
-                forget(&engine->watchers[slot]);
+                reaper_forget(&engine->watchers[slot]);
 }

@@ -38,12 +38,12 @@
 #define CRASHES_MAX      3u /* crashes before adoption that count as the segment's fault */
 #define STOP_PATIENCE_MS 2000
 
-static uint64_t now_ns(void)
+static uint64_t supervisor_now_ns(void)
 {
         return sb_os_linux.now_ns(sb_os_linux.context);
 }
 
-static int close_fd(int fd)
+static int supervisor_close_fd(int fd)
 {
         if (fd >= 0)
                 close(fd);
@@ -51,7 +51,7 @@ static int close_fd(int fd)
 }
 
 /* This process is the supervisor from now on. Return: 0, -1. */
-static int become(struct sb_supervisor *supervisor)
+static int supervisor_become(struct sb_supervisor *supervisor)
 {
         prctl(PR_SET_NAME, "agentd");
         supervisor->engine = 0;
@@ -75,10 +75,10 @@ static int become(struct sb_supervisor *supervisor)
 
 /* An engine could not be started, or ended before it worked. The next one is started at once, or
  * after a second. */
-static void note_failure(struct sb_supervisor *supervisor)
+static void supervisor_note_failure(struct sb_supervisor *supervisor)
 {
         if (++supervisor->failures >= FAILURES_AT_ONCE)
-                supervisor->retry_ns = now_ns() + SECOND_NS;
+                supervisor->retry_ns = supervisor_now_ns() + SECOND_NS;
 }
 
 static bool supervisor_fd_is_readable(int fd)
@@ -90,7 +90,7 @@ static bool supervisor_fd_is_readable(int fd)
 
 /* Fork an engine. Return: 0: in the supervisor; 1: in the engine, which has ended: *ret_end says
  * how. */
-static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *ret_end)
+static int supervisor_start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *ret_end)
 {
         int channel[2] = {-1, -1};
         pid_t child;
@@ -99,7 +99,7 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
         supervisor->adopted = false;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0) {
                 sb_log("cannot start an engine: %s", strerror(errno));
-                note_failure(supervisor);
+                supervisor_note_failure(supervisor);
                 return 0;
         }
         child = fork();
@@ -111,15 +111,15 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
                 /* When the supervisor is dead as well, no other process is left to try again. */
                 if (*ret_end != SB_ENGINE_STOPPED && supervisor_fd_is_readable(supervisor->self_fd))
                         *ret_end = SB_ENGINE_SUPERVISOR_DIED;
-                supervisor->channel = close_fd(supervisor->channel);
-                supervisor->self_fd = close_fd(supervisor->self_fd);
+                supervisor->channel = supervisor_close_fd(supervisor->channel);
+                supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
                 return 1;
         }
         close(channel[1]);
         if (child < 0) {
                 sb_log("cannot start an engine: %s", strerror(errno));
                 close(channel[0]);
-                note_failure(supervisor);
+                supervisor_note_failure(supervisor);
                 return 0;
         }
         /* Only this process waits for the child, so the pid cannot pass to another process before
@@ -130,7 +130,7 @@ static int start_engine(struct sb_supervisor *supervisor, enum sb_engine_end *re
                 close(channel[0]);
                 (void)kill(child, SIGKILL);
                 (void)waitpid(child, NULL, 0);
-                note_failure(supervisor);
+                supervisor_note_failure(supervisor);
                 return 0;
         }
         supervisor->engine = child;
@@ -145,7 +145,7 @@ static bool supervisor_signal_is_crash(int signal)
 }
 
 /* Give the segment up and make a new one. Return: 0, -1. */
-static int replace_segment(struct sb_supervisor *supervisor)
+static int supervisor_replace_segment(struct sb_supervisor *supervisor)
 {
         sb_life_let_go();
         sb_memory_drop(&supervisor->memory);
@@ -156,13 +156,13 @@ static int replace_segment(struct sb_supervisor *supervisor)
         supervisor->failures = supervisor->crashes = 0;
         supervisor->retry_ns = 0;
         sb_life_hold(supervisor->memory.super, SB_LIFE_SUPERVISOR);
-        sb_store_relaxed(
-                &supervisor->memory.super->keeper, (uint64_t)getpid()); /* as in become() */
+        sb_store_relaxed(&supervisor->memory.super->keeper,
+                (uint64_t)getpid()); /* as in supervisor_become() */
         return 0;
 }
 
 /* Read the word that an engine sends once it has adopted the segment. */
-static void listen_to_engine(struct sb_supervisor *supervisor)
+static void supervisor_listen_to_engine(struct sb_supervisor *supervisor)
 {
         char word;
 
@@ -171,7 +171,7 @@ static void listen_to_engine(struct sb_supervisor *supervisor)
                 word != SB_SUPERVISOR_ADOPTED)
                 return;
         supervisor->adopted = true;
-        supervisor->adopted_ns = now_ns();
+        supervisor->adopted_ns = supervisor_now_ns();
         supervisor->crashes = 0;
         if (supervisor->said_ready)
                 return;
@@ -182,18 +182,18 @@ static void listen_to_engine(struct sb_supervisor *supervisor)
 
 /* The engine is dead: say so, and decide what comes next. Return: 0: start another engine; -1: give
  * up. */
-static int judge_death(struct sb_supervisor *supervisor)
+static int supervisor_judge_death(struct sb_supervisor *supervisor)
 {
         int status = 0, signal;
 
-        listen_to_engine(supervisor);
+        supervisor_listen_to_engine(supervisor);
         while (waitpid(supervisor->engine, &status, 0) < 0 && errno == EINTR)
                 ;
-        supervisor->engine_fd = close_fd(supervisor->engine_fd);
-        supervisor->channel = close_fd(supervisor->channel);
+        supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
+        supervisor->channel = supervisor_close_fd(supervisor->channel);
         signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
         if (WIFEXITED(status) && WEXITSTATUS(status) == SB_ENGINE_UNSOUND)
-                return replace_segment(supervisor);
+                return supervisor_replace_segment(supervisor);
         if (signal)
                 sb_log("the engine (pid %d) was ended by signal %d (%s)%s; starting another",
                         (int)supervisor->engine, signal, strsignal(signal),
@@ -205,24 +205,24 @@ static int judge_death(struct sb_supervisor *supervisor)
          * crash in the first second of work does. */
         if (supervisor->adopted &&
                 !(supervisor_signal_is_crash(signal) &&
-                        now_ns() - supervisor->adopted_ns < SECOND_NS) &&
+                        supervisor_now_ns() - supervisor->adopted_ns < SECOND_NS) &&
                 signal) {
                 supervisor->failures = 0;
                 return 0;
         }
-        note_failure(supervisor);
+        supervisor_note_failure(supervisor);
         if (supervisor_signal_is_crash(signal) && !supervisor->adopted &&
                 ++supervisor->crashes >= CRASHES_MAX) {
                 sb_log("%u engines in a row crashed on this segment: it is not adopted",
                         supervisor->crashes);
-                return replace_segment(supervisor);
+                return supervisor_replace_segment(supervisor);
         }
         return 0;
 }
 
 /* Ask the engine to stop, and wait for its end. An engine that does not stop is killed, which tears
  * nothing: the segment is sound at every instruction. */
-static void stop_engine(struct sb_supervisor *supervisor)
+static void supervisor_stop_engine(struct sb_supervisor *supervisor)
 {
         char word = SB_SUPERVISOR_STOP;
         struct pollfd gone = {.fd = supervisor->engine_fd, .events = POLLIN};
@@ -234,18 +234,18 @@ static void stop_engine(struct sb_supervisor *supervisor)
                 (void)kill(supervisor->engine, SIGKILL);
         while (waitpid(supervisor->engine, NULL, 0) < 0 && errno == EINTR)
                 ;
-        supervisor->engine_fd = close_fd(supervisor->engine_fd);
-        supervisor->channel = close_fd(supervisor->channel);
+        supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
+        supervisor->channel = supervisor_close_fd(supervisor->channel);
 }
 
-static bool is_told_to_stop(const struct sb_supervisor *supervisor)
+static bool supervisor_is_told_to_stop(const struct sb_supervisor *supervisor)
 {
         struct signalfd_siginfo info;
 
         return read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
 }
 
-static int leave(struct sb_supervisor *supervisor, int status)
+static int supervisor_leave(struct sb_supervisor *supervisor, int status)
 {
         (void)sd_notify(0, "STOPPING=1");
         sb_directory_leave(&supervisor->directory);
@@ -254,13 +254,13 @@ static int leave(struct sb_supervisor *supervisor, int status)
                  * before the engine goes. */
                 sb_store_relaxed(&supervisor->memory.super->state, SB_SEGMENT_REPLACED);
         }
-        stop_engine(supervisor);
-        supervisor->self_fd = close_fd(supervisor->self_fd);
+        supervisor_stop_engine(supervisor);
+        supervisor->self_fd = supervisor_close_fd(supervisor->self_fd);
         return status;
 }
 
 /* Wait for one event. Return: 0: go on; 1: a signal says stop; -1: the supervisor cannot go on. */
-static int wait_once(struct sb_supervisor *supervisor)
+static int supervisor_wait_once(struct sb_supervisor *supervisor)
 {
         struct pollfd fds[3] = {
                 {.fd = supervisor->signal_fd, .events = POLLIN},
@@ -272,22 +272,22 @@ static int wait_once(struct sb_supervisor *supervisor)
         int timeout_ms = -1;
 
         if (supervisor->engine_fd < 0) {
-                now = now_ns();
+                now = supervisor_now_ns();
                 timeout_ms = supervisor->retry_ns > now
                                      ? (int)((supervisor->retry_ns - now) / 1000000 + 1)
                                      : 0;
         }
         if (poll(fds, 3, timeout_ms) < 0)
                 return errno == EINTR ? 0 : -1;
-        if (fds[0].revents && is_told_to_stop(supervisor))
+        if (fds[0].revents && supervisor_is_told_to_stop(supervisor))
                 return 1;
         if (fds[2].revents)
-                return judge_death(supervisor);
+                return supervisor_judge_death(supervisor);
         if (fds[1].revents & POLLIN)
-                listen_to_engine(supervisor);
+                supervisor_listen_to_engine(supervisor);
         if (fds[1].revents && !supervisor->adopted)
-                supervisor->channel =
-                        close_fd(supervisor->channel); /* hung up: the engine is about to end */
+                supervisor->channel = supervisor_close_fd(
+                        supervisor->channel); /* hung up: the engine is about to end */
         return 0;
 }
 
@@ -296,27 +296,27 @@ int sb_supervisor_run(struct sb_supervisor *supervisor)
         enum sb_engine_end end;
         int r;
 
-        if (become(supervisor))
-                return leave(supervisor, SB_EXIT_FAILURE);
+        if (supervisor_become(supervisor))
+                return supervisor_leave(supervisor, SB_EXIT_FAILURE);
         for (;;) {
-                if (supervisor->engine_fd < 0 && now_ns() >= supervisor->retry_ns &&
-                        start_engine(supervisor, &end)) {
+                if (supervisor->engine_fd < 0 && supervisor_now_ns() >= supervisor->retry_ns &&
+                        supervisor_start_engine(supervisor, &end)) {
                         if (end != SB_ENGINE_SUPERVISOR_DIED)
                                 return (int)end;
                         sb_log("the supervisor is dead: pid %d is the supervisor now",
                                 (int)getpid());
-                        if (become(supervisor) ||
-                                (supervisor->unsound && replace_segment(supervisor)))
-                                return leave(supervisor, SB_EXIT_FAILURE);
+                        if (supervisor_become(supervisor) ||
+                                (supervisor->unsound && supervisor_replace_segment(supervisor)))
+                                return supervisor_leave(supervisor, SB_EXIT_FAILURE);
                         (void)sd_notifyf(0, "MAINPID=%d", (int)getpid());
                         continue;
                 }
-                r = wait_once(supervisor);
+                r = supervisor_wait_once(supervisor);
                 if (r > 0) {
                         sb_log("told to stop");
-                        return leave(supervisor, 0);
+                        return supervisor_leave(supervisor, 0);
                 }
                 if (r < 0)
-                        return leave(supervisor, SB_EXIT_FAILURE);
+                        return supervisor_leave(supervisor, SB_EXIT_FAILURE);
         }
 }

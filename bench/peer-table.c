@@ -182,7 +182,7 @@ static uint32_t get_one(struct store *store, const struct bench_key *key, uint64
         if (record)
                 *sum += bench_consume(record->value, store->value_len);
         pthread_mutex_unlock(&lock->mutex);
-        return record != NULL;
+        return record ? 1 : 0;
 }
 
 static uint32_t set_one(
@@ -197,7 +197,7 @@ static uint32_t set_one(
                 record->rev++;
         }
         pthread_mutex_unlock(&lock->mutex);
-        return record != NULL;
+        return record ? 1 : 0;
 }
 
 /* When another worker was first, *expected_rev becomes the current revision. */

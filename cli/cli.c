@@ -60,7 +60,7 @@ const char *cli_bus_words(const struct cli *cli)
 {
         static char words[PATH_MAX + 8];
 
-        if (cli->bus == NULL)
+        if (!cli->bus)
                 return "";
         snprintf(words, sizeof(words), "-b %s ", cli->bus);
         return words;
@@ -190,7 +190,7 @@ static int cli_no_place(const struct cli *cli, int result)
 {
         return cli_usage(
                 "the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
-                cli->bus != NULL ? cli_word(cli->bus) : "default", sb_strerror(result));
+                cli->bus ? cli_word(cli->bus) : "default", sb_strerror(result));
 }
 
 /* sb_open() waits for the engine without a limit, but a signal ends the wait: an alarm bounds it
@@ -257,7 +257,7 @@ int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb
                 *ret_key = (struct sb_bytes){text, strlen(text)};
         } else {
                 bytes = mi_malloc(strlen(text) + 1);
-                if (bytes == NULL)
+                if (!bytes)
                         return cli_fail(cli, "key", -ENOMEM);
                 if (cli_base64_decode(text, bytes, &len) < 0) {
                         mi_free(bytes);

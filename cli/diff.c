@@ -18,7 +18,7 @@ static int diff_step(struct diff_side *side)
 
         sb_guard_release(&side->guard);
         r = sb_scan_next(side->scan, &side->guard);
-        side->gone = r == SB_E_LAPPED && side->guard.bus != NULL;
+        side->gone = r == SB_E_LAPPED && side->guard.bus;
         return r == SB_E_NOT_FOUND || side->gone ? 0 : r;
 }
 
@@ -45,8 +45,8 @@ static int diff_order(const struct sb_guard *a, const struct sb_guard *b)
         size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
         int r;
 
-        if (a->bus == NULL || b->bus == NULL)
-                return (a->bus == NULL) - (b->bus == NULL); /* an ended scan is above all keys */
+        if (!a->bus || !b->bus)
+                return (!a->bus) - (!b->bus); /* an ended scan is above all keys */
         r = memcmp(a->key.data, b->key.data, len);
         return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
@@ -61,37 +61,34 @@ static bool diff_same_value(const struct diff_side *a, const struct diff_side *b
 static void diff_print_change(
         const struct cli *cli, const struct diff_side *old, const struct diff_side *new)
 {
-        const struct sb_guard *any = new != NULL ? &new->guard : &old->guard;
-        bool gone = (old != NULL && old->gone) || (new != NULL &&new->gone);
-        const char *what = gone          ? "unknown"
-                           : old == NULL ? "added"
-                           : new == NULL ? "removed"
-                                         : "changed";
+        const struct sb_guard *any = new ? &new->guard : &old->guard;
+        bool gone = (old && old->gone) || (new &&new->gone);
+        const char *what = gone ? "unknown" : !old ? "added" : !new ? "removed" : "changed";
 
         if (cli->json) {
                 cli_json_begin();
                 cli_json_bytes("key", any->key, cli->base64);
                 cli_json_text("change", what);
-                if (old != NULL && !old->gone)
+                if (old && !old->gone)
                         cli_json_bytes("old_value", old->guard.value, false);
-                if (new != NULL && !new->gone)
+                if (new && !new->gone)
                         cli_json_bytes("value", new->guard.value, false);
-                if (new != NULL && !new->gone)
+                if (new && !new->gone)
                         cli_json_number("rev", new->guard.rev);
                 cli_json_end();
                 return;
         }
-        putchar(gone ? '?' : old == NULL ? '+' : new == NULL ? '-' : '~');
+        putchar(gone ? '?' : !old ? '+' : !new ? '-' : '~');
         putchar(' ');
         if (cli->base64)
                 cli_print_base64(any->key);
         else
                 cli_print_escaped(any->key);
-        if (cli->values && old != NULL && !old->gone) {
+        if (cli->values && old && !old->gone) {
                 putchar('\t');
                 cli_print_escaped(old->guard.value);
         }
-        if (cli->values && new != NULL && !new->gone) {
+        if (cli->values && new && !new->gone) {
                 putchar('\t');
                 cli_print_escaped(new->guard.value);
         }
@@ -102,7 +99,7 @@ static int diff_compare(const struct cli *cli, struct diff_side *old, struct dif
 {
         int r = 0;
 
-        while (r == 0 && (old->guard.bus != NULL || new->guard.bus != NULL) && !ferror(stdout)) {
+        while (r == 0 && (old->guard.bus || new->guard.bus) && !ferror(stdout)) {
                 int which = diff_order(&old->guard, &new->guard);
 
                 if (which != 0 || !diff_same_value(old, new))

@@ -57,7 +57,7 @@ int cli_history(struct cli *cli)
         struct sb_bytes key;
         int r = 0;
 
-        if (cli->limit != NULL)
+        if (cli->limit)
                 r = cli_number(cli->limit, "--limit", &limit);
         if (r == 0)
                 r = cli_key(cli, cli->operands[0], false, &key);

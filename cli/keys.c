@@ -59,7 +59,7 @@ int cli_get(struct cli *cli)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        if (cli->at != NULL) {
+        if (cli->at) {
                 r = cli_cut(cli, bus, cli->at, &cut);
                 if (r != 0)
                         return r;
@@ -94,7 +94,7 @@ static int keys_read_input(struct sb_bus *bus, struct sb_bytes *ret)
         ssize_t got;
         int r;
 
-        while (bytes != NULL) {
+        while (bytes) {
                 got = read(STDIN_FILENO, bytes + len, size - len);
                 if (got < 0 && errno == EINTR)
                         continue;
@@ -116,7 +116,7 @@ static int keys_read_input(struct sb_bus *bus, struct sb_bytes *ret)
                         return r != 0 ? r : -EMSGSIZE;
                 }
                 larger = mi_realloc(bytes, 2 * size);
-                if (larger == NULL)
+                if (!larger)
                         mi_free(bytes);
                 bytes = larger;
                 size *= 2;
@@ -131,23 +131,23 @@ static int keys_read_how(const struct cli *cli, struct sb_write *how, uint64_t *
         uint64_t expected = SB_ANY_REV;
         int r;
 
-        if (cli->if_absent && cli->if_rev != NULL)
+        if (cli->if_absent && cli->if_rev)
                 return cli_usage("--if-absent and --if-rev exclude each other");
         if (cli->if_absent)
                 expected = 0;
-        if (cli->if_rev != NULL) {
+        if (cli->if_rev) {
                 r = cli_number(cli->if_rev, "--if-rev", &expected);
                 if (r != 0)
                         return r;
                 if (expected == SB_ANY_REV)
                         return cli_usage("--if-rev: no key has that revision");
         }
-        if (cli->ttl != NULL) {
+        if (cli->ttl) {
                 r = cli_duration(cli->ttl, "--ttl", &how->ttl_ns);
                 if (r != 0)
                         return r;
         }
-        if (cli->durability != NULL) {
+        if (cli->durability) {
                 how->durability = UINT32_MAX;
                 for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
                         if (strcmp(cli->durability, names[i]) == 0)
@@ -172,7 +172,7 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
                                 cli_word(cli->operands[0]), (unsigned long long)current_rev);
                 return CLI_CONFLICT;
         }
-        if (result == -ENOTSUP && cli->ttl != NULL) {
+        if (result == -ENOTSUP && cli->ttl) {
                 cli_say("%s: --ttl comes with a later version of statebus, nothing was written",
                         cli_word(cli->operands[0]));
                 return CLI_FAILED;
@@ -258,13 +258,13 @@ int cli_scan(struct cli *cli)
         uint64_t limit = UINT64_MAX, gone = 0;
         int r = 0;
 
-        if (cli->limit != NULL)
+        if (cli->limit)
                 r = cli_number(cli->limit, "--limit", &limit);
         if (r == 0 && cli->operand_count > 0)
                 r = cli_key(cli, cli->operands[0], true, &prefix);
         if (r == 0)
                 r = cli_open(cli, &bus);
-        if (r == 0 && cli->at != NULL)
+        if (r == 0 && cli->at)
                 r = cli_cut(cli, bus, cli->at, &how.cut);
         if (r != 0)
                 return r;
@@ -277,7 +277,7 @@ int cli_scan(struct cli *cli)
                 r = sb_scan_next(scan, &guard);
                 if (r == 0)
                         keys_print_scanned(cli, &guard);
-                if (r == SB_E_LAPPED && guard.bus != NULL) {
+                if (r == SB_E_LAPPED && guard.bus) {
                         gone++;
                         r = 0;
                 }

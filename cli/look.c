@@ -189,7 +189,7 @@ int cli_evict(struct cli *cli)
         int r;
 
         r = cli_number(cli->operands[0], "CLIENT", &number);
-        if (r == 0 && cli->pid != NULL)
+        if (r == 0 && cli->pid)
                 r = cli_number(cli->pid, "--pid", &pid);
         if (r != 0)
                 return r;

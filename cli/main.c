@@ -113,7 +113,7 @@ const struct cli_command cli_commands[] = {
 
 static const struct cli_command *main_find_command(const char *name)
 {
-        for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
+        for (const struct cli_command *command = cli_commands; command->name; command++)
                 if (strcmp(command->name, name) == 0)
                         return command;
         return NULL;
@@ -133,8 +133,8 @@ static void main_print_line(FILE *to, const struct cli_command *command)
 static void main_print_usage(FILE *to)
 {
         fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
-        for (const struct cli_command *command = cli_commands; command->name != NULL; command++)
-                if (command->run != NULL)
+        for (const struct cli_command *command = cli_commands; command->name; command++)
+                if (command->run)
                         main_print_line(to, command);
         fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
               "`default`.\n"
@@ -152,7 +152,7 @@ static void main_print_command(const struct cli_command *command)
         printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n",
                 command->name, command->usage[0] != '\0' ? " " : "", command->usage,
                 toupper((unsigned char)command->summary[0]), command->summary + 1);
-        if (command->text != NULL)
+        if (command->text)
                 puts(command->text);
 }
 
@@ -171,9 +171,9 @@ int cli_help(struct cli *cli)
                 return CLI_DONE;
         }
         command = main_find_command(cli->operands[0]);
-        if (command == NULL)
+        if (!command)
                 return cli_usage("there is no command '%s'", cli->operands[0]);
-        if (command->run == NULL)
+        if (!command->run)
                 return main_say_later(command->name);
         main_print_command(command);
         return CLI_DONE;
@@ -202,7 +202,7 @@ static bool main_command_takes(const struct cli_command *command, const char *na
 {
         size_t len = strlen(name);
 
-        for (const char *p = command->options; (p = strstr(p, name)) != NULL; p += len)
+        for (const char *p = command->options; (p = strstr(p, name)); p += len)
                 if ((p == command->options || p[-1] == ' ') && p[len] == ' ')
                         return true;
         return false;
@@ -238,7 +238,7 @@ static int main_read_option(
         const size_t global_count = 7;
         const char *word = argv[*index], *name = word + (word[1] == '-' ? 2 : 1),
                    *equals = strchr(name, '=');
-        size_t len = equals != NULL ? (size_t)(equals - name) : strlen(name);
+        size_t len = equals ? (size_t)(equals - name) : strlen(name);
 
         for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
                 const struct option *option = &options[i];
@@ -246,28 +246,27 @@ static int main_read_option(
                 if (strlen(option->name) != len || strncmp(option->name, name, len) != 0 ||
                         (len == 1) != (word[1] != '-'))
                         continue;
-                if (i >= global_count &&
-                        (command == NULL || !main_command_takes(command, option->name)))
+                if (i >= global_count && (!command || !main_command_takes(command, option->name)))
                         break;
-                if (option->flag != NULL) {
-                        if (equals != NULL)
+                if (option->flag) {
+                        if (equals)
                                 return cli_usage("%.*s takes no value", (int)(len + 2), word);
                         *option->flag = true;
                         return 0;
                 }
-                if (equals == NULL && *index + 1 >= argc)
+                if (!equals && *index + 1 >= argc)
                         return cli_usage("%s wants a value behind it", word);
-                *option->value = equals != NULL ? equals + 1 : argv[++*index];
-                if (output == NULL)
+                *option->value = equals ? equals + 1 : argv[++*index];
+                if (!output)
                         return 0;
                 cli->json = strcmp(output, "json") == 0;
                 return cli->json || strcmp(output, "text") == 0
                                ? 0
                                : cli_usage("-o wants text or json, not '%s'", output);
         }
-        return cli_usage("%s%sthere is no option '%s'%s", command != NULL ? command->name : "",
-                command != NULL ? ": " : "", word,
-                command != NULL ? " (put -- before a word that begins with -)" : "");
+        return cli_usage("%s%sthere is no option '%s'%s", command ? command->name : "",
+                command ? ": " : "", word,
+                command ? " (put -- before a word that begins with -)" : "");
 }
 
 /* Negative numbers and a lone - are operands, not options. */
@@ -288,16 +287,16 @@ static int main_read_arguments(
                 if (!options_end && strcmp(argv[i], "--") == 0) {
                         options_end = true;
                 } else if (!options_end && main_is_option(argv[i])) {
-                        if (command == NULL && strcmp(argv[i], "--version") == 0) {
+                        if (!command && strcmp(argv[i], "--version") == 0) {
                                 command = main_find_command("version");
                                 continue;
                         }
                         r = main_read_option(cli, command, argc, argv, &i);
                         if (r != 0)
                                 return r;
-                } else if (command == NULL) {
+                } else if (!command) {
                         command = main_find_command(argv[i]);
-                        if (command == NULL)
+                        if (!command)
                                 return cli_usage("there is no command '%s'", argv[i]);
                         if (command->run == cli_start &&
                                 !(i + 1 < argc && strcmp(argv[i + 1], "--help") == 0)) {
@@ -322,15 +321,15 @@ static int main_run_command(int argc, char **argv)
         r = main_read_arguments(&cli, argc, argv, &command);
         if (r != 0)
                 return r;
-        if (command == NULL && cli.help) {
+        if (!command && cli.help) {
                 main_print_usage(stdout);
                 return CLI_DONE;
         }
-        if (command == NULL) {
+        if (!command) {
                 main_print_usage(stderr);
                 return CLI_USAGE;
         }
-        if (command->run == NULL)
+        if (!command->run)
                 return main_say_later(command->name);
         if (cli.help) {
                 main_print_command(command);

@@ -91,7 +91,7 @@ static bool moments_read_iso(const char *text, uint64_t *ret_ns)
                 struct tm tm = {0};
                 const char *end = strptime(text, forms[i], &tm);
 
-                if (end != NULL && moments_read_zone(end, &tm, ret_ns))
+                if (end && moments_read_zone(end, &tm, ret_ns))
                         return true;
         }
         return false;
@@ -203,7 +203,7 @@ const char *cli_time_words(uint64_t time_ns, char text[static 32])
         struct tm tm;
         size_t len;
 
-        if (time_ns == 0 || gmtime_r(&seconds, &tm) == NULL)
+        if (time_ns == 0 || !gmtime_r(&seconds, &tm))
                 return "-";
         len = strftime(text, 32, "%Y-%m-%dT%H:%M:%S", &tm);
         snprintf(text + len, 32 - len, ".%03uZ", (unsigned)(time_ns % SECOND_NS / 1000000));

@@ -65,7 +65,7 @@ int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_le
                 const char *digit =
                         i < text_len - padding ? strchr(base64_digits, text[i]) : base64_digits;
 
-                if (digit == NULL || *digit == '\0')
+                if (!digit || *digit == '\0')
                         return -EINVAL;
                 group = group << 6 | (uint32_t)(digit - base64_digits);
                 if (i % 4 == 3) {
@@ -149,7 +149,7 @@ static void print_json_name(const char *name)
         if (!first_field)
                 putchar(',');
         first_field = false;
-        if (name != NULL)
+        if (name)
                 printf("\"%s\":", name);
 }
 

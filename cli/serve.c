@@ -35,11 +35,11 @@ static void serve_find_agentd(void)
         ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 32);
         char *slash;
 
-        if (getenv("STATEBUS_AGENTD") != NULL || len < 0)
+        if (getenv("STATEBUS_AGENTD") || len < 0)
                 return;
         path[len] = '\0';
         slash = strrchr(path, '/');
-        for (size_t i = 0; slash != NULL && i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+        for (size_t i = 0; slash && i < sizeof(candidates) / sizeof(candidates[0]); i++) {
                 strcpy(slash + 1, candidates[i]);
                 if (access(path, X_OK) == 0) {
                         setenv("STATEBUS_AGENTD", path, 1);
@@ -52,17 +52,16 @@ static void serve_find_agentd(void)
  * background. Return: 0, or an exit code. */
 static int serve_check_options(const struct cli *cli)
 {
-        const char *agentd =
-                getenv("STATEBUS_AGENTD") != NULL ? getenv("STATEBUS_AGENTD") : "agentd";
+        const char *agentd = getenv("STATEBUS_AGENTD") ? getenv("STATEBUS_AGENTD") : "agentd";
         char **argv = mi_calloc((size_t)cli->operand_count + 5, sizeof(*argv));
         posix_spawn_file_actions_t actions;
         int r, count = 0, status;
         pid_t pid;
 
-        if (argv == NULL)
+        if (!argv)
                 return cli_fail(cli, "start", -ENOMEM);
         argv[count++] = (char *)agentd;
-        if (cli->bus != NULL) {
+        if (cli->bus) {
                 argv[count++] = "-b";
                 argv[count++] = (char *)cli->bus;
         }
@@ -94,7 +93,7 @@ int cli_start(struct cli *cli)
         pid_t supervisor;
         int r;
 
-        if (options == NULL)
+        if (!options)
                 return cli_fail(cli, "start", -ENOMEM);
         for (int i = 0; i < cli->operand_count; i++) {
                 if (strcmp(cli->operands[i], "-b") == 0 || strcmp(cli->operands[i], "--bus") == 0)

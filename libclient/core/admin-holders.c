@@ -39,7 +39,7 @@ struct tally {
         uint64_t version_number;
 };
 
-static int compare_cuts(const void *a, const void *b)
+static int admin_holders_compare_cuts(const void *a, const void *b)
 {
         uint64_t left = ((const struct held_cut *)a)->cut,
                  right = ((const struct held_cut *)b)->cut;
@@ -49,7 +49,8 @@ static int compare_cuts(const void *a, const void *b)
 
 /* The bytes that the block of a version takes: a block of its class, or whole units. Call it under
  * the pin under which the version was found. */
-static uint64_t block_bytes(const struct sb_segment *segment, const struct sb_version *version)
+static uint64_t admin_holders_block_bytes(
+        const struct sb_segment *segment, const struct sb_version *version)
 {
         uint64_t bytes = sizeof(*version) + SB_SHAPE_KEY_LEN(version->shape) +
                          SB_SHAPE_VALUE_LEN(version->shape);
@@ -63,8 +64,8 @@ static uint64_t block_bytes(const struct sb_segment *segment, const struct sb_ve
 
 /* Charge a version that was current from @stamp until @successor to each holder once. It looks for
  * the first cut from @stamp on by halving. */
-static void charge(struct tally *tally, struct sb_admin_holders *holders, uint64_t stamp,
-        uint64_t successor, uint64_t bytes)
+static void admin_holders_charge(struct tally *tally, struct sb_admin_holders *holders,
+        uint64_t stamp, uint64_t successor, uint64_t bytes)
 {
         uint32_t low = 0, high = tally->cut_count;
 
@@ -89,8 +90,8 @@ static void charge(struct tally *tally, struct sb_admin_holders *holders, uint64
 
 /* Charge what is superseded in one chain. Call it under a pin. The count of steps bounds a walk
  * through a damaged segment. */
-static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struct tally *tally,
-        struct sb_admin_holders *holders)
+static void admin_holders_walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell,
+        struct tally *tally, struct sb_admin_holders *holders)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN, newer = 0;
@@ -99,14 +100,15 @@ static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struc
 
         /* A version that is not stamped yet, or never will be, was never current: it counts for
          * nothing and ends no other. */
-        while (version != NULL && steps-- > 0) {
+        while (version && steps-- > 0) {
                 uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return;
                 if (stamp > SB_STAMP_BIRTH && !(stamp & SB_STAMP_INTENT)) {
                         if (newer != 0)
-                                charge(tally, holders, stamp, newer, block_bytes(segment, version));
+                                admin_holders_charge(tally, holders, stamp, newer,
+                                        admin_holders_block_bytes(segment, version));
                         newer = stamp;
                 }
                 version =
@@ -114,7 +116,8 @@ static void walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell, struc
         }
 }
 
-static void walk_all(struct sb_bus *bus, struct tally *tally, struct sb_admin_holders *holders)
+static void admin_holders_walk_all(
+        struct sb_bus *bus, struct tally *tally, struct sb_admin_holders *holders)
 {
         struct sb_peer *peer = &bus->peer;
         const struct sb_geometry *geometry = &peer->segment.geometry;
@@ -123,16 +126,16 @@ static void walk_all(struct sb_bus *bus, struct tally *tally, struct sb_admin_ho
         for (uint64_t bucket = 0; bucket < count;) {
                 sb_pin(peer);
                 for (uint32_t i = 0; i < BUCKETS_A_PIN && bucket < count; i++, bucket++)
-                        for (uint32_t place = 0; place < SB_BUCKET_CELLS; place++)
-                                walk_chain(peer, &peer->segment.buckets[bucket].cell[place], tally,
-                                        holders);
+                        for (uint32_t index = 0; index < SB_BUCKET_CELLS; index++)
+                                admin_holders_walk_chain(peer,
+                                        &peer->segment.buckets[bucket].cell[index], tally, holders);
                 sb_unpin(peer);
         }
 }
 
 /* Gather all cuts that are held just now, holder by holder. @cuts is as long as there are words
  * that may name one. Return: the count of cuts. */
-static uint32_t gather(
+static uint32_t admin_holders_gather(
         const struct sb_segment *segment, struct held_cut *cuts, struct sb_admin_holders *holders)
 {
         const struct sb_geometry *geometry = &segment->geometry;
@@ -160,7 +163,7 @@ static uint32_t gather(
                 }
                 if (count == before)
                         continue;
-                qsort(cuts + before, count - before, sizeof(*cuts), compare_cuts);
+                qsort(cuts + before, count - before, sizeof(*cuts), admin_holders_compare_cuts);
                 holders->holders[holders->count++] = (struct sb_admin_holder){
                         .client = marks ? SB_ADMIN_MARKS : slot,
                         .cut_count = count - before,
@@ -185,19 +188,18 @@ int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret)
         holders.cuts_ = mi_calloc(room, sizeof(*holders.cuts_));
         tally.cuts = mi_calloc(room, sizeof(*tally.cuts));
         tally.charged = mi_calloc(geometry->client_count + 1, sizeof(*tally.charged));
-        if (holders.holders != NULL && holders.cuts_ != NULL && tally.cuts != NULL &&
-                tally.charged != NULL) {
+        if (holders.holders && holders.cuts_ && tally.cuts && tally.charged) {
                 uint32_t done = 0;
 
-                tally.cut_count = gather(segment, tally.cuts, &holders);
+                tally.cut_count = admin_holders_gather(segment, tally.cuts, &holders);
                 for (uint32_t i = 0; i < tally.cut_count; i++)
                         holders.cuts_[i] = tally.cuts[i].cut;
                 for (uint32_t i = 0; i < holders.count; i++) {
                         holders.holders[i].cuts = holders.cuts_ + done;
                         done += holders.holders[i].cut_count;
                 }
-                qsort(tally.cuts, tally.cut_count, sizeof(*tally.cuts), compare_cuts);
-                walk_all(bus, &tally, &holders);
+                qsort(tally.cuts, tally.cut_count, sizeof(*tally.cuts), admin_holders_compare_cuts);
+                admin_holders_walk_all(bus, &tally, &holders);
                 r = 0;
         }
         mi_free(tally.cuts);

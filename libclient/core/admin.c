@@ -32,7 +32,7 @@
 
 #define BUCKETS_A_PIN 256u
 
-static uint64_t age_ns(const struct sb_bus *bus, uint64_t since_ns)
+static uint64_t admin_age_ns(const struct sb_bus *bus, uint64_t since_ns)
 {
         const struct sb_os *os = bus->peer.segment.os;
         uint64_t now = os->now_ns(os->context);
@@ -41,17 +41,16 @@ static uint64_t age_ns(const struct sb_bus *bus, uint64_t since_ns)
 }
 
 /* Count the keys that have their cell in one bucket. Call it under a pin. */
-static void count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_stat *stat)
+static void admin_count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_stat *stat)
 {
         struct sb_peer *peer = &bus->peer;
 
-        for (uint32_t place = 0; place < SB_BUCKET_CELLS; place++) {
-                uint64_t word = sb_pin_load(peer, &peer->segment.buckets[bucket].cell[place]);
+        for (uint32_t index = 0; index < SB_BUCKET_CELLS; index++) {
+                uint64_t word = sb_pin_load(peer, &peer->segment.buckets[bucket].cell[index]);
                 struct sb_version *version = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
                 uint32_t kind;
 
-                if (version == NULL ||
-                        sb_is_reserved(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
+                if (!version || sb_is_reserved(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
                         continue;
                 kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
                 if (kind == SB_VERSION_VALUE)
@@ -61,7 +60,7 @@ static void count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_st
         }
 }
 
-static void count_units(const struct sb_segment *segment, struct sb_admin_stat *stat)
+static void admin_count_units(const struct sb_segment *segment, struct sb_admin_stat *stat)
 {
         const struct sb_geometry *geometry = &segment->geometry;
 
@@ -74,7 +73,7 @@ static void count_units(const struct sb_segment *segment, struct sb_admin_stat *
                         stat->data_free_bytes += geometry->unit_size;
 }
 
-static void count_clients(const struct sb_segment *segment, struct sb_admin_stat *stat)
+static void admin_count_clients(const struct sb_segment *segment, struct sb_admin_stat *stat)
 {
         stat->clients_max = segment->geometry.client_count - 1;
         for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++)
@@ -103,20 +102,20 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         stat.engine_generation = sb_load_relaxed(&super->engine_generation);
         stat.keeper_pid = (uint32_t)sb_load_relaxed(&super->keeper);
         stat.engine_pid = (uint32_t)sb_load_relaxed(&super->engine);
-        stat.age_ns = age_ns(bus, super->created_ns);
+        stat.age_ns = admin_age_ns(bus, super->created_ns);
         stat.id[0] = super->id[0];
         stat.id[1] = super->id[1];
         stat.history_bytes = sb_load_relaxed(&super->history_bytes);
         stat.history_limit = sb_load_relaxed(&super->history_limit);
         for (uint32_t i = 0; i < segment->geometry.mark_count; i++)
                 stat.marks += sb_load_relaxed(&segment->marks[i].owner) != 0;
-        count_units(segment, &stat);
-        count_clients(segment, &stat);
+        admin_count_units(segment, &stat);
+        admin_count_clients(segment, &stat);
         for (uint64_t bucket = 0; bucket < stat.buckets + stat.spill_buckets;) {
                 sb_pin(&bus->peer);
                 for (uint32_t i = 0;
                         i < BUCKETS_A_PIN && bucket < stat.buckets + stat.spill_buckets; i++)
-                        count_bucket(bus, bucket++, &stat);
+                        admin_count_bucket(bus, bucket++, &stat);
                 sb_unpin(&bus->peer);
         }
         *ret = stat;
@@ -125,7 +124,7 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
 
 /* The bytes of the block at @offset. It reads words of units alone, and never the block, which may
  * be freed at any moment. */
-static uint64_t block_bytes(const struct sb_segment *segment, uint64_t offset)
+static uint64_t admin_block_bytes(const struct sb_segment *segment, uint64_t offset)
 {
         uint32_t unit = sb_unit_of(segment, offset), class_;
         uint64_t word, bytes;
@@ -148,7 +147,7 @@ static uint64_t block_bytes(const struct sb_segment *segment, uint64_t offset)
 }
 
 /* Count one snapshot word of a record: an open cut, or one that was taken away. */
-static void count_snapshot(uint64_t word, struct sb_admin_client *found)
+static void admin_count_snapshot(uint64_t word, struct sb_admin_client *found)
 {
         uint64_t cut = word & ~SB_SNAPSHOT_EVICTING;
 
@@ -182,13 +181,13 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
         found.pid = client->pid;
         found.uid = client->uid;
         found.access = client->access;
-        found.age_ns = age_ns(bus, client->attached_ns);
+        found.age_ns = admin_age_ns(bus, client->attached_ns);
         /* Relaxed, all of these: numbers for display. */
         found.reading = sb_load_relaxed(&client->pin) != 0;
         for (uint32_t i = 0; i < segment->geometry.snapshot_count; i++)
-                count_snapshot(sb_load_relaxed(&sb_client_snapshots(client)[i]), &found);
+                admin_count_snapshot(sb_load_relaxed(&sb_client_snapshots(client)[i]), &found);
         if (found.cut != 0 && sb_times_behind(segment, found.cut, &moment))
-                found.cut_age_ns = age_ns(bus, moment.monotonic_ns);
+                found.cut_age_ns = admin_age_ns(bus, moment.monotonic_ns);
         high = sb_load_relaxed(&client->guard_high);
         /* The pin keeps chunks of guard words from being reused under the walk. */
         sb_pin(&bus->peer);
@@ -197,7 +196,7 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
 
                 if (offset != 0) {
                         found.guards++;
-                        found.pinned_bytes += block_bytes(segment, offset);
+                        found.pinned_bytes += admin_block_bytes(segment, offset);
                 }
         }
         sb_unpin(&bus->peer);

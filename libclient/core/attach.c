@@ -33,7 +33,7 @@
 
 /* Connect to the bus's socket. Return: the connected socket, or -errno; a refusal for lack of
  * rights is -EACCES or -EPERM. */
-static int dial(const struct sb_place *place, int flags)
+static int attach_dial(const struct sb_place *place, int flags)
 {
         struct sockaddr_un address;
         int fd, through, r;
@@ -55,7 +55,7 @@ static int dial(const struct sb_place *place, int flags)
         return r;
 }
 
-static int send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
+static int attach_send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
 {
         struct sb_hello_request request;
 
@@ -67,7 +67,7 @@ static int send_request(int fd, uint32_t verb, uint32_t access, uint64_t ticket)
 
 /* Take the descriptors out of a message. The first is kept; an agentd should send no more, and any
  * others are closed. Return: the first, or -1. */
-static int take_descriptor(struct msghdr *message)
+static int attach_take_descriptor(struct msghdr *message)
 {
         int kept = -1;
 
@@ -89,7 +89,8 @@ static int take_descriptor(struct msghdr *message)
 
 /* Wait for the answer, which must carry a descriptor when the request @attaches. Return: 0, with
  * the descriptor or -1; -ECONNRESET: the engine went away without an answer; -errno. */
-static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_answer, int *ret_memfd)
+static int attach_receive_answer(
+        int fd, bool attaches, struct sb_hello_answer *ret_answer, int *ret_memfd)
 {
         union {
                 struct cmsghdr header;
@@ -106,7 +107,7 @@ static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_ans
 
         if (len < 0)
                 return -errno;
-        memfd = take_descriptor(&message);
+        memfd = attach_take_descriptor(&message);
         r = len ? sb_hello_hear(packet, (size_t)len, ret_answer) : -ECONNRESET;
         /* The kernel drops a descriptor when this process may open no more. */
         if (!r && attaches && !ret_answer->result && memfd < 0)
@@ -120,7 +121,7 @@ static int receive_answer(int fd, bool attaches, struct sb_hello_answer *ret_ans
 
 /* Check the descriptor, map the segment and judge it. Return: 0, -EBADMSG, -errno; then nothing
  * stays mapped. */
-static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attachment *ret)
+static int attach_map(const struct sb_hello_answer *answer, int memfd, struct sb_attachment *ret)
 {
         const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
         struct sb_attachment attachment = {
@@ -157,29 +158,29 @@ static int map(const struct sb_hello_answer *answer, int memfd, struct sb_attach
 
 /* Ask once, over one connection. Return: as sb_attach(); and -ECONNRESET or -EPIPE: ask again with
  * the same ticket. */
-static int attempt(
+static int attach_attempt(
         const struct sb_place *place, uint32_t access, uint64_t ticket, struct sb_attachment *ret)
 {
         struct sb_hello_answer answer;
         int fd, memfd = -1, r;
 
-        fd = dial(place, 0);
+        fd = attach_dial(place, 0);
         if (fd < 0)
                 return fd;
-        r = send_request(fd, SB_HELLO_ATTACH, access, ticket);
+        r = attach_send_request(fd, SB_HELLO_ATTACH, access, ticket);
         /* An engine that refuses at once closes its end early, which this send may see (-EPIPE);
          * its answer is in the queue all the same. */
         if (!r || r == -EPIPE)
-                r = receive_answer(fd, true, &answer, &memfd);
+                r = attach_receive_answer(fd, true, &answer, &memfd);
         if (!r && answer.result) {
                 r = answer.result;
         } else {
                 if (!r)
-                        r = map(&answer, memfd, ret);
+                        r = attach_map(&answer, memfd, ret);
                 /* This process will not use the record that an answer names, or one that is still
                  * to come may name. */
                 if (r)
-                        (void)send_request(fd, SB_HELLO_GIVE_BACK, access, ticket);
+                        (void)attach_send_request(fd, SB_HELLO_GIVE_BACK, access, ticket);
         }
         if (memfd >= 0)
                 close(memfd);
@@ -196,26 +197,26 @@ int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachmen
                 if (getrandom(&ticket, sizeof(ticket), 0) != (ssize_t)sizeof(ticket))
                         return -errno;
         for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
-                r = attempt(place, access, ticket, ret);
+                r = attach_attempt(place, access, ticket, ret);
                 if (r != -ECONNRESET && r != -EPIPE)
                         return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
         }
         return -ECONNREFUSED;
 }
 
-/* Ask the engine once, over one connection. Return: as attempt(). */
-static int ask_to_evict(
+/* Ask the engine once, over one connection. Return: as attach_attempt(). */
+static int attach_ask_to_evict(
         const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count)
 {
         struct sb_hello_answer answer;
         int fd, memfd = -1, r;
 
-        fd = dial(place, 0);
+        fd = attach_dial(place, 0);
         if (fd < 0)
                 return fd;
-        r = send_request(fd, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, SB_PEER, target);
+        r = attach_send_request(fd, kill ? SB_HELLO_KILL : SB_HELLO_EVICT, SB_PEER, target);
         if (!r || r == -EPIPE)
-                r = receive_answer(fd, false, &answer, &memfd);
+                r = attach_receive_answer(fd, false, &answer, &memfd);
         if (memfd >= 0)
                 close(memfd);
         close(fd);
@@ -231,7 +232,7 @@ int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, ui
         int r = -ECONNRESET;
 
         for (unsigned i = 0; i < ATTEMPTS_MAX && (r == -ECONNRESET || r == -EPIPE); i++)
-                r = ask_to_evict(place, target, kill, ret_count);
+                r = attach_ask_to_evict(place, target, kill, ret_count);
         if (r == -ECONNRESET || r == -EPIPE)
                 return -ECONNREFUSED;
         return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
@@ -261,7 +262,7 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         /* Supervisor and engine are dead, or a new engine was started just now and has not written
          * so yet. The listening socket lives as long as one of them does, and the kernel names the
          * process that listens. */
-        fd = dial(place, SOCK_NONBLOCK);
+        fd = attach_dial(place, SOCK_NONBLOCK);
         if (fd < 0)
                 return fd == -ECONNREFUSED;
         lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 ||

@@ -27,7 +27,7 @@
 #include "shm/upkeep/work.h"
 
 #define ALIVE_SIZE   4096u
-#define PLACES_FIRST 64u
+#define GUARDS_FIRST 64u
 
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus)
@@ -45,7 +45,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
                 return r;
         }
         bus = mi_zalloc(sizeof(*bus));
-        if (bus == NULL) {
+        if (!bus) {
                 munmap(alive, ALIVE_SIZE);
                 return -ENOMEM;
         }
@@ -68,18 +68,18 @@ int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_
 
 enum sb_access sb_granted(const struct sb_bus *bus)
 {
-        return bus == NULL ? SB_OBSERVER : bus->access;
+        return !bus ? SB_OBSERVER : bus->access;
 }
 
 struct sb_bus *sb_close(struct sb_bus *bus)
 {
-        if (bus == NULL)
+        if (!bus)
                 return NULL;
         sb_bus_orphan_scans(bus->scans);
         sb_bus_orphan_histories(bus->histories);
         sb_bus_orphan_txns(bus);
         /* Values that guards alone still hold. */
-        while (bus->held != NULL) {
+        while (bus->held) {
                 bus->held->holders = 1;
                 sb_write_set_value_drop(bus->held);
         }
@@ -88,13 +88,13 @@ struct sb_bus *sb_close(struct sb_bus *bus)
                  * record of it any more. */
                 if (!sb_bus_detached(bus))
                         sb_peer_fini(&bus->peer);
-                if (bus->home != NULL)
+                if (bus->home)
                         sb_attach_unmap(&bus->home->attachment);
         }
         mi_free(bus->home);
         munmap((void *)bus->alive, ALIVE_SIZE);
         mi_free(bus->tickets);
-        mi_free(bus->places_free);
+        mi_free(bus->guards_free);
         mi_free(bus);
         return NULL;
 }
@@ -103,7 +103,7 @@ bool sb_bus_lost(struct sb_bus *bus)
 {
         const struct sb_segment *segment = &bus->peer.segment;
 
-        if (bus->home != NULL)
+        if (bus->home)
                 bus->lost = bus->lost || sb_attach_lost(&bus->home->place, segment);
         else
                 /* Relaxed: the value alone matters. */
@@ -125,60 +125,60 @@ int sb_bus_guard_txn(struct sb_guard *guard)
 void sb_bus_guard_fill_private(
         struct sb_bus *bus, struct sb_write_set_value *value, struct sb_guard *ret_guard)
 {
-        uint32_t place = sb_bus_place_take(bus);
+        uint32_t index = sb_bus_guard_take(bus);
 
-        bus->tickets[place] |= SB_BUS_PRIVATE;
+        bus->tickets[index] |= SB_BUS_PRIVATE;
         sb_write_set_value_hold(value, &bus->held);
         *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
                 .value = {value->bytes + value->key_len, value->value_len},
                 .kind = SB_VALUE,
                 .writer = bus->peer.slot,
                 .bus = bus,
-                .reserved = {bus->tickets[place], (uint64_t)(uintptr_t)value}};
+                .reserved = {bus->tickets[index], (uint64_t)(uintptr_t)value}};
 }
 
-int sb_bus_places_grow(struct sb_bus *bus, uint32_t count)
+int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
 {
         int r;
 
-        while (bus->place_free_count < count) {
-                if (bus->place_count == SB_GUARDS_MAX) {
+        while (bus->guard_free_count < count) {
+                if (bus->guard_count == SB_GUARDS_MAX) {
                         if (bus->quick & 1)
                                 return SB_E_FULL;
                         /* The quick guard word is the last one left: it joins the others. */
                         bus->quick++;
-                        sb_bus_place_give(bus, 0);
+                        sb_bus_guard_give(bus, 0);
                         continue;
                 }
-                if (bus->place_count == bus->place_capacity) {
+                if (bus->guard_count == bus->guard_capacity) {
                         uint32_t capacity =
-                                bus->place_capacity == 0 ? PLACES_FIRST : 2 * bus->place_capacity;
+                                bus->guard_capacity == 0 ? GUARDS_FIRST : 2 * bus->guard_capacity;
                         uint64_t *tickets = mi_realloc(bus->tickets, capacity * sizeof(*tickets));
-                        uint32_t *places_free;
+                        uint32_t *guards_free;
 
-                        if (tickets == NULL)
+                        if (!tickets)
                                 return -ENOMEM;
                         bus->tickets = tickets;
-                        places_free = mi_realloc(bus->places_free, capacity * sizeof(*places_free));
-                        if (places_free == NULL)
+                        guards_free = mi_realloc(bus->guards_free, capacity * sizeof(*guards_free));
+                        if (!guards_free)
                                 return -ENOMEM;
-                        bus->places_free = places_free;
-                        bus->place_capacity = capacity;
+                        bus->guards_free = guards_free;
+                        bus->guard_capacity = capacity;
                 }
-                r = sb_guard_grow(&bus->peer, bus->place_count);
+                r = sb_guard_grow(&bus->peer, bus->guard_count);
                 if (r == SB_E_FULL) {
                         /* There is no block for more guard words, unless this reclaims one. */
                         sb_work_all(&bus->peer, true);
-                        r = sb_guard_grow(&bus->peer, bus->place_count);
+                        r = sb_guard_grow(&bus->peer, bus->guard_count);
                 }
                 if (r != 0)
                         return r;
-                bus->tickets[bus->place_count] = bus->place_count;
-                if (bus->place_count == 0)
+                bus->tickets[bus->guard_count] = bus->guard_count;
+                if (bus->guard_count == 0)
                         bus->quick++;
                 else
-                        sb_bus_place_give(bus, bus->place_count);
-                bus->place_count++;
+                        sb_bus_guard_give(bus, bus->guard_count);
+                bus->guard_count++;
         }
         return 0;
 }

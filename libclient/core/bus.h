@@ -7,7 +7,7 @@
  * segment's state and tells whether supervisor and engine live.
  *
  * Guard words: a guard that holds something in the segment has a guard word of the client's record,
- * which the sb_bus_place_ functions hand out by its index. The free indices are a stack; the one
+ * which the sb_bus_guard_ functions hand out by its index. The free indices are a stack; the one
  * that was given back last is on top, so that a get uses a warm one. A guard word's ticket is
  * {times it was given back, index}. A guard carries the ticket, so that a second release, through a
  * copy of the guard, lets go of nothing that the word has held since. Guard word 0 stands apart. It
@@ -16,7 +16,7 @@
  * held, or is not made yet, or has joined the others; and it is the ticket of the guard that has
  * the word.
  *
- * Always true: each index below `place_count` is on the stack, or is taken by one guard, scan or
+ * Always true: each index below `guard_count` is on the stack, or is taken by one guard, scan or
  * history, or is 0 and quick.
  */
 #ifndef SB_BUS_H
@@ -52,10 +52,10 @@ struct sb_bus {
         const struct sb_cell32 *alive; /* 1; 0 in a forked child */
         uint64_t quick;                /* SB_BUS_QUICK | count */
         uint64_t *tickets;             /* of each guard word: count of givings back << 32 | index */
-        uint32_t *places_free;         /* indices; a stack, as long as @tickets */
-        uint32_t place_free_count;
-        uint32_t place_count;    /* guard words 0 .. place_count-1 are made */
-        uint32_t place_capacity; /* of the array */
+        uint32_t *guards_free;         /* indices; a stack, as long as @tickets */
+        uint32_t guard_free_count;
+        uint32_t guard_count;    /* guard words 0 .. guard_count-1 are made */
+        uint32_t guard_capacity; /* of the array */
         enum sb_access access;
         struct sb_bus_home *home; /* NULL: the segment belongs to the caller */
         bool lost;                /* no agentd will ever serve the segment again */
@@ -80,7 +80,7 @@ int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_
 
 /* Make more guard words, until @count are free. Return: 0; SB_E_FULL: 65,536 are in use, or the
  * segment has no block for more; -ENOMEM. */
-int sb_bus_places_grow(struct sb_bus *bus, uint32_t count);
+int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count);
 
 /* The slow half of sb_bus_detached(), when supervisor and engine seem dead. Return: true: for good.
  * Cost: a connection. */
@@ -109,41 +109,41 @@ static inline bool sb_bus_usable(const struct sb_bus *bus)
 static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
 {
         /* One comparison for both ends: 0 - 1 is more than any. */
-        if (SB_LIKELY(key.data != NULL) && SB_LIKELY(key.len - 1 < bus->peer.segment.key_len_max))
+        if (SB_LIKELY(key.data) && SB_LIKELY(key.len - 1 < bus->peer.segment.key_len_max))
                 return 0;
-        return key.data == NULL || key.len == 0 ? -EINVAL : -ENAMETOOLONG;
+        return !key.data || key.len == 0 ? -EINVAL : -ENAMETOOLONG;
 }
 
-/* See to it that @count guard words are free. Return: 0, or as sb_bus_places_grow(). */
-static inline int sb_bus_place_reserve(struct sb_bus *bus, uint32_t count)
+/* See to it that @count guard words are free. Return: 0, or as sb_bus_guards_grow(). */
+static inline int sb_bus_guards_prepare(struct sb_bus *bus, uint32_t count)
 {
-        return SB_LIKELY(bus->place_free_count >= count) ? 0 : sb_bus_places_grow(bus, count);
+        return SB_LIKELY(bus->guard_free_count >= count) ? 0 : sb_bus_guards_grow(bus, count);
 }
 
-/* The index that the next sb_bus_place_take() takes. At least one guard word is free. */
-static inline uint32_t sb_bus_place_first(const struct sb_bus *bus)
+/* The index that the next sb_bus_guard_take() takes. At least one guard word is free. */
+static inline uint32_t sb_bus_guard_first(const struct sb_bus *bus)
 {
-        return bus->places_free[bus->place_free_count - 1];
+        return bus->guards_free[bus->guard_free_count - 1];
 }
 
 /* Take a free guard word. Return: its index. At least one is free. */
-static inline uint32_t sb_bus_place_take(struct sb_bus *bus)
+static inline uint32_t sb_bus_guard_take(struct sb_bus *bus)
 {
-        return bus->places_free[--bus->place_free_count];
+        return bus->guards_free[--bus->guard_free_count];
 }
 /* Take a free guard word for a guard. Return: its ticket. At least one is free. */
 static inline uint64_t sb_bus_ticket_take(struct sb_bus *bus)
 {
-        return bus->tickets[sb_bus_place_take(bus)];
+        return bus->tickets[sb_bus_guard_take(bus)];
 }
 
 /* Give a guard word back, which the caller has emptied or empties next. Guards with its ticket are
  * copies of a released one from now on. */
-static inline void sb_bus_place_give(struct sb_bus *bus, uint32_t place)
+static inline void sb_bus_guard_give(struct sb_bus *bus, uint32_t index)
 {
         /* The count wraps in its own half. */
-        bus->tickets[place] = (bus->tickets[place] + (UINT64_C(1) << 32)) & ~SB_BUS_QUICK;
-        bus->places_free[bus->place_free_count++] = place;
+        bus->tickets[index] = (bus->tickets[index] + (UINT64_C(1) << 32)) & ~SB_BUS_QUICK;
+        bus->guards_free[bus->guard_free_count++] = index;
 }
 
 /* Clear two words in one store. */

@@ -45,8 +45,8 @@ struct sb_history {
         uint32_t at, count; /* of the batch: what is from `at` on was not handed out yet */
         uint64_t rev;       /* of the last one that was handed out; 0: none */
         struct entry batch[BATCH_MAX];
-        struct sb_version *last; /* of the batch before, held by guard word `place`; NULL: none */
-        uint32_t place, key_len;
+        struct sb_version *last; /* of the batch before, held by guard word `guard`; NULL: none */
+        uint32_t guard, key_len;
         unsigned char key[SB_KEY_LEN_MAX];
 };
 
@@ -56,7 +56,7 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
         struct sb_moment moment;
         uint64_t cut;
 
-        if (bus == NULL || ret_cut == NULL)
+        if (!bus || !ret_cut)
                 return -EINVAL;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
@@ -76,7 +76,7 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
 }
 
 /* Describe a version, which may be a delete, and which the guard word of @ticket holds. */
-static void fill_guard(
+static void history_fill_guard(
         struct sb_bus *bus, uint64_t ticket, struct sb_version *version, struct sb_guard *ret_guard)
 {
         (void)sb_bus_guard_fill(bus, ticket, version, SB_SHAPE_KEY_LEN(version->shape), ret_guard);
@@ -89,7 +89,7 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
         struct sb_version *version = NULL;
         int r;
 
-        if (bus == NULL || ret_guard == NULL || cut <= SB_STAMP_BIRTH)
+        if (!bus || !ret_guard || cut <= SB_STAMP_BIRTH)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
         if (r != 0)
@@ -98,13 +98,13 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
                 return SB_E_DETACHED;
         if (cut >= sb_load_acquire(&bus->peer.segment.super->clock)) /* A:clock. */
                 return -EINVAL;
-        r = sb_bus_place_reserve(bus, 1);
+        r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
         r = sb_past_get(
-                &bus->peer, key.data, (uint32_t)key.len, cut, sb_bus_place_first(bus), &version);
-        if (version != NULL)
-                fill_guard(bus, sb_bus_ticket_take(bus), version, ret_guard);
+                &bus->peer, key.data, (uint32_t)key.len, cut, sb_bus_guard_first(bus), &version);
+        if (version)
+                history_fill_guard(bus, sb_bus_ticket_take(bus), version, ret_guard);
         else if (r == SB_E_LAPPED)
                 ret_guard->bus = NULL;
         return r;
@@ -118,27 +118,27 @@ int sb_history_open(
         struct sb_history *history;
         int r;
 
-        if (bus == NULL || ret_history == NULL || (flags & ~SB_REVERSE) != 0)
+        if (!bus || !ret_history || (flags & ~SB_REVERSE) != 0)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
         if (r != 0)
                 return r;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        r = sb_bus_place_reserve(bus, 1);
+        r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
         history = mi_zalloc(sizeof(*history));
-        if (history == NULL)
+        if (!history)
                 return -ENOMEM;
         history->bus = bus;
         history->reverse = (flags & SB_REVERSE) != 0;
-        history->place = sb_bus_place_take(bus);
+        history->guard = sb_bus_guard_take(bus);
         history->key_len = (uint32_t)key.len;
         memcpy(history->key, key.data, key.len);
         history->next = bus->histories;
         history->link = &bus->histories;
-        if (history->next != NULL)
+        if (history->next)
                 history->next->link = &history->next;
         bus->histories = history;
         *ret_history = history;
@@ -146,39 +146,39 @@ int sb_history_open(
 }
 
 /* Put one more version into the batch, as a ring of @size entries. Call it under a pin. */
-static void add(struct sb_history *history, struct sb_version *version, uint32_t size)
+static void history_add(struct sb_history *history, struct sb_version *version, uint32_t size)
 {
         history->batch[history->count++ % size].version = version;
 }
 
 /* Fill the batch downwards, from the newest version, or from behind the last one of the batch
  * before. Call it under a pin. */
-static void find_older(struct sb_history *history, struct sb_version *head)
+static void history_find_older(struct sb_history *history, struct sb_version *head)
 {
         struct sb_peer *peer = &history->bus->peer;
-        bool going = history->last != NULL &&
-                     (sb_pin_load(peer, &history->last->prev) & SB_PREV_MARKED) != 0;
-        struct sb_version *version = history->last != NULL && !going ? history->last : head;
+        bool going =
+                history->last && (sb_pin_load(peer, &history->last->prev) & SB_PREV_MARKED) != 0;
+        struct sb_version *version = history->last && !going ? history->last : head;
         bool below = version == history->last;
 
         while (history->count < BATCH_MAX) {
                 bool trimmed = false;
 
                 version = sb_past_next(peer, version, below, &trimmed);
-                if (version == NULL) {
+                if (!version) {
                         history->ended = true;
                         history->trimmed = trimmed;
                         return;
                 }
                 if (history->rev == 0 || version->rev < history->rev)
-                        add(history, version, BATCH_MAX);
+                        history_add(history, version, BATCH_MAX);
                 below = true;
         }
 }
 
 /* Go down from the newest version to the last one that was handed out, and keep the batch that lies
  * right above it. Call it under a pin. */
-static void find_newer(struct sb_history *history, struct sb_version *head)
+static void history_find_newer(struct sb_history *history, struct sb_version *head)
 {
         struct sb_version *version = head;
         bool below = false, trimmed;
@@ -186,17 +186,17 @@ static void find_newer(struct sb_history *history, struct sb_version *head)
         for (;; below = true) {
                 trimmed = false;
                 version = sb_past_next(&history->bus->peer, version, below, &trimmed);
-                if (version == NULL || version->rev <= history->rev)
+                if (!version || version->rev <= history->rev)
                         break;
-                add(history, version, BATCH_MAX);
+                history_add(history, version, BATCH_MAX);
         }
         if (!history->begun)
                 history->trimmed = trimmed;
         history->ended = history->count <= BATCH_MAX;
 }
 
-/* Put the batch of find_newer() into the order in which it is handed out, oldest first. */
-static void turn_round(struct sb_history *history)
+/* Put the batch of history_find_newer() into the order in which it is handed out, oldest first. */
+static void history_turn_round(struct sb_history *history)
 {
         struct entry ring[BATCH_MAX];
         uint32_t count = history->count < BATCH_MAX ? history->count : BATCH_MAX;
@@ -208,12 +208,12 @@ static void turn_round(struct sb_history *history)
 }
 
 /* Find and hold the next versions. Return: 0, also when there are none; SB_E_FULL, -ENOMEM. */
-static int next_batch(struct sb_history *history)
+static int history_next_batch(struct sb_history *history)
 {
         struct sb_bus *bus = history->bus;
         struct sb_peer *peer = &bus->peer;
         uint64_t hash = sb_hash_key(history->key, history->key_len, peer->segment.seed);
-        int r = sb_bus_place_reserve(bus, BATCH_MAX);
+        int r = sb_bus_guards_prepare(bus, BATCH_MAX);
         struct sb_version *head;
 
         if (r != 0)
@@ -222,10 +222,10 @@ static int next_batch(struct sb_history *history)
         sb_pin(peer);
         head = sb_past_head(peer, history->key, history->key_len, hash);
         if (history->reverse) {
-                find_newer(history, head);
-                turn_round(history);
+                history_find_newer(history, head);
+                history_turn_round(history);
         } else {
-                find_older(history, head);
+                history_find_older(history, head);
         }
         for (uint32_t i = 0; i < history->count; i++) {
                 struct entry *entry = &history->batch[i];
@@ -236,7 +236,7 @@ static int next_batch(struct sb_history *history)
         }
         if (history->count > 0) {
                 history->last = history->batch[history->count - 1].version;
-                sb_guard_set(peer, history->place, sb_offset_of(&peer->segment, history->last));
+                sb_guard_set(peer, history->guard, sb_offset_of(&peer->segment, history->last));
         }
         sb_unpin(peer);
         history->begun = true;
@@ -251,13 +251,13 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
         uint64_t gap;
         int r;
 
-        if (history == NULL || ret_guard == NULL)
+        if (!history || !ret_guard)
                 return -EINVAL;
         bus = history->bus;
-        if (bus == NULL || sb_bus_detached(bus))
+        if (!bus || sb_bus_detached(bus))
                 return SB_E_DETACHED;
         if (history->at == history->count && !history->ended) {
-                r = next_batch(history);
+                r = history_next_batch(history);
                 if (r != 0)
                         return r;
         }
@@ -268,11 +268,11 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
         if (history->at == history->count)
                 return history->trimmed ? SB_E_LAPPED : SB_E_NOT_FOUND;
         version = history->batch[history->at].version;
-        fill_guard(bus, history->batch[history->at++].ticket, version, ret_guard);
+        history_fill_guard(bus, history->batch[history->at++].ticket, version, ret_guard);
         gap = history->reverse ? version->rev - history->rev : history->rev - version->rev;
         ret_guard->missed = history->rev != 0 ? gap - 1 : 0;
         history->rev = version->rev;
-        if (ret_time_ns != NULL) {
+        if (ret_time_ns) {
                 (void)sb_times_before(&bus->peer.segment, ret_guard->cut, &moment);
                 *ret_time_ns = moment.realtime_ns;
         }
@@ -283,25 +283,25 @@ struct sb_history *sb_history_close(struct sb_history *history)
 {
         struct sb_bus *bus;
 
-        if (history == NULL)
+        if (!history)
                 return NULL;
         bus = history->bus;
-        if (bus != NULL) {
+        if (bus) {
                 /* In a forked child the guard words are the parent's. */
                 bool own = sb_load_relaxed(bus->alive) != 0;
 
                 for (; history->at < history->count; history->at++) {
-                        uint32_t place = (uint32_t)history->batch[history->at].ticket;
+                        uint32_t index = (uint32_t)history->batch[history->at].ticket;
 
-                        sb_bus_place_give(bus, place);
+                        sb_bus_guard_give(bus, index);
                         if (own)
-                                sb_guard_set(&bus->peer, place, 0);
+                                sb_guard_set(&bus->peer, index, 0);
                 }
-                sb_bus_place_give(bus, history->place);
+                sb_bus_guard_give(bus, history->guard);
                 if (own)
-                        sb_guard_set(&bus->peer, history->place, 0);
+                        sb_guard_set(&bus->peer, history->guard, 0);
                 *history->link = history->next;
-                if (history->next != NULL)
+                if (history->next)
                         history->next->link = history->link;
         }
         mi_free(history);
@@ -310,6 +310,6 @@ struct sb_history *sb_history_close(struct sb_history *history)
 
 void sb_bus_orphan_histories(struct sb_history *histories)
 {
-        for (struct sb_history *history = histories; history != NULL; history = history->next)
+        for (struct sb_history *history = histories; history; history = history->next)
                 history->bus = NULL;
 }

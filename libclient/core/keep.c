@@ -18,9 +18,9 @@ static_assert(
 
 /* Whether bus, key and flags can be used. A prefix may be empty: it covers all keys. Return: 0,
  * -EINVAL, -ENAMETOOLONG, SB_E_DETACHED. */
-static int check(struct sb_bus *bus, struct sb_bytes key, uint32_t flags)
+static int keep_check(struct sb_bus *bus, struct sb_bytes key, uint32_t flags)
 {
-        if (bus == NULL || (flags & ~SB_PREFIX) != 0 || (key.data == NULL && key.len > 0) ||
+        if (!bus || (flags & ~SB_PREFIX) != 0 || (!key.data && key.len > 0) ||
                 (key.len == 0 && !(flags & SB_PREFIX)))
                 return -EINVAL;
         if (key.len > sb_keep_len_max(&bus->peer))
@@ -29,7 +29,7 @@ static int check(struct sb_bus *bus, struct sb_bytes key, uint32_t flags)
 }
 
 /* Whether @rule can be meant, and fits a rule's word. */
-static bool is_rule(const struct sb_rule *rule)
+static bool keep_is_rule(const struct sb_rule *rule)
 {
         bool counts = rule->kind == SB_KEEP_LAST || rule->kind == SB_KEEP_SPAN;
 
@@ -39,9 +39,9 @@ static bool is_rule(const struct sb_rule *rule)
 
 int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struct sb_rule *rule)
 {
-        int r = rule == NULL ? -EINVAL : check(bus, key, flags);
+        int r = !rule ? -EINVAL : keep_check(bus, key, flags);
 
-        if (r == 0 && !is_rule(rule))
+        if (r == 0 && !keep_is_rule(rule))
                 r = -EINVAL;
         if (r != 0)
                 return r;
@@ -51,7 +51,7 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
 
 int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_rule *ret_rule)
 {
-        int r = ret_rule == NULL ? -EINVAL : check(bus, key, flags);
+        int r = !ret_rule ? -EINVAL : keep_check(bus, key, flags);
         uint64_t word;
 
         if (r == 0)

@@ -18,9 +18,8 @@ int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint6
         struct sb_watch **ret_watch)
 {
         (void)after_rev;
-        if (bus == NULL || ret_watch == NULL || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
-                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT ||
-                (key.data == NULL && key.len > 0))
+        if (!bus || !ret_watch || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
+                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT || (!key.data && key.len > 0))
                 return -EINVAL;
         if (!(flags & SB_PREFIX) && key.len == 0)
                 return -EINVAL;
@@ -46,13 +45,13 @@ struct sb_watch *sb_watch_close(struct sb_watch *watch)
 int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
 {
         (void)deadline_ns;
-        return bus == NULL ? -EINVAL : later_answer(bus);
+        return !bus ? -EINVAL : later_answer(bus);
 }
 
 int sb_fd(struct sb_bus *bus)
 {
         /* A caller would take a positive answer for a descriptor. */
-        if (bus == NULL)
+        if (!bus)
                 return -EINVAL;
         return sb_bus_detached(bus) ? -ENOTCONN : -ENOTSUP;
 }

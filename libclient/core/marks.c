@@ -9,9 +9,9 @@
 #include "ring/op/mark.h"
 
 /* Whether bus and name can be used. Return: 0, -EINVAL, -ENAMETOOLONG, SB_E_DETACHED. */
-static int check(struct sb_bus *bus, struct sb_bytes name)
+static int marks_check(struct sb_bus *bus, struct sb_bytes name)
 {
-        if (bus == NULL || name.data == NULL || name.len == 0)
+        if (!bus || !name.data || name.len == 0)
                 return -EINVAL;
         if (name.len > sb_mark_name_max(&bus->peer))
                 return -ENAMETOOLONG;
@@ -20,21 +20,21 @@ static int check(struct sb_bus *bus, struct sb_bytes name)
 
 int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
-        int r = ret_cut == NULL ? -EINVAL : check(bus, name);
+        int r = !ret_cut ? -EINVAL : marks_check(bus, name);
 
         return r != 0 ? r : sb_mark_make(&bus->peer, name.data, (uint32_t)name.len, ret_cut);
 }
 
 int sb_mark_find(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
-        int r = ret_cut == NULL ? -EINVAL : check(bus, name);
+        int r = !ret_cut ? -EINVAL : marks_check(bus, name);
 
         return r != 0 ? r : sb_mark_look_up(&bus->peer, name.data, (uint32_t)name.len, ret_cut);
 }
 
 int sb_mark_drop(struct sb_bus *bus, struct sb_bytes name)
 {
-        int r = check(bus, name);
+        int r = marks_check(bus, name);
 
         return r != 0 ? r : sb_mark_forget(&bus->peer, name.data, (uint32_t)name.len);
 }

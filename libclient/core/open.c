@@ -19,7 +19,7 @@
 /* Whether the options can be meant. As with struct sb_write, a larger struct comes from a program
  * made for a later version, and is fine while it asks for nothing that this version does not know.
  */
-static int check_options(const struct sb_options *options)
+static int open_check_options(const struct sb_options *options)
 {
         const unsigned char *bytes = (const unsigned char *)options;
 
@@ -53,13 +53,13 @@ int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
         struct sb_bus_home *home;
         int r;
 
-        if (options == NULL || ret_bus == NULL)
+        if (!options || !ret_bus)
                 return -EINVAL;
-        r = check_options(options);
+        r = open_check_options(options);
         if (r != 0)
                 return r;
         home = mi_zalloc(sizeof(*home));
-        if (home == NULL)
+        if (!home)
                 return -ENOMEM;
         r = sb_place_resolve(options->bus, &home->place);
         if (r == 0 && options->access != SB_PEER)

@@ -33,12 +33,12 @@ struct sb_read_set_entry {
         uint16_t flags; /* SB_RANGE_*; a SB_RANGE_POINT ends right behind low */
 };
 
-static const unsigned char *low_of(
+static const unsigned char *read_set_low_of(
         const struct sb_read_set *reads, const struct sb_read_set_entry *e)
 {
         return reads->bytes + e->at;
 }
-static const unsigned char *high_of(
+static const unsigned char *read_set_high_of(
         const struct sb_read_set *reads, const struct sb_read_set_entry *e)
 {
         return reads->bytes + e->at + e->low_len;
@@ -46,7 +46,7 @@ static const unsigned char *high_of(
 
 /* Make of a key the least one that lies behind all keys that begin with it: its last byte below
  * 0xff is raised, and what follows is dropped. Return: the new length; 0: no key lies behind. */
-static uint32_t raise_last(unsigned char *key, uint32_t key_len)
+static uint32_t read_set_raise_last(unsigned char *key, uint32_t key_len)
 {
         while (key_len > 0 && key[key_len - 1] == 0xff)
                 key_len--;
@@ -56,8 +56,8 @@ static uint32_t raise_last(unsigned char *key, uint32_t key_len)
 }
 
 /* Find the least key behind an edge. Return: false: there is none. */
-static bool first_behind(const struct sb_read_set *reads, const struct sb_read_set_edge *edge,
-        unsigned char ret[SB_KEY_LEN_MAX], uint32_t *ret_len)
+static bool read_set_first_behind(const struct sb_read_set *reads,
+        const struct sb_read_set_edge *edge, unsigned char ret[SB_KEY_LEN_MAX], uint32_t *ret_len)
 {
         if (edge->key_len > 0)
                 memcpy(ret, edge->key, edge->key_len);
@@ -69,13 +69,13 @@ static bool first_behind(const struct sb_read_set *reads, const struct sb_read_s
                 return true;
         }
         /* No key can be longer, so the next one differs in a byte. */
-        *ret_len = raise_last(ret, edge->key_len);
+        *ret_len = read_set_raise_last(ret, edge->key_len);
         return *ret_len > 0;
 }
 
 /* Write the bytes of an entry, which are the last ones in use. */
-static void put(struct sb_read_set *reads, struct sb_read_set_entry *entry, const void *low,
-        uint32_t low_len, const void *high, uint32_t high_len, uint32_t flags)
+static void read_set_put(struct sb_read_set *reads, struct sb_read_set_entry *entry,
+        const void *low, uint32_t low_len, const void *high, uint32_t high_len, uint32_t flags)
 {
         if (low_len > 0)
                 memcpy(reads->bytes + entry->at, low, low_len);
@@ -87,7 +87,7 @@ static void put(struct sb_read_set *reads, struct sb_read_set_entry *entry, cons
         reads->used = entry->at + low_len + high_len;
 }
 
-static struct sb_read_set_entry *append(struct sb_read_set *reads)
+static struct sb_read_set_entry *read_set_append(struct sb_read_set *reads)
 {
         struct sb_read_set_entry *entry = &reads->entries[reads->count++];
 
@@ -97,10 +97,10 @@ static struct sb_read_set_entry *append(struct sb_read_set *reads)
 
 void sb_read_set_add_key(struct sb_read_set *reads, const void *key, uint32_t key_len)
 {
-        put(reads, append(reads), key, key_len, NULL, 0, SB_RANGE_POINT);
+        read_set_put(reads, read_set_append(reads), key, key_len, NULL, 0, SB_RANGE_POINT);
 }
 
-static bool same(const void *a, uint32_t a_len, const void *b, uint32_t b_len)
+static bool read_set_same(const void *a, uint32_t a_len, const void *b, uint32_t b_len)
 {
         return a_len == b_len && memcmp(a, b, a_len) == 0;
 }
@@ -112,37 +112,39 @@ void sb_read_set_add_range(struct sb_read_set *reads, const struct sb_read_set_e
         unsigned char low[SB_KEY_LEN_MAX], high[SB_KEY_LEN_MAX], old[SB_KEY_LEN_MAX];
         uint32_t low_len = 0, high_len = 0, flags = 0;
 
-        if (!first_behind(reads, from, low, &low_len))
+        if (!read_set_first_behind(reads, from, low, &low_len))
                 return;
-        if (!first_behind(reads, to, high, &high_len))
+        if (!read_set_first_behind(reads, to, high, &high_len))
                 flags = SB_RANGE_NO_END;
         else if (sb_bytes_compare(low, low_len, high, high_len) >= 0)
                 return;
-        if (last == NULL || last->flags & SB_RANGE_POINT) {
-                put(reads, append(reads), low, low_len, high, high_len, flags);
+        if (!last || last->flags & SB_RANGE_POINT) {
+                read_set_put(reads, read_set_append(reads), low, low_len, high, high_len, flags);
         } else if (!(last->flags & SB_RANGE_NO_END) &&
-                   same(high_of(reads, last), last->high_len, low, low_len)) {
+                   read_set_same(read_set_high_of(reads, last), last->high_len, low, low_len)) {
                 /* This is the next step of a scan. */
-                memcpy(old, low_of(reads, last), last->low_len);
-                put(reads, last, old, last->low_len, high, high_len, flags);
-        } else if (flags == 0 && same(low_of(reads, last), last->low_len, high, high_len)) {
+                memcpy(old, read_set_low_of(reads, last), last->low_len);
+                read_set_put(reads, last, old, last->low_len, high, high_len, flags);
+        } else if (flags == 0 &&
+                   read_set_same(read_set_low_of(reads, last), last->low_len, high, high_len)) {
                 /* This is the next step of a scan that goes backwards. */
                 high_len = last->high_len;
-                memcpy(old, high_of(reads, last), high_len);
-                put(reads, last, low, low_len, old, high_len, last->flags);
+                memcpy(old, read_set_high_of(reads, last), high_len);
+                read_set_put(reads, last, low, low_len, old, high_len, last->flags);
         } else {
-                put(reads, append(reads), low, low_len, high, high_len, flags);
+                read_set_put(reads, read_set_append(reads), low, low_len, high, high_len, flags);
         }
 }
 
 /* ---- in order ---- */
 
-static int compare_entries(const void *a, const void *b, void *argument)
+static int read_set_compare_entries(const void *a, const void *b, void *argument)
 {
         const struct sb_read_set *reads = argument;
         const struct sb_read_set_entry *x = a, *y = b;
 
-        return sb_bytes_compare(low_of(reads, x), x->low_len, low_of(reads, y), y->low_len);
+        return sb_bytes_compare(
+                read_set_low_of(reads, x), x->low_len, read_set_low_of(reads, y), y->low_len);
 }
 
 /* Where a range ends: right before a key, or right behind it, or nowhere (none). */
@@ -152,15 +154,16 @@ struct end {
         bool behind, none;
 };
 
-static struct end end_of(const struct sb_read_set *reads, const struct sb_read_set_entry *entry)
+static struct end read_set_end_of(
+        const struct sb_read_set *reads, const struct sb_read_set_entry *entry)
 {
         if (entry->flags & SB_RANGE_POINT)
-                return (struct end){low_of(reads, entry), entry->low_len, true, false};
-        return (struct end){high_of(reads, entry), entry->high_len, false,
+                return (struct end){read_set_low_of(reads, entry), entry->low_len, true, false};
+        return (struct end){read_set_high_of(reads, entry), entry->high_len, false,
                 (entry->flags & SB_RANGE_NO_END) != 0};
 }
 
-static bool ends_later(struct end a, struct end b)
+static bool read_set_ends_later(struct end a, struct end b)
 {
         int order;
 
@@ -171,71 +174,72 @@ static bool ends_later(struct end a, struct end b)
 }
 
 /* Append to @to a range from the lower end of @low, an entry of @from, to @end. */
-static void append_joined(struct sb_read_set *to, const struct sb_read_set *from,
+static void read_set_append_joined(struct sb_read_set *to, const struct sb_read_set *from,
         const struct sb_read_set_entry *low, struct end end)
 {
         unsigned char high[SB_KEY_LEN_MAX];
         uint32_t high_len = 0, flags = end.none ? SB_RANGE_NO_END : 0;
 
         if (end.behind && low->flags & SB_RANGE_POINT && end.key_len == low->low_len &&
-                memcmp(end.key, low_of(from, low), end.key_len) == 0) {
+                memcmp(end.key, read_set_low_of(from, low), end.key_len) == 0) {
                 sb_read_set_add_key(to, end.key, end.key_len);
                 return;
         }
         if (!end.none &&
-                !first_behind(to,
+                !read_set_first_behind(to,
                         &(struct sb_read_set_edge){
                                 .key = end.key, .key_len = end.key_len, .behind = end.behind},
                         high, &high_len))
                 flags = SB_RANGE_NO_END;
-        put(to, append(to), low_of(from, low), low->low_len, high, high_len, flags);
+        read_set_put(to, read_set_append(to), read_set_low_of(from, low), low->low_len, high,
+                high_len, flags);
 }
 
 /* Append to @to, which is large enough, the entries of @from, which are sorted. Entries that touch
  * are joined, and with @more each takes in that many of the next ones behind it. Keys of @writes
  * are left out, unless they were joined with others. */
-static void join(struct sb_read_set *to, const struct sb_read_set *from,
+static void read_set_join(struct sb_read_set *to, const struct sb_read_set *from,
         const struct sb_write_set *writes, uint32_t more)
 {
         for (uint32_t i = 0; i < from->count;) {
                 const struct sb_read_set_entry *low = &from->entries[i];
-                struct end end = end_of(from, low);
+                struct end end = read_set_end_of(from, low);
                 uint32_t left = more;
 
                 for (i++; i < from->count; i++) {
                         const struct sb_read_set_entry *next = &from->entries[i];
 
-                        if (!end.none && sb_bytes_compare(low_of(from, next), next->low_len, end.key,
-                                                 end.key_len) > 0) {
+                        if (!end.none && sb_bytes_compare(read_set_low_of(from, next),
+                                                 next->low_len, end.key, end.key_len) > 0) {
                                 if (left == 0)
                                         break;
                                 left--;
                         }
-                        if (ends_later(end_of(from, next), end))
-                                end = end_of(from, next);
+                        if (read_set_ends_later(read_set_end_of(from, next), end))
+                                end = read_set_end_of(from, next);
                 }
-                append_joined(to, from, low, end);
+                read_set_append_joined(to, from, low, end);
                 /* The commit looks at a key that it writes, without being told. */
                 if (to->entries[to->count - 1].flags & SB_RANGE_POINT &&
-                        sb_write_set_find(writes, end.key, end.key_len) != NULL)
+                        sb_write_set_find(writes, end.key, end.key_len))
                         to->used = to->entries[--to->count].at;
         }
 }
 
-static uint64_t packed_len(const struct sb_read_set *reads)
+static uint64_t read_set_packed_len(const struct sb_read_set *reads)
 {
         return reads->used + (uint64_t)SB_RANGE_HEAD * reads->count;
 }
 
 /* Allocate arrays for @count entries with @used bytes. Return: 0; -ENOMEM (nothing is allocated).
  */
-static int make_arrays(struct sb_read_set *ret, uint32_t count, uint64_t used)
+static int read_set_make_arrays(struct sb_read_set *ret, uint32_t count, uint64_t used)
 {
         ret->capacity = count < ENTRIES_FIRST ? ENTRIES_FIRST : count;
         ret->size = used < BYTES_FIRST ? BYTES_FIRST : used;
         ret->entries = mi_malloc(ret->capacity * sizeof(*ret->entries));
         ret->bytes = mi_malloc(ret->size);
-        if (ret->entries != NULL && ret->bytes != NULL)
+        if (ret->entries && ret->bytes)
                 return 0;
         mi_free(ret->entries);
         mi_free(ret->bytes);
@@ -243,7 +247,7 @@ static int make_arrays(struct sb_read_set *ret, uint32_t count, uint64_t used)
 }
 
 /* Shrink arrays that are more than twice as long as twice the set needs. */
-static void trim(struct sb_read_set *reads)
+static void read_set_trim(struct sb_read_set *reads)
 {
         uint32_t capacity = 2 * reads->count + MORE;
         uint64_t size = 2 * reads->used + 2 * ROOM;
@@ -251,13 +255,13 @@ static void trim(struct sb_read_set *reads)
 
         if (capacity >= ENTRIES_FIRST && capacity < reads->capacity / 2) {
                 less = mi_realloc(reads->entries, capacity * sizeof(*reads->entries));
-                reads->entries = less != NULL ? less : reads->entries;
-                reads->capacity = less != NULL ? capacity : reads->capacity;
+                reads->entries = less ? less : reads->entries;
+                reads->capacity = less ? capacity : reads->capacity;
         }
         if (size >= BYTES_FIRST && size < reads->size / 2) {
                 less = mi_realloc(reads->bytes, size);
-                reads->bytes = less != NULL ? less : reads->bytes;
-                reads->size = less != NULL ? size : reads->size;
+                reads->bytes = less ? less : reads->bytes;
+                reads->size = less ? size : reads->size;
         }
 }
 
@@ -268,7 +272,7 @@ static int read_set_sort_and_join(
 {
         struct sb_read_set to = *reads, coarser;
         /* The end of a joined range may have a byte more than the keys that it is made of. */
-        int r = make_arrays(
+        int r = read_set_make_arrays(
                 &to, 2 * reads->count + MORE, 2 * reads->used + reads->count + 2 * ROOM);
 
         if (r != 0)
@@ -276,24 +280,24 @@ static int read_set_sort_and_join(
         to.count = 0;
         to.used = 0;
         if (reads->count > 1)
-                qsort_r(reads->entries, reads->count, sizeof(*reads->entries), compare_entries,
-                        reads);
-        join(&to, reads, writes, 0);
-        while (r == 0 && packed_len(&to) > len_max && to.count > 1) {
+                qsort_r(reads->entries, reads->count, sizeof(*reads->entries),
+                        read_set_compare_entries, reads);
+        read_set_join(&to, reads, writes, 0);
+        while (r == 0 && read_set_packed_len(&to) > len_max && to.count > 1) {
                 coarser = to;
-                r = make_arrays(&coarser, to.capacity, to.size);
+                r = read_set_make_arrays(&coarser, to.capacity, to.size);
                 if (r != 0)
                         break;
                 coarser.count = 0;
                 coarser.used = 0;
-                join(&coarser, &to, writes, 1);
+                read_set_join(&coarser, &to, writes, 1);
                 mi_free(to.entries);
                 mi_free(to.bytes);
                 to = coarser;
         }
         mi_free(reads->entries);
         mi_free(reads->bytes);
-        trim(&to);
+        read_set_trim(&to);
         *reads = to;
         return r;
 }
@@ -308,17 +312,18 @@ static bool read_set_sort_simple(
 
         if (reads->count == 1 && !(entries->flags & SB_RANGE_POINT))
                 return true;
-        if (packed_len(reads) > len_max)
+        if (read_set_packed_len(reads) > len_max)
                 return false;
         for (uint32_t i = 0; i < reads->count; i++)
                 if (!(entries[i].flags & SB_RANGE_POINT))
                         return false;
         if (reads->count > 1)
-                qsort_r(entries, reads->count, sizeof(*entries), compare_entries, reads);
+                qsort_r(entries, reads->count, sizeof(*entries), read_set_compare_entries, reads);
         for (uint32_t i = 0; i < reads->count; i++)
-                if ((left == 0 || compare_entries(&entries[left - 1], &entries[i], reads) != 0) &&
-                        sb_write_set_find(writes, low_of(reads, &entries[i]), entries[i].low_len) ==
-                                NULL)
+                if ((left == 0 || read_set_compare_entries(
+                                          &entries[left - 1], &entries[i], reads) != 0) &&
+                        !sb_write_set_find(
+                                writes, read_set_low_of(reads, &entries[i]), entries[i].low_len))
                         entries[left++] = entries[i];
         reads->count = left;
         return true;
@@ -345,7 +350,7 @@ int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writ
                 struct sb_commit_range *ordered =
                         mi_realloc(reads->ordered, reads->count * sizeof(*ordered));
 
-                if (ordered == NULL)
+                if (!ordered)
                         return -ENOMEM;
                 reads->ordered = ordered;
                 reads->ordered_capacity = reads->count;
@@ -353,8 +358,8 @@ int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writ
         for (uint32_t i = 0; i < reads->count; i++) {
                 const struct sb_read_set_entry *entry = &reads->entries[i];
 
-                reads->ordered[i] = (struct sb_commit_range){.low = low_of(reads, entry),
-                        .high = high_of(reads, entry),
+                reads->ordered[i] = (struct sb_commit_range){.low = read_set_low_of(reads, entry),
+                        .high = read_set_high_of(reads, entry),
                         .low_len = entry->low_len,
                         .high_len = entry->high_len,
                         .flags = entry->flags};

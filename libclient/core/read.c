@@ -25,23 +25,23 @@
 #define BATCH_MAX 32u /* keys of which the memory is fetched together */
 
 /* A get, the long way. Return: as sb_get(). */
-static __attribute__((noinline)) int get_long(
+static __attribute__((noinline)) int read_get_long(
         struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
         struct sb_version *version;
         int r;
 
-        if (bus == NULL || ret_guard == NULL)
+        if (!bus || !ret_guard)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
         if (r != 0)
                 return r;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        r = sb_bus_place_reserve(bus, 1);
+        r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
-        r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_place_first(bus), &version);
+        r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_guard_first(bus), &version);
         if (r != 0)
                 return r;
         return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
@@ -53,53 +53,53 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         struct sb_peer *peer;
         uint64_t ticket;
 
-        if (SB_UNLIKELY(bus == NULL))
-                return get_long(bus, key, ret_guard);
+        if (SB_UNLIKELY(!bus))
+                return read_get_long(bus, key, ret_guard);
         /* Without the barriers the compiler makes arithmetic of these tests, which takes longer. */
         sb_compiler_barrier();
-        if (SB_UNLIKELY(ret_guard == NULL))
-                return get_long(bus, key, ret_guard);
+        if (SB_UNLIKELY(!ret_guard))
+                return read_get_long(bus, key, ret_guard);
         sb_compiler_barrier();
-        if (SB_UNLIKELY(key.data == NULL) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
+        if (SB_UNLIKELY(!key.data) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
                 SB_UNLIKELY(!sb_bus_usable(bus)))
-                return get_long(bus, key, ret_guard);
+                return read_get_long(bus, key, ret_guard);
         peer = &bus->peer;
         ticket = bus->quick + 1;
         if (SB_UNLIKELY(!(ticket & 1)) ||
                 SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len,
                         sb_find_hash(peer, key.data, key.len), sb_find_pin(peer), &found)))
-                return get_long(bus, key, ret_guard);
+                return read_get_long(bus, key, ret_guard);
         bus->quick = ticket;
         sb_find_hold_and_unpin(peer, 0, found.offset);
         return sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
 }
 
 /* Get one batch of at least one key. @count guard words are free. */
-static void get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
+static void read_get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
         struct sb_guard *ret_guards)
 {
         /* The guard words are used where they lie on top of the stack. A key without a value leaves
          * its word over, which goes back to where one was read before. */
-        uint32_t first = bus->place_free_count - count;
-        const uint32_t *places = bus->places_free + first;
+        uint32_t first = bus->guard_free_count - count;
+        const uint32_t *indices = bus->guards_free + first;
         struct sb_version *versions[BATCH_MAX];
 
         static_assert(sizeof(struct sb_op_key) == sizeof(*keys) &&
                               offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
                 "the same layout");
-        bus->place_free_count = first;
+        bus->guard_free_count = first;
         sb_op_get_many(
-                &bus->peer, (const struct sb_op_key *)(const void *)keys, count, places, versions);
+                &bus->peer, (const struct sb_op_key *)(const void *)keys, count, indices, versions);
         for (uint32_t i = 0; i < count; i++) {
-                uint32_t place = places[i];
+                uint32_t index = indices[i];
 
-                if (SB_LIKELY(versions[i] != NULL)) {
+                if (SB_LIKELY(versions[i])) {
                         sb_bus_guard_fill(
-                                bus, bus->tickets[place], versions[i], keys[i].len, &ret_guards[i]);
+                                bus, bus->tickets[index], versions[i], keys[i].len, &ret_guards[i]);
                         continue;
                 }
                 ret_guards[i].bus = NULL;
-                bus->places_free[bus->place_free_count++] = place;
+                bus->guards_free[bus->guard_free_count++] = index;
         }
 }
 
@@ -108,7 +108,7 @@ int sb_get_many(
 {
         int r;
 
-        if (bus == NULL || (count > 0 && (keys == NULL || ret_guards == NULL)))
+        if (!bus || (count > 0 && (!keys || !ret_guards)))
                 return -EINVAL;
         for (size_t i = 0; i < count; i++) {
                 r = sb_bus_key_check(bus, keys[i]);
@@ -119,48 +119,48 @@ int sb_get_many(
                 return SB_E_DETACHED;
         if (count > SB_GUARDS_MAX)
                 return SB_E_FULL;
-        r = sb_bus_place_reserve(bus, (uint32_t)count);
+        r = sb_bus_guards_prepare(bus, (uint32_t)count);
         if (SB_UNLIKELY(r != 0))
                 return r;
         for (size_t done = 0; done < count; done += BATCH_MAX) {
                 uint32_t batch = (uint32_t)(count - done < BATCH_MAX ? count - done : BATCH_MAX);
 
-                get_batch(bus, keys + done, batch, ret_guards + done);
+                read_get_batch(bus, keys + done, batch, ret_guards + done);
         }
         return 0;
 }
 
 /* Release a guard on a value of a write set, or a copy of one that was released. */
-static __attribute__((noinline)) void release_private(
+static __attribute__((noinline)) void read_release_private(
         struct sb_bus *bus, const struct sb_guard *guard)
 {
         uint64_t ticket = guard->reserved[0];
-        uint32_t place = (uint32_t)(ticket & ~SB_BUS_PRIVATE);
+        uint32_t index = (uint32_t)(ticket & ~SB_BUS_PRIVATE);
 
-        if (place >= bus->place_count || bus->tickets[place] != ticket)
+        if (index >= bus->guard_count || bus->tickets[index] != ticket)
                 return;
-        bus->tickets[place] &= ~SB_BUS_PRIVATE;
-        sb_bus_place_give(bus, place);
+        bus->tickets[index] &= ~SB_BUS_PRIVATE;
+        sb_bus_guard_give(bus, index);
         sb_write_set_value_drop((struct sb_write_set_value *)(uintptr_t)guard->reserved[1]);
 }
 
 /* Release any guard but the quick one, or a copy of one that was released. */
-static inline void release_place(struct sb_bus *bus, const struct sb_guard *guard)
+static inline void read_release_guard(struct sb_bus *bus, const struct sb_guard *guard)
 {
         uint64_t ticket = guard->reserved[0];
-        uint32_t place = (uint32_t)ticket;
+        uint32_t index = (uint32_t)ticket;
 
         /* With SB_BUS_PRIVATE it is larger than any index. */
-        if (SB_UNLIKELY(place >= bus->place_count)) {
-                release_private(bus, guard);
+        if (SB_UNLIKELY(index >= bus->guard_count)) {
+                read_release_private(bus, guard);
                 return;
         }
-        if (SB_UNLIKELY(bus->tickets[place] != ticket))
+        if (SB_UNLIKELY(bus->tickets[index] != ticket))
                 return;
-        sb_bus_place_give(bus, place);
+        sb_bus_guard_give(bus, index);
         /* In a forked child the guard word is the parent's. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
-                sb_guard_set(&bus->peer, place, 0);
+                sb_guard_set(&bus->peer, index, 0);
 }
 
 void sb_guard_release(struct sb_guard *guard)
@@ -168,12 +168,12 @@ void sb_guard_release(struct sb_guard *guard)
         struct sb_bus *bus;
         uint64_t ticket;
 
-        if (SB_UNLIKELY(guard == NULL) || SB_UNLIKELY((bus = guard->bus) == NULL))
+        if (SB_UNLIKELY(!guard) || SB_UNLIKELY(!(bus = guard->bus)))
                 return;
         ticket = guard->reserved[0];
         guard->bus = NULL;
         if (SB_UNLIKELY(ticket != bus->quick)) {
-                release_place(bus, guard);
+                read_release_guard(bus, guard);
                 return;
         }
         bus->quick = ticket + 1;

@@ -21,7 +21,7 @@ struct wish {
         uint64_t cut;
 };
 
-static bool same(const struct sb_guard *a, const struct sb_guard *b)
+static bool restore_same(const struct sb_guard *a, const struct sb_guard *b)
 {
         return a->value.len == b->value.len &&
                memcmp(a->value.data, b->value.data, a->value.len) == 0;
@@ -30,9 +30,9 @@ static bool same(const struct sb_guard *a, const struct sb_guard *b)
 /* Make one key what it was. @now and @then are held, or not, as the key has or had a value. */
 static int restore_key(struct sb_txn *txn, const struct sb_guard *now, const struct sb_guard *then)
 {
-        if (then->bus == NULL)
-                return now->bus == NULL ? 0 : sb_txn_delete(txn, now->key);
-        if (now->bus != NULL && same(now, then))
+        if (!then->bus)
+                return !now->bus ? 0 : sb_txn_delete(txn, now->key);
+        if (now->bus && restore_same(now, then))
                 return 0;
         return sb_txn_set(txn, then->key, then->value);
 }
@@ -53,19 +53,19 @@ static int restore_one(void *argument, struct sb_txn *txn)
 }
 
 /* Compare the keys of two guards; a guard that is not held stands for the end of its scan. */
-static int order(const struct sb_guard *a, const struct sb_guard *b)
+static int restore_order(const struct sb_guard *a, const struct sb_guard *b)
 {
         size_t len = a->key.len < b->key.len ? a->key.len : b->key.len;
         int r;
 
-        if (a->bus == NULL || b->bus == NULL)
-                return (a->bus == NULL) - (b->bus == NULL); /* the end comes behind all keys */
+        if (!a->bus || !b->bus)
+                return (!a->bus) - (!b->bus); /* the end comes behind all keys */
         r = len == 0 ? 0 : memcmp(a->key.data, b->key.data, len);
         return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
 
 /* Go on to the next key; at the end the guard is not held. Return: 0, or as sb_scan_next(). */
-static int step(struct sb_scan *scan, struct sb_guard *guard)
+static int restore_step(struct sb_scan *scan, struct sb_guard *guard)
 {
         int r;
 
@@ -80,18 +80,18 @@ static int restore_between(struct sb_txn *txn, struct sb_scan *nows, struct sb_s
 {
         struct sb_guard now = {0}, then = {0};
         const struct sb_guard none = {0};
-        int r = step(nows, &now);
+        int r = restore_step(nows, &now);
 
         if (r == 0)
-                r = step(thens, &then);
-        while (r == 0 && (now.bus != NULL || then.bus != NULL)) {
-                int which = order(&now, &then);
+                r = restore_step(thens, &then);
+        while (r == 0 && (now.bus || then.bus)) {
+                int which = restore_order(&now, &then);
 
                 r = restore_key(txn, which <= 0 ? &now : &none, which >= 0 ? &then : &none);
                 if (r == 0 && which <= 0)
-                        r = step(nows, &now);
+                        r = restore_step(nows, &now);
                 if (r == 0 && which >= 0)
-                        r = step(thens, &then);
+                        r = restore_step(thens, &then);
         }
         sb_guard_release(&now);
         sb_guard_release(&then);
@@ -115,8 +115,8 @@ int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t
 {
         struct wish wish = {.bus = bus, .key = key, .cut = cut};
 
-        if (bus == NULL || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_BIRTH ||
-                (key.data == NULL && key.len > 0) || (key.len == 0 && !(flags & SB_PREFIX)))
+        if (!bus || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_BIRTH ||
+                (!key.data && key.len > 0) || (key.len == 0 && !(flags & SB_PREFIX)))
                 return -EINVAL;
         return sb_transact(
                 bus, SB_SERIALIZABLE, flags & SB_PREFIX ? restore_all : restore_one, &wish, how);

@@ -25,5 +25,5 @@ const char *sb_strerror(int result)
         }
         if (result < 0 && result >= -4095)
                 text = strerrordesc_np(-result);
-        return text != NULL ? text : "unknown result";
+        return text ? text : "unknown result";
 }

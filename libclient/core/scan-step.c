@@ -33,7 +33,7 @@
 #define STEPS_MAX 256u
 
 /* Whether the rules that covered the cut still do. It is asked after each read. */
-static bool past_holds(const struct sb_scan *scan)
+static bool scan_step_past_holds(const struct sb_scan *scan)
 {
         struct sb_peer *peer = &scan->bus->peer;
         const struct sb_segment *segment = &peer->segment;
@@ -53,7 +53,7 @@ static bool past_holds(const struct sb_scan *scan)
 }
 
 /* The version of a key that the scan shows, or NULL. Call it under a pin. */
-static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
+static struct sb_version *scan_step_version_of(struct sb_scan *scan, struct sb_node *node)
 {
         struct sb_version *version = NULL;
         enum sb_past past;
@@ -61,15 +61,14 @@ static struct sb_version *version_of(struct sb_scan *scan, struct sb_node *node)
         scan->trimmed = false;
         if (scan->past) {
                 past = sb_past_walk(&scan->bus->peer, node, scan->cut, &version);
-                scan->trimmed = past == SB_PAST_TRIMMED && version != NULL;
+                scan->trimmed = past == SB_PAST_TRIMMED && version;
                 if (past == SB_PAST_TRIMMED)
                         return version;
                 version = past == SB_PAST_FOUND ? version : NULL;
         } else {
                 version = sb_find_in_node(&scan->bus->peer, node, scan->cut);
         }
-        return version != NULL &&
-                               (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
+        return version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
                        ? version
                        : NULL;
 }
@@ -81,7 +80,7 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         /* Let go after the copy: the key may lie in the node, which only this guard word still
          * holds. */
         if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->peer, scan->place, 0);
+                sb_guard_set(&scan->bus->peer, scan->guard, 0);
         scan->key_len = key_len;
         scan->after = after;
         scan->ahead = 1;
@@ -90,47 +89,47 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
 }
 
 /* Stand at a node, under the pin under which it was found. */
-static void stand_at_node(struct sb_scan *scan, struct sb_node *node)
+static void scan_step_stand_at_node(struct sb_scan *scan, struct sb_node *node)
 {
         scan->node = sb_offset_of(&scan->bus->peer.segment, node);
-        sb_guard_set(&scan->bus->peer, scan->place, scan->node);
+        sb_guard_set(&scan->bus->peer, scan->guard, scan->node);
         scan->position = AT_NODE;
 }
 
 void sb_scan_stand_at_end(struct sb_scan *scan)
 {
         if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->peer, scan->place, 0);
+                sb_guard_set(&scan->bus->peer, scan->guard, 0);
         scan->position = AT_END;
 }
 
 /* Whether the entry comes before @key, in the direction of the step, or is of the same key. @key
  * NULL: there is no key; @entry NULL: no entry. */
-static bool entry_is_first(const struct sb_write_set_entry *entry, const unsigned char *key,
-        uint32_t key_len, bool backwards)
+static bool scan_step_entry_is_first(const struct sb_write_set_entry *entry,
+        const unsigned char *key, uint32_t key_len, bool backwards)
 {
         int order;
 
-        if (entry == NULL || key == NULL)
-                return entry != NULL;
+        if (!entry || !key)
+                return entry;
         order = sb_bytes_compare(key, key_len, entry->value->bytes, entry->value->key_len);
         return backwards ? order <= 0 : order >= 0;
 }
 
-static bool in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
+static bool scan_step_in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
 {
         return key_len >= scan->prefix_len && memcmp(key, scan->prefix, scan->prefix_len) == 0;
 }
 
 /* Stand behind a value of the write set; at @node, when that has the same key. */
-static int stand_behind_entry(
+static int scan_step_stand_behind_entry(
         struct sb_scan *scan, const struct sb_write_set_value *value, struct sb_node *node)
 {
         const unsigned char *key = node ? sb_node_key(&scan->bus->peer.segment, node) : NULL;
 
-        if (key != NULL && node->key_len == value->key_len &&
+        if (key && node->key_len == value->key_len &&
                 memcmp(key, value->bytes, value->key_len) == 0)
-                stand_at_node(scan, node);
+                scan_step_stand_at_node(scan, node);
         else
                 sb_scan_stand_at_key(scan, value->bytes, value->key_len, true);
         return IN_WRITE_SET;
@@ -138,7 +137,7 @@ static int stand_behind_entry(
 
 /* Fetch the memory of the next keys, once the last ones are used up: of ever more keys at once, so
  * that a short scan fetches little in vain. */
-static void fetch_ahead(struct sb_scan *scan, struct sb_node *node)
+static void scan_step_fetch_ahead(struct sb_scan *scan, struct sb_node *node)
 {
         if (scan->fetched > 0) {
                 scan->fetched--;
@@ -164,44 +163,44 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 const unsigned char *key;
                 bool gone = false;
 
-                if (node == NULL) {
+                if (!node) {
                         node = sb_order_seek(peer, scan->key, scan->key_len, scan->after);
                 } else {
                         struct sb_node *from = node;
 
-                        fetch_ahead(scan, from);
+                        scan_step_fetch_ahead(scan, from);
                         node = sb_order_next(peer, from, &gone);
                         if (gone) {
                                 key = sb_node_key(&peer->segment, from);
-                                if (key == NULL)
+                                if (!key)
                                         break;
                                 sb_scan_stand_at_key(scan, key, from->key_len, true);
                                 return AGAIN;
                         }
                 }
-                if (node == NULL)
+                if (!node)
                         break;
                 key = sb_node_key(&peer->segment, node);
-                if (key == NULL || !in_prefix(scan, key, node->key_len) ||
-                        entry_is_first(entry, key, node->key_len, false))
+                if (!key || !scan_step_in_prefix(scan, key, node->key_len) ||
+                        scan_step_entry_is_first(entry, key, node->key_len, false))
                         break;
                 if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         return AGAIN;
                 }
-                version = version_of(scan, node);
-                if (version != NULL) {
-                        stand_at_node(scan, node);
+                version = scan_step_version_of(scan, node);
+                if (version) {
+                        scan_step_stand_at_node(scan, node);
                         *ret_version = version;
                         return 0;
                 }
                 if (steps == STEPS_MAX) {
-                        stand_at_node(scan, node);
+                        scan_step_stand_at_node(scan, node);
                         return AGAIN;
                 }
         }
-        if (entry != NULL)
-                return stand_behind_entry(scan, entry->value, node);
+        if (entry)
+                return scan_step_stand_behind_entry(scan, entry->value, node);
         sb_scan_stand_at_end(scan);
         return SB_E_NOT_FOUND;
 }
@@ -213,7 +212,7 @@ struct bound {
         unsigned char key[SB_KEY_LEN_MAX];
 };
 
-static void bound_set(struct bound *ret, const void *key, uint32_t len, bool inclusive)
+static void scan_step_bound_set(struct bound *ret, const void *key, uint32_t len, bool inclusive)
 {
         if (len > 0)
                 memcpy(ret->key, key, len);
@@ -222,7 +221,7 @@ static void bound_set(struct bound *ret, const void *key, uint32_t len, bool inc
 }
 
 /* Say where the scan stands. */
-static void bound_of(const struct sb_scan *scan, struct bound *ret)
+static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
 {
         const struct sb_segment *segment = &scan->bus->peer.segment;
         uint32_t len = scan->prefix_len;
@@ -233,20 +232,20 @@ static void bound_of(const struct sb_scan *scan, struct bound *ret)
                 const struct sb_node *node = sb_node_at(segment, scan->node);
                 const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
 
-                bound_set(ret, key, key ? node->key_len : 0, true);
+                scan_step_bound_set(ret, key, key ? node->key_len : 0, true);
                 return;
         }
         if (scan->position == AT_KEY &&
                 (sb_bytes_compare(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
                         (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
-                bound_set(ret, scan->key, scan->key_len, scan->after);
+                scan_step_bound_set(ret, scan->key, scan->key_len, scan->after);
                 return;
         }
         /* It stands at the end, or above all keys with the prefix: the gap is right before the
          * least key that lies behind all of these. */
         while (len > 0 && scan->prefix[len - 1] == 0xff)
                 len--;
-        bound_set(ret, scan->prefix, len, false);
+        scan_step_bound_set(ret, scan->prefix, len, false);
         if (len > 0) {
                 ret->key[len - 1]++;
                 return;
@@ -270,24 +269,25 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
                 const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
                 struct sb_version *version;
 
-                if (key == NULL || !in_prefix(scan, key, node->key_len))
+                if (!key || !scan_step_in_prefix(scan, key, node->key_len))
                         key = NULL;
-                if (entry_is_first(entry, key, key ? node->key_len : 0, true)) {
-                        bound_set(bound, entry->value->bytes, entry->value->key_len, false);
+                if (scan_step_entry_is_first(entry, key, key ? node->key_len : 0, true)) {
+                        scan_step_bound_set(
+                                bound, entry->value->bytes, entry->value->key_len, false);
                         sb_scan_stand_at_key(scan, bound->key, bound->len, false);
                         return IN_WRITE_SET;
                 }
-                if (key == NULL) {
+                if (!key) {
                         sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
                         return SB_E_NOT_FOUND;
                 }
                 if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
-                        bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
+                        scan_step_bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
                         continue;
                 }
-                bound_set(bound, key, node->key_len, false);
-                version = version_of(scan, node);
-                if (version != NULL) {
+                scan_step_bound_set(bound, key, node->key_len, false);
+                version = scan_step_version_of(scan, node);
+                if (version) {
                         sb_scan_stand_at_key(scan, bound->key, bound->len, false);
                         *ret_version = version;
                         return 0;
@@ -297,22 +297,21 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
 }
 
 /* The next entry of the transaction's write set from @bound on, or NULL. */
-static struct sb_write_set_entry *entry_from(
+static struct sb_write_set_entry *scan_step_entry_from(
         const struct sb_scan *scan, const struct bound *bound, bool backwards)
 {
-        const struct sb_write_set *writes = scan->txn == NULL ? NULL : &scan->txn->write_set;
+        const struct sb_write_set *writes = !scan->txn ? NULL : &scan->txn->write_set;
         struct sb_write_set_entry *entry;
 
-        if (writes == NULL || writes->count == 0)
+        if (!writes || writes->count == 0)
                 return NULL;
         entry = backwards ? sb_write_set_below(writes, bound->key, bound->len, bound->inclusive)
                           : sb_write_set_above(writes, bound->key, bound->len, bound->inclusive);
-        if (entry != NULL && !scan->reserved &&
-                sb_is_reserved(entry->value->bytes, entry->value->key_len))
+        if (entry && !scan->reserved && sb_is_reserved(entry->value->bytes, entry->value->key_len))
                 entry = backwards ? sb_write_set_below(writes, SB_RESERVED, SB_RESERVED_LEN, false)
                                   : sb_write_set_above(
                                             writes, SB_RESERVED_END, SB_RESERVED_LEN, false);
-        if (entry == NULL || !in_prefix(scan, entry->value->bytes, entry->value->key_len))
+        if (!entry || !scan_step_in_prefix(scan, entry->value->bytes, entry->value->key_len))
                 return NULL;
         return entry;
 }
@@ -323,7 +322,7 @@ static struct sb_write_set_entry *entry_from(
 static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool backwards,
         uint32_t guard, struct sb_version **ret_version, struct sb_write_set_entry **ret_entry)
 {
-        struct sb_write_set_entry *entry = entry_from(scan, bound, backwards);
+        struct sb_write_set_entry *entry = scan_step_entry_from(scan, bound, backwards);
         struct sb_peer *peer = &scan->bus->peer;
         int r;
 
@@ -335,8 +334,8 @@ static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool back
                         sb_guard_set(peer, guard, sb_offset_of(&peer->segment, *ret_version));
                 sb_unpin(peer);
                 if (r == IN_WRITE_SET && entry->kind == SB_WRITE_SET_DELETED) {
-                        bound_of(scan, bound);
-                        entry = entry_from(scan, bound, backwards);
+                        scan_step_bound_of(scan, bound);
+                        entry = scan_step_entry_from(scan, bound, backwards);
                         r = AGAIN;
                 }
         } while (r == AGAIN);
@@ -344,7 +343,7 @@ static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool back
         return r;
 }
 
-static bool is_above(const struct sb_read_set_edge *a, const struct sb_read_set_edge *b)
+static bool scan_step_is_above(const struct sb_read_set_edge *a, const struct sb_read_set_edge *b)
 {
         int order = sb_bytes_compare(a->key, a->key_len, b->key, b->key_len);
 
@@ -361,10 +360,11 @@ static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool 
         struct sb_read_set_edge edges[2];
         struct bound to;
 
-        bound_of(scan, &to);
+        scan_step_bound_of(scan, &to);
         edges[backwards] = (struct sb_read_set_edge){from->key, from->len, from->inclusive};
         edges[!backwards] = (struct sb_read_set_edge){to.key, to.len, to.inclusive};
-        if (scan->reserved || is_above(&edges[0], &reserved) || !is_above(&edges[1], &behind)) {
+        if (scan->reserved || scan_step_is_above(&edges[0], &reserved) ||
+                !scan_step_is_above(&edges[1], &behind)) {
                 sb_read_set_add_range(reads, &edges[0], &edges[1]);
                 return;
         }
@@ -374,25 +374,26 @@ static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool 
 
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
-        bool noted = scan->txn != NULL && scan->txn->serializable;
+        bool noted = scan->txn && scan->txn->serializable;
         struct sb_version *version = NULL;
         struct sb_write_set_entry *entry = NULL;
         struct sb_bus *bus = scan->bus;
         struct bound bound, from;
         uint32_t guard;
-        int r = sb_bus_place_reserve(bus, 1);
+        int r = sb_bus_guards_prepare(bus, 1);
 
         if (r == 0 && noted)
                 r = sb_read_set_prepare(&scan->txn->read_set, &scan->txn->write_set);
         if (r != 0)
                 return r;
-        if (backwards || scan->txn != NULL)
-                bound_of(scan, &bound);
+        if (backwards || scan->txn)
+                scan_step_bound_of(scan, &bound);
         if (noted)
-                bound_set(&from, bound.key, bound.len, bound.inclusive);
-        guard = sb_bus_place_first(bus);
+                scan_step_bound_set(&from, bound.key, bound.len, bound.inclusive);
+        guard = sb_bus_guard_first(bus);
         r = scan_step_merged(scan, &bound, backwards, guard, &version, &entry);
-        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) || !past_holds(scan)) {
+        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) ||
+                !scan_step_past_holds(scan)) {
                 if (r == 0)
                         sb_guard_set(&bus->peer, guard, 0);
                 scan->trimmed = false;

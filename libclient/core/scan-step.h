@@ -19,7 +19,7 @@ struct sb_scan {
         bool in_txn;                  /* it reads at the cut of a transaction */
         uint64_t cut;
         uint32_t snapshot;       /* index of the cut's announcement */
-        uint32_t place;          /* index of the guard word that holds the node */
+        uint32_t guard;          /* index of the guard word that holds the node */
         uint32_t ahead, fetched; /* keys to fetch ahead next time; keys that are fetched */
         enum sb_scan_position position;
         /* AT_KEY: the scan stands right behind the key, else right before it */

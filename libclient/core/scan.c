@@ -35,7 +35,7 @@
 
 /* Take a cut that was taken before, if a mark or rules keep it for all keys of the scan. Return: 0,
  * SB_E_LAPPED, SB_E_FULL. */
-static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
+static int scan_take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
 {
         struct sb_peer *peer = &bus->peer;
         int r = sb_snapshot_open_at(peer, cut, &scan->snapshot);
@@ -55,11 +55,11 @@ static int take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
 }
 
 /* Take a fresh cut, or use @txn's, or @cut unless that is 0. Return: 0, SB_E_FULL, SB_E_LAPPED. */
-static int take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn, uint64_t cut)
+static int scan_take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn *txn, uint64_t cut)
 {
         if (cut != 0)
-                return take_past(scan, bus, cut);
-        if (txn == NULL)
+                return scan_take_past(scan, bus, cut);
+        if (!txn)
                 return sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
         scan->txn = txn;
         scan->in_txn = true;
@@ -81,7 +81,7 @@ int sb_scan_open(
 static bool scan_options_are_valid(const struct sb_scan_options *how)
 {
         return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
-               (how->cut == 0 || (how->txn == NULL && how->cut > SB_STAMP_BIRTH));
+               (how->cut == 0 || (!how->txn && how->cut > SB_STAMP_BIRTH));
 }
 
 int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,
@@ -92,14 +92,14 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         struct sb_txn *txn;
         int r;
 
-        if (bus == NULL || ret_scan == NULL || (prefix.data == NULL && prefix.len > 0))
+        if (!bus || !ret_scan || (!prefix.data && prefix.len > 0))
                 return -EINVAL;
-        if (how == NULL)
+        if (!how)
                 how = &plain;
         if (!scan_options_are_valid(how))
                 return -EINVAL;
         txn = how->txn;
-        if (txn != NULL && (txn->state != SB_BUS_TXN_OPEN || txn->bus != bus))
+        if (txn && (txn->state != SB_BUS_TXN_OPEN || txn->bus != bus))
                 return -EINVAL;
         if (prefix.len > bus->peer.segment.key_len_max)
                 return -ENAMETOOLONG;
@@ -108,24 +108,24 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         /* A:clock. A cut that was not taken yet has no past. */
         if (how->cut != 0 && how->cut >= sb_load_acquire(&bus->peer.segment.super->clock))
                 return -EINVAL;
-        r = sb_bus_place_reserve(bus, 1);
+        r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
         scan = mi_zalloc(sizeof(*scan));
-        if (scan == NULL)
+        if (!scan)
                 return -ENOMEM;
         scan->prefix_len = scan->key_len = (uint32_t)prefix.len;
         if (prefix.len > 0) {
                 memcpy(scan->prefix, prefix.data, prefix.len);
                 memcpy(scan->key, prefix.data, prefix.len);
         }
-        r = take_cut(scan, bus, txn, how->cut);
+        r = scan_take_cut(scan, bus, txn, how->cut);
         if (r != 0) {
                 mi_free(scan);
                 return r;
         }
         scan->bus = bus;
-        scan->place = sb_bus_place_take(bus);
+        scan->guard = sb_bus_guard_take(bus);
         scan->left = how->limit != 0 ? how->limit : UINT64_MAX;
         scan->ahead = 1;
         scan->reverse = (how->flags & SB_REVERSE) != 0;
@@ -133,7 +133,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
-        if (scan->next != NULL)
+        if (scan->next)
                 scan->next->link = &scan->next;
         bus->scans = scan;
         *ret_scan = scan;
@@ -144,20 +144,20 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
  * or has ended. */
 static int scan_check(const struct sb_scan *scan)
 {
-        if (scan->bus == NULL)
+        if (!scan->bus)
                 return SB_E_DETACHED;
         if (scan->in_txn)
-                return scan->txn == NULL ? -EINVAL : sb_bus_check_txn(scan->txn);
+                return !scan->txn ? -EINVAL : sb_bus_check_txn(scan->txn);
         return sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
 }
 
-static int check_step(const struct sb_scan *scan, const struct sb_guard *ret_guard)
+static int scan_check_step(const struct sb_scan *scan, const struct sb_guard *ret_guard)
 {
-        return scan == NULL || ret_guard == NULL ? -EINVAL : scan_check(scan);
+        return !scan || !ret_guard ? -EINVAL : scan_check(scan);
 }
 
 /* Step on, or @backwards, in the direction in which the scan was opened. */
-static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
+static int scan_turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
         bool down = scan->reverse != backwards;
 
@@ -167,29 +167,29 @@ static int turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard
 
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        int r = check_step(scan, ret_guard);
+        int r = scan_check_step(scan, ret_guard);
 
         if (r != 0)
                 return r;
         if (scan->left == 0)
                 return SB_E_NOT_FOUND;
-        r = turn(scan, false, ret_guard);
+        r = scan_turn(scan, false, ret_guard);
         scan->left -= r == 0 || (r == SB_E_LAPPED && scan->trimmed);
         return r;
 }
 
 int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        int r = check_step(scan, ret_guard);
+        int r = scan_check_step(scan, ret_guard);
 
-        return r != 0 ? r : turn(scan, true, ret_guard);
+        return r != 0 ? r : scan_turn(scan, true, ret_guard);
 }
 
 int sb_scan_seek_end(struct sb_scan *scan)
 {
         int r;
 
-        if (scan == NULL)
+        if (!scan)
                 return -EINVAL;
         r = scan_check(scan);
         if (r != 0)
@@ -202,7 +202,7 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 {
         int r;
 
-        if (scan == NULL || (key.data == NULL && key.len > 0))
+        if (!scan || (!key.data && key.len > 0))
                 return -EINVAL;
         if (key.len > SB_KEY_LEN_MAX)
                 return -ENAMETOOLONG;
@@ -219,26 +219,26 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 
 uint64_t sb_scan_cut(const struct sb_scan *scan)
 {
-        return scan == NULL ? 0 : scan->cut;
+        return !scan ? 0 : scan->cut;
 }
 
 struct sb_scan *sb_scan_close(struct sb_scan *scan)
 {
-        if (scan == NULL)
+        if (!scan)
                 return NULL;
-        if (scan->bus != NULL) {
+        if (scan->bus) {
                 /* In a forked child the announcement and the guard word are the parent's. */
                 if (sb_load_relaxed(scan->bus->alive) != 0) {
                         if (scan->position == AT_NODE)
-                                sb_guard_set(&scan->bus->peer, scan->place, 0);
+                                sb_guard_set(&scan->bus->peer, scan->guard, 0);
                         if (!scan->in_txn)
                                 sb_snapshot_close(&scan->bus->peer, scan->snapshot);
                 }
-                if (scan->txn != NULL)
+                if (scan->txn)
                         scan->txn->scan_count--;
-                sb_bus_place_give(scan->bus, scan->place);
+                sb_bus_guard_give(scan->bus, scan->guard);
                 *scan->link = scan->next;
-                if (scan->next != NULL)
+                if (scan->next)
                         scan->next->link = scan->link;
         }
         mi_free(scan);
@@ -247,13 +247,13 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
 
 void sb_bus_orphan_scans(struct sb_scan *scans)
 {
-        for (struct sb_scan *scan = scans; scan != NULL; scan = scan->next)
+        for (struct sb_scan *scan = scans; scan; scan = scan->next)
                 scan->bus = NULL;
 }
 
 void sb_scan_forget(struct sb_scan *scans, const struct sb_txn *txn)
 {
-        for (struct sb_scan *scan = scans; scan != NULL; scan = scan->next)
+        for (struct sb_scan *scan = scans; scan; scan = scan->next)
                 if (scan->txn == txn)
                         scan->txn = NULL;
 }

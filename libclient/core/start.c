@@ -40,7 +40,7 @@ struct start {
 
 /* Make a datagram socket with a random abstract name, and put that name into the child's
  * environment. Return: 0, -errno. */
-static int open_notify(struct start *start)
+static int start_open_notify(struct start *start)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         unsigned long long number[2];
@@ -63,7 +63,8 @@ static int open_notify(struct start *start)
 
 /* Make all that the child needs, since after fork() it may only make system calls. Return: 0,
  * -errno; the caller closes the descriptors. */
-static int prepare(const struct sb_place *place, const char *const *options, struct start *start)
+static int start_prepare(
+        const struct sb_place *place, const char *const *options, struct start *start)
 {
         char log_path[SB_PLACE_MAX + 16];
         size_t count = 0;
@@ -93,12 +94,12 @@ static int prepare(const struct sb_place *place, const char *const *options, str
                 open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (start->log_fd < 0 || pipe2(start->life, O_CLOEXEC) < 0)
                 return -errno;
-        return open_notify(start);
+        return start_open_notify(start);
 }
 
 /* Turn the grandchild into agentd. It was forked from a program of unknown threads, so it makes
  * system calls alone. */
-static void become_agentd(const struct start *start)
+static void start_become_agentd(const struct start *start)
 {
         sigset_t none;
         /* A program may have closed 0, 1 and 2, and ours may have these numbers: they are moved. */
@@ -121,7 +122,7 @@ static void become_agentd(const struct start *start)
 }
 
 /* Fork twice, and wait for the child in between. Return: 0: the grandchild runs; -errno. */
-static int spawn(struct start *start)
+static int start_spawn(struct start *start)
 {
         pid_t child = fork();
         int status;
@@ -132,7 +133,7 @@ static int spawn(struct start *start)
                 pid_t grandchild = fork();
 
                 if (grandchild == 0)
-                        become_agentd(start);
+                        start_become_agentd(start);
                 _exit(grandchild < 0 ? 1 : 0);
         }
         close(start->life[1]);
@@ -145,7 +146,7 @@ static int spawn(struct start *start)
 }
 
 /* Wait until agentd is ready or has ended. Return: as sb_attach_start(). */
-static int wait_ready(const struct start *start)
+static int start_wait_ready(const struct start *start)
 {
         struct pollfd fds[2] = {{.fd = start->notify_fd, .events = POLLIN},
                 {.fd = start->life[0], .events = POLLIN}};
@@ -176,11 +177,11 @@ int sb_attach_start(const struct sb_place *place, const char *const *options)
         struct start start = {.log_fd = -1, .notify_fd = -1, .life = {-1, -1}};
         int r;
 
-        r = prepare(place, options, &start);
+        r = start_prepare(place, options, &start);
         if (!r)
-                r = spawn(&start);
+                r = start_spawn(&start);
         if (!r)
-                r = wait_ready(&start);
+                r = start_wait_ready(&start);
         if (start.log_fd >= 0)
                 close(start.log_fd);
         if (start.notify_fd >= 0)

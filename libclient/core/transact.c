@@ -19,7 +19,7 @@
 #define SLEEP_NS     50000u
 
 /* Pause before attempt @number: the first two come at once. */
-static void pause_before(struct sb_bus *bus, uint32_t number)
+static void transact_pause_before(struct sb_bus *bus, uint32_t number)
 {
         const struct sb_os *os = bus->peer.segment.os;
         uint32_t bits = number + PAUSE_MORE;
@@ -32,11 +32,11 @@ static void pause_before(struct sb_bus *bus, uint32_t number)
                 os->pause(os->context, SLEEP_NS);
 }
 
-static bool is_over(const struct sb_bus *bus, const struct sb_write *how)
+static bool transact_is_over(const struct sb_bus *bus, const struct sb_write *how)
 {
         const struct sb_os *os = bus->peer.segment.os;
 
-        return how != NULL && how->deadline_ns != 0 && os->now_ns(os->context) >= how->deadline_ns;
+        return how && how->deadline_ns != 0 && os->now_ns(os->context) >= how->deadline_ns;
 }
 
 /* Make one attempt. Return: as sb_transact(). */
@@ -58,7 +58,7 @@ static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_fun
 int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
         void *argument, const struct sb_write *how)
 {
-        int r = bus == NULL || function == NULL ? -EINVAL : sb_write_check(how);
+        int r = !bus || !function ? -EINVAL : sb_write_check(how);
 
         if (r != 0)
                 return r;
@@ -70,9 +70,9 @@ int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *fu
         if (r != 0)
                 return r;
         for (uint32_t number = 0;; number++) {
-                pause_before(bus, number);
+                transact_pause_before(bus, number);
                 r = transact_once(bus, isolation, function, argument, how);
-                if (r != SB_E_CONFLICT || number + 1 == ATTEMPTS_MAX || is_over(bus, how))
+                if (r != SB_E_CONFLICT || number + 1 == ATTEMPTS_MAX || transact_is_over(bus, how))
                         return r;
         }
 }

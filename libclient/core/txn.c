@@ -49,12 +49,12 @@ static struct sb_txn *txn_new(struct sb_bus *bus)
         const struct sb_segment *segment = &bus->peer.segment;
         struct sb_txn *txn = bus->txn_spare;
 
-        if (txn != NULL) {
+        if (txn) {
                 bus->txn_spare = NULL;
                 return txn;
         }
         txn = mi_zalloc(sizeof(*txn));
-        if (txn == NULL)
+        if (!txn)
                 return NULL;
         txn->value_len_max = segment->value_len_max - SB_TRAILER_TXN;
         txn->read_set.key_len_max = segment->key_len_max;
@@ -75,16 +75,16 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
         struct sb_txn *txn;
         int r;
 
-        if (bus == NULL || ret_txn == NULL || isolation > SB_SERIALIZABLE)
+        if (!bus || !ret_txn || isolation > SB_SERIALIZABLE)
                 return -EINVAL;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
         txn = txn_new(bus);
-        if (txn == NULL)
+        if (!txn)
                 return -ENOMEM;
         r = sb_snapshot_open(&bus->peer, &txn->snapshot, &txn->cut);
         if (r != 0) {
-                if (bus->txn_spare == NULL)
+                if (!bus->txn_spare)
                         bus->txn_spare = txn;
                 else
                         txn_free(txn);
@@ -97,7 +97,7 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
         txn->conflicted = false;
         txn->next = bus->txns;
         txn->link = &bus->txns;
-        if (txn->next != NULL)
+        if (txn->next)
                 txn->next->link = &txn->next;
         bus->txns = txn;
         *ret_txn = txn;
@@ -105,11 +105,10 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
 }
 
 /* Let go of the cut, which is not needed any more. */
-static void let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
+static void txn_let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
 {
         /* In a forked child the announcement is the parent's. */
-        if (txn->state == SB_BUS_TXN_OPEN && txn->bus != NULL &&
-                sb_load_relaxed(txn->bus->alive) != 0)
+        if (txn->state == SB_BUS_TXN_OPEN && txn->bus && sb_load_relaxed(txn->bus->alive) != 0)
                 sb_snapshot_close(&txn->bus->peer, txn->snapshot);
         txn->state = state;
 }
@@ -119,22 +118,22 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
         struct sb_bus *bus;
 
         /* A transaction that is ended twice may be the spare one, which still knows. */
-        if (txn == NULL || txn->state == SB_BUS_TXN_ENDED)
+        if (!txn || txn->state == SB_BUS_TXN_ENDED)
                 return NULL;
         bus = txn->bus;
-        let_go(txn, SB_BUS_TXN_ENDED);
-        if (bus == NULL) {
+        txn_let_go(txn, SB_BUS_TXN_ENDED);
+        if (!bus) {
                 txn_free(txn);
                 return NULL;
         }
         if (txn->scan_count > 0)
                 sb_scan_forget(bus->scans, txn);
         *txn->link = txn->next;
-        if (txn->next != NULL)
+        if (txn->next)
                 txn->next->link = txn->link;
         sb_write_set_clear(&txn->write_set);
         sb_read_set_clear(&txn->read_set);
-        if (bus->txn_spare == NULL)
+        if (!bus->txn_spare)
                 bus->txn_spare = txn;
         else
                 txn_free(txn);
@@ -143,11 +142,11 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
 
 void sb_bus_orphan_txns(struct sb_bus *bus)
 {
-        for (struct sb_txn *txn = bus->txns; txn != NULL; txn = txn->next) {
+        for (struct sb_txn *txn = bus->txns; txn; txn = txn->next) {
                 sb_write_set_clear(&txn->write_set);
                 txn->bus = NULL;
         }
-        if (bus->txn_spare != NULL)
+        if (bus->txn_spare)
                 txn_free(bus->txn_spare);
 }
 
@@ -155,29 +154,29 @@ void sb_bus_orphan_txns(struct sb_bus *bus)
 
 /* Whether the transaction can be used now, for this key. Return: 0, -EINVAL, -ENAMETOOLONG,
  * SB_E_DETACHED. */
-static int check_key(const struct sb_txn *txn, struct sb_bytes key)
+static int txn_check_key(const struct sb_txn *txn, struct sb_bytes key)
 {
-        if (key.data == NULL || key.len == 0 || txn->state != SB_BUS_TXN_OPEN)
+        if (!key.data || key.len == 0 || txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
         if (key.len > txn->read_set.key_len_max)
                 return -ENAMETOOLONG;
         return sb_bus_check_txn(txn);
 }
 
-/* Find the version of a key at the cut, and hold it by the guard word that sb_bus_place_first()
+/* Find the version of a key at the cut, and hold it by the guard word that sb_bus_guard_first()
  * names, which stays on the stack. A serializable transaction notes the key. Return: 0,
  * SB_E_NOT_FOUND, SB_E_LAPPED, SB_E_FULL, -ENOMEM. */
-static int read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_version **ret_version)
+static int txn_read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_version **ret_version)
 {
         struct sb_bus *bus = txn->bus;
-        int r = sb_bus_place_reserve(bus, 1);
+        int r = sb_bus_guards_prepare(bus, 1);
 
         if (r == 0 && txn->serializable)
                 r = sb_read_set_prepare(&txn->read_set, &txn->write_set);
         if (r != 0)
                 return r;
         r = sb_op_get_at(&bus->peer, key.data, (uint32_t)key.len, txn->snapshot, txn->cut,
-                sb_bus_place_first(bus), ret_version);
+                sb_bus_guard_first(bus), ret_version);
         if (txn->serializable && (r == 0 || r == SB_E_NOT_FOUND))
                 sb_read_set_add_key(&txn->read_set, key.data, (uint32_t)key.len);
         return r;
@@ -190,23 +189,23 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
         struct sb_bus *bus;
         int r;
 
-        if (txn == NULL || ret_guard == NULL)
+        if (!txn || !ret_guard)
                 return -EINVAL;
-        r = check_key(txn, key);
+        r = txn_check_key(txn, key);
         if (r != 0)
                 return r;
         bus = txn->bus;
         if (txn->write_set.count > 0)
                 entry = sb_write_set_find(&txn->write_set, key.data, key.len);
-        if (entry != NULL && entry->kind == SB_WRITE_SET_DELETED)
+        if (entry && entry->kind == SB_WRITE_SET_DELETED)
                 return SB_E_NOT_FOUND;
-        if (entry != NULL) {
-                r = sb_bus_place_reserve(bus, 1);
+        if (entry) {
+                r = sb_bus_guards_prepare(bus, 1);
                 if (r == 0)
                         sb_bus_guard_fill_private(bus, entry->value, ret_guard);
                 return r;
         }
-        r = read_at_cut(txn, key, &version);
+        r = txn_read_at_cut(txn, key, &version);
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
         return r;
@@ -218,9 +217,9 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
 {
         int r;
 
-        if (txn == NULL || (value.data == NULL && value.len > 0))
+        if (!txn || (!value.data && value.len > 0))
                 return -EINVAL;
-        r = check_key(txn, key);
+        r = txn_check_key(txn, key);
         if (r == 0 && value.len > txn->value_len_max)
                 r = -EMSGSIZE;
         if (r == 0)
@@ -236,24 +235,24 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
         struct sb_version *version;
         int r;
 
-        if (txn == NULL)
+        if (!txn)
                 return -EINVAL;
-        r = check_key(txn, key);
+        r = txn_check_key(txn, key);
         if (r == 0)
                 r = sb_write_able(txn->bus, NULL);
         if (r != 0)
                 return r;
         entry = sb_write_set_find(&txn->write_set, key.data, key.len);
-        if (entry != NULL && entry->kind == SB_WRITE_SET_DELETED)
+        if (entry && entry->kind == SB_WRITE_SET_DELETED)
                 return SB_E_NOT_FOUND;
-        r = read_at_cut(txn, key, &version);
+        r = txn_read_at_cut(txn, key, &version);
         if (r == 0) {
                 /* Only that there is a version matters: it is not held. */
-                sb_guard_set(&txn->bus->peer, sb_bus_place_first(txn->bus), 0);
+                sb_guard_set(&txn->bus->peer, sb_bus_guard_first(txn->bus), 0);
                 return sb_write_set_put(
                         &txn->write_set, SB_WRITE_SET_DELETED, key, (struct sb_bytes){NULL, 0});
         }
-        if (r != SB_E_NOT_FOUND || entry == NULL)
+        if (r != SB_E_NOT_FOUND || !entry)
                 return r;
         sb_write_set_drop(&txn->write_set, entry);
         return 0;
@@ -262,7 +261,7 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
 /* ---- conflicts ---- */
 
 /* Remember the key that a conflict was over. */
-static void name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
+static void txn_name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
 {
         if (key_len > 0)
                 memcpy(txn->conflict, key, key_len);
@@ -274,68 +273,68 @@ static void name_conflict(struct sb_txn *txn, const void *key, uint32_t key_len)
  * newest version later than the cut, and name it; when there is none, name the beginning of the
  * range. Call it under a pin. Return: false: there are more keys to look at, and the last one that
  * was looked at is named. */
-static bool name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
+static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
 {
         struct sb_peer *peer = &txn->bus->peer;
         struct sb_node *node = sb_order_seek(peer, txn->conflict, txn->conflict_len, after);
 
-        for (uint32_t steps = 0; node != NULL; steps++) {
+        for (uint32_t steps = 0; node; steps++) {
                 const unsigned char *key = sb_node_key(&peer->segment, node);
                 struct sb_version *version;
                 struct sb_node *from;
                 bool gone;
 
-                if (key == NULL || (!(range->flags & SB_RANGE_NO_END) &&
-                                           sb_bytes_compare(key, node->key_len, range->high,
-                                                   range->high_len) >= 0))
+                if (!key || (!(range->flags & SB_RANGE_NO_END) &&
+                                    sb_bytes_compare(
+                                            key, node->key_len, range->high, range->high_len) >= 0))
                         break;
                 version = sb_find_newest(peer, key, node->key_len, node->hash);
-                if (version != NULL && sb_load_acquire(&version->stamp) > txn->cut) {
-                        name_conflict(txn, key, node->key_len);
+                if (version && sb_load_acquire(&version->stamp) > txn->cut) {
+                        txn_name_conflict(txn, key, node->key_len);
                         return true;
                 }
                 from = node;
                 node = sb_order_next(peer, from, &gone);
                 if (gone || steps == STEPS_MAX) {
-                        name_conflict(txn, key, from->key_len);
+                        txn_name_conflict(txn, key, from->key_len);
                         return false;
                 }
         }
-        name_conflict(txn, range->low, range->low_len);
+        txn_name_conflict(txn, range->low, range->low_len);
         return true;
 }
 
 /* Name the key that made the commit fail. @cause: the number of a write, or behind the writes of a
  * range. */
-static void find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish, uint32_t cause)
+static void txn_find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish, uint32_t cause)
 {
         const struct sb_commit_range *range;
         bool after = false, done = false;
 
         if (cause < wish->write_count || cause - wish->write_count >= wish->range_count) {
                 cause = cause < wish->write_count ? cause : 0;
-                name_conflict(txn, wish->writes[cause].key, wish->writes[cause].key_len);
+                txn_name_conflict(txn, wish->writes[cause].key, wish->writes[cause].key_len);
                 return;
         }
         range = &wish->ranges[cause - wish->write_count];
-        name_conflict(txn, range->low, range->low_len);
+        txn_name_conflict(txn, range->low, range->low_len);
         for (; !done && !(range->flags & SB_RANGE_POINT); after = true) {
                 sb_pin(&txn->bus->peer);
-                done = name_changed(txn, range, after);
+                done = txn_name_changed(txn, range, after);
                 sb_unpin(&txn->bus->peer);
         }
 }
 
 struct sb_bytes sb_txn_conflict(const struct sb_txn *txn)
 {
-        if (txn == NULL || txn->state == SB_BUS_TXN_ENDED || !txn->conflicted)
+        if (!txn || txn->state == SB_BUS_TXN_ENDED || !txn->conflicted)
                 return (struct sb_bytes){NULL, 0};
         return (struct sb_bytes){txn->conflict, txn->conflict_len};
 }
 
 uint64_t sb_txn_cut(const struct sb_txn *txn)
 {
-        return txn == NULL ? 0 : txn->cut;
+        return !txn ? 0 : txn->cut;
 }
 
 /* ---- commit ---- */
@@ -347,7 +346,7 @@ struct commit {
         struct sb_commit_result result;
 };
 
-static int attempt(void *argument)
+static int txn_attempt(void *argument)
 {
         struct commit *commit = argument;
 
@@ -355,7 +354,7 @@ static int attempt(void *argument)
 }
 
 /* Describe what is to be committed. Return: 0, -ENOMEM. */
-static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
+static int txn_fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 {
         uint64_t value_len_max = txn->bus->peer.segment.value_len_max, rest;
         const struct sb_write_set_entry *entry = NULL;
@@ -364,7 +363,7 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
         if (count > txn->writes_capacity) {
                 struct sb_commit_write *writes = mi_realloc(txn->writes, count * sizeof(*writes));
 
-                if (writes == NULL)
+                if (!writes)
                         return -ENOMEM;
                 txn->writes = writes;
                 txn->writes_capacity = count;
@@ -394,17 +393,17 @@ static int fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 }
 
 /* Commit a write set that is not empty. Return: as sb_txn_commit(). */
-static int commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_t *ret_cut)
+static int txn_commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_t *ret_cut)
 {
         struct commit commit = {.peer = &txn->bus->peer};
-        int r = fill_wish(txn, &commit.wish);
+        int r = txn_fill_wish(txn, &commit.wish);
 
         if (r == 0)
-                r = attempt(&commit);
+                r = txn_attempt(&commit);
         if (r == SB_E_FULL)
-                r = sb_write_wait(txn->bus, how, attempt, &commit);
+                r = sb_write_wait(txn->bus, how, txn_attempt, &commit);
         if (r == SB_E_CONFLICT)
-                find_conflict(txn, &commit.wish, commit.result.cause);
+                txn_find_conflict(txn, &commit.wish, commit.result.cause);
         *ret_cut = commit.result.cut;
         return r;
 }
@@ -414,7 +413,7 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
         uint64_t cut;
         int r;
 
-        if (txn == NULL || txn->state != SB_BUS_TXN_OPEN)
+        if (!txn || txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
         r = sb_write_check(how);
         if (r == 0)
@@ -425,12 +424,12 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
                 return r;
         cut = txn->cut;
         if (txn->write_set.count > 0)
-                r = commit_writes(txn, how, &cut);
+                r = txn_commit_writes(txn, how, &cut);
         else if (!sb_snapshot_holds(&txn->bus->peer, txn->snapshot, cut))
                 r = SB_E_LAPPED;
         if (r == 0 || r == SB_E_CONFLICT)
-                let_go(txn, SB_BUS_TXN_DECIDED);
-        if (r == 0 && how != NULL && how->ret_cut != NULL)
+                txn_let_go(txn, SB_BUS_TXN_DECIDED);
+        if (r == 0 && how && how->ret_cut)
                 *how->ret_cut = cut;
         return r;
 }

@@ -38,7 +38,7 @@ static inline int sb_bus_check_txn(const struct sb_txn *txn)
 {
         if (txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
-        return txn->bus == NULL || sb_bus_detached(txn->bus) ? SB_E_DETACHED : 0;
+        return !txn->bus || sb_bus_detached(txn->bus) ? SB_E_DETACHED : 0;
 }
 
 /* The bus is being closed: its transactions answer SB_E_DETACHED from now on. Their write sets are

@@ -46,7 +46,7 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
                 return r;
         r = function(argument, &old, &value);
         if (r == 0)
-                r = sb_cas(bus, key, old.bus == NULL ? 0 : old.rev, value, how, ret_rev);
+                r = sb_cas(bus, key, !old.bus ? 0 : old.rev, value, how, ret_rev);
         else if (r == SB_E_CONFLICT)
                 r = -ECANCELED; /* the function's own answer: no reason to try again */
         sb_guard_release(&old);
@@ -58,7 +58,7 @@ int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *funct
 {
         int r = SB_E_CONFLICT;
 
-        if (bus == NULL || function == NULL)
+        if (!bus || !function)
                 return -EINVAL;
         for (uint32_t attempt = 0; attempt < ATTEMPTS_MAX && r == SB_E_CONFLICT; attempt++) {
                 if (attempt)
@@ -93,7 +93,7 @@ bool sb_update_integer(struct sb_bytes text, int64_t *ret)
         return true;
 }
 
-static struct sb_bytes integer_print(struct number *number)
+static struct sb_bytes update_integer_print(struct number *number)
 {
         int len = snprintf(number->text, sizeof(number->text), "%lld", (long long)number->result);
 
@@ -101,31 +101,31 @@ static struct sb_bytes integer_print(struct number *number)
 }
 
 /* The function of sb_incr(). */
-static int add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+static int update_add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         struct number *number = argument;
         int64_t present = 0;
 
-        if (old->bus != NULL && !sb_update_integer(old->value, &present))
+        if (old->bus && !sb_update_integer(old->value, &present))
                 return -EBADMSG;
         if (__builtin_add_overflow(present, number->by, &number->result))
                 return -ERANGE;
-        *ret_value = integer_print(number);
+        *ret_value = update_integer_print(number);
         return 0;
 }
 
 /* The function of sb_max(). Return: -EALREADY: the key has as much. */
-static int raise_to(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+static int update_raise_to(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         struct number *number = argument;
 
         number->result = number->by;
-        if (old->bus != NULL && !sb_update_integer(old->value, &number->result))
+        if (old->bus && !sb_update_integer(old->value, &number->result))
                 return -EBADMSG;
-        if (old->bus != NULL && number->result >= number->by)
+        if (old->bus && number->result >= number->by)
                 return -EALREADY;
         number->result = number->by;
-        *ret_value = integer_print(number);
+        *ret_value = update_integer_print(number);
         return 0;
 }
 
@@ -133,9 +133,9 @@ int sb_incr(struct sb_bus *bus, struct sb_bytes key, int64_t by, const struct sb
         int64_t *ret_sum, uint64_t *ret_rev)
 {
         struct number number = {.by = by};
-        int r = sb_update(bus, key, add, &number, how, ret_rev);
+        int r = sb_update(bus, key, update_add, &number, how, ret_rev);
 
-        if (r == 0 && ret_sum != NULL)
+        if (r == 0 && ret_sum)
                 *ret_sum = number.result;
         return r;
 }
@@ -144,11 +144,11 @@ int sb_max(struct sb_bus *bus, struct sb_bytes key, int64_t number, const struct
         int64_t *ret_max, uint64_t *ret_rev)
 {
         struct number wanted = {.by = number};
-        int r = sb_update(bus, key, raise_to, &wanted, how, ret_rev);
+        int r = sb_update(bus, key, update_raise_to, &wanted, how, ret_rev);
 
         if (r == -EALREADY)
                 r = 0;
-        if (r == 0 && ret_max != NULL)
+        if (r == 0 && ret_max)
                 *ret_max = wanted.result;
         return r;
 }
@@ -162,15 +162,15 @@ struct tail {
 };
 
 /* The function of sb_append(). */
-static int join(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+static int update_join(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         struct tail *tail = argument;
-        size_t head = old->bus == NULL ? 0 : old->value.len, len = head + tail->bytes.len;
+        size_t head = !old->bus ? 0 : old->value.len, len = head + tail->bytes.len;
 
-        if (len > tail->size || tail->whole == NULL) {
+        if (len > tail->size || !tail->whole) {
                 char *whole = mi_realloc(tail->whole, len + 1);
 
-                if (whole == NULL)
+                if (!whole)
                         return -ENOMEM;
                 tail->whole = whole;
                 tail->size = len;
@@ -189,11 +189,11 @@ int sb_append(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes bytes,
         struct tail tail = {.bytes = bytes};
         int r;
 
-        if (bus == NULL || (bytes.data == NULL && bytes.len > 0))
+        if (!bus || (!bytes.data && bytes.len > 0))
                 return -EINVAL;
         if (bytes.len > bus->peer.segment.value_len_max)
                 return -EMSGSIZE;
-        r = sb_update(bus, key, join, &tail, how, ret_rev);
+        r = sb_update(bus, key, update_join, &tail, how, ret_rev);
         mi_free(tail.whole);
         return r;
 }

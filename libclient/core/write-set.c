@@ -26,11 +26,11 @@ struct sb_write_set_chunk {
 void sb_write_set_value_hold(struct sb_write_set_value *value, struct sb_write_set_value **held)
 {
         value->holders++;
-        if (value->link != NULL)
+        if (value->link)
                 return;
         value->next = *held;
         value->link = held;
-        if (value->next != NULL)
+        if (value->next)
                 value->next->link = &value->next;
         *held = value;
 }
@@ -39,19 +39,19 @@ void sb_write_set_value_drop(struct sb_write_set_value *value)
 {
         if (--value->holders > 0)
                 return;
-        if (value->link != NULL) {
+        if (value->link) {
                 *value->link = value->next;
-                if (value->next != NULL)
+                if (value->next)
                         value->next->link = value->link;
         }
         mi_free(value);
 }
 
-static struct sb_write_set_value *value_new(struct sb_bytes key, struct sb_bytes value)
+static struct sb_write_set_value *write_set_value_new(struct sb_bytes key, struct sb_bytes value)
 {
         struct sb_write_set_value *new = mi_malloc(sizeof(*new) + key.len + value.len);
 
-        if (new == NULL)
+        if (!new)
                 return NULL;
         new->next = NULL;
         new->link = NULL;
@@ -68,8 +68,8 @@ static struct sb_write_set_value *value_new(struct sb_bytes key, struct sb_bytes
  * @key (not above it, with @through); before the first entry it follows the links of the list's
  * head. @ret_path: NULL, or where the links are, one for each level, into which a new entry of this
  * key goes. Return: the last such entry on level 0, or NULL. */
-static struct sb_write_set_entry *descend(const struct sb_write_set *writes, const void *key,
-        size_t key_len, bool through, struct sb_write_set_entry *const **ret_path)
+static struct sb_write_set_entry *write_set_descend(const struct sb_write_set *writes,
+        const void *key, size_t key_len, bool through, struct sb_write_set_entry *const **ret_path)
 {
         struct sb_write_set_entry *const *links = writes->head;
         struct sb_write_set_entry *last = NULL;
@@ -77,13 +77,13 @@ static struct sb_write_set_entry *descend(const struct sb_write_set *writes, con
         for (uint32_t level = writes->height; level-- > 0;) {
                 struct sb_write_set_entry *next;
 
-                while ((next = links[level]) != NULL &&
+                while ((next = links[level]) &&
                         sb_bytes_compare(next->value->bytes, next->value->key_len, key,
                                 (uint32_t)key_len) < (through ? 1 : 0)) {
                         last = next;
                         links = next->next;
                 }
-                if (ret_path != NULL)
+                if (ret_path)
                         ret_path[level] = &links[level];
         }
         return last;
@@ -92,60 +92,63 @@ static struct sb_write_set_entry *descend(const struct sb_write_set *writes, con
 /* The first entry from @entry on, itself included, that was not taken back; or NULL. */
 static struct sb_write_set_entry *write_set_skip_nothing(struct sb_write_set_entry *entry)
 {
-        while (entry != NULL && entry->kind == SB_WRITE_SET_NOTHING)
+        while (entry && entry->kind == SB_WRITE_SET_NOTHING)
                 entry = entry->next[0];
         return entry;
 }
 
-static bool has_key(const struct sb_write_set_entry *entry, const void *key, size_t key_len)
+static bool write_set_has_key(
+        const struct sb_write_set_entry *entry, const void *key, size_t key_len)
 {
-        return entry != NULL && entry->value->key_len == key_len &&
+        return entry && entry->value->key_len == key_len &&
                memcmp(entry->value->bytes, key, key_len) == 0;
 }
 
 struct sb_write_set_entry *sb_write_set_find(
         const struct sb_write_set *writes, const void *key, size_t key_len)
 {
-        struct sb_write_set_entry *last = descend(writes, key, key_len, true, NULL);
+        struct sb_write_set_entry *last = write_set_descend(writes, key, key_len, true, NULL);
 
-        return has_key(last, key, key_len) && last->kind != SB_WRITE_SET_NOTHING ? last : NULL;
+        return write_set_has_key(last, key, key_len) && last->kind != SB_WRITE_SET_NOTHING ? last
+                                                                                           : NULL;
 }
 
 struct sb_write_set_entry *sb_write_set_above(
         const struct sb_write_set *writes, const void *key, size_t key_len, bool after)
 {
-        struct sb_write_set_entry *last = descend(writes, key, key_len, after, NULL);
+        struct sb_write_set_entry *last = write_set_descend(writes, key, key_len, after, NULL);
 
-        return write_set_skip_nothing(last == NULL ? writes->head[0] : last->next[0]);
+        return write_set_skip_nothing(!last ? writes->head[0] : last->next[0]);
 }
 
 struct sb_write_set_entry *sb_write_set_below(
         const struct sb_write_set *writes, const void *key, size_t key_len, bool inclusive)
 {
-        struct sb_write_set_entry *last = descend(writes, key, key_len, inclusive, NULL);
+        struct sb_write_set_entry *last = write_set_descend(writes, key, key_len, inclusive, NULL);
 
-        while (last != NULL && last->kind == SB_WRITE_SET_NOTHING)
-                last = descend(writes, last->value->bytes, last->value->key_len, false, NULL);
+        while (last && last->kind == SB_WRITE_SET_NOTHING)
+                last = write_set_descend(
+                        writes, last->value->bytes, last->value->key_len, false, NULL);
         return last;
 }
 
 struct sb_write_set_entry *sb_write_set_next(
         const struct sb_write_set *writes, const struct sb_write_set_entry *entry)
 {
-        return write_set_skip_nothing(entry == NULL ? writes->head[0] : entry->next[0]);
+        return write_set_skip_nothing(!entry ? writes->head[0] : entry->next[0]);
 }
 
 /* Cut memory for an entry of this height from a chunk. Return: NULL: there is no memory. */
-static struct sb_write_set_entry *entry_new(struct sb_write_set *writes, uint32_t height)
+static struct sb_write_set_entry *write_set_entry_new(struct sb_write_set *writes, uint32_t height)
 {
         size_t size =
                 sizeof(struct sb_write_set_entry) + height * sizeof(struct sb_write_set_entry *);
         struct sb_write_set_entry *entry;
 
-        if (writes->chunks == NULL || writes->chunk_used + size > sizeof(writes->chunks->bytes)) {
+        if (!writes->chunks || writes->chunk_used + size > sizeof(writes->chunks->bytes)) {
                 struct sb_write_set_chunk *chunk = mi_malloc(sizeof(*chunk));
 
-                if (chunk == NULL)
+                if (!chunk)
                         return NULL;
                 chunk->next = writes->chunks;
                 writes->chunks = chunk;
@@ -158,7 +161,7 @@ static struct sb_write_set_entry *entry_new(struct sb_write_set *writes, uint32_
 }
 
 /* Draw a height: 1, in one case of four 2, in one of sixteen 3, and so on. */
-static uint32_t height_next(struct sb_write_set *writes)
+static uint32_t write_set_height_next(struct sb_write_set *writes)
 {
         uint32_t zeros;
 
@@ -171,13 +174,14 @@ static uint32_t height_next(struct sb_write_set *writes)
 }
 
 /* Insert a new entry for @value behind the links that @path names. Return: 0, -ENOMEM. */
-static int entry_insert(struct sb_write_set *writes, struct sb_write_set_entry *const **path,
-        enum sb_write_set_kind kind, struct sb_write_set_value *value)
+static int write_set_entry_insert(struct sb_write_set *writes,
+        struct sb_write_set_entry *const **path, enum sb_write_set_kind kind,
+        struct sb_write_set_value *value)
 {
-        uint32_t height = height_next(writes);
-        struct sb_write_set_entry *entry = entry_new(writes, height);
+        uint32_t height = write_set_height_next(writes);
+        struct sb_write_set_entry *entry = write_set_entry_new(writes, height);
 
-        if (entry == NULL)
+        if (!entry)
                 return -ENOMEM;
         for (; writes->height < height; writes->height++)
                 path[writes->height] = &writes->head[writes->height];
@@ -197,17 +201,17 @@ static int entry_insert(struct sb_write_set *writes, struct sb_write_set_entry *
 int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, struct sb_bytes key,
         struct sb_bytes value)
 {
-        struct sb_write_set_value *new = value_new(key, value);
+        struct sb_write_set_value *new = write_set_value_new(key, value);
         struct sb_write_set_entry *const *path[SB_WRITE_SET_HEIGHT_MAX];
         struct sb_write_set_entry *entry;
         int r;
 
-        if (new == NULL)
+        if (!new)
                 return -ENOMEM;
-        descend(writes, key.data, key.len, false, path);
+        write_set_descend(writes, key.data, key.len, false, path);
         entry = writes->height > 0 ? *path[0] : NULL;
-        if (!has_key(entry, key.data, key.len)) {
-                r = entry_insert(writes, path, kind, new);
+        if (!write_set_has_key(entry, key.data, key.len)) {
+                r = write_set_entry_insert(writes, path, kind, new);
                 if (r != 0)
                         mi_free(new);
                 return r;
@@ -230,11 +234,11 @@ void sb_write_set_clear(struct sb_write_set *writes)
 {
         struct sb_write_set_entry *entry = writes->head[0];
 
-        if (entry == NULL)
+        if (!entry)
                 return;
-        for (; entry != NULL; entry = entry->next[0])
+        for (; entry; entry = entry->next[0])
                 sb_write_set_value_drop(entry->value);
-        while (writes->chunks->next != NULL) {
+        while (writes->chunks->next) {
                 struct sb_write_set_chunk *chunk = writes->chunks;
 
                 writes->chunks = chunk->next;

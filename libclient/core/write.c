@@ -37,7 +37,7 @@ int sb_write_check(const struct sb_write *how)
 {
         const unsigned char *bytes = (const unsigned char *)how;
 
-        if (how == NULL)
+        if (!how)
                 return 0;
         if (how->size < sizeof(*how) || how->size > HOW_SIZE_MAX)
                 return -EINVAL;
@@ -53,7 +53,7 @@ int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
                 return SB_E_DENIED;
         if (bus->access != SB_PEER)
                 return -ENOTSUP;
-        if (how == NULL)
+        if (!how)
                 return 0;
         if (how->durability == SB_STRICT)
                 return SB_E_NOT_DURABLE;
@@ -62,7 +62,7 @@ int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
         return 0;
 }
 
-static uint64_t now_ns(const struct sb_bus *bus)
+static uint64_t write_now_ns(const struct sb_bus *bus)
 {
         const struct sb_os *os = bus->peer.segment.os;
 
@@ -72,8 +72,8 @@ static uint64_t now_ns(const struct sb_bus *bus)
 int sb_write_wait(
         struct sb_bus *bus, const struct sb_write *how, sb_write_attempt *attempt, void *argument)
 {
-        uint64_t now = now_ns(bus), pause = PAUSE_FIRST_NS;
-        uint64_t deadline_ns = how == NULL ? 0 : how->deadline_ns;
+        uint64_t now = write_now_ns(bus), pause = PAUSE_FIRST_NS;
+        uint64_t deadline_ns = !how ? 0 : how->deadline_ns;
         int r;
 
         if (deadline_ns == 0)
@@ -85,7 +85,7 @@ int sb_write_wait(
                         return r;
                 if (sb_bus_detached(bus))
                         return SB_E_DETACHED;
-                now = now_ns(bus);
+                now = write_now_ns(bus);
                 if (now >= deadline_ns)
                         return SB_E_FULL;
                 if (pause > deadline_ns - now)
@@ -106,7 +106,7 @@ struct single {
         struct sb_op_result *result;
 };
 
-static int attempt_single(void *argument)
+static int write_attempt_single(void *argument)
 {
         struct single *single = argument;
 
@@ -121,13 +121,13 @@ static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus
 {
         struct sb_op_result result;
 
-        if (SB_UNLIKELY(how != NULL) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
-                SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(key.data == NULL) ||
-                SB_UNLIKELY(value.data == NULL) ||
+        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
+                SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
+                SB_UNLIKELY(!value.data) ||
                 SB_UNLIKELY(!sb_overwrite(&bus->peer, key.data, key.len, value.data, value.len,
                         expected_rev, &result)))
                 return false;
-        if (ret_rev != NULL)
+        if (ret_rev)
                 *ret_rev = result.rev;
         return true;
 }
@@ -143,7 +143,7 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         r = sb_bus_key_check(bus, key);
         if (r != 0)
                 return r;
-        if (value.data == NULL && value.len > 0)
+        if (!value.data && value.len > 0)
                 return -EINVAL;
         if (value.len > bus->peer.segment.value_len_max)
                 return -EMSGSIZE;
@@ -161,11 +161,11 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         write->value_len = value.len;
         r = sb_op_write(&bus->peer, write, &result);
         if (SB_UNLIKELY(r == SB_E_FULL))
-                r = sb_write_wait(
-                        bus, how, attempt_single, &(struct single){&bus->peer, write, &result});
-        if (ret_rev != NULL && (r == 0 || r == SB_E_CONFLICT))
+                r = sb_write_wait(bus, how, write_attempt_single,
+                        &(struct single){&bus->peer, write, &result});
+        if (ret_rev && (r == 0 || r == SB_E_CONFLICT))
                 *ret_rev = result.rev;
-        if (r == 0 && how != NULL && how->ret_cut != NULL)
+        if (r == 0 && how && how->ret_cut)
                 *how->ret_cut = result.cut;
         return r;
 }
@@ -175,7 +175,7 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
 {
         struct sb_op_write write;
 
-        if (bus == NULL)
+        if (!bus)
                 return -EINVAL;
         if (SB_LIKELY(write_quick(bus, SB_OP_ANY_REV, key, value, how, ret_rev)))
                 return 0;
@@ -188,7 +188,7 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
 {
         struct sb_op_write write;
 
-        if (bus == NULL || expected_rev == SB_ANY_REV)
+        if (!bus || expected_rev == SB_ANY_REV)
                 return -EINVAL;
         if (SB_LIKELY(write_quick(bus, expected_rev, key, value, how, ret_rev)))
                 return 0;
@@ -201,7 +201,7 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
 {
         struct sb_op_write write = {.kind = SB_VERSION_DELETED, .expected_rev = expected_rev};
 
-        if (bus == NULL || expected_rev == 0)
+        if (!bus || expected_rev == 0)
                 return -EINVAL;
         return write_apply(bus, &write, key, (struct sb_bytes){0}, how, ret_rev);
 }
@@ -209,7 +209,7 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
 int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
 {
         (void)deadline_ns;
-        if (bus == NULL)
+        if (!bus)
                 return -EINVAL;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;

@@ -28,7 +28,7 @@ static void test_stat_counts_keys_memory_and_clients(void)
                 before.data_bytes < before.segment_bytes);
         CHECK(before.value_len_max >= 4 * MIB && before.key_len_max == 1024);
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         for (unsigned i = 0; i < 100; i++) {
                 snprintf(key, sizeof(key), "key%u", i);
                 CHECK_EQ(sb_set(other, b(key), (struct sb_bytes){value, sizeof(value)}, NULL, NULL),
@@ -39,7 +39,7 @@ static void test_stat_counts_keys_memory_and_clients(void)
         CHECK_EQ(after.keys, 99);
         CHECK(after.keys_deleted <= 1 && after.clients == 2);
         CHECK(before.data_free_bytes - after.data_free_bytes >= 99 * sizeof(value));
-        CHECK(sb_close(other) == NULL);
+        CHECK(!sb_close(other));
         CHECK_EQ(sb_admin_stat(bus, &after), 0);
         CHECK_EQ(after.clients, 1);
         END();
@@ -64,10 +64,10 @@ static void test_clients_show_how_much_each_holds(void)
         struct sb_bus *other;
         char *value = calloc(1, 2 * MIB);
 
-        CHECK(value != NULL);
+        CHECK(value);
         BEGIN();
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         CHECK_EQ(sb_set(bus, b("small"), (struct sb_bytes){value, 1000}, NULL, NULL), 0);
         CHECK_EQ(sb_set(bus, b("large"), (struct sb_bytes){value, 2 * MIB}, NULL, NULL), 0);
         for (unsigned i = 0; i < 100; i++)
@@ -85,8 +85,8 @@ static void test_clients_show_how_much_each_holds(void)
         CHECK(find_client(1, &client));
         CHECK(client.pinned_bytes >= 2 * MIB && client.pinned_bytes < 3 * MIB);
         sb_guard_release(&large);
-        CHECK(sb_scan_close(scan) == NULL);
-        CHECK(sb_close(other) == NULL);
+        CHECK(!sb_scan_close(scan));
+        CHECK(!sb_close(other));
         free(value);
         END();
 }

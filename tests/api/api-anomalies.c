@@ -11,7 +11,7 @@
 #define REQUIRE(...)                                                                               \
         do {                                                                                       \
                 const char *why_ = (__VA_ARGS__);                                                  \
-                if (why_ != NULL)                                                                  \
+                if (why_)                                                                          \
                         TEST_FAIL("%s", why_);                                                     \
         } while (0)
 

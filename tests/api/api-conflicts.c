@@ -16,12 +16,12 @@ static void test_a_key_that_another_wrote_since_the_cut_is_a_conflict_and_named(
                 txn = begin(isolation);
                 CHECK(set(txn, "a", "mine") == 0 && set(txn, "m", "mine") == 0);
                 CHECK(set(txn, "z", "mine") == 0 && set(txn, "new", "mine") == 0);
-                CHECK(sb_txn_conflict(txn).data == NULL);
+                CHECK(!sb_txn_conflict(txn).data);
                 CHECK_EQ(put("m", "theirs"), 0);
                 CHECK_EQ(sb_txn_commit(txn, &how), SB_E_CONFLICT);
                 CHECK(conflict_is(txn, "m") && cut == 77);
                 CHECK(has(other, "a", "old") && has(other, "m", "theirs") && lacks("new"));
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
                 /* The failed commit used up no revision. */
                 CHECK_EQ(put("a", "next"), 0);
                 CHECK(rev_of("a") == 2 && rev_of("m") == 2 && rev_of("z") == 1);
@@ -40,20 +40,20 @@ static void test_a_key_that_another_made_or_deleted_since_the_cut_is_a_conflict(
         CHECK_EQ(put("absent", "theirs"), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
         CHECK(conflict_is(txn, "absent"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         txn = begin(SB_SNAPSHOT);
         CHECK_EQ(set(txn, "there", "mine"), 0);
         CHECK_EQ(take("there"), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
         CHECK(conflict_is(txn, "there"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK_EQ(put("there", "back"), 0);
         txn = begin(SB_SNAPSHOT);
         CHECK_EQ(sb_txn_delete(txn, b("there")), 0);
         CHECK_EQ(put("there", "theirs"), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
         CHECK(conflict_is(txn, "there"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(other, "absent", "theirs") && has(other, "there", "theirs"));
         END();
 }
@@ -70,7 +70,7 @@ static void test_of_two_that_write_one_key_the_first_to_commit_wins(void)
         CHECK_EQ(sb_txn_commit(second, NULL), 0);
         CHECK_EQ(sb_txn_commit(first, NULL), SB_E_CONFLICT);
         CHECK(has(bus, "key", "second") && rev_of("key") == 2);
-        CHECK(sb_txn_end(first) == NULL && sb_txn_end(second) == NULL);
+        CHECK(!sb_txn_end(first) && !sb_txn_end(second));
         END();
 }
 
@@ -86,7 +86,7 @@ static void test_two_of_one_bus_conflict_as_those_of_two(void)
         CHECK_EQ(sb_txn_commit(first, NULL), 0);
         CHECK(sees(second, "key", "second"));
         CHECK_EQ(sb_txn_commit(second, NULL), SB_E_CONFLICT);
-        CHECK(sb_txn_end(second) == NULL && sb_txn_end(first) == NULL);
+        CHECK(!sb_txn_end(second) && !sb_txn_end(first));
         CHECK(has(other, "key", "first"));
         END();
 }
@@ -97,7 +97,7 @@ static unsigned skew(uint32_t isolation)
         struct sb_txn *one = begin(isolation), *two = NULL;
         unsigned committed = 0;
 
-        if (one == NULL || sb_txn_begin(other, isolation, &two) != 0 || !sees(one, "x", "0") ||
+        if (!one || sb_txn_begin(other, isolation, &two) != 0 || !sees(one, "x", "0") ||
                 !sees(two, "y", "0") || set(one, "y", "1") != 0 || set(two, "x", "1") != 0)
                 return 99;
         committed += sb_txn_commit(one, NULL) == 0;
@@ -202,7 +202,7 @@ static void test_serializable_conflicts_with_changes_of_what_it_read_and_of_noth
                 CHECK_EQ(beside->written[0] == '-' ? take(beside->written + 1)
                                                    : put(beside->written, "theirs"),
                         0);
-                if (beside->named == NULL) {
+                if (!beside->named) {
                         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
                         CHECK(has(other, "out", "mine"));
                 } else {
@@ -210,7 +210,7 @@ static void test_serializable_conflicts_with_changes_of_what_it_read_and_of_noth
                                 TEST_FAIL("case %zu committed", i);
                         CHECK(conflict_is(txn, beside->named) && lacks("out"));
                 }
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
                 END();
         }
 }
@@ -234,10 +234,10 @@ static void test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_confl
                 if (back)
                         CHECK_EQ(sb_scan_seek_end(scan), 0);
                 CHECK(gives(scan, back, !whole ? "" : back ? "b a " : "a b "));
-                CHECK(sb_scan_close(scan) == NULL);
+                CHECK(!sb_scan_close(scan));
                 CHECK_EQ(sb_mark(other, b("beside"), &cut), 0);
                 CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
                 CHECK_EQ(sb_mark_drop(other, b("beside")), 0);
                 CHECK_EQ(sb_delete(other, own, SB_ANY_REV, NULL, NULL), 0);
         }
@@ -245,11 +245,11 @@ static void test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_confl
         txn = begin(SB_SERIALIZABLE);
         CHECK_EQ(sb_scan_open(bus, txn, none, &scan), 0);
         CHECK(gives(scan, false, "a b "));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         CHECK_EQ(set(txn, "out", "x"), 0);
         CHECK_EQ(sb_set(other, zero, b("x"), NULL, NULL), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -266,7 +266,7 @@ static void test_snapshot_isolation_does_not_mind_what_it_read(void)
         CHECK_EQ(set(txn, "out", "mine"), 0);
         CHECK(put("a", "1") == 0 && put("c", "1") == 0 && take("b") == 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -283,7 +283,7 @@ static void test_own_writes_in_what_was_read_are_no_conflict(void)
         CHECK_EQ(sb_txn_delete(txn, b("k3")), 0);
         CHECK_EQ(look(txn, &beside), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(other, "k1", "1") && has(other, "k2", "1") && lacks("k3"));
         END();
 }
@@ -299,7 +299,7 @@ static void test_a_write_that_was_taken_back_leaves_what_it_found_absent(void)
         CHECK_EQ(put("key", "theirs"), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
         CHECK(conflict_is(txn, "key"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -336,7 +336,7 @@ static void test_more_reads_than_a_commit_can_carry_only_make_it_coarser(void)
         CHECK(put("a", "1") == 0 && put("b", "1") == 0);
         CHECK_EQ(set(txn, "out", "1"), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         /* The transaction finds each single change. */
         for (unsigned i = 1; i < COUNT; i += 3001) {
                 snprintf(key, sizeof(key), "a rather long name of a key %06u", i);
@@ -346,7 +346,7 @@ static void test_more_reads_than_a_commit_can_carry_only_make_it_coarser(void)
                 CHECK_EQ(i % 2 ? put(key, "0") : put(key, "1"), 0);
                 CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
                 CHECK(conflict_is(txn, key));
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
                 if (i % 2 == 0)
                         CHECK_EQ(take(key), 0);
         }

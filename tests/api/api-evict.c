@@ -23,7 +23,7 @@ static const struct sb_bytes all = {NULL, 0};
 #define BEGIN()                                                                                    \
         WORLD_BEGIN(16 * MIB);                                                                     \
         other = world_bus(&world);                                                                 \
-        CHECK(other != NULL)
+        CHECK(other)
 #define END()                                                                                      \
         other = sb_close(other);                                                                   \
         WORLD_END()
@@ -73,7 +73,7 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
         CHECK_EQ(sb_scan_prev(scan, &none), SB_E_LAPPED);
         CHECK_EQ(sb_scan_seek(scan, b("z")), 0);
         CHECK_EQ(sb_scan_next(scan, &none), SB_E_LAPPED);
-        CHECK(none.bus == NULL);
+        CHECK(!none.bus);
         for (unsigned i = 0; i < 1000; i++)
                 CHECK_EQ(sb_set(bus, b("a"), b("newer"), NULL, NULL), 0);
         CHECK(first.value.len == 5 && memcmp(first.value.data, "old a", 5) == 0);
@@ -106,7 +106,7 @@ static void test_all_snapshots_of_one_client_go_and_no_others(void)
                 CHECK_EQ(count, 32);
                 for (int i = 0; i < 32; i++) {
                         CHECK_EQ(sb_scan_next(scans[i], &guard), SB_E_LAPPED);
-                        CHECK(sb_scan_close(scans[i]) == NULL);
+                        CHECK(!sb_scan_close(scans[i]));
                 }
         }
         CHECK_EQ(sb_scan_next(mine, &guard), 0);
@@ -129,7 +129,7 @@ static void test_what_was_kept_for_an_evicted_snapshot_is_used_again(void)
         uint32_t cuts, count;
         int r = 0;
 
-        CHECK(value != NULL);
+        CHECK(value);
         BEGIN();
         for (unsigned i = 0; i < 40; i++) {
                 snprintf(key, sizeof(key), "key%u", i);

@@ -208,7 +208,7 @@ static void test_a_write_that_waits_gets_the_room_that_another_makes(void)
 
         BEGIN();
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         count = fill(1000);
         CHECK(count != UINT32_MAX && count > 100);
         CHECK_EQ(pthread_create(&writer, NULL, delete_soon, other), 0);
@@ -216,8 +216,8 @@ static void test_a_write_that_waits_gets_the_room_that_another_makes(void)
                          NULL),
                 0);
         pthread_join(writer, &wrong);
-        CHECK(wrong == NULL);
-        CHECK(sb_close(other) == NULL);
+        CHECK(!wrong);
+        CHECK(!sb_close(other));
         END();
 }
 

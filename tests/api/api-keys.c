@@ -22,7 +22,7 @@ static void test_get_of_absent_key_is_not_found_and_leaves_the_guard(void)
         BEGIN();
         CHECK_EQ(sb_get(bus, b("absent"), &guard), SB_E_NOT_FOUND);
         CHECK_EQ(guard.rev, 77);
-        CHECK(guard.bus == NULL);
+        CHECK(!guard.bus);
         END();
 }
 
@@ -42,7 +42,7 @@ static void test_set_then_get_gives_the_value_in_place(void)
         CHECK(first.kind == SB_VALUE && first.rev == 1 && first.bus == bus && first.txn == 0 &&
                 first.missed == 0);
         sb_guard_release(&first);
-        CHECK(first.bus == NULL);
+        CHECK(!first.bus);
         sb_guard_release(&second);
         END();
 }
@@ -240,7 +240,7 @@ static void test_get_many_gives_each_key_its_guard(void)
         CHECK_EQ(sb_get_many(bus, keys, COUNT, guards), 0);
         for (unsigned i = 0; i < COUNT; i++) {
                 CHECK((guards[i].bus == bus) == (i % 90 % 3 != 0));
-                if (guards[i].bus == NULL)
+                if (!guards[i].bus)
                         continue;
                 CHECK(guards[i].value.len == keys[i].len &&
                         memcmp(guards[i].value.data, keys[i].data, keys[i].len) == 0);
@@ -259,7 +259,7 @@ static void test_two_buses_see_each_others_writes(void)
 
         BEGIN();
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         CHECK_EQ(sb_set(bus, b("mine"), b("1"), NULL, NULL), 0);
         CHECK_EQ(sb_set(other, b("theirs"), b("2"), NULL, NULL), 0);
         CHECK_EQ(sb_get(other, b("mine"), &mine), 0);
@@ -267,7 +267,7 @@ static void test_two_buses_see_each_others_writes(void)
         CHECK(mine.writer != theirs.writer && mine.writer != 0 && theirs.writer != 0);
         sb_guard_release(&mine);
         sb_guard_release(&theirs);
-        CHECK(sb_close(other) == NULL);
+        CHECK(!sb_close(other));
         END();
 }
 
@@ -279,7 +279,7 @@ static void test_guard_keeps_its_version_while_others_write_delete_and_fill_the_
 
         BEGIN();
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         memset(value, 'x', sizeof(value));
         CHECK_EQ(sb_set(bus, b("key"), (struct sb_bytes){value, sizeof(value)}, NULL, NULL), 0);
         CHECK_EQ(sb_set(bus, b("other"), (struct sb_bytes){value, sizeof(value)}, NULL, NULL), 0);
@@ -300,7 +300,7 @@ static void test_guard_keeps_its_version_while_others_write_delete_and_fill_the_
         CHECK(old.key.len == 3 && memcmp(old.key.data, "key", 3) == 0 && old.rev == 1);
         sb_guard_release(&old);
         sb_guard_release(&deleted);
-        CHECK(sb_close(other) == NULL);
+        CHECK(!sb_close(other));
         END();
 }
 
@@ -312,7 +312,7 @@ static void test_value_of_a_quarter_of_the_segment_fits_an_empty_bus(void)
 
         BEGIN();
         value = malloc(len);
-        CHECK(value != NULL);
+        CHECK(value);
         for (unsigned round = 0; round < 5; round++) {
                 memset(value, 'a' + (int)round, len);
                 CHECK_EQ(sb_set(bus, b("large"), (struct sb_bytes){value, len}, NULL, NULL), 0);
@@ -346,17 +346,17 @@ static void hold_65536_guards(uint64_t segment_size)
         struct sb_bytes keys[2] = {{"a", 1}, {"b", 1}};
         struct sb_guard two[2] = {0};
 
-        CHECK(guards != NULL);
+        CHECK(guards);
         BEGIN_OF(segment_size);
         CHECK_EQ(sb_set(bus, b("a"), b("v"), NULL, NULL), 0);
         CHECK_EQ(sb_set(bus, b("b"), b("v"), NULL, NULL), 0);
         for (unsigned i = 0; i < COUNT; i++)
                 CHECK_EQ(sb_get(bus, b("a"), &guards[i]), 0);
         CHECK_EQ(sb_get(bus, b("a"), &guards[COUNT]), SB_E_FULL);
-        CHECK(guards[COUNT].bus == NULL);
+        CHECK(!guards[COUNT].bus);
         sb_guard_release(&guards[COUNT / 2]);
         CHECK_EQ(sb_get_many(bus, keys, 2, two), SB_E_FULL);
-        CHECK(two[0].bus == NULL && two[1].bus == NULL);
+        CHECK(!two[0].bus && !two[1].bus);
         CHECK_EQ(sb_get(bus, b("b"), &again), 0);
         sb_guard_release(&again);
         for (unsigned i = 0; i < COUNT; i++)
@@ -385,11 +385,11 @@ static void test_a_closed_bus_frees_its_place(void)
                 struct sb_bus *other = world_bus(&world);
                 struct sb_guard guard = {0};
 
-                CHECK(other != NULL);
+                CHECK(other);
                 CHECK_EQ(sb_set(other, b("key"), b("v"), NULL, NULL), 0);
                 /* sb_close() releases a guard that the program forgot. */
                 CHECK_EQ(sb_get(other, b("key"), &guard), 0);
-                CHECK(sb_close(other) == NULL);
+                CHECK(!sb_close(other));
         }
         END();
 }

@@ -18,19 +18,19 @@ static void test_32_cuts_are_open_and_not_one_more(void)
         BEGIN();
         CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
         for (unsigned i = 0; i < 31; i++)
-                CHECK((txns[i] = begin(SB_SNAPSHOT)) != NULL);
+                CHECK((txns[i] = begin(SB_SNAPSHOT)));
         CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), SB_E_FULL);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &more), SB_E_FULL);
-        CHECK(txn == NULL && more == NULL);
+        CHECK(!txn && !more);
         /* A scan in a transaction reads at the cut of the transaction, and takes none of its own; a
          * transaction that is decided holds no cut. */
         CHECK_EQ(sb_scan_open(bus, txns[0], none, &inside), 0);
         CHECK_EQ(sb_txn_commit(txns[1], NULL), 0);
-        CHECK((txn = begin(SB_SNAPSHOT)) != NULL);
-        CHECK(sb_scan_close(inside) == NULL && sb_scan_close(scan) == NULL);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK((txn = begin(SB_SNAPSHOT)));
+        CHECK(!sb_scan_close(inside) && !sb_scan_close(scan));
+        CHECK(!sb_txn_end(txn));
         for (unsigned i = 0; i < 31; i++)
-                CHECK(sb_txn_end(txns[i]) == NULL);
+                CHECK(!sb_txn_end(txns[i]));
         END();
 }
 
@@ -60,7 +60,7 @@ static void test_a_commit_without_room_says_so_stays_open_and_can_be_done_again(
         CHECK(has(other, "a", "old") && lacks("mine-0"));
         CHECK(sees(txn, "a", "new") && sees(txn, "b", NULL));
         CHECK_EQ(set(txn, "b", "too"), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         /* With free memory, and not before, the same commit goes through. What is deleted after a
          * cut stays for that cut, so this transaction begins after the deletes. */
         for (unsigned i = 0; i < 20; i++) {
@@ -79,7 +79,7 @@ static void test_a_commit_without_room_says_so_stays_open_and_can_be_done_again(
                 CHECK_EQ(sb_txn_delete(txn, b(key)), 0);
         }
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(other, "a", "new") && !lacks("mine-9") && lacks("mine-10"));
         END();
 }
@@ -101,7 +101,7 @@ static void test_a_transaction_that_never_fits_is_emsgsize(void)
         CHECK_EQ(sb_txn_commit(txn, NULL), -EMSGSIZE);
         CHECK(lacks("0") && lacks("77"));
         CHECK(sees(txn, "a", "old"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -114,13 +114,13 @@ static void test_begun_and_ended_for_ever_needs_no_more_memory(void)
         for (unsigned i = 0; i < 20000; i++) {
                 snprintf(text, sizeof(text), "%u", i);
                 txn = begin(i % 2);
-                CHECK(txn != NULL);
+                CHECK(txn);
                 CHECK(set(txn, "one", text) == 0 && set(txn, "two", text) == 0);
                 CHECK(set(txn, text, text) == 0);
                 if (i % 3 == 0)
                         CHECK_EQ(put("two", "theirs"), 0);
                 CHECK_EQ(sb_txn_commit(txn, NULL), i % 3 == 0 ? SB_E_CONFLICT : 0);
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
                 if (i % 3 != 0)
                         CHECK_EQ(take(text), 0);
         }
@@ -155,12 +155,12 @@ static void test_a_cut_that_was_taken_away_is_lapped(void)
         CHECK_EQ(sb_scan_next(plain, &guard), SB_E_LAPPED);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_LAPPED);
         CHECK_EQ(sb_txn_commit(reader, NULL), SB_E_LAPPED);
-        CHECK(guard.rev == 7 && guard.bus == NULL && lacks("mine"));
+        CHECK(guard.rev == 7 && !guard.bus && lacks("mine"));
         /* Guards stay valid. */
         CHECK(kept.value.len == 3 && memcmp(kept.value.data, "old", 3) == 0);
         sb_guard_release(&kept);
-        CHECK(sb_scan_close(scan) == NULL && sb_scan_close(plain) == NULL);
-        CHECK(sb_txn_end(txn) == NULL && sb_txn_end(reader) == NULL);
+        CHECK(!sb_scan_close(scan) && !sb_scan_close(plain));
+        CHECK(!sb_txn_end(txn) && !sb_txn_end(reader));
         END();
 }
 
@@ -185,12 +185,12 @@ static void test_after_its_decision_only_the_end_is_left(void)
                 CHECK_EQ(sb_txn_delete(txn, b("key")), -EINVAL);
                 CHECK_EQ(sb_scan_open(bus, txn, none, &scan), -EINVAL);
                 CHECK_EQ(sb_txn_cut(txn), cut);
-                CHECK_EQ(sb_txn_conflict(txn).data != NULL, conflicts);
+                CHECK_EQ(sb_txn_conflict(txn).data, conflicts);
                 CHECK_EQ(rev_of("key"), 1);
                 sb_txn_endp(&txn);
-                CHECK(txn == NULL);
+                CHECK(!txn);
                 sb_txn_endp(&txn);
-                CHECK(txn == NULL);
+                CHECK(!txn);
                 END();
         }
 }
@@ -206,7 +206,7 @@ static void test_misuse_is_named_and_changes_nothing(void)
         CHECK_EQ(sb_txn_begin(NULL, SB_SNAPSHOT, &none_yet), -EINVAL);
         CHECK_EQ(sb_txn_begin(bus, SB_SERIALIZABLE + 1, &none_yet), -EINVAL);
         CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, NULL), -EINVAL);
-        CHECK(none_yet == NULL);
+        CHECK(!none_yet);
         CHECK_EQ(put("key", "value"), 0);
         txn = begin(SB_SERIALIZABLE);
         CHECK_EQ(sb_txn_get(NULL, b("key"), &guard), -EINVAL);
@@ -223,12 +223,12 @@ static void test_misuse_is_named_and_changes_nothing(void)
         CHECK_EQ(sb_txn_delete(txn, (struct sb_bytes){key_long, 1025}), -ENAMETOOLONG);
         CHECK_EQ(sb_txn_commit(NULL, NULL), -EINVAL);
         CHECK_EQ(sb_txn_cut(NULL), 0);
-        CHECK(sb_txn_conflict(NULL).data == NULL && sb_txn_end(NULL) == NULL);
+        CHECK(!sb_txn_conflict(NULL).data && !sb_txn_end(NULL));
         CHECK_EQ(sb_scan_open(other, txn, none, &scan), -EINVAL);
-        CHECK(scan == NULL && guard.rev == 7 && guard.bus == NULL);
+        CHECK(!scan && guard.rev == 7 && !guard.bus);
         CHECK(sees(txn, "key", "value"));
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK_EQ(rev_of("key"), 1);
         END();
 }
@@ -266,7 +266,7 @@ static void test_how_is_judged_before_anything_happens(void)
                 CHECK_EQ(sb_txn_commit(txn, &how), 0);
                 CHECK(cut != 77);
                 cut = 77;
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
         }
         END();
 }
@@ -290,11 +290,11 @@ static void test_a_transaction_on_a_closed_bus_is_detached(void)
         CHECK_EQ(sb_scan_next(scan, &guard), SB_E_DETACHED);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_DETACHED);
         CHECK(sb_txn_cut(txn) > 0);
-        CHECK(sb_txn_end(txn) == NULL && sb_txn_end(second) == NULL);
+        CHECK(!sb_txn_end(txn) && !sb_txn_end(second));
         CHECK_EQ(sb_scan_next(scan, &guard), SB_E_DETACHED);
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         other = world_bus(&world);
-        CHECK(other != NULL && lacks("key"));
+        CHECK(other && lacks("key"));
         END();
 }
 
@@ -321,9 +321,9 @@ static int use_inherited(struct sb_txn *txn, struct sb_scan *scan, struct sb_gua
         EXPECT(sb_transact(bus, SB_SNAPSHOT, NULL, NULL, NULL) == -EINVAL);
         EXPECT(guard->value.len == 4 && memcmp(guard->value.data, "mine", 4) == 0);
         sb_guard_release(guard);
-        EXPECT(sb_txn_end(txn) == NULL);
-        EXPECT(sb_scan_close(scan) == NULL);
-        EXPECT(sb_close(bus) == NULL);
+        EXPECT(!sb_txn_end(txn));
+        EXPECT(!sb_scan_close(scan));
+        EXPECT(!sb_close(bus));
         return 0;
 #undef EXPECT
 }
@@ -359,10 +359,10 @@ static void test_a_forked_child_can_only_end_its_parents_transaction(void)
         CHECK(sees(txn, "mine", "mine"));
         sb_guard_release(&guard);
         CHECK(gives(scan, false, "key [mine] "));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
         CHECK(conflict_is(txn, "key"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -384,8 +384,8 @@ static void test_a_transaction_of_a_segment_that_was_replaced_is_detached(void)
         CHECK_EQ(sb_txn_get(txn, b("key"), &guard), SB_E_DETACHED);
         CHECK_EQ(set(txn, "key", "mine"), SB_E_DETACHED);
         CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_DETACHED);
-        CHECK(sb_txn_end(txn) == NULL);
-        CHECK(sb_close(other) == NULL && sb_close(bus) == NULL);
+        CHECK(!sb_txn_end(txn));
+        CHECK(!sb_close(other) && !sb_close(bus));
         world_drop(&world);
 }
 

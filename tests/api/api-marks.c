@@ -76,7 +76,7 @@ static void test_a_mark_keeps_what_was_there_and_lets_it_go(void)
         uint32_t cuts;
         int r = 0;
 
-        CHECK(value != NULL);
+        CHECK(value);
         BEGIN();
         for (unsigned i = 0; i < 20; i++) {
                 snprintf(key, sizeof(key), "key%u", i);

@@ -68,7 +68,7 @@ static void test_open_refuses_bad_options(void)
         options.access = SB_PEER;
         options.bus = "";
         CHECK_EQ(sb_open(&options, &opened), -EINVAL);
-        CHECK(opened == NULL);
+        CHECK(!opened);
 }
 
 static int do_nothing(void *argument, struct sb_txn *txn)
@@ -87,7 +87,7 @@ static void test_null_bus_is_einval_everywhere(void)
         struct sb_bytes key = b("key");
 
         CHECK_EQ(sb_granted(NULL), SB_OBSERVER);
-        CHECK(sb_close(NULL) == NULL);
+        CHECK(!sb_close(NULL));
         CHECK_EQ(sb_get(NULL, key, &guard), -EINVAL);
         CHECK_EQ(sb_get_many(NULL, &key, 1, &guard), -EINVAL);
         CHECK_EQ(sb_set(NULL, key, value, NULL, NULL), -EINVAL);
@@ -102,7 +102,7 @@ static void test_null_bus_is_einval_everywhere(void)
         CHECK_EQ(sb_transact(NULL, SB_SNAPSHOT, do_nothing, NULL, NULL), -EINVAL);
         sb_guard_release(NULL);
         sb_guard_release(&guard);
-        CHECK(scan == NULL && watch == NULL && txn == NULL);
+        CHECK(!scan && !watch && !txn);
 }
 
 static void test_null_scan_watch_and_transaction_are_einval(void)
@@ -113,16 +113,16 @@ static void test_null_scan_watch_and_transaction_are_einval(void)
         CHECK_EQ(sb_scan_next(NULL, &guard), -EINVAL);
         CHECK_EQ(sb_scan_seek(NULL, key), -EINVAL);
         CHECK_EQ(sb_scan_cut(NULL), 0);
-        CHECK(sb_scan_close(NULL) == NULL);
+        CHECK(!sb_scan_close(NULL));
         CHECK_EQ(sb_watch_next(NULL, 0, &guard), -EINVAL);
-        CHECK(sb_watch_close(NULL) == NULL);
+        CHECK(!sb_watch_close(NULL));
         CHECK_EQ(sb_txn_get(NULL, key, &guard), -EINVAL);
         CHECK_EQ(sb_txn_set(NULL, key, value), -EINVAL);
         CHECK_EQ(sb_txn_delete(NULL, key), -EINVAL);
         CHECK_EQ(sb_txn_commit(NULL, NULL), -EINVAL);
         CHECK_EQ(sb_txn_cut(NULL), 0);
-        CHECK(sb_txn_conflict(NULL).data == NULL);
-        CHECK(sb_txn_end(NULL) == NULL);
+        CHECK(!sb_txn_conflict(NULL).data);
+        CHECK(!sb_txn_end(NULL));
 }
 
 static void test_null_and_empty_arguments_are_einval(void)
@@ -141,7 +141,7 @@ static void test_null_and_empty_arguments_are_einval(void)
         CHECK_EQ(sb_get_many(bus, NULL, 2, guards), -EINVAL);
         CHECK_EQ(sb_get_many(bus, keys, 2, NULL), -EINVAL);
         CHECK_EQ(sb_get_many(bus, keys, 2, guards), -EINVAL);
-        CHECK(guards[0].bus == NULL && guards[1].bus == NULL && guard.bus == NULL);
+        CHECK(!guards[0].bus && !guards[1].bus && !guard.bus);
         CHECK_EQ(sb_set(bus, empty, value, NULL, NULL), -EINVAL);
         CHECK_EQ(sb_set(bus, no_data, value, NULL, NULL), -EINVAL);
         CHECK_EQ(sb_set(bus, b("key"), no_data, NULL, NULL), -EINVAL);
@@ -152,7 +152,7 @@ static void test_null_and_empty_arguments_are_einval(void)
         CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
         CHECK_EQ(sb_scan_next(scan, NULL), -EINVAL);
         CHECK_EQ(sb_scan_seek(scan, no_data), -EINVAL);
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         END();
 }
 
@@ -256,7 +256,7 @@ static void test_what_comes_later_says_so_and_writes_nothing(void)
         CHECK_EQ(sb_watch_open(bus, b("key"), 0, 0, NULL), -EINVAL);
         CHECK_EQ(sb_wait(bus, 0), -ENOTSUP);
         CHECK_EQ(sb_fd(bus), -ENOTSUP);
-        CHECK(watch == NULL);
+        CHECK(!watch);
         END();
 }
 
@@ -289,16 +289,16 @@ static void test_a_scan_on_a_closed_bus_is_detached(void)
 
         BEGIN();
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         CHECK_EQ(sb_scan_open(other, NULL, none, &scan), 0);
         CHECK_EQ(sb_scan_open(other, NULL, none, &second), 0);
         CHECK_EQ(sb_scan_next(scan, &guard), 0);
         sb_guard_release(&guard);
-        CHECK(sb_close(other) == NULL);
+        CHECK(!sb_close(other));
         CHECK_EQ(sb_scan_next(scan, &guard), SB_E_DETACHED);
         CHECK_EQ(sb_scan_seek(scan, b("key")), SB_E_DETACHED);
-        CHECK(sb_scan_close(scan) == NULL);
-        CHECK(sb_scan_close(second) == NULL);
+        CHECK(!sb_scan_close(scan));
+        CHECK(!sb_scan_close(second));
         END();
 }
 
@@ -347,11 +347,11 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_keep(bus, key, 0, &rule) == SB_E_DETACHED);
         EXPECT(sb_kept(bus, key, 0, &rule) == SB_E_DETACHED);
         EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* the library looks for misuse first */
-        EXPECT(mine.bus == NULL && rev == 9);
+        EXPECT(!mine.bus && rev == 9);
         sb_guard_release(guard);
-        EXPECT(guard->bus == NULL);
-        EXPECT(sb_scan_close(scan) == NULL);
-        EXPECT(sb_close(bus) == NULL);
+        EXPECT(!guard->bus);
+        EXPECT(!sb_scan_close(scan));
+        EXPECT(!sb_close(bus));
         return 0;
 #undef EXPECT
 }
@@ -381,7 +381,7 @@ static void test_a_forked_child_cannot_use_its_parents_bus_nor_harm_it(void)
         sb_guard_release(&guard);
         CHECK_EQ(sb_scan_next(scan, &guard), 0);
         sb_guard_release(&guard);
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         END();
 }
 
@@ -406,7 +406,7 @@ static void test_a_segment_that_was_replaced_is_detached(void)
         /* The guard stays valid. */
         CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
         sb_guard_release(&guard);
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         bus = sb_close(bus);
         world_drop(&world);
 }

@@ -80,8 +80,8 @@ static void test_scan_of_an_empty_bus_ends_at_once_and_stays_ended(void)
         CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
         CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
         CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
-        CHECK(guard.rev == 7 && guard.bus == NULL);
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(guard.rev == 7 && !guard.bus);
+        CHECK(!sb_scan_close(scan));
         END();
 }
 
@@ -96,16 +96,16 @@ static void test_scan_gives_the_keys_with_the_prefix_in_byte_order(void)
                 CHECK_EQ(put(keys[i]), 0);
         CHECK_EQ(sb_scan_open(bus, NULL, b("a"), &scan), 0);
         CHECK(gives(scan, "a aa ab ab\x01 abc a\x7f a\xff "));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         CHECK_EQ(sb_scan_open(bus, NULL, b("ab"), &scan), 0);
         CHECK(gives(scan, "ab ab\x01 abc "));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
         CHECK(gives(scan, "B a aa ab ab\x01 abc a\x7f a\xff b c "));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         CHECK_EQ(sb_scan_open(bus, NULL, b("nothing"), &scan), 0);
         CHECK(gives(scan, ""));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         END();
 }
 
@@ -133,7 +133,7 @@ static void test_seek_goes_forwards_and_backwards_within_the_prefix(void)
         CHECK(gives(scan, ""));
         CHECK_EQ(sb_scan_seek(scan, b("b1")), 0);
         CHECK(gives(scan, "b1 b3 b5 "));
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         END();
 }
 
@@ -247,8 +247,8 @@ static void test_scan_shows_its_cut_whatever_happens_afterwards(void)
         CHECK(guard.value.len == 11 && guard.rev == 2);
         sb_guard_release(&guard);
         CHECK(gives(after, "c e "));
-        CHECK(sb_scan_close(before) == NULL);
-        CHECK(sb_scan_close(after) == NULL);
+        CHECK(!sb_scan_close(before));
+        CHECK(!sb_scan_close(after));
         END();
 }
 
@@ -260,7 +260,7 @@ static void test_a_scan_goes_on_from_a_key_that_went_away(void)
 
         BEGIN();
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         for (unsigned i = 0; i < 100; i++) {
                 snprintf(key, sizeof(key), "k%02u", i);
                 CHECK_EQ(put(key), 0);
@@ -281,8 +281,8 @@ static void test_a_scan_goes_on_from_a_key_that_went_away(void)
                 CHECK_EQ(sb_set(other, b("x"), b("x"), NULL, NULL), 0);
         world_tick(&world);
         CHECK(gives(scan, "k66 k99 "));
-        CHECK(sb_scan_close(scan) == NULL);
-        CHECK(sb_close(other) == NULL);
+        CHECK(!sb_scan_close(scan));
+        CHECK(!sb_close(other));
         END();
 }
 
@@ -296,7 +296,7 @@ static void test_guards_of_a_scan_outlive_it(void)
         CHECK_EQ(sb_scan_open(bus, NULL, all, &scan), 0);
         for (unsigned i = 0; i < 3; i++)
                 CHECK_EQ(sb_scan_next(scan, &guards[i]), 0);
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         for (unsigned i = 0; i < 3000; i++)
                 CHECK_EQ(sb_set(bus,
                                  b(i % 3 == 0         ? "a"
@@ -322,14 +322,14 @@ static void test_32_scans_can_be_open_and_not_one_more(void)
         for (unsigned i = 0; i < 32; i++)
                 CHECK_EQ(sb_scan_open(bus, NULL, all, &scans[i]), 0);
         CHECK_EQ(sb_scan_open(bus, NULL, all, &more), SB_E_FULL);
-        CHECK(more == NULL);
+        CHECK(!more);
         for (unsigned i = 0; i < 32; i++)
                 CHECK(gives(scans[i], "a "));
         scans[7] = sb_scan_close(scans[7]);
         CHECK_EQ(sb_scan_open(bus, NULL, all, &scans[7]), 0);
         CHECK(gives(scans[7], "a "));
         for (unsigned i = 0; i < 32; i++)
-                CHECK(sb_scan_close(scans[i]) == NULL);
+                CHECK(!sb_scan_close(scans[i]));
         END();
 }
 
@@ -348,7 +348,7 @@ static void *move_tokens(void *argument)
         unsigned lane = *(unsigned *)argument, at = 0;
         char old[32], new[32];
 
-        if (own == NULL) {
+        if (!own) {
                 sb_add_full(&failed, 1);
                 return NULL;
         }
@@ -388,7 +388,7 @@ static const char *look_at_lane(unsigned lane)
                 if (strcmp(text, last) <= 0)
                         return "order";
                 strcpy(last, text);
-                if (strstr(text, "/token/") != NULL)
+                if (strstr(text, "/token/"))
                         tokens++;
                 else
                         stays++;
@@ -425,14 +425,14 @@ static void test_scans_are_exact_while_keys_come_and_go(void)
         }
         for (unsigned i = 0; i < 2; i++)
                 CHECK_EQ(pthread_create(&threads[i], NULL, move_tokens, &lanes[i]), 0);
-        for (end = now_ns() + 2000000000;
-                now_ns() < end && wrong == NULL && sb_load_relaxed(&failed) == 0; scans++)
+        for (end = now_ns() + 2000000000; now_ns() < end && !wrong && sb_load_relaxed(&failed) == 0;
+                scans++)
                 wrong = look_at_lane(scans % 2);
         sb_store_relaxed(&stop, 1);
         for (unsigned i = 0; i < 2; i++)
                 pthread_join(threads[i], NULL);
         moved = sb_load_relaxed(&moves[0]) + sb_load_relaxed(&moves[1]);
-        if (wrong != NULL)
+        if (wrong)
                 TEST_FAIL("after %u scans and %u moves: %s", scans, moved, wrong);
         CHECK_EQ(sb_load_relaxed(&failed), 0);
         CHECK(scans > 10 && sb_load_relaxed(&moves[0]) > 100 && sb_load_relaxed(&moves[1]) > 100);

@@ -95,11 +95,11 @@ static void test_transact_calls_again_with_a_fresh_cut_when_others_were_faster(v
 
         BEGIN();
         asked.other = world_bus(&world);
-        CHECK(asked.other != NULL);
+        CHECK(asked.other);
         CHECK_EQ(sb_transact(bus, SB_SERIALIZABLE, ask, &asked, NULL), 0);
         CHECK(asked.calls == 14 && asked.cuts_grow);
         CHECK(has(bus, "k", "mine") && has(bus, "l", "mine"));
-        CHECK(sb_close(asked.other) == NULL);
+        CHECK(!sb_close(asked.other));
         END();
 }
 
@@ -110,14 +110,14 @@ static void test_transact_gives_up_after_100_attempts_and_says_conflict(void)
 
         BEGIN();
         asked.other = world_bus(&world);
-        CHECK(asked.other != NULL);
+        CHECK(asked.other);
         CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, ask, &asked, NULL), SB_E_CONFLICT);
         CHECK_EQ(asked.calls, 100);
         CHECK_EQ(sb_get(bus, b("k"), &guard), 0);
         CHECK_EQ(guard.rev, 100);
         sb_guard_release(&guard);
         CHECK_EQ(sb_get(bus, b("l"), &guard), SB_E_NOT_FOUND);
-        CHECK(sb_close(asked.other) == NULL);
+        CHECK(!sb_close(asked.other));
         END();
 }
 
@@ -128,13 +128,13 @@ static void test_transact_gives_up_at_the_deadline_but_tries_once(void)
 
         BEGIN();
         asked.other = world_bus(&world);
-        CHECK(asked.other != NULL);
+        CHECK(asked.other);
         CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, ask, &asked, &how), SB_E_CONFLICT);
         CHECK_EQ(asked.calls, 1);
         asked.interferences = 0;
         CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, ask, &asked, &how), 0);
         CHECK_EQ(asked.calls, 2);
-        CHECK(sb_close(asked.other) == NULL);
+        CHECK(!sb_close(asked.other));
         END();
 }
 
@@ -170,7 +170,7 @@ static void test_transact_in_a_function_of_transact_is_one_of_its_own(void)
         CHECK_EQ(sb_txn_set(txn, b("outer"), b("outer")), 0);
         CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, ask, &asked, NULL), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(bus, "k", "mine") && has(bus, "outer", "outer"));
         END();
 }
@@ -308,7 +308,7 @@ static void test_sums_of_all_accounts_are_the_same_in_every_snapshot(void)
                 for (unsigned i = 0; i < WRITERS; i++) {
                         movers[i] = (struct mover){.isolation = isolation, .random = i + 1};
                         movers[i].bus = world_bus(&world);
-                        CHECK(movers[i].bus != NULL);
+                        CHECK(movers[i].bus);
                 }
                 for (unsigned i = 0; i < WRITERS; i++)
                         CHECK_EQ(pthread_create(&threads[i], NULL, move_all, &movers[i]), 0);
@@ -316,7 +316,7 @@ static void test_sums_of_all_accounts_are_the_same_in_every_snapshot(void)
                 sb_store_release(&enough, 1);
                 for (unsigned i = 0; i < WRITERS; i++) {
                         CHECK_EQ(pthread_join(threads[i], NULL), 0);
-                        CHECK(!movers[i].bad && sb_close(movers[i].bus) == NULL);
+                        CHECK(!movers[i].bad && !sb_close(movers[i].bus));
                 }
                 CHECK(right);
                 moves += sb_load_acquire(&moved);
@@ -364,13 +364,13 @@ static void test_no_update_is_lost_nor_made_twice(void)
         for (unsigned i = 0; i < WRITERS; i++) {
                 movers[i] = (struct mover){.isolation = i % 2};
                 movers[i].bus = world_bus(&world);
-                CHECK(movers[i].bus != NULL);
+                CHECK(movers[i].bus);
         }
         for (unsigned i = 0; i < WRITERS; i++)
                 CHECK_EQ(pthread_create(&threads[i], NULL, add_all, &movers[i]), 0);
         for (unsigned i = 0; i < WRITERS; i++) {
                 CHECK_EQ(pthread_join(threads[i], NULL), 0);
-                CHECK(!movers[i].bad && sb_close(movers[i].bus) == NULL);
+                CHECK(!movers[i].bad && !sb_close(movers[i].bus));
                 added += movers[i].number;
         }
         snprintf(text, sizeof(text), "%u", added);
@@ -420,7 +420,7 @@ static void test_at_least_one_of_two_that_conflict_commits_and_serializable_lets
         for (unsigned i = 0; i < 2; i++) {
                 doctors[i].together = &together;
                 doctors[i].bus = world_bus(&world);
-                CHECK(doctors[i].bus != NULL);
+                CHECK(doctors[i].bus);
         }
         for (unsigned i = 0; i < 2000; i++) {
                 unsigned left;
@@ -443,7 +443,7 @@ static void test_at_least_one_of_two_that_conflict_commits_and_serializable_lets
         /* Nothing prevents it in snapshot isolation: both had read before either wrote. */
         CHECK_EQ(both, 1000);
         for (unsigned i = 0; i < 2; i++)
-                CHECK(sb_close(doctors[i].bus) == NULL);
+                CHECK(!sb_close(doctors[i].bus));
         pthread_barrier_destroy(&together);
         END();
 }

@@ -21,14 +21,14 @@ static void test_reads_are_at_the_cut_whatever_is_written_afterwards(void)
                 BEGIN();
                 CHECK(put("changed", "before") == 0 && put("deleted", "before") == 0);
                 txn = begin(isolation);
-                CHECK(txn != NULL && sb_txn_cut(txn) > 0);
+                CHECK(txn && sb_txn_cut(txn) > 0);
                 CHECK(put("changed", "after") == 0 && take("deleted") == 0);
                 CHECK(put("made", "after") == 0);
                 for (unsigned i = 0; i < 2; i++) {
                         CHECK(sees(txn, "changed", "before") && sees(txn, "deleted", "before"));
                         CHECK(sees(txn, "made", NULL));
                 }
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
                 END();
         }
 }
@@ -49,7 +49,7 @@ static void test_a_cut_has_what_was_written_before_begin(void)
                 CHECK_EQ(sb_txn_get(txn, b("key"), &guard), 0);
                 CHECK(guard.rev == i + 1 && guard.cut <= sb_txn_cut(txn) && guard.txn == 0);
                 sb_guard_release(&guard);
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_end(txn));
         }
         END();
 }
@@ -66,7 +66,7 @@ static void test_own_writes_are_read_first(void)
         CHECK(sees(txn, "key", "mine"));
         CHECK_EQ(sb_txn_get(txn, b("key"), &guard), 0);
         CHECK(guard.rev == 0 && guard.cut == 0 && guard.txn == 0 && guard.missed == 0);
-        CHECK(guard.bus == bus && guard.old_value.data == NULL);
+        CHECK(guard.bus == bus && !guard.old_value.data);
         sb_guard_release(&guard);
         CHECK_EQ(set(txn, "key", ""), 0);
         CHECK(sees(txn, "key", ""));
@@ -74,7 +74,7 @@ static void test_own_writes_are_read_first(void)
         CHECK(sees(txn, "key", NULL));
         CHECK_EQ(set(txn, "key", "again"), 0);
         CHECK(sees(txn, "key", "again"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -88,7 +88,7 @@ static void test_no_other_client_sees_writes_before_the_commit_nor_without_one(v
         CHECK(set(txn, "key", "new") == 0 && set(txn, "made", "new") == 0);
         CHECK_EQ(sb_txn_delete(txn, b("kept")), 0);
         CHECK(has(other, "key", "old") && has(bus, "kept", "old") && lacks("made"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(other, "key", "old") && has(bus, "kept", "old") && lacks("made"));
         CHECK(rev_of("key") == 1 && rev_of("kept") == 1);
         END();
@@ -107,7 +107,7 @@ static void test_keys_and_values_are_copied(void)
         CHECK(sees(txn, "key", "value"));
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
         CHECK(has(other, "key", "value") && lacks("xxx"));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -140,7 +140,7 @@ static void test_a_commit_makes_all_writes_visible_at_one_cut_under_one_number(v
         CHECK_EQ(sb_get(other, b("plain"), &plain), 0);
         CHECK_EQ(plain.txn, 0);
         sb_guard_release(&plain);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -158,7 +158,7 @@ static void test_each_way_to_read_tells_the_transaction_that_wrote(void)
         CHECK_EQ(sb_txn_set(txn, keys[0], b("x")), 0);
         CHECK_EQ(sb_txn_set(txn, keys[1], none), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK_EQ(sb_get(bus, keys[1], &guards[0]), 0);
         CHECK_EQ(sb_get_many(bus, keys, 2, guards + 1), 0);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
@@ -168,12 +168,12 @@ static void test_each_way_to_read_tells_the_transaction_that_wrote(void)
                 CHECK_EQ(guards[i].txn, guards[0].txn);
                 sb_guard_release(&guards[i]);
         }
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         /* The next transaction has another number; a plain write has none. */
         txn = begin(SB_SNAPSHOT);
         CHECK_EQ(sb_txn_set(txn, keys[0], b("y")), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK_EQ(sb_get(bus, keys[0], &guards[1]), 0);
         CHECK(guards[1].txn != 0 && guards[1].txn != guards[0].txn);
         sb_guard_release(&guards[1]);
@@ -198,8 +198,8 @@ static void test_a_commit_without_writes_gives_the_cut_that_was_read_at(void)
                 CHECK_EQ(put("key", "new"), 0);
                 CHECK_EQ(sb_txn_commit(txn, &how), 0);
                 CHECK_EQ(cut, sb_txn_cut(txn));
-                CHECK(sb_txn_conflict(txn).data == NULL);
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_txn_conflict(txn).data);
+                CHECK(!sb_txn_end(txn));
                 END();
         }
 }
@@ -223,7 +223,7 @@ static void test_delete_takes_values_away_with_the_commit(void)
         CHECK_EQ(set(txn, "two", "mine"), 0);
         CHECK_EQ(sb_txn_delete(txn, b("two")), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(lacks("one") && lacks("two") && lacks("absent"));
         CHECK_EQ(put("one", "again"), 0);
         CHECK_EQ(rev_of("one"), 3);
@@ -246,14 +246,14 @@ static void test_delete_of_an_own_new_key_takes_the_write_back(void)
         CHECK_EQ(put("key", "theirs"), 0);
         CHECK_EQ(sb_txn_commit(txn, &how), 0);
         CHECK_EQ(cut, sb_txn_cut(txn));
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(other, "key", "theirs") && rev_of("key") == 1);
         /* A key that is set once more is written. */
         txn = begin(SB_SNAPSHOT);
         CHECK(set(txn, "new", "1") == 0 && sb_txn_delete(txn, b("new")) == 0);
         CHECK(set(txn, "new", "2") == 0 && sees(txn, "new", "2"));
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(has(other, "new", "2") && rev_of("new") == 1);
         END();
 }
@@ -273,7 +273,7 @@ static void test_thousands_of_keys_are_one_commit(void)
         }
         CHECK(sees(txn, "key-777", "key-777"));
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         for (unsigned i = 0; i < 20000; i++) {
                 snprintf(key, sizeof(key), "key-%u", i);
                 CHECK_EQ(sb_get(other, b(key), &guard), 0);
@@ -289,7 +289,7 @@ static void test_thousands_of_keys_are_one_commit(void)
                 CHECK_EQ(sb_txn_delete(txn, b(key)), 0);
         }
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(lacks("key-0") && lacks("key-19999"));
         END();
 }
@@ -312,7 +312,7 @@ static void test_values_up_to_eight_bytes_less_than_a_plain_one_fit(void)
         CHECK(sees(txn, "key", NULL));
         CHECK_EQ(sb_txn_set(txn, b("key"), (struct sb_bytes){large, most - 8}), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK_EQ(sb_get(other, b("key"), &guard), 0);
         CHECK(guard.value.len == most - 8 && memcmp(guard.value.data, large, most - 8) == 0);
         CHECK(guard.txn != 0);
@@ -338,7 +338,7 @@ static void test_guards_stay_valid_after_the_end(void)
         CHECK_EQ(sb_txn_get(txn, b("key"), &second), 0);
         CHECK_EQ(sb_txn_delete(txn, b("key")), 0);
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         for (unsigned i = 0; i < 3000; i++)
                 CHECK(put("key", "other") == 0 && take("key") == 0);
         CHECK(theirs.value.len == 6 && memcmp(theirs.value.data, "theirs", 6) == 0);
@@ -372,11 +372,11 @@ static void test_guards_of_own_writes_and_their_copies_are_released_once(void)
         CHECK_EQ(sb_get(bus, b("plain"), &third), 0);
         sb_guard_release(&copy);
         sb_guard_release(&third);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(next.value.len == 5 && memcmp(next.value.data, "value", 5) == 0);
-        CHECK(bus->held != NULL);
+        CHECK(bus->held);
         sb_guard_release(&next);
-        CHECK(bus->held == NULL);
+        CHECK(!bus->held);
         END();
 }
 
@@ -391,11 +391,11 @@ static void test_a_bus_that_is_closed_ends_all_guards_of_own_writes(void)
         CHECK(set(txn, "key", "value") == 0 && set(past, "key", "value") == 0);
         CHECK_EQ(sb_txn_get(txn, b("key"), &open), 0);
         CHECK_EQ(sb_txn_get(past, b("key"), &ended), 0);
-        CHECK(sb_txn_end(past) == NULL);
+        CHECK(!sb_txn_end(past));
         other = sb_close(other);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         other = world_bus(&world);
-        CHECK(other != NULL);
+        CHECK(other);
         END();
 }
 
@@ -427,8 +427,8 @@ static void test_a_scan_has_own_writes_merged_in_order(void)
                 CHECK(gives(scan, true, "[c] b [a] "));
                 CHECK_EQ(sb_scan_seek_end(scan), 0);
                 CHECK(gives(scan, true, "[i] h [d] [c] b [a] "));
-                CHECK(sb_scan_close(scan) == NULL);
-                CHECK(sb_txn_end(txn) == NULL);
+                CHECK(!sb_scan_close(scan));
+                CHECK(!sb_txn_end(txn));
                 END();
         }
 }
@@ -450,8 +450,8 @@ static void test_a_scan_of_a_prefix_has_only_own_writes_with_the_prefix(void)
         CHECK(gives(scan, false, "[b] [b1] b2 [b\xff\xff] "));
         CHECK_EQ(sb_scan_seek(scan, b("bz")), 0);
         CHECK(gives(scan, true, "b2 [b1] [b] "));
-        CHECK(sb_scan_close(scan) == NULL);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_scan_close(scan));
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -471,8 +471,8 @@ static void test_a_scan_shows_writes_that_are_made_ahead_of_it(void)
         CHECK(sb_txn_delete(txn, b("d")) == 0 && set(txn, "g", "ahead") == 0);
         CHECK(gives(scan, false, "[c] f [g] "));
         CHECK(gives(scan, true, "[g] f [c] b [a] "));
-        CHECK(sb_scan_close(scan) == NULL);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_scan_close(scan));
+        CHECK(!sb_txn_end(txn));
         END();
 }
 
@@ -555,10 +555,10 @@ static void test_scans_among_random_writes_of_their_transaction_are_exact(void)
                         TEST_FAIL("step %u is wrong", i);
                 }
         }
-        CHECK(sb_scan_close(scan) == NULL);
+        CHECK(!sb_scan_close(scan));
         /* No client changed anything, so all that was read still holds. */
         CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         for (unsigned i = 0; i < 256; i++) {
                 snprintf(key, sizeof(key), "k%02x", i);
                 CHECK(mirror.there[i] ? has(other, key, mirror.own[i] ? "own" : "theirs")
@@ -581,7 +581,7 @@ static void test_a_scan_of_a_transaction_ends_with_it(void)
         CHECK_EQ(sb_scan_open(bus, txn, none, &ended), 0);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &plain), 0);
         CHECK_EQ(sb_scan_next(ended, &guard), 0);
-        CHECK(sb_txn_end(txn) == NULL);
+        CHECK(!sb_txn_end(txn));
         CHECK(guard.value.len == 5 && memcmp(guard.value.data, "value", 5) == 0);
         sb_guard_release(&guard);
         /* The ended scan does not touch the next transaction. */
@@ -601,9 +601,9 @@ static void test_a_scan_of_a_transaction_ends_with_it(void)
         }
         CHECK_EQ(sb_scan_cut(ended), cut);
         CHECK(gives(plain, false, "key "));
-        CHECK(sb_scan_close(ended) == NULL && sb_scan_close(plain) == NULL);
-        CHECK(sb_txn_end(txn) == NULL);
-        CHECK(sb_scan_close(decided) == NULL);
+        CHECK(!sb_scan_close(ended) && !sb_scan_close(plain));
+        CHECK(!sb_txn_end(txn));
+        CHECK(!sb_scan_close(decided));
         END();
 }
 

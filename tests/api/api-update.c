@@ -124,7 +124,7 @@ static int ask(void *argument, const struct sb_guard *old, struct sb_bytes *ret_
         struct asked *asked = argument;
 
         asked->calls++;
-        asked->seen = old->bus != NULL;
+        asked->seen = old->bus;
         asked->seen_rev = old->rev;
         if (asked->interferences) {
                 asked->interferences--;
@@ -219,7 +219,7 @@ static void test_sums_are_exact_with_several_writers(void)
         BEGIN();
         for (unsigned i = 0; i < WRITERS; i++) {
                 buses[i] = world_bus(&world);
-                CHECK(buses[i] != NULL);
+                CHECK(buses[i]);
         }
         for (unsigned i = 0; i < WRITERS; i++)
                 CHECK_EQ(pthread_create(&threads[i], NULL, add_all, buses[i]), 0);
@@ -227,11 +227,11 @@ static void test_sums_are_exact_with_several_writers(void)
                 CHECK_EQ(pthread_join(threads[i], &result), 0);
                 bad = result ? result : bad;
         }
-        CHECK(bad == NULL);
+        CHECK(!bad);
         CHECK(has(bus, "sum", "80000"));
         CHECK(has(bus, "most", "19999"));
         for (unsigned i = 0; i < WRITERS; i++)
-                CHECK(sb_close(buses[i]) == NULL);
+                CHECK(!sb_close(buses[i]));
         END();
 }
 

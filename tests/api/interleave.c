@@ -40,7 +40,7 @@ bool interleave_open(struct world *world, struct sb_bus *plain)
 {
         for (uint32_t i = 0; i < ACTORS; i++) {
                 actors[i] = (struct actor){.bus = i ? world_bus(world) : plain};
-                if (actors[i].bus == NULL)
+                if (!actors[i].bus)
                         return false;
         }
         return true;
@@ -68,8 +68,7 @@ static int look(struct actor *actor, char letter, char *ret_text, uint64_t *ret_
         struct sb_guard guard = {0};
         char text[8];
         struct sb_bytes key = key_of(letter, text);
-        int r = actor->txn != NULL ? sb_txn_get(actor->txn, key, &guard)
-                                   : sb_get(actor->bus, key, &guard);
+        int r = actor->txn ? sb_txn_get(actor->txn, key, &guard) : sb_get(actor->bus, key, &guard);
 
         if (r != 0 && r != SB_E_NOT_FOUND)
                 return r;
@@ -127,9 +126,9 @@ static bool step_set(struct actor *actor, char letter, const char *value)
         snprintf(own, sizeof(own), "#%u", (unsigned)(actor - actors));
         if (value[0] == '\0')
                 value = own;
-        if (actor->txn == NULL)
+        if (!actor->txn)
                 return sb_set(actor->bus, key, b(value), NULL, NULL) == 0;
-        if (memchr(actor->written, letter, actor->written_count) == NULL)
+        if (!memchr(actor->written, letter, actor->written_count))
                 actor->written[actor->written_count++] = letter;
         return actor->written_count < WRITES && sb_txn_set(actor->txn, key, b(value)) == 0;
 }
@@ -412,14 +411,14 @@ static void judge_order(void)
                 all.why = tell("not even snapshot isolation");
         else if (!history_check(history, HISTORY_SERIALIZABLE, &verdict))
                 all.counts.skews++;
-        if (all.why == NULL && isolation == SB_SERIALIZABLE && verdict.anomaly != NULL)
+        if (!all.why && isolation == SB_SERIALIZABLE && verdict.anomaly)
                 all.why = tell("not serializable");
         history_unmake(history);
 }
 
 static void go_through(uint32_t placed)
 {
-        if (all.why != NULL)
+        if (all.why)
                 return;
         if (placed == all.step_count) {
                 judge_order();
@@ -457,7 +456,7 @@ const char *interleave_all(uint32_t level, const char *state, const char *progra
                 all.step_count++;
         }
         go_through(0);
-        if (all.why == NULL)
+        if (!all.why)
                 *ret_counts = all.counts;
         return all.why;
 }

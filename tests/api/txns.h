@@ -19,7 +19,7 @@ static const struct sb_bytes none = {NULL, 0};
         do {                                                                                       \
                 WORLD_BEGIN(size);                                                                 \
                 other = world_bus(&world);                                                         \
-                CHECK(other != NULL);                                                              \
+                CHECK(other);                                                                      \
         } while (0)
 #define END()                                                                                      \
         do {                                                                                       \
@@ -58,8 +58,8 @@ static inline bool sees(struct sb_txn *txn, const char *key, const char *value)
         int r = sb_txn_get(txn, b(key), &guard);
         bool same;
 
-        if (value == NULL)
-                return r == SB_E_NOT_FOUND && guard.bus == NULL;
+        if (!value)
+                return r == SB_E_NOT_FOUND && !guard.bus;
         same = r == 0 && guard.value.len == strlen(value) && guard.key.len == strlen(key) &&
                memcmp(guard.value.data, value, guard.value.len) == 0 &&
                memcmp(guard.key.data, key, guard.key.len) == 0 && guard.kind == SB_VALUE;
@@ -83,8 +83,7 @@ static inline bool conflict_is(const struct sb_txn *txn, const char *key)
 {
         struct sb_bytes named = sb_txn_conflict(txn);
 
-        return named.data != NULL && named.len == strlen(key) &&
-               memcmp(named.data, key, named.len) == 0;
+        return named.data && named.len == strlen(key) && memcmp(named.data, key, named.len) == 0;
 }
 
 /* Whether a scan gives exactly these keys from here on, a space behind each; own writes in

@@ -65,7 +65,7 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         char size_text[32], clients_text[32];
         const char *options[] = {"--size", size_text, "--clients", clients_text, NULL};
 
-        if (getenv("STATEBUS_AGENTD") == NULL)
+        if (!getenv("STATEBUS_AGENTD"))
                 return "no agentd was built";
         world->remote = true;
         snprintf(size_text, sizeof(size_text), "%lluK", (unsigned long long)(size / 1024));
@@ -74,7 +74,7 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         if (last_directory[0] == '\0')
                 atexit(stop_last);
         strcpy(world->directory, "/tmp/sb-api-XXXXXX");
-        if (mkdtemp(world->directory) == NULL || sb_admin_start(world->directory, options) != 0) {
+        if (!mkdtemp(world->directory) || sb_admin_start(world->directory, options) != 0) {
                 printf("FAIL world_open: agentd does not start: see %s/agentd.log\n",
                         world->directory);
                 exit(1);
@@ -89,8 +89,8 @@ static struct sb_peer *open_engine(struct world *world)
         struct sb_peer *engine = calloc(1, sizeof(*engine));
         uint32_t slot, generation;
 
-        if (engine == NULL ||
-                sb_slot_claim(&world->segment, 0, &identity, &slot, &generation) != 0 || slot != 0)
+        if (!engine || sb_slot_claim(&world->segment, 0, &identity, &slot, &generation) != 0 ||
+                slot != 0)
                 abort();
         sb_peer_init(engine, &world->segment, slot, generation);
         return engine;
@@ -104,9 +104,9 @@ const char *world_open(struct world *world, uint64_t size, uint32_t clients)
         static const uint64_t id[2] = {1, 2};
 
         *world = (struct world){0};
-        if (kind != NULL && strcmp(kind, "agentd") == 0)
+        if (kind && strcmp(kind, "agentd") == 0)
                 return open_remote(world, size, clients);
-        if (kind != NULL && strcmp(kind, "huge") == 0) {
+        if (kind && strcmp(kind, "huge") == 0) {
                 flags = MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB;
                 wish.size = (wish.size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
         }
@@ -175,7 +175,7 @@ static bool close_remote(struct world *world)
         bool sound;
         pid_t pid;
 
-        sound = bus != NULL && world_sound(world, bus);
+        sound = bus && world_sound(world, bus);
         sb_close(bus);
         if (sb_admin_keeper(world->directory, &pid) != 0 || (ended.fd = pidfd_open(pid, 0)) < 0 ||
                 kill(pid, SIGTERM) != 0)

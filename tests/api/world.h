@@ -47,16 +47,16 @@ bool world_sound(struct world *world, struct sb_bus *bus);
 #define WORLD_BEGIN(size)                                                                          \
         do {                                                                                       \
                 const char *why = world_open(&world, (size), 8);                                   \
-                if (why != NULL)                                                                   \
+                if (why)                                                                           \
                         TEST_SKIP(why);                                                            \
                 bus = world_bus(&world);                                                           \
-                CHECK(bus != NULL);                                                                \
+                CHECK(bus);                                                                        \
         } while (0)
 #define WORLD_END()                                                                                \
         do {                                                                                       \
                 CHECK(world_sound(&world, bus));                                                   \
                 bus = sb_close(bus);                                                               \
-                CHECK(bus == NULL);                                                                \
+                CHECK(!bus);                                                                       \
                 CHECK(world_close(&world));                                                        \
         } while (0)
 

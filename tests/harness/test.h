@@ -42,7 +42,7 @@ static inline void test_begin(int argc, char **argv)
 
 static inline void test_run(void (*function)(void), const char *name)
 {
-        if (test_state.only != NULL && strcmp(test_state.only, name) != 0)
+        if (test_state.only && strcmp(test_state.only, name) != 0)
                 return;
         test_state.name = name;
         test_state.failed_here = 0;
@@ -51,7 +51,7 @@ static inline void test_run(void (*function)(void), const char *name)
         function();
         if (test_state.failed_here > 0) {
                 test_state.failed++;
-        } else if (test_state.skipped != NULL) {
+        } else if (test_state.skipped) {
                 test_state.skips++;
                 printf("skip %s: %s\n", name, test_state.skipped);
         } else {
@@ -63,8 +63,7 @@ static inline void test_run(void (*function)(void), const char *name)
 static inline int test_end(void)
 {
         if (test_state.ran == 0) {
-                printf("FAIL %s: no such test\n",
-                        test_state.only != NULL ? test_state.only : "(none)");
+                printf("FAIL %s: no such test\n", test_state.only ? test_state.only : "(none)");
                 return 1;
         }
         if (test_state.failed > 0)
@@ -78,7 +77,7 @@ static inline void test_fail_begin(const char *file, int line)
         const char *slash = strrchr(file, '/');
 
         test_state.failed_here++;
-        printf("FAIL %s: %s:%d ", test_state.name, slash != NULL ? slash + 1 : file, line);
+        printf("FAIL %s: %s:%d ", test_state.name, slash ? slash + 1 : file, line);
 }
 
 #define RUN(function) test_run((function), #function)

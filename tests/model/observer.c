@@ -21,7 +21,7 @@ static uint64_t observe_stamp(struct sb_peer *peer, struct sb_version *version)
                 if (!sb_stamp_is_intent(stamp))
                         return stamp;
                 commit = sb_commit_at(&peer->segment, stamp & SB_OFFSET_MASK);
-                MODEL_CHECK(commit != NULL);
+                MODEL_CHECK(commit);
                 status = sb_load_acquire(&commit->status);
                 if (sb_load_acquire(&version->stamp) == stamp)
                         return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED

@@ -227,8 +227,8 @@ void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
         uint64_t hash = sb_find_hash_any(peer, world_key(key), len);
         struct sb_key_supplies supplies;
 
-        if (sb_slab_take(peer, SB_UNIT_NODES, sb_node_size(sb_node_height(&peer->segment, hash), len),
-                    0, &supplies.node))
+        if (sb_slab_take(peer, SB_UNIT_NODES,
+                    sb_node_size(sb_node_height(&peer->segment, hash), len), 0, &supplies.node))
                 model_fail("no block at the start");
         supplies.birth = take(peer, sizeof(struct sb_version) + len);
         sb_pin(peer);

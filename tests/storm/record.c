@@ -404,7 +404,7 @@ static void tell_all(const struct judge *judge)
 {
         const char *at = judge->verdict->history.text;
 
-        for (; (at = strchr(at, 'T')) != NULL; at++) {
+        for (; (at = strchr(at, 'T')); at++) {
                 uint32_t number = (uint32_t)strtoul(at + 1, NULL, 10);
 
                 EACH_TXN(judge, txn)

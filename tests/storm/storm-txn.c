@@ -349,13 +349,13 @@ static void test_every_lie_in_a_record_is_found(void)
                                         records, WORKERS, (enum record_lie)lie, number, &said),
                                 before;
 
-                        CHECK(note != NULL);
+                        CHECK(note);
                         before = *note;
                         *note = said;
                         if (record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict))
                                 TEST_FAIL("%s was not found: number %" PRIu64 ", SB_SEED=%" PRIu64,
                                         names[lie], number, seed);
-                        cycles += verdict.history.anomaly != NULL;
+                        cycles += !!verdict.history.anomaly;
                         *note = before;
                 }
         CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
@@ -415,7 +415,7 @@ static void test_behind_the_storms_nothing_is_lost(void)
         CHECK(delete_everything());
         CHECK_EQ(sb_admin_stat(bus, &stat), 0);
         large = calloc(1, stat.value_len_max);
-        CHECK(large != NULL);
+        CHECK(large);
         r = sb_set(bus, b("large"), (struct sb_bytes){large, stat.value_len_max}, NULL, NULL);
         free(large);
         CHECK_EQ(r, 0);
@@ -435,7 +435,7 @@ static bool begin(void)
         setenv("SB_API_WORLD", "agentd", 1); /* a world with processes of its own */
         work_table = mmap(NULL, sizeof(*work_table), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (work_table == MAP_FAILED || world_open(&world, SIZE, 64) != NULL)
+        if (work_table == MAP_FAILED || world_open(&world, SIZE, 64))
                 return false;
         bus = world_bus(&world);
         return bus && bank_open(bus);

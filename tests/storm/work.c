@@ -304,10 +304,10 @@ static void scan(struct worker *w)
                 work_complain("opening a scan said %d", r);
         if (r != 0)
                 return;
-        if (w->txn == NULL)
+        if (!w->txn)
                 note_begin(w, began, sb_scan_cut(scan));
         scan_group(w, scan, group);
-        if (w->txn == NULL)
+        if (!w->txn)
                 note_end(w, RECORD_COMMITTED, sb_scan_cut(scan), 0);
         sb_scan_close(scan);
 }

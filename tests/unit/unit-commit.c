@@ -52,7 +52,7 @@ static int commit(struct sb_peer *peer, struct txn *txn, const struct sb_commit_
                 .write_count = write_count,
                 .ranges = ranges,
                 .range_count = range_count,
-                .serializable = ranges != NULL,
+                .serializable = ranges,
                 .snapshot = txn->snapshot,
                 .cut = txn->cut};
         int r = sb_commit_run(peer, &wish, ret);

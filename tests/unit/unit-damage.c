@@ -89,7 +89,7 @@ static void test_a_descriptor_is_no_longer_than_its_block(void)
         commit->write_count = 1u << 20;
         commit->ranges_len = 100 + sizeof(struct sb_version) - sizeof(*commit) -
                              8 * (uint64_t)commit->write_count;
-        CHECK(sb_commit_at(&writer.segment, at) == NULL);
+        CHECK(!sb_commit_at(&writer.segment, at));
         commit->write_count = 2;
         commit->ranges_len = 100 + sizeof(struct sb_version) - sizeof(*commit) - 16;
         CHECK(sb_commit_at(&writer.segment, at) == commit);
@@ -103,7 +103,7 @@ static void test_a_write_to_a_key_with_a_lost_cell_ends(void)
 
         CHECK(make_bus(1 << 20) && !put(&writer, "k", "1", 1));
         node = node_of("k");
-        CHECK(node != NULL);
+        CHECK(node);
         cell = sb_cell_at(&writer.segment, sb_load_relaxed(&node->cell));
         sb_store_relaxed(cell, 0);
         alarm(PATIENCE_S);

@@ -68,7 +68,7 @@ static const char *name_of(const char *line, enum history_level level)
         bool allowed = history_check(history, level, &verdict);
 
         history_unmake(history);
-        if (allowed != (verdict.anomaly == NULL))
+        if (allowed != (!verdict.anomaly))
                 return "verdict and answer differ";
         return allowed ? "" : verdict.anomaly;
 }
@@ -76,7 +76,7 @@ static const char *name_of(const char *line, enum history_level level)
 #define CHECK_STR(got, wanted)                                                                     \
         do {                                                                                       \
                 const char *got_ = (got);                                                          \
-                if (got_ == NULL || strcmp(got_, (wanted)) != 0)                                   \
+                if (!got_ || strcmp(got_, (wanted)) != 0)                                          \
                         TEST_FAIL(                                                                 \
                                 "\"%s\", not \"%s\": %s", got_ ? got_ : "", wanted, verdict.text); \
         } while (0)

@@ -35,7 +35,7 @@ static void test_an_errno_has_the_text_of_the_c_library(void)
         for (int number = 1; number <= ERRNO_MAX; number++) {
                 const char *text = strerrordesc_np(number);
 
-                CHECK(strcmp(sb_strerror(-number), text != NULL ? text : "unknown result") == 0);
+                CHECK(strcmp(sb_strerror(-number), text ? text : "unknown result") == 0);
         }
         CHECK(strcmp(sb_strerror(-ENOMEM), strerror(ENOMEM)) == 0);
 }

@@ -97,8 +97,8 @@ static bool is_entry(const struct sb_write_set_entry *entry, const struct model 
         const struct sb_write_set_value *value;
         uint64_t len;
 
-        if (i >= KEYS || entry == NULL)
-                return i >= KEYS && entry == NULL;
+        if (i >= KEYS || !entry)
+                return i >= KEYS && !entry;
         value = entry->value;
         len = model->kind[i] == SB_WRITE_SET_VALUE ? sizeof(model->number[i]) : 0;
         return entry->kind == model->kind[i] && value->key_len == keys[i].len &&
@@ -134,7 +134,7 @@ static bool is_model(const struct sb_write_set *writes, const struct model *mode
                         return false;
                 count++;
         }
-        if (sb_write_set_next(writes, entry) != NULL || writes->count != count)
+        if (sb_write_set_next(writes, entry) || writes->count != count)
                 return false;
         for (uint32_t i = 0; i < KEYS; i++) {
                 const unsigned char *key = keys[i].bytes;
@@ -288,7 +288,7 @@ static void test_a_held_value_outlives_another_write_of_its_key_and_the_set(void
         second = sb_write_set_find(&writes, "key", 3)->value;
         sb_write_set_value_hold(second, &held);
         sb_write_set_value_hold(second, &held);
-        CHECK(held == second && second->next == first && first->next == NULL);
+        CHECK(held == second && second->next == first && !first->next);
         CHECK(memcmp(first->bytes, "keyfirst", 8) == 0);
         sb_write_set_fini(&writes);
         CHECK(memcmp(second->bytes, "keysecond", 9) == 0);
@@ -297,7 +297,7 @@ static void test_a_held_value_outlives_another_write_of_its_key_and_the_set(void
         sb_write_set_value_drop(second);
         CHECK(held == first && memcmp(first->bytes, "keyfirst", 8) == 0);
         sb_write_set_value_drop(first);
-        CHECK(held == NULL);
+        CHECK(!held);
 }
 
 /* Ascending, descending, and mixed (31 has no factor in common with MANY). */
@@ -322,10 +322,10 @@ static void test_many_writes_come_in_order_however_they_were_made(void)
 
                         entry = sb_write_set_next(&writes, entry);
                         memcpy(bytes, &n, sizeof(n));
-                        CHECK(entry != NULL && memcmp(entry->value->bytes, bytes, 4) == 0);
+                        CHECK(entry && memcmp(entry->value->bytes, bytes, 4) == 0);
                         CHECK(sb_write_set_find(&writes, bytes, 4) == entry);
                 }
-                CHECK(sb_write_set_next(&writes, entry) == NULL);
+                CHECK(!sb_write_set_next(&writes, entry));
                 sb_write_set_fini(&writes);
         }
 }

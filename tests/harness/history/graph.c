@@ -15,7 +15,7 @@ void *history_memory(void *old, size_t count, size_t size)
 {
         void *memory = reallocarray(old, count ? count : 1, size);
 
-        if (memory == NULL) {
+        if (!memory) {
                 puts("FAIL history: out of memory");
                 exit(1);
         }
@@ -222,7 +222,7 @@ bool history_graph_cycle(
         struct search search = {.graph = graph, .walk = walk};
 
         find_components(&search);
-        if (search.inside != NONE && ret != NULL)
+        if (search.inside != NONE && ret)
                 shortest(graph, walk, search.inside, search.inside, search.component, ret);
         free(search.component);
         return search.inside != NONE;

@@ -50,7 +50,7 @@ struct history *history_make(void)
 
 struct history *history_unmake(struct history *history)
 {
-        if (history != NULL) {
+        if (history) {
                 free(history->txns);
                 free(history->operations);
                 free(history->graph.edges);
@@ -232,7 +232,7 @@ say(struct history_verdict *verdict, const char *anomaly, const char *format, ..
 {
         va_list arguments;
 
-        if (verdict->anomaly == NULL) {
+        if (!verdict->anomaly) {
                 verdict->anomaly = anomaly;
                 va_start(arguments, format);
                 vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
@@ -475,8 +475,8 @@ bool history_check(struct history *history, enum history_level level, struct his
         for (txn = 0; txn < history->txn_count; txn++)
                 ret->txns += history->txns[txn].outcome == HISTORY_COMMITTED;
         /* One search for all kinds comes first, because most histories are right. */
-        if (ret->anomaly == NULL && history_graph_cycle(&history->graph, all, NULL) &&
+        if (!ret->anomaly && history_graph_cycle(&history->graph, all, NULL) &&
                 !find_named(history, level, 0))
                 find_named(history, level, RT);
-        return ret->anomaly == NULL;
+        return !ret->anomaly;
 }

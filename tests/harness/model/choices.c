@@ -349,7 +349,7 @@ static void fibre_finish(void)
                 if (run.directed) {
                         const struct directive *found = directive_take(AT_END - 1);
 
-                        keep = found != NULL;
+                        keep = found ? 1 : 0;
                 } else if (search.delays) {
                         keep = path_take(2);
                         if (keep) {

@@ -149,7 +149,7 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
         const char *only = NULL, *replay = NULL, *preemptions = NULL;
         uint64_t executions = 0, states = 0, begin_ns = clock_ns();
         uint32_t i, ran = 0, failed = 0;
-        bool deep = getenv("SB_TEST_LONG") != NULL;
+        bool deep = getenv("SB_TEST_LONG");
         int k;
 
         setvbuf(stdout, NULL, _IOLBF, 0);

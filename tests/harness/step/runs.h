@@ -43,7 +43,7 @@ static inline uint32_t runs_all(runs_trial *trial, const char *what, uint64_t ke
         const struct step_scenario *scenario;
         uint32_t failures = 0;
 
-        for (uint32_t i = 0; (scenario = scenario_at(i)) != NULL; i++) {
+        for (uint32_t i = 0; (scenario = scenario_at(i)); i++) {
                 uint32_t count = scenario->flags & TRIAL_FULL ? full_count : keys_count;
 
                 if (only && strcmp(only, scenario->name) != 0)

@@ -570,7 +570,7 @@ const struct step_scenario *scenario_find(const char *name)
 {
         const struct step_scenario *scenario;
 
-        for (uint32_t i = 0; (scenario = scenario_at(i)) != NULL; i++)
+        for (uint32_t i = 0; (scenario = scenario_at(i)); i++)
                 if (strcmp(scenario->name, name) == 0)
                         return scenario;
         return NULL;
