@@ -1,0 +1,74 @@
+/* What the header declares and version 0.1 does not have: each call says so, and does nothing. */
+#include <errno.h>
+#include <statebus.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct sb_bus *bus;
+
+static void expect(int is, const char *what)
+{
+        if (!is) {
+                fprintf(stderr, "later: not as expected: %s\n", what);
+                exit(1);
+        }
+}
+
+static struct sb_bytes b(const char *text)
+{
+        return (struct sb_bytes){text, strlen(text)};
+}
+
+/* Until there are watches, a program looks again after a while. */
+static void watch(void)
+{
+        struct sb_watch *watch = NULL;
+        struct sb_guard guard = {0};
+        int r = sb_watch_open(bus, b("model"), 0, SB_ANY_REV, &watch);
+
+        expect(r == -ENOTSUP, "there are no watches yet");
+        expect(sb_watch_next(watch, 0, &guard) == -EINVAL, "so none is open");
+        watch = sb_watch_close(watch);
+        printf("watch: %s\n", sb_strerror(r));
+}
+
+static void wait_for_any(void)
+{
+        int r = sb_wait(bus, SB_FOREVER);
+
+        expect(r == -ENOTSUP, "there is nothing to wait for");
+        expect(sb_fd(bus) == -ENOTSUP, "nor a descriptor to wait with");
+        printf("wait: %s\n", sb_strerror(r));
+}
+
+/* A bus of 0.1 lives in memory alone. */
+static void flush(void)
+{
+        int r = sb_flush(bus, SB_FOREVER);
+
+        expect(r == SB_E_NOT_DURABLE, "the bus is volatile");
+        printf("flush: %s\n", sb_strerror(r));
+}
+
+static void expire(void)
+{
+        struct sb_write how = {.size = sizeof(how), .ttl_ns = 1000000000u};
+        int r = sb_set(bus, b("model"), b("small"), &how, NULL);
+
+        expect(r == -ENOTSUP, "nothing expires");
+        printf("expiry: %s\n", sb_strerror(r));
+}
+
+int main(void)
+{
+        struct sb_options options = {.size = sizeof(options), .access = SB_PEER, .flags = SB_START};
+
+        expect(sb_open(&options, &bus) == 0, "a bus");
+        watch();
+        wait_for_any();
+        flush();
+        expire();
+        sb_close(bus);
+        return 0;
+}
