@@ -2,8 +2,8 @@
 # The build itself is meson's: build/ is what is installed, build-faults/ has the seeded faults in it (for tests),
 # build-asan/ the address and undefined-behaviour sanitizers.
 
-PACKAGES = clang-format gcc libc6-dev meson ninja-build pkg-config python3 \
-           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev libxxhash-dev libzydis-dev
+PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
+           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev libxxhash-dev libzydis-dev mandoc
 
 DIR =
 PREFIX = /usr/local
