@@ -25,8 +25,8 @@ static void check(int r)
         }
 }
 
-/* How many are on call. The transaction notes that it looked at everything that begins so: a doctor
- * who comes meanwhile is a change, too. */
+/* How many are on call. The transaction notes that it looked at everything that begins so: one more
+ * doctor is a change, too. */
 static int count(struct sb_txn *txn)
 {
         struct sb_guard guard = {0};
@@ -44,9 +44,9 @@ static int count(struct sb_txn *txn)
 }
 
 /* What one of them does, as often as it takes: it has no effect but in its transaction. */
-static int leave(void *who, struct sb_txn *txn)
+static int leave(void *doctor, struct sb_txn *txn)
 {
-        return count(txn) >= 2 ? sb_txn_delete(txn, *(struct sb_bytes *)who) : 0;
+        return count(txn) >= 2 ? sb_txn_delete(txn, *(struct sb_bytes *)doctor) : 0;
 }
 
 int main(void)
@@ -72,7 +72,7 @@ int main(void)
         sb_txn_end(first);
         sb_txn_end(second);
 
-        check(sb_transact(bus, SB_SERIALIZABLE, leave, &bob, NULL)); /* he stays */
+        check(sb_transact(bus, SB_SERIALIZABLE, leave, &bob, NULL)); /* bob stays */
         printf("on call: %d\n", count(NULL));
         sb_close(bus);
         return 0;

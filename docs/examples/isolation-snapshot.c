@@ -3,10 +3,10 @@
  *
  * Two doctors are on call, a key each. One of them may leave as long as the other stays, so each
  * looks first. When both look at once, both see two, and both leave: each wrote another key, and
- * snapshot isolation asks only whether somebody else wrote what this one writes. That is write
- * skew, and nobody is on call. The same with SB_SERIALIZABLE: isolation-serializable.c.
+ * snapshot isolation asks only whether another one wrote what this one writes. That is write
+ * skew, and no doctor is on call. The same with SB_SERIALIZABLE: isolation-serializable.c.
  *
- * A key that all write who decide by the same rule makes it a conflict here, too: the second part.
+ * A key that every decision by the same rule writes makes it a conflict here, too: the second part.
  */
 #include <statebus.h>
 #include <stdio.h>
@@ -42,15 +42,15 @@ static int count(struct sb_txn *txn)
 }
 
 /* A doctor looks, and leaves if another one stays. */
-static struct sb_txn *leave(struct sb_bytes who, int write_roster)
+static struct sb_txn *leave(struct sb_bytes doctor, int write_roster)
 {
         struct sb_txn *txn;
 
         check(sb_txn_begin(bus, SB_SNAPSHOT, &txn));
         if (count(txn) >= 2)
-                check(sb_txn_delete(txn, who));
+                check(sb_txn_delete(txn, doctor));
         if (write_roster)
-                check(sb_txn_set(txn, roster, who));
+                check(sb_txn_set(txn, roster, doctor));
         return txn;
 }
 
@@ -81,7 +81,7 @@ int main(void)
         struct sb_options options = {.size = sizeof(options), .access = SB_PEER, .flags = SB_START};
 
         check(sb_open(&options, &bus));
-        both_leave(0); /* no key was written by both: nobody is on call */
+        both_leave(0); /* no key was written by both: no doctor is on call */
         both_leave(1); /* both write `roster`: one of them is in conflict */
         sb_close(bus);
         return 0;
