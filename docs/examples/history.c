@@ -36,8 +36,7 @@ static void look_at_the_rule(void)
         expect(sb_kept(bus, b("other/"), SB_PREFIX, &rule) == SB_E_NOT_FOUND, "no rule there");
 }
 
-/* Newest first. The end is SB_E_NOT_FOUND, or SB_E_LAPPED when older ones were there and are gone.
- */
+/* Newest first. SB_E_LAPPED at the end: older ones were there and are gone. */
 static void show_versions(void)
 {
         struct sb_guard guard = {0};
