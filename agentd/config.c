@@ -55,7 +55,7 @@ static const char help_text[] =
         "SIGTERM and SIGINT. `agentctl start` runs it in the background. Exit status: 0 stopped, "
         "1 failure, 2 wrong options.\n";
 
-__attribute__((format(printf, 1, 2))) static bool complain(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static bool config_complain(const char *format, ...)
 {
         va_list arguments;
 
@@ -147,7 +147,7 @@ static bool config_read_hugepages(const char *word, enum sb_config_hugepages *re
         else if (!strcmp(word, "off"))
                 *ret = SB_HUGEPAGES_OFF;
         else
-                return complain("--hugepages %s: say auto, require or off", word);
+                return config_complain("--hugepages %s: say auto, require or off", word);
         return true;
 }
 
@@ -156,11 +156,11 @@ static bool config_read_durability(const char *word)
         if (!strcmp(word, "volatile"))
                 return true;
         if (!strcmp(word, "batched") || !strcmp(word, "strict"))
-                return complain(
+                return config_complain(
                         "--durability %s: this version keeps a bus in memory alone; start it with "
                         "--durability volatile (the default)",
                         word);
-        return complain("--durability %s: say volatile", word);
+        return config_complain("--durability %s: say volatile", word);
 }
 
 enum option_code {
@@ -210,7 +210,7 @@ static bool config_take_option(
                 return true;
         case OPTION_SIZE:
                 if (!config_read_size(value, &config->size))
-                        return complain("--size %s: give a number of bytes, with K, M, G or T if "
+                        return config_complain("--size %s: give a number of bytes, with K, M, G or T if "
                                         "you like: --size 256M",
                                 value);
                 return true;
@@ -220,36 +220,36 @@ static bool config_take_option(
                 return config_read_durability(value);
         case OPTION_FLUSH_MS:
                 if (!config_read_number(value, 1, FLUSH_MS_MAX, &number))
-                        return complain(
+                        return config_complain(
                                 "--flush-ms %s: give milliseconds, 1 to %u", value, FLUSH_MS_MAX);
                 config->flush_ms = (uint32_t)number;
                 return true;
         case OPTION_CLIENTS:
                 if (!config_read_number(value, 1, CLIENTS_MAX, &number))
-                        return complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
+                        return config_complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
                 config->clients = (uint32_t)number;
                 return true;
         case OPTION_HISTORY:
                 if (!strcmp(value, "off"))
                         config->history_bytes = 0;
                 else if (!config_read_size(value, &config->history_bytes) || !config->history_bytes)
-                        return complain("--history-memory %s: give a number of bytes, with K, M, G "
+                        return config_complain("--history-memory %s: give a number of bytes, with K, M, G "
                                         "or T if you like, or off: no limit",
                                 value);
                 return true;
         case OPTION_SNAPSHOT_AGE:
                 if (!config_read_age(value, &config->snapshot_age_ns))
-                        return complain("--max-snapshot-age %s: give a time such as 500ms, 30s, "
+                        return config_complain("--max-snapshot-age %s: give a time such as 500ms, 30s, "
                                         "10m or 1h, or off",
                                 value);
                 return true;
         case OPTION_RECOVER_TO:
-                return complain("--recover-to %s: only a durable bus has cuts to go back to, and "
+                return config_complain("--recover-to %s: only a durable bus has cuts to go back to, and "
                                 "this version keeps a "
                                 "bus in memory alone",
                         value);
         }
-        return complain("this option is not known");
+        return config_complain("this option is not known");
 }
 
 static bool config_resolve(const char *bus, struct sb_place *ret)
@@ -257,14 +257,14 @@ static bool config_resolve(const char *bus, struct sb_place *ret)
         int r = sb_place_resolve(bus, ret);
 
         if (r == -EINVAL)
-                return complain("the bus needs a name, or a directory with a '/' in it: -b work, "
+                return config_complain("the bus needs a name, or a directory with a '/' in it: -b work, "
                                 "-b ./work");
         if (r == -ENAMETOOLONG)
-                return complain(
+                return config_complain(
                         "the name of the bus is too long: at most %u bytes with its directory",
                         SB_PLACE_MAX - 1);
         if (r == -ENOENT)
-                return complain("neither $XDG_STATE_HOME nor $HOME says where buses live: give a "
+                return config_complain("neither $XDG_STATE_HOME nor $HOME says where buses live: give a "
                                 "directory, -b ./%s",
                         bus ? bus : "default");
         return true;
@@ -303,13 +303,13 @@ static bool config_judge(const struct sb_config *config)
         r = sb_config_fit(config, (uint64_t)sysconf(_SC_PAGESIZE), &geometry);
         if (r == -ENOSPC) {
                 config_write_size(geometry.size, least, sizeof(least));
-                return complain(
+                return config_complain(
                         "--size %" PRIu64
                         " is too small for --clients %u: the least that serves is --size %s",
                         config->size, config->clients, least);
         }
         if (r)
-                return complain("--size %" PRIu64 " with --clients %u cannot be: %s", config->size,
+                return config_complain("--size %" PRIu64 " with --clients %u cannot be: %s", config->size,
                         config->clients, strerror(-r));
         return true;
 }
@@ -361,7 +361,7 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
                         return false;
         }
         if (optind < argc)
-                return complain(
+                return config_complain(
                         "%s: agentd takes options alone (the bus is named with -b)", argv[optind]);
         if (config.history_bytes == UINT64_MAX)
                 config.history_bytes = config.size / 4;

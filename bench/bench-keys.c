@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "options.h"
+#include "bench/options.h"
 #include "shm/base/word.h"
 
 struct bench_case {

@@ -23,7 +23,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 #include "libclient/statebus.h"
 
 #define ROUNDS_MAX    1001u

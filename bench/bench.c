@@ -6,6 +6,8 @@
  * system's huge pages it takes away again.
  */
 #define _GNU_SOURCE
+#include "bench/bench.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,8 +15,6 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "bench.h"
 
 #define HUGE_SIZE (UINT64_C(2) << 20)
 

@@ -4,7 +4,7 @@
  * Always true: a number of processes above the number of cores is left out without a word, so that
  * the same command line runs everywhere.
  */
-#include "options.h"
+#include "bench/options.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -35,7 +35,7 @@ void bench_options_usage(void)
         fputs("usage: bench-keys [--keys N] [--rounds N] [--seconds S] [--only CASE] [--peers NAME,...] [--processes N,...]\n"
                 "                  [--hugepages auto|require|off] [--agentd PATH] [--quick] [--profile OPERATIONS]\n"
                 "  --seconds S   what one slice measures; a run has cases x rounds x contenders x numbers of processes slices\n"
-                "  --only CASE   cases whose name contains CASE; --peers: of ideal, table, statebus, lmdb, redis and\n"
+                "  --only CASE   cases with CASE in their name; --peers: of ideal, table, statebus, lmdb, redis and\n"
                 "                faster (where they are), direct (statebus without its library)\n"
                 "  --profile N   no clock and no processes: N operations of each case by each contender, for callgrind\n",
                 stderr);

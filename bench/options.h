@@ -6,7 +6,7 @@
 #ifndef BENCH_OPTIONS_H
 #define BENCH_OPTIONS_H
 
-#include "bench.h"
+#include "bench/bench.h"
 
 /* Contenders that need software which may not be installed: 1 where it was found. */
 #ifndef BENCH_LMDB

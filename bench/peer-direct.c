@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 #include "ring/op/get.h"
 #include "ring/op/put.h"
 #include "ring/op/write.h"

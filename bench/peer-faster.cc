@@ -23,7 +23,7 @@
 #include <thread>
 
 extern "C" {
-#include "bench.h"
+#include "bench/bench.h"
 }
 #include "shm/base/hash.h"
 

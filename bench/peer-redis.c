@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench.h"
+#include "bench/bench.h"
 
 #define FILL_AT_ONCE 1000u /* sets on their way while the store is filled */
 

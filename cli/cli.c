@@ -1,5 +1,7 @@
 /* What several commands need: opening the bus, reading arguments, saying what went wrong and what
  * to do about it. */
+#include "cli/cli.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <mimalloc.h>
@@ -9,7 +11,6 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "cli/cli.h"
 #include "libclient/core/admin.h"
 
 #define SAY_AFTER_S     1  /* by then say what agentctl waits for */

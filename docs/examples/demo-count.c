@@ -17,7 +17,7 @@ static void words_add(struct words *words, const char *name, size_t len, uint64_
         if (words->count == words->room) {
                 words->room = 2 * words->room + 1024;
                 words->list = realloc(words->list, words->room * sizeof(*words->list));
-                if (words->list == NULL)
+                if (!words->list)
                         abort();
         }
         words->list[words->count++] = (struct word){name, len, count};
@@ -85,14 +85,14 @@ void words_print(struct words *words, size_t count)
 /* Identifiers are words outside of comments and literals. */
 static void find_identifiers(const char *p, struct words *words)
 {
-        while (p != NULL && *p != '\0') {
+        while (p && *p != '\0') {
                 const char *start = p;
 
                 if (p[0] == '/' && p[1] == '/') {
                         p += strcspn(p, "\n");
                 } else if (p[0] == '/' && p[1] == '*') {
                         p = strstr(p + 2, "*/");
-                        p = p != NULL ? p + 2 : NULL;
+                        p = p ? p + 2 : NULL;
                 } else if (*p == '"' || *p == '\'') {
                         for (p++; *p != '\0' && *p != '\n' && *p != *start; p++)
                                 p += *p == '\\' && p[1] != '\0';
@@ -119,9 +119,9 @@ struct result index_file(const struct headers *headers, size_t number, uint64_t 
         snprintf(full, sizeof(full), "%s/%s", headers->root, headers->paths[number]);
         file = fopen(full, "r");
         /* The text ends at a NUL, because no header has one. */
-        if (file != NULL && getdelim(&text, &room, '\0', file) >= 0)
+        if (file && getdelim(&text, &room, '\0', file) >= 0)
                 find_identifiers(text, &words);
-        if (file != NULL)
+        if (file)
                 fclose(file);
         result.count = words.count;
         for (size_t i = 0; i < words.count; i++) {
@@ -170,7 +170,7 @@ struct headers find_headers(int argc, char **argv)
         int r = -1;
 
         found.root = realpath(folder, NULL);
-        if (found.root != NULL)
+        if (found.root)
                 r = nftw(found.root, note_path, 32, FTW_PHYS);
         if (r != 0 || argc > 2) {
                 fprintf(stderr, "demo: %s: %s\n", folder,

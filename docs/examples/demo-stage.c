@@ -45,7 +45,7 @@ const char *stage_begin(size_t size_mib)
         /* Commands inherit that signals are ignored, so a start or a stop that has begun goes on to
          * its end. */
         on_every_end(SIG_IGN);
-        if (mkdtemp(directory) == NULL) {
+        if (!mkdtemp(directory)) {
                 perror("demo: /tmp");
                 exit(1);
         }

@@ -63,7 +63,7 @@ static void append_lines(void)
 static int turn_round(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
 {
         char *turned = argument;
-        size_t len = old->bus == NULL ? 0 : old->value.len;
+        size_t len = !old->bus ? 0 : old->value.len;
 
         if (len > 63)
                 return -EMSGSIZE; /* nothing is written, and sb_update() returns this */

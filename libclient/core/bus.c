@@ -13,10 +13,10 @@
 #include <mimalloc.h>
 #include <sys/mman.h>
 
-#include "libclient/core/write-set.h"
 #include "libclient/core/history.h"
 #include "libclient/core/scan.h"
 #include "libclient/core/txn.h"
+#include "libclient/core/write-set.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"

@@ -24,6 +24,7 @@
 
 #ifdef __SSE2__
 #include <emmintrin.h>
+
 #endif
 #include <errno.h>
 #include <string.h>

@@ -6,10 +6,9 @@
  *
  * The public calls are described in statebus.h.
  */
+#include "libclient/core/bus.h"
 #include "ring/op/keep.h"
 #include "shm/history/rules.h"
-
-#include "libclient/core/bus.h"
 
 static_assert(
         (int)SB_KEEP_NEWEST == (int)SB_RULE_NEWEST && (int)SB_KEEP_LAST == (int)SB_RULE_LAST &&

@@ -9,8 +9,8 @@
 #define SB_CLIENT_TXN_H
 
 #include "libclient/core/bus.h"
-#include "libclient/core/write-set.h"
 #include "libclient/core/read-set.h"
+#include "libclient/core/write-set.h"
 
 enum sb_bus_txn_state { SB_BUS_TXN_ENDED, SB_BUS_TXN_OPEN, SB_BUS_TXN_DECIDED };
 

@@ -2,4 +2,5 @@
 #ifndef SB_BASE_RESULT_H
 #define SB_BASE_RESULT_H
 #include "libclient/statebus.h"
+
 #endif

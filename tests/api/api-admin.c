@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include "libclient/core/admin.h"
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

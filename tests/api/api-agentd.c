@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon.h"
 #include "libclient/core/admin.h"
 #include "ring/attach/place.h"
 #include "ring/op/put.h"
@@ -27,6 +26,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/report.h"
+#include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
 static unsigned mode_of(const struct sb_place *place, const char *file)

@@ -3,9 +3,9 @@
  * interleaving forces each anomaly, or shows that it cannot be; then all interleavings of a few
  * transactions are searched for it. interleave.h describes how they are written.
  */
+#include "tests/api/interleave.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
-#include "interleave.h"
 
 #define BEGIN() WORLD_BEGIN(16 << 20)
 #define REQUIRE(...)                                                                               \

@@ -15,13 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon.h"
 #include "ring/attach/hello.h"
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/layout/segment.h"
 #include "shm/upkeep/handle.h"
+#include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
 static unsigned open_files(pid_t pid)

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "txns.h"
+#include "tests/api/txns.h"
 
 static void test_a_key_that_another_wrote_since_the_cut_is_a_conflict_and_named(void)
 {

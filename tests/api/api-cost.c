@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "test.h"
-#include "world.h"
+#include "tests/api/world.h"
+#include "tests/harness/test.h"
 
 #define MIB         (UINT64_C(1) << 20)
 #define ROUNDS      10000u
@@ -30,7 +30,7 @@ static bool open_world(void)
 {
         static char texts[KEYS][16];
 
-        if (world_open(&world, 16 * MIB, 8) != NULL || (bus = world_bus(&world)) == NULL)
+        if (world_open(&world, 16 * MIB, 8) || !(bus = world_bus(&world)))
                 return false;
         for (uint32_t i = 0; i < KEYS; i++) {
                 snprintf(texts[i], sizeof(texts[i]), "key/%02u", i);

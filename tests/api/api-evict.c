@@ -11,8 +11,8 @@
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "shm/mvcc/evict.h"
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -11,8 +11,8 @@
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 #include "shm/upkeep/work.h"
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "libclient/core/bus.h"
-#include "txns.h"
+#include "tests/api/txns.h"
 
 /* ---- limits ---- */
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define COUNT 1000000u
 

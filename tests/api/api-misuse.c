@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

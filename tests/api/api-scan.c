@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "shm/base/word.h"
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon.h"
 #include "ring/attach/place.h"
 #include "ring/op/get.h"
 #include "ring/op/put.h"
@@ -29,6 +28,7 @@
 #include "shm/memory/guard.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/report.h"
+#include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 
 #define WORKERS 5u

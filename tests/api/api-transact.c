@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "shm/base/word.h"
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

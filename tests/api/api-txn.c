@@ -9,7 +9,7 @@
 
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
-#include "txns.h"
+#include "tests/api/txns.h"
 
 /* ---- reads ---- */
 

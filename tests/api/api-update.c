@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/api/world.h"
 #include "tests/harness/test.h"
-#include "world.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -1,6 +1,6 @@
 /* An agentd to test; see daemon.h. */
 #define _GNU_SOURCE
-#include "daemon.h"
+#include "tests/api/daemon.h"
 
 #include <errno.h>
 #include <fcntl.h>

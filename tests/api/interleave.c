@@ -1,5 +1,5 @@
 /* Steps of transactions, written down as text and done; see interleave.h. */
-#include "interleave.h"
+#include "tests/api/interleave.h"
 
 #include <stdio.h>
 #include <stdlib.h>

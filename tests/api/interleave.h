@@ -23,7 +23,7 @@
 #ifndef SB_TEST_INTERLEAVE_H
 #define SB_TEST_INTERLEAVE_H
 
-#include "world.h"
+#include "tests/api/world.h"
 
 struct interleave_counts {
         uint32_t runs;   /* interleavings */

@@ -1,6 +1,6 @@
 /* Buses for API tests; see world.h. */
 #define _GNU_SOURCE
-#include "world.h"
+#include "tests/api/world.h"
 
 #include <poll.h>
 #include <signal.h>

@@ -1,6 +1,4 @@
 /* What must hold at the end of an execution; see world.h. */
-#include "world-core.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +22,7 @@
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
+#include "tests/model/world-core.h"
 
 #define NO_REV UINT64_MAX
 

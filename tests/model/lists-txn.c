@@ -1,5 +1,5 @@
 /* The scenarios of transactions; see lists.h and lists.c. T1 to T20: docs/transactions.md, 6.1. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 /* clang-format off */
 #define OPS(...) {__VA_ARGS__}

@@ -1,5 +1,5 @@
 /* The scenarios; see lists.h. Each line: name, start, what the threads do; then the bounds. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 #include <stdio.h>
 #include <stdlib.h>

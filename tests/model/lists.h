@@ -5,7 +5,7 @@
 #ifndef TESTS_MODEL_LISTS_H
 #define TESTS_MODEL_LISTS_H
 
-#include "world.h"
+#include "tests/model/world.h"
 
 struct world_list {
         const char *name;

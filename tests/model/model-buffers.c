@@ -1,5 +1,5 @@
 /* The same pairs under TSO: a store buffer may outlive a switch. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* The validator while others go on: it must report no false problem, nor read freed memory. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

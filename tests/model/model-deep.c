@@ -1,5 +1,5 @@
 /* More preemptions than elsewhere, but only at chosen kinds of words. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

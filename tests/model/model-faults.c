@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lists.h"
+#include "tests/model/lists.h"
 
 /* The scenario that is tried first. */
 static const struct {

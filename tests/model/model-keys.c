@@ -1,5 +1,5 @@
 /* Installing, making and removing keys. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

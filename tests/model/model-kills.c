@@ -1,5 +1,5 @@
 /* The same pairs, the first of the two killed at every access and reaped meanwhile. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* Blocks of several units. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* The magazine: replaced versions that stay with their writer, which builds new versions in them.
  */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

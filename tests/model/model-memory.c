@@ -1,5 +1,5 @@
 /* Retiring, guarding, freeing, taking again. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

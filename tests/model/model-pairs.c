@@ -1,5 +1,5 @@
 /* Every pair of operations on one key, from each start state. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

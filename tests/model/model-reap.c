@@ -1,5 +1,5 @@
 /* Threads killed at every access, and reaped. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* Guard words in chunks, many keys at once, records claimed and freed, observers that come late. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* Cuts, the stable cut, pruning, scans. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* Transactions: what becomes of their blocks when another client helps late, when they are aborted,
  * when their client is killed. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* Transactions: what they promise to one another and to plain operations. */
-#include "lists.h"
+#include "tests/model/lists.h"
 
 int main(int argc, char **argv)
 {

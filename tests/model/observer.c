@@ -1,13 +1,13 @@
 /*
  * Observers in scenarios; see world.h. An observer reads at the stable cut and stamps nothing.
  */
-#include "world-core.h"
+#include <string.h>
+
 #include "shm/keys/order.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/upkeep/stable.h"
-
-#include <string.h>
+#include "tests/model/world-core.h"
 
 /* The stamp of a version as an observer knows it, which changes nothing. For an intent the status
  * of the transaction says it. That status counts if a second look finds the same stamp: then the

@@ -1,7 +1,5 @@
 /* What lies at an offset of a segment: names for traces, and which offsets are in focus. This is
  * not instrumented, because a look at a word must change nothing. */
-#include "world.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +7,7 @@
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "tests/model/world.h"
 
 static bool focused_in_unit(
         const struct sb_segment *segment, enum world_focus focus, uint64_t offset)

@@ -1,7 +1,5 @@
 /* The past in scenarios: cuts that no client announces, and rules that say what is kept; see
  * world.h. */
-#include "world-core.h"
-
 #include "ring/op/keep.h"
 #include "ring/op/past.h"
 #include "shm/base/result.h"
@@ -11,6 +9,7 @@
 #include "shm/memory/guard.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/evict.h"
+#include "tests/model/world-core.h"
 
 #define GUARD_INDEX 0u
 

@@ -10,12 +10,11 @@
  *
  * Always true: nothing here looks at the segment; it is not instrumented.
  */
-#include "world-core.h"
-
 #include <stdio.h>
 
 #include "ring/op/commit.h"
 #include "shm/base/result.h"
+#include "tests/model/world-core.h"
 
 #define EVENTS_MAX 48u
 #define NONE       UINT32_MAX

@@ -1,6 +1,4 @@
 /* The states in which scenarios start; see world.h. */
-#include "world-core.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +25,7 @@
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
+#include "tests/model/world-core.h"
 
 static struct sb_peer *setup_peer(void)
 {

@@ -2,8 +2,6 @@
  * Transactions in scenarios; see world.h. A transaction reads by key and in order; the commit
  * validates what it read as a client library asks for it: points, one range.
  */
-#include "world-core.h"
-
 #include <string.h>
 
 #include "ring/op/commit.h"
@@ -26,6 +24,7 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/upkeep/key.h"
+#include "tests/model/world-core.h"
 
 #define GUARD_INDEX 0u
 

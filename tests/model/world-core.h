@@ -8,7 +8,7 @@
 #include "ring/op/write.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
-#include "world.h"
+#include "tests/model/world.h"
 
 #define PEERS     (MODEL_THREADS + 1)
 #define NOTE_DONE 0u          /* + key: the highest finished revision */

@@ -1,6 +1,4 @@
 /* What threads do in the scenarios of the write path; see world.h. */
-#include "world-core.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -33,6 +31,7 @@
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
+#include "tests/model/world-core.h"
 
 struct world_state world;
 

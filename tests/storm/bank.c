@@ -1,5 +1,5 @@
 /* Money that moves, and must not get lost; see bank.h. */
-#include "bank.h"
+#include "tests/storm/bank.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef SB_TESTS_BANK_H
 #define SB_TESTS_BANK_H
 
-#include "work.h"
+#include "tests/storm/work.h"
 
 /* Give each account 100. */
 bool bank_open(struct sb_bus *bus);

@@ -1,5 +1,5 @@
 /* A worker of storm-keys; see keys-worker.h. */
-#include "keys-worker.h"
+#include "tests/storm/keys-worker.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
 
 #include "shm/layout/block.h"
 #include "shm/layout/segment.h"
-#include "random.h"
+#include "tests/storm/random.h"
 
 #define KEYS_PLACES   7u /* the last one is the engine's */
 #define KEYS_COUNTERS 4u

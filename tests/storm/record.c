@@ -1,5 +1,5 @@
 /* The judgement on a storm; see record.h. */
-#include "record.h"
+#include "tests/storm/record.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

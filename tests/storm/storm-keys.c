@@ -41,7 +41,7 @@
 #include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
-#include "keys-worker.h"
+#include "tests/storm/keys-worker.h"
 
 #define WORKERS (KEYS_PLACES - 1)
 #define SIZE    (1u << 20)

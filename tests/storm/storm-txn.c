@@ -25,8 +25,8 @@
 #include "tests/api/world.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/test.h"
-#include "bank.h"
-#include "work.h"
+#include "tests/storm/bank.h"
+#include "tests/storm/work.h"
 
 #define WORKERS    5u
 #define WATCHER    WORKERS

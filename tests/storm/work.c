@@ -1,7 +1,6 @@
 /* Random transactions; see work.h, and record.h for what is written down about them. */
 #define _GNU_SOURCE
-#include "bank.h"
-#include "work.h"
+#include "tests/storm/work.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/time.h>
 #include <time.h>
+
+#include "tests/storm/bank.h"
 
 #define VALUE_MAX 2000u
 #define STEPS_MAX 8u

@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "libclient/statebus.h"
-#include "random.h"
-#include "record.h"
+#include "tests/storm/random.h"
+#include "tests/storm/record.h"
 
 #define WORK_GROUPS  3u /* prefixes */
 #define WORK_MEMBERS 5u /* keys of each */

@@ -33,7 +33,7 @@ def rule_functions_fit_the_head(file):
 
 
 def rule_files_fit_the_head(file):
-    if not file.is_c:
+    if not file.is_c or file.path == 'libclient/statebus.h':  # the manual: one docstring a call
         return
     most = TEST_LINES_MAX if file.path.startswith('tests/') else FILE_LINES_MAX
     if len(file.lines) > most:

@@ -2,7 +2,6 @@
  * Memory when a process is stopped, idle or short of it: what comes back, to which process, and
  * without the help of which other one.
  */
-#include "tests/unit/bus.h"
 #include "ring/op/put.h"
 #include "ring/op/write.h"
 #include "shm/base/result.h"
@@ -18,6 +17,7 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/report.h"
+#include "tests/unit/bus.h"
 
 static char large[4096];
 

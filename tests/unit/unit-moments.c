@@ -4,12 +4,11 @@
  *
  * No bus is needed: what a text means is decided before the bus is asked.
  */
-#include "cli/moments.h"
-
 #include <stdlib.h>
 #include <time.h>
 
 #include "cli/cli.h"
+#include "cli/moments.h"
 #include "tests/harness/test.h"
 
 #define SECOND UINT64_C(1000000000)

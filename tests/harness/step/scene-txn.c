@@ -1,6 +1,4 @@
 /* Transactions as acts of a scene; see scene.h. */
-#include "tests/harness/step/scene.h"
-
 #include "ring/op/commit.h"
 #include "ring/op/get.h"
 #include "shm/base/bytes.h"
@@ -9,6 +7,7 @@
 #include "shm/layout/handle.h"
 #include "shm/memory/guard.h"
 #include "shm/mvcc/snapshot.h"
+#include "tests/harness/step/scene.h"
 
 #define ATTEMPTS_MAX 30u
 #define GUARD_GET    0u /* as scene.c's */

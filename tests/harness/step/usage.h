@@ -3,8 +3,8 @@
 #ifndef SB_TESTS_USAGE_H
 #define SB_TESTS_USAGE_H
 
-#include "tests/harness/step/story.h"
 #include "shm/upkeep/report.h"
+#include "tests/harness/step/story.h"
 
 bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret);
 struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag,
