@@ -185,7 +185,7 @@ static void test_after_its_decision_only_the_end_is_left(void)
                 CHECK_EQ(sb_txn_delete(txn, b("key")), -EINVAL);
                 CHECK_EQ(sb_scan_open(bus, txn, none, &scan), -EINVAL);
                 CHECK_EQ(sb_txn_cut(txn), cut);
-                CHECK_EQ(sb_txn_conflict(txn).data, conflicts);
+                CHECK_EQ(!!sb_txn_conflict(txn).data, conflicts);
                 CHECK_EQ(rev_of("key"), 1);
                 sb_txn_endp(&txn);
                 CHECK(!txn);
