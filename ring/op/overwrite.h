@@ -1,11 +1,16 @@
 /*
- * The short way of a write: the value of a key that has one is replaced at the first try, in a
- * block that the client has in stock or in reserve. What nearly every write is, inline and without
- * a call; whatever is otherwise is left to the long way (op.c), whose steps these are, in the same
- * order.
+ * The short way of a write: its fast path. It overwrites a key that has a value, succeeds at the
+ * first try, and builds the new version in a block that the client already has, in its magazine or
+ * in its slab cache. Nearly every write is like that. The short way is inline and makes no call.
+ * Where anything is different, sb_overwrite() changes nothing and returns false; the caller then
+ * goes the long way (put.c), which takes the same steps in the same order.
  *
- * A write ends in locked instructions, behind which the next write's misses begin: what counts is
- * the number of instructions between.
+ * A write ends in locked instructions, and the next write's cache misses begin only behind them. So
+ * the cost of a write is the number of instructions between the two, and each one here counts.
+ *
+ * Always true: until the CAS on the cell succeeds, the block stays where the client had it, so the
+ * short way can be left at any step before that. Behind the CAS the write has happened, and no step
+ * can fail any more.
  */
 #ifndef SB_RING_OP_OVERWRITE_H
 #define SB_RING_OP_OVERWRITE_H
@@ -28,11 +33,11 @@
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
 
-#define SB_OVERWRITE_MIN 8u   /* a value's bytes: copied as words that overlap */
-#define SB_OVERWRITE_MAX 512u /* beyond that the copy is what a write costs */
+#define SB_OVERWRITE_MIN 8u   /* bytes of a value: it is copied as words that overlap */
+#define SB_OVERWRITE_MAX 512u /* bytes of a value: beyond that the copy is what a write costs */
 
-/* Without a call and without a string instruction: those would end the overlapping of this write's
- * misses with the next one's. */
+/* Copies 16 bytes without a call and without a string instruction: either would keep the next
+ * write's cache misses from beginning before this write is through. */
 static inline __attribute__((always_inline)) void sb_overwrite_copy_pair(
         unsigned char *to, const unsigned char *from)
 {
@@ -42,7 +47,7 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy_pair(
         memcpy(to, words, 16);
 }
 
-/* Of 8 bytes or more. */
+/* Copies @len bytes, 8 or more. */
 static inline __attribute__((always_inline)) void sb_overwrite_copy(
         unsigned char *to, const unsigned char *from, uint64_t len)
 {
@@ -65,60 +70,163 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy(
         sb_overwrite_copy_pair(to + (end - from) - 16, end - 16);
 }
 
-/* The block of a short write: it stays where it is until the write has happened. */
+/* The block that a short write builds in. It stays where it is until the write has happened. */
 struct sb_overwrite_block {
         uint64_t offset;
-        uint32_t class_, place; /* place: in the stock; 0: the last of the reserve */
+        uint32_t class_, entry; /* entry: of the magazine; 0: the last block of the slab cache */
 };
 
-/* False: there is none at hand, or memory work is due before the reserve serves. */
+/* The model checker judges accesses to a block of the magazine only while the block is in use. */
+static inline __attribute__((always_inline)) void sb_overwrite_tell_model(
+        const struct sb_peer *peer, const struct sb_overwrite_block *block, int allocated)
+{
+        (void)peer, (void)block, (void)allocated;
+        sb_model_block(block->offset, peer->segment.class_size[block->class_], allocated);
+}
+
+/* Finds a block for a version of @size bytes, and leaves it where it is. Return: false when the
+ * client has none, or when memory work is due before the slab cache may serve. */
 static inline __attribute__((always_inline)) bool sb_overwrite_block(
         struct sb_peer *peer, uint64_t size, struct sb_overwrite_block *ret)
 {
-        /* A table of classes that is long enough for all that is short. */
+        /* The table of classes has an entry for each size that a short write can ask for. */
         static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SB_OVERWRITE_MAX + 15) / 16 <
                               SB_CLASS_TABLE,
                 "short");
         ret->class_ = peer->segment.class_of[(size + 15) / 16];
-        ret->place = sb_stock_first(peer, ret->class_);
-        if (SB_LIKELY(ret->place)) {
-                ret->offset = sb_stock_offset(peer, ret->place);
-                sb_model_block(ret->offset, peer->segment.class_size[ret->class_], 1);
+        ret->entry = sb_stock_first(peer, ret->class_);
+        if (SB_LIKELY(ret->entry)) {
+                ret->offset = sb_stock_offset(peer, ret->entry);
+                sb_overwrite_tell_model(peer, ret, 1);
                 return true;
         }
         return SB_LIKELY(sb_slab_peek(peer, ret->class_, &ret->offset)) &&
                SB_LIKELY(!sb_limbo_due(peer));
 }
 
+/* Behind the install: the block leaves the magazine, or the slab cache, for good. */
 static inline __attribute__((always_inline)) void sb_overwrite_take(
         struct sb_peer *peer, const struct sb_overwrite_block *block, struct sb_version *version)
 {
-        if (SB_LIKELY(block->place)) {
-                sb_stock_take(peer, block->class_, block->place);
+        if (SB_LIKELY(block->entry)) {
+                sb_stock_take(peer, block->class_, block->entry);
                 sb_stock_publish(peer, &version->block);
         } else {
                 sb_slab_take_peeked(peer, block->class_);
         }
 }
 
+/* Leaves the short way before the install. */
 static inline void sb_overwrite_leave(struct sb_peer *peer, const struct sb_overwrite_block *block)
 {
         sb_find_unpin(peer);
-        if (block->place)
-                sb_model_block(block->offset, peer->segment.class_size[block->class_], 0);
+        if (block->entry)
+                sb_overwrite_tell_model(peer, block, 0);
 }
 
-/* Lengths may be any, up to what the segment takes. On true ret->rev and ret->cut are set. False:
- * nothing happened, go the long way. */
+/* ---- steps that the long way takes too, and what the seeded faults make of them ---- */
+
+/* Says which node this client is about to write, before it installs a version there. */
+static inline __attribute__((always_inline)) void sb_overwrite_note(
+        struct sb_peer *peer, uint64_t node)
+{
+        /* R:operation > A:operation. The note comes before the install: the process that raises the
+         * stable cut reads it, and stamps what it finds at that node. */
+        if (!SB_FAULT(SLOT_AFTER_INSTALL))
+                sb_store_release(&peer->client->operation, node);
+}
+/* Fault SLOT_AFTER_INSTALL: the note comes behind the install. */
+static inline __attribute__((always_inline)) void sb_overwrite_fault_note(
+        struct sb_peer *peer, uint64_t node)
+{
+        if (SB_FAULT(SLOT_AFTER_INSTALL))
+                /* R:operation, too late: that is the fault. */
+                sb_store_release(&peer->client->operation, node);
+}
+/* Fault STAMP_EARLY: the clock is read before the install. Return: what it said; 0: no fault. */
+static inline __attribute__((always_inline)) uint64_t sb_overwrite_fault_clock(
+        const struct sb_segment *segment)
+{
+        (void)segment;
+        /* A:clock, too early: that is the fault. */
+        return SB_FAULT(STAMP_EARLY) ? sb_load_acquire(&segment->super->clock) : 0;
+}
+/* Fault STOCK_LIVE_EARLY: a block of the magazine is said to be live before it is installed. */
+static inline __attribute__((always_inline)) void sb_overwrite_fault_live(
+        struct sb_peer *peer, const struct sb_overwrite_block *block, struct sb_version *version)
+{
+        if (SB_FAULT(STOCK_LIVE_EARLY) && block->entry)
+                sb_stock_publish(peer, &version->block);
+}
+
+/* ---- the write ---- */
+
+/* Builds the next version of the key in @block, and sets ret->rev. No other process can reach the
+ * version yet. */
+static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_build(
+        struct sb_peer *peer, const struct sb_overwrite_block *block, const struct sb_found *found,
+        uint32_t era, const void *key, uint64_t key_len, const void *value, uint64_t value_len,
+        struct sb_op_result *ret)
+{
+        struct sb_version *version = (struct sb_version *)(peer->segment.base + block->offset);
+
+        /* Relaxed, these three: the version is private until the CAS on the cell publishes it. */
+        sb_store_relaxed(&version->block.birth, era);
+        sb_store_relaxed(&version->stamp, 0);
+        sb_store_relaxed(&version->prev, found->offset);
+        version->rev = ret->rev = found->version->rev + 1;
+        version->node = found->version->node;
+        version->shape = SB_SHAPE(value_len, key_len, SB_VERSION_VALUE, peer->slot);
+        sb_overwrite_copy(version->bytes, key, key_len);
+        sb_overwrite_copy(version->bytes + key_len, value, value_len);
+        return version;
+}
+
+/* Stamps the version that was just installed. @early: of sb_overwrite_fault_clock(). Return: its
+ * stamp. */
+static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
+        const struct sb_segment *segment, struct sb_version *version, uint64_t early)
+{
+        /* A:clock. Behind the install, as in sb_stamp(): a cut that was taken before the install is
+         * below this stamp. */
+        uint64_t stamp = SB_FAULT(STAMP_EARLY) ? early : sb_load_acquire(&segment->super->clock);
+
+        /* R:stamp > A:stamp. */
+        if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
+                stamp = sb_load_acquire(&version->stamp); /* A:stamp. Another process was first. */
+        return stamp;
+}
+
+/* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false
+ * when it stays in its chain; then its cell is noted, and pruned later. */
+static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb_peer *peer,
+        const struct sb_overwrite_block *block, struct sb_version *version,
+        const struct sb_found *found, uint64_t stamp)
+{
+        bool held = SB_LIKELY(!(found->word & SB_CELL_KEPT)) &&
+                    SB_LIKELY(sb_horizon_passed(peer, stamp, found->stamp)) &&
+                    SB_LIKELY(sb_stock_hold(
+                            peer, version, found->version, found->offset, block->entry));
+
+        if (SB_UNLIKELY(!held)) {
+                if (block->entry)
+                        sb_stock_vacate(peer, block->entry);
+                sb_limbo_later(peer, sb_cell_number(&peer->segment, found->cell), stamp);
+        }
+        return held;
+}
+
+/* Overwrites the value of a key. Lengths may be any that the segment takes; @expected_rev as in
+ * struct sb_op_write. Return: true with ret->rev and ret->cut set; false: nothing happened, go the
+ * long way. */
 static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *peer,
         const void *key, uint64_t key_len, const void *value, uint64_t value_len,
         uint64_t expected_rev, struct sb_op_result *ret)
 {
-        struct sb_segment *segment = &peer->segment;
         struct sb_overwrite_block block;
         struct sb_version *version;
         struct sb_found found;
-        uint64_t stamp;
+        uint64_t early, stamp;
         uint32_t era;
         bool held;
 
@@ -134,48 +242,25 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
                 sb_overwrite_leave(peer, &block);
                 return false;
         }
-        version = (struct sb_version *)(segment->base + block.offset);
-        /* Relaxed, these three: private until the CAS publishes them. */
-        sb_store_relaxed(&version->block.birth, era);
-        sb_store_relaxed(&version->stamp, 0);
-        sb_store_relaxed(&version->prev, found.offset);
-        version->rev = ret->rev = found.version->rev + 1;
-        version->node = found.version->node;
-        version->shape = SB_SHAPE(value_len, key_len, SB_VERSION_VALUE, peer->slot);
-        sb_overwrite_copy(version->bytes, key, key_len);
-        sb_overwrite_copy(version->bytes + key_len, value, value_len);
-        if (SB_FAULT(STOCK_LIVE_EARLY) && block.place)
-                sb_stock_publish(peer, &version->block);
-        stamp = SB_FAULT(STAMP_EARLY) ? sb_load_acquire(&segment->super->clock) : 0; /* A:clock. */
-        if (!SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation,
-                        version->node); /* R:operation > A:operation. As in install(). */
-        /* R:publish > A:publish. The other offset, the same tag and flags. */
+        version =
+                sb_overwrite_build(peer, &block, &found, era, key, key_len, value, value_len, ret);
+        sb_overwrite_fault_live(peer, &block, version);
+        early = sb_overwrite_fault_clock(&peer->segment);
+        sb_overwrite_note(peer, version->node);
+        /* R:publish > A:publish. This is the write: the new offset, the same tag and flags. */
         if (SB_UNLIKELY(!sb_cas64_full(
                     found.cell, found.word, found.word ^ found.offset ^ block.offset))) {
-                sb_store_release(&peer->client->operation, 0); /* R:operation. */
+                /* R:operation > A:operation. Nothing was installed. */
+                sb_store_release(&peer->client->operation, 0);
                 sb_overwrite_leave(peer, &block);
                 return false;
         }
-        if (SB_FAULT(SLOT_AFTER_INSTALL))
-                /* R:operation, too late: that is the fault. */
-                sb_store_release(&peer->client->operation, version->node);
+        sb_overwrite_fault_note(peer, version->node);
         sb_overwrite_take(peer, &block, version);
-        /* A:clock. As in sb_stamp(). */
-        if (!SB_FAULT(STAMP_EARLY))
-                stamp = sb_load_acquire(&segment->super->clock);
-        if (SB_UNLIKELY(!sb_cas64_full(&version->stamp, 0, stamp)))
-                stamp = sb_load_acquire(&version->stamp); /* A:stamp. Somebody else was first. */
-        ret->cut = stamp;
-        held = SB_LIKELY(!(found.word & SB_CELL_KEPT)) &&
-               SB_LIKELY(sb_horizon_passed(peer, stamp, found.stamp)) &&
-               SB_LIKELY(sb_stock_hold(peer, version, found.version, found.offset, block.place));
-        if (SB_UNLIKELY(!held)) {
-                if (block.place)
-                        sb_stock_vacate(peer, block.place);
-                sb_limbo_later(peer, sb_cell_number(segment, found.cell), stamp);
-        }
-        /* R:operation > A:operation, R:unpin > A:pins. As in run(). */
+        ret->cut = stamp = sb_overwrite_stamp(&peer->segment, version, early);
+        held = sb_overwrite_replace(peer, &block, version, &found, stamp);
+        /* R:operation > A:operation, R:unpin > A:pins. As in put_run(): nothing is left to finish.
+         */
         sb_store_release(&peer->client->operation, 0);
         sb_find_unpin(peer);
         if (SB_UNLIKELY(!held))

@@ -1,4 +1,7 @@
-/* The write path of one key; see put.h. */
+/*
+ * The write path of one key; see put.h. sb_op_write() tries the short way; behind it, put_long()
+ * and below it are the long way.
+ */
 
 #include "ring/op/put.h"
 
@@ -35,48 +38,60 @@
 struct attempt {
         const struct sb_op_write *write;
         uint64_t hash;
-        uint64_t version;     /* block for the new version; 0 once installed */
-        uint32_t stock_place; /* of that block in the stock, or 0 */
+        uint64_t version; /* offset of the block for the new version; 0 once it is installed */
+        uint32_t entry;   /* of that block in the magazine, or 0 */
         struct sb_key_supplies supplies;
         uint32_t also; /* what may serve when memory is short: SB_SLAB_* */
-        struct sb_spot place;
-        bool look_again; /* something is left in the chain that goes once `safe` has moved */
+        struct sb_spot spot;
+        bool look_again; /* the chain has a version that can go once the stable cut has moved */
 };
 
-#define AGAIN (-1) /* somebody's CAS came first; otherwise 0 or SB_E_* */
-/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in
- * which the engine, which writes too, shall not hang. */
+#define AGAIN (-1) /* another process's CAS came first; otherwise 0 or SB_E_* */
+/* Each further round means that another process got on. So many in a row mean that the segment is
+ * damaged; the engine writes too, and must not hang in such a segment. */
 #define ROUNDS_MAX (1u << 20)
 
-/* A block for the new version, if one is at hand. Tombstones never come out of the stock: so a
- * key's removal meets none in hand. */
-static bool take_ready(struct sb_peer *peer, struct attempt *attempt, uint64_t size)
+/* ---- blocks ---- */
+
+/* The model checker judges accesses to a block of the magazine only while the block is in use. */
+static inline __attribute__((always_inline)) void put_tell_model(
+        const struct sb_peer *peer, const struct attempt *attempt, uint32_t class_, int allocated)
+{
+        (void)peer, (void)attempt, (void)class_, (void)allocated;
+        sb_model_block(attempt->version, peer->segment.class_size[class_], allocated);
+}
+
+/* Takes a block for the new version, if the client has one at hand. A tombstone never takes one out
+ * of the magazine: so the removal of a key meets no version that is in a client's hands. */
+static bool put_take_ready(struct sb_peer *peer, struct attempt *attempt, uint64_t size)
 {
         uint32_t class_ = sb_unit_class(&peer->segment, size);
 
-        attempt->stock_place = 0;
+        attempt->entry = 0;
         if (sb_stock_serves(peer, class_) && attempt->write->kind == SB_VERSION_VALUE)
-                attempt->stock_place = sb_stock_first(peer, class_);
-        if (!attempt->stock_place)
+                attempt->entry = sb_stock_first(peer, class_);
+        if (!attempt->entry)
                 return sb_slab_take_ready(peer, size, &attempt->version);
-        attempt->version = sb_stock_offset(peer, attempt->stock_place);
-        sb_stock_take(peer, class_, attempt->stock_place);
-        sb_model_block(attempt->version, peer->segment.class_size[class_], 1);
+        attempt->version = sb_stock_offset(peer, attempt->entry);
+        sb_stock_take(peer, class_, attempt->entry);
+        put_tell_model(peer, attempt, class_, 1);
         return true;
 }
 
-static void put_back(struct sb_peer *peer, struct attempt *attempt)
+/* Puts the block for the version back into the magazine. */
+static void put_return_to_magazine(struct sb_peer *peer, struct attempt *attempt)
 {
         uint32_t class_ = sb_unit_kind_of(&peer->segment, attempt->version) & 63;
 
-        sb_stock_put(peer, class_, attempt->stock_place);
-        sb_model_block(attempt->version, peer->segment.class_size[class_], 0);
+        sb_stock_put(peer, class_, attempt->entry);
+        put_tell_model(peer, attempt, class_, 0);
 }
 
-static __attribute__((noinline)) void give_back(struct sb_peer *peer, struct attempt *attempt)
+/* Gives back each block that was taken and not used. */
+static __attribute__((noinline)) void put_give_back(struct sb_peer *peer, struct attempt *attempt)
 {
-        if (attempt->version && attempt->stock_place)
-                put_back(peer, attempt);
+        if (attempt->version && attempt->entry)
+                put_return_to_magazine(peer, attempt);
         else if (attempt->version)
                 sb_slab_give_back(peer, attempt->version);
         if (attempt->supplies.node)
@@ -86,8 +101,11 @@ static __attribute__((noinline)) void give_back(struct sb_peer *peer, struct att
         attempt->version = attempt->supplies.node = attempt->supplies.birth = 0;
 }
 
-/* What making a key takes, before anything is linked. */
-static int fetch_supplies(struct sb_peer *peer, struct attempt *attempt)
+/* ---- keys ---- */
+
+/* Takes the blocks that a new key needs, node and placeholder, before anything is linked. Return:
+ * 0, SB_E_FULL. */
+static int put_take_supplies(struct sb_peer *peer, struct attempt *attempt)
 {
         uint32_t key_len = attempt->write->key_len;
         int r = 0;
@@ -102,8 +120,9 @@ static int fetch_supplies(struct sb_peer *peer, struct attempt *attempt)
         return r;
 }
 
-/* The key has no cell. 0: made, or being made; look again. */
-static __attribute__((noinline)) int make_key(
+/* Makes the key, which has no cell. Return: 0: this writer, or another one, has made it: look
+ * again; SB_E_NOT_FOUND, SB_E_CONFLICT: the write does not want a new key; SB_E_FULL. */
+static __attribute__((noinline)) int put_make_key(
         struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
@@ -115,18 +134,39 @@ static __attribute__((noinline)) int make_key(
                 ret->rev = 0;
                 return SB_E_CONFLICT;
         }
-        r = fetch_supplies(peer, attempt);
+        r = put_take_supplies(peer, attempt);
         if (!r)
                 r = sb_key_make(
                         peer, write->key, write->key_len, attempt->hash, &attempt->supplies);
         return r;
 }
 
-#define COPY_SHORT 512u /* beyond that the copy is what a write costs */
+/* Finds the key's cell: the short way first, then the search that settles unconfirmed placeholders
+ * and finishes removals. Return: whether there is one. */
+static inline __attribute__((always_inline)) bool put_find(
+        struct sb_peer *peer, struct attempt *attempt)
+{
+        const struct sb_op_write *write = attempt->write;
+        struct sb_found found;
 
-/* Without a call or a string instruction: those would end the overlapping of this write's misses
- * with the next one's. */
-static inline __attribute__((always_inline)) void copy(
+        if (SB_LIKELY(sb_find_plain(
+                    peer, write->key, write->key_len, attempt->hash, sb_pin_era(peer), &found))) {
+                attempt->spot = (struct sb_spot){.cell = found.cell,
+                        .word = found.word,
+                        .head = found.version,
+                        .cell_number = sb_cell_number(&peer->segment, found.cell)};
+                return true;
+        }
+        return sb_key_find(peer, write->key, write->key_len, attempt->hash, &attempt->spot);
+}
+
+/* ---- the version ---- */
+
+#define COPY_SHORT 512u /* bytes: beyond that the copy is what a write costs */
+
+/* Copies without a call and without a string instruction, where @len is short: either would keep
+ * the next write's cache misses from beginning before this write is through. */
+static inline __attribute__((always_inline)) void put_copy(
         unsigned char *to, const void *data, uint64_t len)
 {
         const unsigned char *from = data;
@@ -148,84 +188,101 @@ static inline __attribute__((always_inline)) void copy(
                 to[at] = from[at];
 }
 
-static inline __attribute__((always_inline)) void fill(
+/* Fills in what does not depend on the version that will be replaced. */
+static inline __attribute__((always_inline)) void put_fill(
         struct sb_peer *peer, struct attempt *attempt)
 {
         const struct sb_op_write *write = attempt->write;
         struct sb_version *version = (struct sb_version *)(peer->segment.base + attempt->version);
 
-        /* Relaxed: private until it is installed. */
+        /* Relaxed: the version is private until it is installed. */
         sb_store_relaxed(&version->block.birth, sb_pin_era(peer));
         version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, peer->slot);
-        copy(version->bytes, write->key, write->key_len);
-        copy(version->bytes + write->key_len, write->value, write->value_len);
+        put_copy(version->bytes, write->key, write->key_len);
+        put_copy(version->bytes + write->key_len, write->value, write->value_len);
 }
 
-/* The key's cell: the short way, then the one that asks births and finishes removals. */
-static inline __attribute__((always_inline)) bool find(
-        struct sb_peer *peer, struct attempt *attempt)
+/* The revision behind @old's. Fault CONFLICT_BURNS: it counts on from the head, aborted or not. */
+static inline __attribute__((always_inline)) uint64_t put_next_rev(
+        const struct sb_version *head, const struct sb_version *old)
 {
-        const struct sb_op_write *write = attempt->write;
-        struct sb_found found;
-
-        if (SB_LIKELY(sb_find_plain(
-                    peer, write->key, write->key_len, attempt->hash, sb_pin_era(peer), &found))) {
-                attempt->place = (struct sb_spot){.cell = found.cell,
-                        .word = found.word,
-                        .head = found.version,
-                        .cell_number = sb_cell_number(&peer->segment, found.cell)};
-                return true;
-        }
-        return sb_key_find(peer, write->key, write->key_len, attempt->hash, &attempt->place);
+        (void)head;
+        return (SB_FAULT(CONFLICT_BURNS) ? head : old)->rev + 1;
 }
 
-/* Behind the install: the replaced version goes, when by the peer's own view no cut can tell it
- * from the new one. False: it stays for later. What a delete replaces goes the long way: it is to
- * serve everybody, also when this peer does nothing more. @place: the new one's in the stock, or 0;
- * it is used or empty afterwards. */
-static bool supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old,
-        uint64_t cut, uint32_t place)
+/* Stamps the head that a writer is about to replace, if no process has yet. A version is stamped
+ * before it is replaced, else an effect could be in a cut without its cause; and before its value
+ * is looked at, else a later cut could be without what the writer saw. A placeholder needs no
+ * stamp. Fault SUPERSEDE_UNSTAMPED: left out. Return: whether the head is an intent, or was
+ * aborted. */
+static inline __attribute__((always_inline)) bool put_head_is_intent(
+        struct sb_peer *peer, struct sb_version *head)
+{
+        return SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
+               SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT);
+}
+
+/* Fault TXN_NOT_HELPED: a writer replaces an undecided intent. */
+static inline __attribute__((always_inline)) bool put_must_help(struct sb_settled settled)
+{
+        return settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(TXN_NOT_HELPED);
+}
+
+/* The head is an intent or was aborted, so the version that counts is below it. An undecided
+ * transaction is brought to its end first. Return: the version that counts; NULL: look again. */
+static __attribute__((noinline)) struct sb_version *put_look_through(
+        struct sb_peer *peer, const struct sb_spot *spot)
+{
+        struct sb_settled settled;
+        struct sb_version *version = sb_txn_effective(peer, spot->head, &settled);
+
+        if (put_must_help(settled)) {
+                sb_txn_help(peer, spot->head);
+                return NULL;
+        }
+        if (!sb_txn_lasts(peer, spot->cell, spot->word, spot->head, settled))
+                return NULL;
+        /* Only in a damaged segment nothing below counts; a writer must not hang there. */
+        return version ? version : spot->head;
+}
+
+/* Behind the install: takes the replaced version out of its chain, if this handle's prune horizon
+ * says that no cut can tell it from the new one. A value that a value replaced goes into the
+ * magazine; what a delete replaces goes into limbo and becomes free for every client, also when
+ * this one does nothing more. @entry: the new version's in the magazine, or 0; afterwards the entry
+ * holds the old version, or is free. Return: false when the old version stays for later. */
+static bool put_supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old,
+        uint64_t cut, uint32_t entry)
 {
         if (sb_version_has_value(old) && sb_version_has_value(version) &&
                 sb_horizon_passed(peer, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
-                sb_stock_hold(peer, version, old, sb_offset_of(&peer->segment, old), place))
+                sb_stock_hold(peer, version, old, sb_offset_of(&peer->segment, old), entry))
                 return true;
-        if (place)
-                sb_stock_vacate(peer, place);
+        if (entry)
+                sb_stock_vacate(peer, entry);
         return sb_prune_behind(peer, version, old);
 }
 
-/* The head is an intent or was aborted: what counts is below. NULL: look again. */
-static __attribute__((noinline)) struct sb_version *look_through(
-        struct sb_peer *peer, const struct sb_spot *place)
+/* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */
+static inline __attribute__((always_inline)) void put_fault_stamp(
+        struct sb_version *version, uint64_t early)
 {
-        struct sb_settled settled;
-        struct sb_version *version = sb_txn_effective(peer, place->head, &settled);
-
-        if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(TXN_NOT_HELPED)) {
-                sb_txn_help(peer, place->head);
-                return NULL;
-        }
-        if (!sb_txn_lasts(peer, place->cell, place->word, place->head, settled))
-                return NULL;
-        /* Nothing below counts: only in a damaged segment, in which nobody shall hang. */
-        return version ? version : place->head;
+        if (early)
+                sb_cas64_full(&version->stamp, 0, early); /* R:stamp > A:stamp. */
 }
 
-/* Install over the version that was found. 0, AGAIN, SB_E_CONFLICT, SB_E_NOT_FOUND. */
-static inline __attribute__((always_inline)) int install(
+/* Installs the version over the head that was found. Return: 0, AGAIN, SB_E_CONFLICT,
+ * SB_E_NOT_FOUND. */
+static inline __attribute__((always_inline)) int put_install(
         struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
-        struct sb_version *head = attempt->place.head, *old = head,
+        struct sb_version *head = attempt->spot.head, *old = head,
                           *version = (struct sb_version *)(peer->segment.base + attempt->version);
-        uint64_t early = 0;
+        uint64_t early;
 
-        /* A predecessor is stamped before it is replaced: else an effect could be in a cut without
-         * its cause; before it is seen at all, else a later cut could be without what was seen. */
-        if (SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
-                SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT)) {
-                old = look_through(peer, &attempt->place);
+        if (put_head_is_intent(peer, head)) {
+                old = put_look_through(peer, &attempt->spot);
                 if (!old)
                         return AGAIN;
         }
@@ -236,57 +293,54 @@ static inline __attribute__((always_inline)) int install(
                 ret->rev = sb_version_has_value(old) ? old->rev : 0;
                 return SB_E_CONFLICT;
         }
-        version->rev = (SB_FAULT(CONFLICT_BURNS) ? head : old)->rev + 1;
+        version->rev = put_next_rev(head, old);
         version->node = head->node;
-        /* Relaxed, both: private until the CAS publishes them. */
+        /* Relaxed, both: the version is private until the CAS publishes it. */
         sb_store_relaxed(&version->stamp, 0);
         sb_store_relaxed(&version->prev, sb_offset_of(&peer->segment, head));
-        if (SB_FAULT(STAMP_EARLY))
-                early = sb_load_acquire(&peer->segment.super->clock); /* A:clock. */
-        /* R:operation > A:operation. Before the install: whoever raises `safe` stamps what it finds
-         * there. */
-        if (!SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, head->node);
-        /* R:publish > A:publish. This is the write; the flags ride along. */
-        if (SB_UNLIKELY(!sb_cas64_full(attempt->place.cell, attempt->place.word,
-                    (attempt->place.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
+        early = sb_overwrite_fault_clock(&peer->segment);
+        sb_overwrite_note(peer, head->node);
+        /* R:publish > A:publish. This is the write: the new offset, the same tag and flags. */
+        if (SB_UNLIKELY(!sb_cas64_full(attempt->spot.cell, attempt->spot.word,
+                    (attempt->spot.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
                 peer->counters.retried++;
                 return AGAIN;
         }
-        if (SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, head->node); /* R:operation. */
-        if (attempt->stock_place)
+        sb_overwrite_fault_note(peer, head->node);
+        if (attempt->entry)
                 sb_stock_publish(peer, &version->block);
-        if (early)
-                sb_cas64_full(&version->stamp, 0, early);
+        put_fault_stamp(version, early);
         ret->cut = sb_stamp(peer, version);
         ret->rev = version->rev;
-        if (SB_LIKELY(old == head) && SB_LIKELY(!(attempt->place.word & SB_CELL_KEPT))) {
+        if (SB_LIKELY(old == head) && SB_LIKELY(!(attempt->spot.word & SB_CELL_KEPT))) {
                 attempt->look_again =
-                        !supersede(peer, version, old, ret->cut, attempt->stock_place) ||
+                        !put_supersede(peer, version, old, ret->cut, attempt->entry) ||
                         write->kind == SB_VERSION_DELETED;
         } else {
                 attempt->look_again = true;
-                if (attempt->stock_place)
-                        sb_stock_vacate(peer, attempt->stock_place);
+                if (attempt->entry)
+                        sb_stock_vacate(peer, attempt->entry);
         }
         attempt->version = 0;
         return 0;
 }
 
-static inline __attribute__((always_inline)) int run(
+/* ---- the write as a whole ---- */
+
+/* The part of a write that is under a pin. */
+static inline __attribute__((always_inline)) int put_run(
         struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
 {
         uint32_t rounds = 0;
         int r;
 
         sb_pin(peer);
-        fill(peer, attempt);
+        put_fill(peer, attempt);
         for (;;) {
-                if (SB_LIKELY(find(peer, attempt)))
-                        r = install(peer, attempt, ret);
+                if (SB_LIKELY(put_find(peer, attempt)))
+                        r = put_install(peer, attempt, ret);
                 else
-                        r = make_key(peer, attempt, ret);
+                        r = put_make_key(peer, attempt, ret);
                 if (SB_LIKELY(r != AGAIN && (r || !attempt->version)))
                         break;
                 if (++rounds == ROUNDS_MAX) {
@@ -294,30 +348,32 @@ static inline __attribute__((always_inline)) int run(
                         break;
                 }
         }
-        /* R:operation > A:operation, R:unpin > A:pins. Last, in this order: nothing is left to
-         * finish. */
+        /* R:operation > A:operation, R:unpin > A:pins. Last, and in this order: the note stands
+         * until nothing is left that a reaper would have to finish, and as long as it stands, the
+         * pin keeps the node that it names from being freed. */
         sb_store_release(&peer->client->operation, 0);
         sb_unpin(peer);
         return r;
 }
 
-/* Behind the operation, unpinned: remember what can be pruned later, give back what was not used,
- * work when there is enough of it. */
-static inline __attribute__((always_inline)) void settle(
+/* Behind the operation, unpinned: remembers what can be pruned later, gives back what was not used,
+ * and works when there is enough to do. */
+static inline __attribute__((always_inline)) void put_settle(
         struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
 {
         if (!r && attempt->look_again)
-                sb_limbo_later(peer, attempt->place.cell_number, cut);
+                sb_limbo_later(peer, attempt->spot.cell_number, cut);
         else if (r == SB_E_FULL)
                 sb_limbo_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
         if (SB_UNLIKELY(attempt->version | attempt->supplies.node | attempt->supplies.birth))
-                give_back(peer, attempt);
+                put_give_back(peer, attempt);
         sb_slab_settle(peer);
         sb_work_due(peer);
 }
 
-/* Room for the version: after the own lists' work, after everybody's. */
-static __attribute__((noinline)) int find_room(
+/* Takes a block for the version, if none was at hand: at once, or after the work on this handle's
+ * lists, or after a sweep of the whole segment. Return: 0, SB_E_FULL. */
+static __attribute__((noinline)) int put_take_block(
         struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
 {
         int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, ret_offset), effort;
@@ -332,9 +388,10 @@ static __attribute__((noinline)) int find_room(
         return r;
 }
 
-/* No room at all: is that the answer, or would it have been another one with room? */
-static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_op_write *write,
-        uint64_t hash, struct sb_op_result *ret)
+/* No free block was found. Return: SB_E_FULL, or the answer that needs no block: SB_E_NOT_FOUND,
+ * SB_E_CONFLICT. */
+static __attribute__((noinline)) int put_answer_full(struct sb_peer *peer,
+        const struct sb_op_write *write, uint64_t hash, struct sb_op_result *ret)
 {
         struct sb_version *version;
         uint64_t rev = 0;
@@ -352,7 +409,8 @@ static __attribute__((noinline)) int full(struct sb_peer *peer, const struct sb_
         return SB_E_CONFLICT;
 }
 
-static __attribute__((noinline)) SB_FIND_FLAT int write_long(
+/* The long way: the whole write, with more and more work on memory while the bus is full. */
+static __attribute__((noinline)) SB_FIND_FLAT int put_long(
         struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
 {
         struct attempt attempt;
@@ -365,16 +423,16 @@ static __attribute__((noinline)) SB_FIND_FLAT int write_long(
         attempt.look_again = false;
         for (effort = 0;; effort++) {
                 attempt.also = effort > 1 ? SB_SLAB_LARGER : 0;
-                if (SB_UNLIKELY(!take_ready(peer, &attempt, size))) {
-                        r = find_room(
+                if (SB_UNLIKELY(!put_take_ready(peer, &attempt, size))) {
+                        r = put_take_block(
                                 peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
                         if (r) {
                                 sb_slab_settle(peer);
-                                return full(peer, write, attempt.hash, ret);
+                                return put_answer_full(peer, write, attempt.hash, ret);
                         }
                 }
-                r = run(peer, &attempt, ret);
-                settle(peer, &attempt, r, ret->cut);
+                r = put_run(peer, &attempt, ret);
+                put_settle(peer, &attempt, r, ret->cut);
                 if (SB_LIKELY(r != SB_E_FULL) || effort == 2)
                         return r;
                 sb_work_all(peer, effort > 0);
@@ -388,7 +446,7 @@ SB_FIND_FLAT int sb_op_write(
                 SB_LIKELY(sb_overwrite(peer, write->key, write->key_len, write->value,
                         write->value_len, write->expected_rev, ret)))
                 return 0;
-        return write_long(peer, write, ret);
+        return put_long(peer, write, ret);
 }
 
 int sb_op_write_own(struct sb_peer *peer, const void *key, uint32_t key_len, const void *value,
