@@ -1,4 +1,7 @@
-/* The commit of a transaction; see commit.h. */
+/*
+ * The commit of a transaction; see commit.h. All memory is taken, and all keys are made, before the
+ * pin; under the pin commit_attempt() builds the transaction and brings it to its end.
+ */
 
 #include "ring/op/commit.h"
 
@@ -29,30 +32,31 @@
 #include "shm/upkeep/work.h"
 
 #define EFFORTS 3u
-/* Each further round means that a key went away just now: so many mean a damaged segment, in which
- * nobody shall hang. */
+/* Each further round means that a key went away just now. So many mean that the segment is damaged,
+ * and no process may hang in such a segment. */
 #define ROUNDS_MAX 1024u
-#define ABORTED_WAITING                                                                            \
-        8u /* aborted transactions in limbo: then a batch is worth its membarrier                  \
-            */
+/* So many aborted transactions in limbo are worth the membarrier of a batch. */
+#define ABORTED_WAITING 8u
 
-/* One commit on its way. The descriptor's list of versions is also ours of blocks. */
+/* One commit on its way. The descriptor's list of versions is also the list of the blocks taken. */
 struct attempt {
         const struct sb_commit_wish *wish;
         uint64_t at; /* offset of the descriptor; 0: no blocks yet */
-        struct sb_commit *commit;
-        uint32_t taken; /* blocks for versions, entries of commit->write */
-        bool made;      /* keys that have no value yet */
+        struct sb_commit *descriptor;
+        uint32_t taken; /* blocks for versions, entries of descriptor->write */
+        bool made;      /* whether keys were made that have no value yet */
 };
 
 #define AGAIN (-1) /* look again; otherwise 0 or a result */
 
-static uint64_t version_size(const struct sb_commit_write *write)
+/* ---- sizes, bytes ---- */
+
+static uint64_t commit_version_size(const struct sb_commit_write *write)
 {
         return sizeof(struct sb_version) + write->key_len + write->value_len + SB_TRAILER_TXN;
 }
 
-static uint64_t ranges_size(const struct sb_commit_wish *wish)
+static uint64_t commit_read_set_size(const struct sb_commit_wish *wish)
 {
         uint64_t size = 0;
         uint32_t i;
@@ -62,45 +66,48 @@ static uint64_t ranges_size(const struct sb_commit_wish *wish)
         return size;
 }
 
-static uint64_t commit_size(const struct sb_commit_wish *wish)
+static uint64_t commit_descriptor_size(const struct sb_commit_wish *wish)
 {
-        return sizeof(struct sb_commit) + 8 * (uint64_t)wish->write_count + ranges_size(wish);
+        return sizeof(struct sb_commit) + 8 * (uint64_t)wish->write_count +
+               commit_read_set_size(wish);
 }
 
 /* ---- blocks ---- */
 
-static void give_back(struct sb_peer *peer, struct attempt *attempt)
+/* Gives back each block that was taken and not used. */
+static void commit_give_back(struct sb_peer *peer, struct attempt *attempt)
 {
         if (!attempt->at)
                 return;
         while (attempt->taken)
-                sb_slab_give_back(peer, attempt->commit->write[--attempt->taken]);
+                sb_slab_give_back(peer, attempt->descriptor->write[--attempt->taken]);
         sb_slab_give_back(peer, attempt->at);
         attempt->at = 0;
 }
 
-/* All blocks, or none. */
-static int take_all(struct sb_peer *peer, struct attempt *attempt, uint32_t also)
+/* Takes all blocks, or none. Return: 0, SB_E_FULL. */
+static int commit_take_all(struct sb_peer *peer, struct attempt *attempt, uint32_t also)
 {
         const struct sb_commit_wish *wish = attempt->wish;
-        int r = sb_slab_take(peer, SB_UNIT_VERSIONS, commit_size(wish), also, &attempt->at);
+        int r = sb_slab_take(
+                peer, SB_UNIT_VERSIONS, commit_descriptor_size(wish), also, &attempt->at);
 
         if (r)
                 return r;
-        attempt->commit = (struct sb_commit *)(peer->segment.base + attempt->at);
+        attempt->descriptor = (struct sb_commit *)(peer->segment.base + attempt->at);
         attempt->taken = 0;
         while (!r && attempt->taken < wish->write_count) {
                 r = sb_slab_take(peer, SB_UNIT_VERSIONS,
-                        version_size(&wish->writes[attempt->taken]), also,
-                        &attempt->commit->write[attempt->taken]);
+                        commit_version_size(&wish->writes[attempt->taken]), also,
+                        &attempt->descriptor->write[attempt->taken]);
                 attempt->taken += !r;
         }
         if (r)
-                give_back(peer, attempt);
+                commit_give_back(peer, attempt);
         return r;
 }
 
-static bool only_deletes(const struct sb_commit_wish *wish)
+static bool commit_only_deletes(const struct sb_commit_wish *wish)
 {
         uint32_t i;
 
@@ -110,17 +117,19 @@ static bool only_deletes(const struct sb_commit_wish *wish)
         return true;
 }
 
-/* Memory work only while no block is in hand that nothing links: the slabs that such ones lie in
- * must stay this client's. */
-static int take_blocks(struct sb_peer *peer, struct attempt *attempt)
+/* Takes all blocks, after memory work if that is needed. A handle does memory work only while it
+ * holds no block that nothing links: such a block is found by the reaper only as long as its slab
+ * is
+ * this client's, and the work may give slabs up. Return: 0, SB_E_FULL. */
+static int commit_take_blocks(struct sb_peer *peer, struct attempt *attempt)
 {
-        uint32_t reserve = only_deletes(attempt->wish) ? SB_SLAB_RESERVE : 0, effort;
-        int r = take_all(peer, attempt, 0);
+        uint32_t reserve = commit_only_deletes(attempt->wish) ? SB_SLAB_RESERVE : 0, effort;
+        int r = commit_take_all(peer, attempt, 0);
 
         for (effort = 0; r && effort < EFFORTS; effort++) {
                 sb_slab_settle(peer);
                 sb_work_all(peer, effort > 0);
-                r = take_all(peer, attempt, effort ? SB_SLAB_LARGER | reserve : 0);
+                r = commit_take_all(peer, attempt, effort ? SB_SLAB_LARGER | reserve : 0);
         }
         if (r)
                 sb_slab_settle(peer);
@@ -129,7 +138,8 @@ static int take_blocks(struct sb_peer *peer, struct attempt *attempt)
 
 /* ---- keys ---- */
 
-static int make_key(struct sb_peer *peer, const struct sb_commit_write *write, uint32_t also)
+/* Makes one key, unless it is there. Return: 0, SB_E_FULL. */
+static int commit_make_key(struct sb_peer *peer, const struct sb_commit_write *write, uint32_t also)
 {
         uint64_t hash = sb_hash_key(write->key, write->key_len, peer->segment.seed);
         struct sb_key_supplies supplies = {0};
@@ -150,7 +160,7 @@ static int make_key(struct sb_peer *peer, const struct sb_commit_write *write, u
                 if (!r)
                         r = sb_key_make(peer, write->key, write->key_len, hash, &supplies);
         }
-        /* R:operation > A:operation, R:unpin > A:pins. As in a single write. */
+        /* R:operation > A:operation, R:unpin > A:pins. As in put_run(). */
         sb_store_release(&peer->client->operation, 0);
         sb_unpin(peer);
         if (supplies.node)
@@ -159,13 +169,13 @@ static int make_key(struct sb_peer *peer, const struct sb_commit_write *write, u
                 sb_slab_give_back(peer, supplies.birth);
         sb_slab_settle(peer);
         if (r == SB_E_FULL)
-                sb_limbo_leave(peer); /* perhaps a node without a cell */
+                sb_limbo_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
         return r;
 }
 
-/* Each key that is to have a value has a node and a cell. What is made here and not used is a bare
- * key: the sweep takes it out. */
-static int make_keys(struct sb_peer *peer, struct attempt *attempt)
+/* Gives each key that is to have a value a node and a cell. A key that is made here and not used
+ * stays bare, and the sweep takes it out. */
+static int commit_make_keys(struct sb_peer *peer, struct attempt *attempt)
 {
         const struct sb_commit_wish *wish = attempt->wish;
         uint32_t i, effort;
@@ -185,10 +195,10 @@ static int make_keys(struct sb_peer *peer, struct attempt *attempt)
                 if (there)
                         continue;
                 attempt->made = true;
-                r = make_key(peer, write, 0);
+                r = commit_make_key(peer, write, 0);
                 for (effort = 0; r == SB_E_FULL && effort < EFFORTS; effort++) {
                         sb_work_all(peer, effort > 0);
-                        r = make_key(peer, write, effort ? SB_SLAB_LARGER : 0);
+                        r = commit_make_key(peer, write, effort ? SB_SLAB_LARGER : 0);
                 }
         }
         return r;
@@ -196,12 +206,40 @@ static int make_keys(struct sb_peer *peer, struct attempt *attempt)
 
 /* ---- the versions ---- */
 
-static void fill_version(struct sb_peer *peer, struct attempt *attempt, uint32_t i,
+/* The revision behind @effective's. Fault CONFLICT_BURNS: it counts on from the head, aborted or
+ * not. */
+static uint64_t commit_next_rev(const struct sb_version *head, const struct sb_version *effective)
+{
+        (void)head;
+        return (SB_FAULT(CONFLICT_BURNS) ? head : effective)->rev + 1;
+}
+
+/* Whether @effective was committed above the cut, so that the transaction did not read it. Fault
+ * TXN_COMMIT_STALE: not asked. */
+static bool commit_is_stale(
+        struct sb_peer *peer, struct sb_version *effective, const struct sb_commit_wish *wish)
+{
+        return SB_SHAPE_KIND(effective->shape) != SB_VERSION_BIRTH &&
+               sb_stamp(peer, effective) > wish->cut && !SB_FAULT(TXN_COMMIT_STALE);
+}
+
+/* Says that the version's block is held until the transaction is over. Fault TXN_NOT_HELD: left
+ * out. */
+static void commit_hold(struct sb_version *version)
+{
+        /* R:retire > A:retire. Behind the stamp word: a reaper knows such a block by both, held and
+         * an intent. */
+        if (!SB_FAULT(TXN_NOT_HELD))
+                sb_store_release(&version->block.retire, SB_RETIRE_HELD);
+}
+
+/* Fills block @i with the key's next version: an intent over the head that was found. */
+static void commit_fill_version(struct sb_peer *peer, struct attempt *attempt, uint32_t i,
         const struct sb_spot *spot, uint64_t rev)
 {
         const struct sb_commit_write *write = &attempt->wish->writes[i];
         struct sb_version *version =
-                (struct sb_version *)(peer->segment.base + attempt->commit->write[i]);
+                (struct sb_version *)(peer->segment.base + attempt->descriptor->write[i]);
 
         version->rev = rev;
         version->node = spot->head->node;
@@ -210,32 +248,31 @@ static void fill_version(struct sb_peer *peer, struct attempt *attempt, uint32_t
         memcpy(version->bytes, write->key, write->key_len);
         if (write->value_len)
                 memcpy(version->bytes + write->key_len, write->value, write->value_len);
-        memcpy(version->bytes + write->key_len + write->value_len, &attempt->commit->number,
+        memcpy(version->bytes + write->key_len + write->value_len, &attempt->descriptor->number,
                 SB_TRAILER_TXN);
-        /* Relaxed, all: private until the note. */
+        /* Relaxed, all: the version is private until the note. */
         sb_store_relaxed(&version->block.birth, sb_pin_era(peer));
         sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | attempt->at);
         sb_store_relaxed(&version->prev, spot->word & SB_OFFSET_MASK);
-        /* R:retire > A:retire. Behind the stamp: held and an intent is what a reaper knows it by.
-         */
-        if (!SB_FAULT(TXN_NOT_HELD))
-                sb_store_release(&version->block.retire, SB_RETIRE_HELD);
+        commit_hold(version);
 }
 
-/* The memory of all keys on its way at once: first their buckets, and when those are there, what
- * the buckets name. Of very many the first are out of the cache again before their turn; a model
- * has no cache. */
+/* How many keys' memory is fetched at once. Of very many keys, the first ones' memory would be out
+ * of the cache again before their turn. The model checker has no cache. */
 #ifdef SB_MODEL
-static const uint32_t fetch_max = 0;
+static const uint32_t commit_fetch_max = 0;
 #else
-static const uint32_t fetch_max = 64;
+static const uint32_t commit_fetch_max = 64;
 #endif
 
-static void fetch(const struct sb_peer *peer, const struct sb_commit_wish *wish, bool versions)
+/* Has the memory of all keys come at once: first their buckets; then, with @versions, what the
+ * buckets name. */
+static void commit_fetch(
+        const struct sb_peer *peer, const struct sb_commit_wish *wish, bool versions)
 {
         uint32_t i;
 
-        for (i = 0; i < wish->write_count && i < fetch_max; i++) {
+        for (i = 0; i < wish->write_count && i < commit_fetch_max; i++) {
                 const struct sb_commit_write *write = &wish->writes[i];
                 uint64_t hash = sb_find_hash(peer, write->key, write->key_len);
 
@@ -246,9 +283,9 @@ static void fetch(const struct sb_peer *peer, const struct sb_commit_wish *wish,
         }
 }
 
-/* Look at key @i as it is now, and build its next version. 0, AGAIN (it is to be made, or went),
- * SB_E_CONFLICT. */
-static int prepare(struct sb_peer *peer, struct attempt *attempt, uint32_t i)
+/* Looks at key @i as it is now, and builds its next version. Return: 0, AGAIN (the key was never
+ * made, or went away), SB_E_CONFLICT. */
+static int commit_prepare(struct sb_peer *peer, struct attempt *attempt, uint32_t i)
 {
         const struct sb_commit_write *write = &attempt->wish->writes[i];
         uint64_t hash = sb_hash_key(write->key, write->key_len, peer->segment.seed);
@@ -266,35 +303,34 @@ static int prepare(struct sb_peer *peer, struct attempt *attempt, uint32_t i)
         }
         if (!effective)
                 return AGAIN;
-        if (SB_SHAPE_KIND(effective->shape) != SB_VERSION_BIRTH &&
-                sb_stamp(peer, effective) > attempt->wish->cut && !SB_FAULT(TXN_COMMIT_STALE))
+        if (commit_is_stale(peer, effective, attempt->wish))
                 return SB_E_CONFLICT;
         if (write->kind == SB_VERSION_DELETED && !sb_version_has_value(effective))
                 return SB_E_CONFLICT;
         __builtin_prefetch(peer->segment.base + spot.head->node); /* for the install */
-        fill_version(peer, attempt, i, &spot,
-                (SB_FAULT(CONFLICT_BURNS) ? spot.head : effective)->rev + 1);
+        commit_fill_version(peer, attempt, i, &spot, commit_next_rev(spot.head, effective));
         return 0;
 }
 
-static void fill_commit(struct sb_peer *peer, struct attempt *attempt)
+/* Writes the descriptor, but for its list of versions, which commit_take_all() wrote. */
+static void commit_fill_descriptor(struct sb_peer *peer, struct attempt *attempt)
 {
         const struct sb_commit_wish *wish = attempt->wish;
-        struct sb_commit *commit = attempt->commit;
-        unsigned char *at = (unsigned char *)&commit->write[wish->write_count];
+        struct sb_commit *descriptor = attempt->descriptor;
+        unsigned char *at = (unsigned char *)&descriptor->write[wish->write_count];
         uint32_t i;
 
-        /* Relaxed, all: private until the note. */
-        sb_store_relaxed(&commit->block.birth, sb_pin_era(peer));
-        sb_store_relaxed(&commit->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0);
-        sb_store_relaxed(&commit->zero, 0);
-        commit->node = 0;
-        commit->shape = SB_SHAPE(
-                commit_size(wish) - sizeof(struct sb_version), 0, SB_VERSION_COMMIT, peer->slot);
-        commit->cut = wish->cut;
-        commit->write_count = wish->write_count;
-        commit->range_count = wish->range_count;
-        commit->ranges_len = ranges_size(wish);
+        /* Relaxed, all: the descriptor is private until the note. */
+        sb_store_relaxed(&descriptor->block.birth, sb_pin_era(peer));
+        sb_store_relaxed(&descriptor->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0);
+        sb_store_relaxed(&descriptor->zero, 0);
+        descriptor->node = 0;
+        descriptor->shape = SB_SHAPE(commit_descriptor_size(wish) - sizeof(struct sb_version), 0,
+                SB_VERSION_COMMIT, peer->slot);
+        descriptor->cut = wish->cut;
+        descriptor->write_count = wish->write_count;
+        descriptor->range_count = wish->range_count;
+        descriptor->ranges_len = commit_read_set_size(wish);
         for (i = 0; i < wish->range_count; i++) {
                 const struct sb_commit_range *range = &wish->ranges[i];
                 const uint16_t head[3] = {(uint16_t)range->low_len, (uint16_t)range->high_len,
@@ -310,21 +346,23 @@ static void fill_commit(struct sb_peer *peer, struct attempt *attempt)
         }
 }
 
-/* Behind the commit: what was replaced goes, or is looked at again. */
-static void supersede(struct sb_peer *peer, struct attempt *attempt, uint64_t stamp)
+/* Behind the commit: takes each replaced version out of its chain, or notes the cell to look at it
+ * again later. */
+static void commit_supersede(struct sb_peer *peer, struct attempt *attempt, uint64_t stamp)
 {
         struct sb_segment *segment = &peer->segment;
         uint32_t i;
 
         for (i = 0; i < attempt->wish->write_count; i++) {
                 struct sb_version *version =
-                        (struct sb_version *)(segment->base + attempt->commit->write[i]);
+                        (struct sb_version *)(segment->base + attempt->descriptor->write[i]);
                 struct sb_version *old =
                         sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
                 struct sb_node *node = sb_node_at(segment, version->node);
                 struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
 
-                /* The flag behind the decision: a rule may have come in between. A:stamp. */
+                /* A:stamp. The cell's flag is read again behind the decision, because a rule may
+                 * have come in between. */
                 if (cell && !(sb_pin_load(peer, cell) & SB_CELL_KEPT) && old &&
                         !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
                         sb_version_has_value(version) && sb_prune_behind(peer, version, old))
@@ -333,36 +371,55 @@ static void supersede(struct sb_peer *peer, struct attempt *attempt, uint64_t st
         }
 }
 
-/* The descriptor is complete, all versions are held: from the note on anybody can go on. */
-static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_commit_result *ret)
+/* Aborts the transaction, the announcement of which was taken away. */
+static void commit_abort_gone(struct sb_commit *descriptor, bool serializable)
+{
+        uint64_t flags = serializable ? SB_STATUS_SERIALIZABLE : 0;
+
+        /* R:status > A:status. Where it fails, a helper was quicker: the transaction is decided, or
+         * has a stamp. */
+        sb_cas64_full(
+                &descriptor->status, flags, SB_STATUS_OF(SB_STATUS_ABORTED, SB_CAUSE_GONE) | flags);
+}
+
+/* Fault TXN_CLOSE_EARLY: the cut is given up before the decision. */
+static void commit_fault_close(struct sb_peer *peer, const struct sb_commit_wish *wish)
+{
+        (void)peer, (void)wish;
+        if (SB_FAULT(TXN_CLOSE_EARLY))
+                /* R:announce, too early: that is the fault. */
+                sb_store_release(&sb_client_snapshots(peer->client)[wish->snapshot], 0);
+}
+
+/* Notes the descriptor, which is complete, and runs the transaction: all versions are held, so from
+ * the note on any process can go on with it. Return: 0, AGAIN (a key went away), SB_E_CONFLICT,
+ * SB_E_LAPPED. */
+static int commit_note_and_run(
+        struct sb_peer *peer, struct attempt *attempt, struct sb_commit_result *ret)
 {
         const struct sb_commit_wish *wish = attempt->wish;
-        struct sb_commit *commit = attempt->commit;
+        struct sb_commit *descriptor = attempt->descriptor;
         enum sb_outcome outcome;
         uint64_t value;
         bool holds;
 
-        /* R:operation > A:operation. A full barrier: whoever takes the announcement away looks here
-         * afterwards, we look at the announcement. */
+        /* R:operation > A:operation. A full barrier: a process that takes the announcement away
+         * looks at the note afterwards, and this one looks at the announcement behind the note; so
+         * one of the two sees the other. */
         sb_exchange_full(&peer->client->operation, attempt->at | SB_OPERATION_COMMIT);
         holds = sb_snapshot_holds(peer, wish->snapshot, wish->cut);
         if (!holds)
-                /* R:status > A:status. Failed: somebody was quicker, it is decided or stamped. */
-                sb_cas64_full(&commit->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0,
-                        SB_STATUS_OF(SB_STATUS_ABORTED, SB_CAUSE_GONE) |
-                                (wish->serializable ? SB_STATUS_SERIALIZABLE : 0));
-        if (SB_FAULT(TXN_CLOSE_EARLY))
-                /* R:announce, too early: that is the fault. */
-                sb_store_release(&sb_client_snapshots(peer->client)[wish->snapshot], 0);
-        outcome = sb_txn_run(peer, commit, &value);
+                commit_abort_gone(descriptor, wish->serializable);
+        commit_fault_close(peer, wish);
+        outcome = sb_txn_run(peer, descriptor, &value);
         if (outcome == SB_TXN_COMMITTED) {
                 ret->cut = value;
-                ret->number = commit->number;
-                supersede(peer, attempt, value);
+                ret->number = descriptor->number;
+                commit_supersede(peer, attempt, value);
                 attempt->at = 0;
                 return 0;
         }
-        attempt->at = 0; /* they are held, and let go when the descriptor is freed */
+        attempt->at = 0; /* the versions stay held until the descriptor is freed */
         peer->commits.aborted_waiting++;
         if (!holds)
                 return SB_E_LAPPED;
@@ -372,24 +429,26 @@ static int run(struct sb_peer *peer, struct attempt *attempt, struct sb_commit_r
         return SB_E_CONFLICT;
 }
 
-/* One round with all blocks at hand: all under one pin. */
-static int attempt_once(struct sb_peer *peer, struct attempt *attempt, struct sb_commit_result *ret)
+/* One round with all blocks at hand, under one pin. Return: as of commit_note_and_run(). */
+static int commit_attempt(
+        struct sb_peer *peer, struct attempt *attempt, struct sb_commit_result *ret)
 {
-        uint64_t number = sb_load_relaxed(&peer->client->commits) + 1; /* Relaxed: the own word. */
+        /* Relaxed, load and store: only this client writes the word. */
+        uint64_t number = sb_load_relaxed(&peer->client->commits) + 1;
         uint32_t i;
         int r = 0;
 
         sb_store_relaxed(&peer->client->commits, number);
         sb_pin(peer);
-        attempt->commit->number = (uint64_t)(peer->slot + 1) << 48 | number;
+        attempt->descriptor->number = (uint64_t)(peer->slot + 1) << 48 | number;
         for (i = 0; i < attempt->wish->write_count && !r; i++) {
-                r = prepare(peer, attempt, i);
+                r = commit_prepare(peer, attempt, i);
                 if (r == SB_E_CONFLICT)
                         ret->cause = i;
         }
         if (!r) {
-                fill_commit(peer, attempt);
-                r = run(peer, attempt, ret);
+                commit_fill_descriptor(peer, attempt);
+                r = commit_note_and_run(peer, attempt, ret);
         }
         sb_unpin(peer);
         return r;
@@ -404,24 +463,24 @@ int sb_commit_run(
         int r;
 
         for (i = 0; i < wish->write_count; i++)
-                if (version_size(&wish->writes[i]) > sizeof(struct sb_version) +
-                                                             wish->writes[i].key_len +
-                                                             peer->segment.value_len_max)
+                if (commit_version_size(&wish->writes[i]) > sizeof(struct sb_version) +
+                                                                    wish->writes[i].key_len +
+                                                                    peer->segment.value_len_max)
                         return -EMSGSIZE;
-        if (commit_size(wish) > peer->segment.value_len_max)
+        if (commit_descriptor_size(wish) > peer->segment.value_len_max)
                 return -EMSGSIZE;
         ret->cause = SB_COMMIT_CAUSE_NONE;
-        fetch(peer, wish, false);
+        commit_fetch(peer, wish, false);
         do {
-                /* Mostly there is nothing to make; the first look says. */
-                r = make ? make_keys(peer, &attempt) : 0;
+                /* Mostly no key has to be made. The first round finds out. */
+                r = make ? commit_make_keys(peer, &attempt) : 0;
                 make = true;
                 if (!r)
-                        r = take_blocks(peer, &attempt);
-                fetch(peer, wish, true);
+                        r = commit_take_blocks(peer, &attempt);
+                commit_fetch(peer, wish, true);
                 if (!r)
-                        r = attempt_once(peer, &attempt, ret);
-                give_back(peer, &attempt);
+                        r = commit_attempt(peer, &attempt, ret);
+                commit_give_back(peer, &attempt);
                 sb_slab_settle(peer);
         } while (r == AGAIN && ++rounds < ROUNDS_MAX);
         if (r == AGAIN)

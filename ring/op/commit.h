@@ -1,12 +1,15 @@
 /*
- * Transactions' commits: many keys change together, or none does. docs/transactions.md has the
- * protocol; shm/txn.h what anybody does who meets one that is under way.
+ * The commit of a transaction: many keys change together, or none does. This is the owner's way;
+ * what any process does that meets a transaction under way is in shm/mvcc/help.h.
+ * docs/transactions.md has the whole protocol.
  *
- *      make missing keys -> take all blocks -> pin -> look at every key, fill every version -> fill
- * the descriptor, note it -> run it (shm/txn.h): install all, decide, stamp -> let go -> unpin
+ *      make missing keys -> take all blocks -> pin -> look at every key, build every version
+ *          -> fill the descriptor, note it -> run it (shm/mvcc/help.h): install all versions,
+ *          decide, stamp -> let go -> unpin
  *
- * A kill before the note leaves blocks that only the dead one's slabs know; behind it a transaction
- * that anybody can bring to its end.
+ * Always true: the note comes when the descriptor is complete and all versions are held. A client
+ * that is killed before the note leaves blocks that only its slabs know, which its reaper frees;
+ * one that is killed behind it leaves a transaction that any process can bring to its end.
  */
 #ifndef SB_RING_OP_COMMIT_H
 #define SB_RING_OP_COMMIT_H
@@ -19,35 +22,38 @@ struct sb_commit_write {
         uint32_t kind; /* SB_VERSION_VALUE or SB_VERSION_DELETED */
         uint64_t value_len;
 };
-/* What was read: the key low (SB_RANGE_POINT), or all k with low <= k < high, all from low on with
- * SB_RANGE_NO_END. */
+/* A part of the read set: the key low (SB_RANGE_POINT), or all keys k with low <= k < high; with
+ * SB_RANGE_NO_END all from low on. */
 struct sb_commit_range {
         const void *low, *high;
         uint32_t low_len, high_len;
         uint32_t flags; /* SB_RANGE_* */
 };
 struct sb_commit_wish {
-        const struct sb_commit_write *writes; /* ascending by key, each key once; at least one */
+        const struct sb_commit_write
+                *writes; /* the write set, ascending by key, each key once; at least one */
         uint32_t write_count;
         uint32_t range_count;
-        const struct sb_commit_range *ranges; /* ascending, disjoint; none: snapshot isolation */
+        const struct sb_commit_range
+                *ranges; /* the read set, ascending, disjoint; none: snapshot isolation */
         bool serializable;
         uint32_t snapshot; /* the caller's announcement word */
-        uint64_t cut;      /* that was read at */
+        uint64_t cut;      /* at which the transaction read */
 };
 #define SB_COMMIT_CAUSE_NONE UINT32_MAX
 struct sb_commit_result {
         uint64_t cut;    /* on 0: the first cut that contains the writes */
-        uint64_t number; /* on 0: the transaction's, as in guards */
-        /* on SB_E_CONFLICT: the write that was not first, or write_count + the range in which
-         * something changed, or SB_COMMIT_CAUSE_NONE: gave way to another one */
+        uint64_t number; /* on 0: the transaction's, as guards have it */
+        /* on SB_E_CONFLICT: the index of the write that was not first, or write_count + the index
+         * of the range in which something changed, or SB_COMMIT_CAUSE_NONE: this transaction gave
+         * way to another one */
         uint32_t cause;
 };
 
-/* Commit. Lengths were checked by the caller; what is deleted had a value at the cut. Not under a
- * pin. Return: 0; SB_E_CONFLICT, nothing happened; SB_E_FULL (nothing could be reclaimed, nothing
- * happened: may be tried again); -EMSGSIZE (never fits this bus); SB_E_LAPPED (the announcement was
- * taken away; nothing happened). */
+/* Commits. The caller has checked the lengths, holds no pin, and is the only thread that uses
+ * @peer; each key that is deleted had a value at the cut. Return: 0; SB_E_CONFLICT; SB_E_FULL
+ * (nothing could be reclaimed; the commit may be tried again); -EMSGSIZE (it never fits this bus);
+ * SB_E_LAPPED (the announcement was taken away). Except for 0, nothing happened. */
 int sb_commit_run(
         struct sb_peer *peer, const struct sb_commit_wish *wish, struct sb_commit_result *ret);
 
