@@ -1,4 +1,7 @@
-/* The read path; see get.h. */
+/*
+ * The read path; see get.h. Each public function is the short way, inlined; get_long() and
+ * get_at_long() are the long ones.
+ */
 
 #include "ring/op/get.h"
 
@@ -18,14 +21,28 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
-static bool hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index,
+/* Publishes the guard, before the unpin; with fault GUARD_AFTER_UNPIN get_fault_guard() does it,
+ * behind the unpin. */
+static inline __attribute__((always_inline)) void get_guard(
+        struct sb_peer *peer, uint32_t guard_index, const struct sb_version *version)
+{
+        if (!SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+}
+static inline __attribute__((always_inline)) void get_fault_guard(
+        struct sb_peer *peer, uint32_t guard_index, const struct sb_version *version)
+{
+        if (SB_FAULT(GUARD_AFTER_UNPIN))
+                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+}
+
+/* Before the unpin: the guard takes over from the pin. Return: whether @version is a value. */
+static bool get_hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index,
         struct sb_version **ret_version)
 {
         if (!version || !sb_version_has_value(version))
                 return false;
-        /* Before the unpin: the guard takes over from the pin. */
-        if (!SB_FAULT(GUARD_AFTER_UNPIN))
-                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+        get_guard(peer, guard_index, version);
         *ret_version = version;
         return true;
 }
@@ -37,21 +54,21 @@ static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *
         bool held;
 
         sb_pin(peer);
-        held = hold(peer, sb_find_newest(peer, key, key_len, hash), guard_index, ret_version);
+        held = get_hold(peer, sb_find_newest(peer, key, key_len, hash), guard_index, ret_version);
         sb_unpin(peer);
-        if (SB_FAULT(GUARD_AFTER_UNPIN) && held)
-                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, *ret_version));
+        if (held)
+                get_fault_guard(peer, guard_index, *ret_version);
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
-static __attribute__((noinline)) bool hold_at(struct sb_peer *peer, const void *key,
+static __attribute__((noinline)) bool get_at_long(struct sb_peer *peer, const void *key,
         uint32_t key_len, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
         uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
         bool held;
 
         sb_pin(peer);
-        held = hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
+        held = get_hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
         sb_unpin(peer);
         return held;
 }
@@ -62,12 +79,13 @@ SB_FIND_FLAT int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t ke
         struct sb_found found;
         bool held = true;
 
-        /* The short way, when the newest version is in the cut: then it is the cut's. */
+        /* The short way finds the newest version. If that is in the cut, it is what was current in
+         * it. */
         if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
                 SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
                         sb_find_pin(peer), &found)) ||
                 SB_UNLIKELY(found.stamp > cut)) {
-                held = hold_at(peer, key, key_len, cut, guard_index, ret_version);
+                held = get_at_long(peer, key, key_len, cut, guard_index, ret_version);
         } else {
                 sb_find_hold_and_unpin(peer, guard_index, found.offset);
                 *ret_version = found.version;
@@ -93,10 +111,11 @@ SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_l
         return 0;
 }
 
-#define TOGETHER                                                                                   \
-        32u /* keys whose memory is fetched at once: as many misses as a core keeps in flight, and \
-               some */
+/* Keys of which the memory is fetched at once: somewhat more cache misses than a core keeps in
+ * flight. */
+#define TOGETHER 32u
 
+/* Gets up to TOGETHER keys under one pin: first all buckets come, then all versions. */
 static inline __attribute__((always_inline)) void get_together(struct sb_peer *peer,
         const struct sb_op_key *keys, uint32_t count, const uint32_t *guard_indexes,
         struct sb_version **ret_versions)
@@ -120,7 +139,8 @@ static inline __attribute__((always_inline)) void get_together(struct sb_peer *p
                         ret_versions[i] = found.version;
                         continue;
                 }
-                /* What was found so far is held, so another pin may take this one's place. */
+                /* Guards hold what was found so far, so another pin may take this one's
+                 * place. */
                 if (get_long(peer, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
                             &ret_versions[i]))
                         ret_versions[i] = NULL;

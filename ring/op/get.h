@@ -1,5 +1,17 @@
 /*
- * The read path of one key, and of many: what is found is held by a guard before the pin goes.
+ * The read path of one key, and of many: the newest value, or the value at a cut that the caller
+ * announces.
+ *
+ *      pin -> find the version -> a guard word names it -> unpin
+ *
+ * A read tries the short way first (shm/mvcc/find-plain.h), inline and without a call; the long way
+ * (shm/mvcc/find.h) takes what the short one leaves: placeholders, intents, unstamped versions.
+ *
+ * Always true: the guard is published before the pin goes, so at each moment one of the two keeps
+ * the version from being freed. No read waits for another process, and none allocates.
+ *
+ * The caller of each of these holds no pin, is the only thread that uses the handle, and has grown
+ * its guard words so that they include the index that it gives (sb_guard_grow()).
  */
 #ifndef SB_RING_OP_GET_H
 #define SB_RING_OP_GET_H
@@ -7,23 +19,25 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-/* The newest value under a guard. On 0, *ret_version is held by guard word @guard_index (room was
- * made before). Return: 0, SB_E_NOT_FOUND. */
+/* Finds the newest value of a key. On 0 guard word @guard_index holds *ret_version. Return: 0,
+ * SB_E_NOT_FOUND. */
 int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
         struct sb_version **ret_version);
 
-/* The value at @cut, announced in the caller's word @snapshot, under a guard. Return: 0,
- * SB_E_NOT_FOUND, SB_E_LAPPED (the announcement was taken away). */
+/* Finds the value at @cut, which the caller's word @snapshot announces. On 0 guard word
+ * @guard_index holds *ret_version. Return: 0; SB_E_NOT_FOUND; SB_E_LAPPED: the announcement was
+ * taken away. */
 int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t snapshot,
         uint64_t cut, uint32_t guard_index, struct sb_version **ret_version);
 
-/* As struct sb_bytes, which callers may give. */
+/* Laid out as struct sb_bytes, an array of which callers may give. */
 struct sb_op_key {
         const void *data;
         size_t len;
 } __attribute__((may_alias));
-/* The same for @count keys, the memory of 32 fetched together; ret_versions[i] NULL: no value.
- * guard_indexes[i] for each. Each key for itself: this is not a cut. */
+/* sb_op_get() for @count keys, the memory of 32 of which is fetched together. guard_indexes[i] is
+ * for key i; ret_versions[i] is NULL for a key without a value. Each key is read for itself: the
+ * values together are not of one cut. */
 void sb_op_get_many(struct sb_peer *peer, const struct sb_op_key *keys, uint32_t count,
         const uint32_t *guard_indexes, struct sb_version **ret_versions);
 

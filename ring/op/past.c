@@ -1,4 +1,8 @@
-/* The value of a key at a cut that the caller does not announce; see past.h. */
+/*
+ * The value of a key at a cut that the caller does not announce; see past.h. A marked cut is read
+ * as if it were announced; any other one by what the chain itself says of its gaps, and by the rule
+ * that applies to the key.
+ */
 
 #include "ring/op/past.h"
 
@@ -14,14 +18,16 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 
-static void hold(struct sb_peer *peer, uint32_t guard_index, struct sb_version *version)
+/* Has the guard word hold @version; NULL: nothing. */
+static void past_hold(struct sb_peer *peer, uint32_t guard_index, struct sb_version *version)
 {
         sb_guard_set(peer, guard_index, version ? sb_offset_of(&peer->segment, version) : 0);
 }
 
-/* A mark keeps the cut: it is read as by who announces it. AGAIN: the mark went meanwhile. */
-#define AGAIN (-1)
-static int get_marked(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+#define AGAIN (-1) /* the mark went meanwhile */
+/* Reads at a cut that a mark keeps, as at one that is announced. Return: 0, SB_E_NOT_FOUND,
+ * AGAIN. */
+static int past_get_marked(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
         uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
         struct sb_version *version;
@@ -31,11 +37,12 @@ static int get_marked(struct sb_peer *peer, const void *key, uint32_t key_len, u
         version = sb_find_at(peer, key, key_len, hash, cut);
         there = version && sb_version_has_value(version);
         if (there)
-                hold(peer, guard_index, version);
+                past_hold(peer, guard_index, version);
         sb_unpin(peer);
-        /* Behind the read: who let go of the mark did so before anything was taken out. */
+        /* Asked behind the read: a process that drops the mark does so before any pruner takes out
+         * what the mark kept. */
         if (!sb_past_marked(&peer->segment, cut)) {
-                hold(peer, guard_index, NULL);
+                past_hold(peer, guard_index, NULL);
                 return AGAIN;
         }
         if (!there)
@@ -54,7 +61,7 @@ int sb_past_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_
         int r;
 
         if (sb_past_marked(&peer->segment, cut)) {
-                r = get_marked(peer, key, key_len, hash, cut, guard_index, ret_version);
+                r = past_get_marked(peer, key, key_len, hash, cut, guard_index, ret_version);
                 if (r != AGAIN)
                         return r;
         }
@@ -63,7 +70,7 @@ int sb_past_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_
         if (past == SB_PAST_FOUND && !sb_version_has_value(version))
                 version = NULL;
         else if (past != SB_PAST_ABSENT && version)
-                hold(peer, guard_index, version);
+                past_hold(peer, guard_index, version);
         if (past == SB_PAST_ABSENT)
                 kept = sb_past_kept(peer, key, key_len, cut);
         sb_unpin(peer);
