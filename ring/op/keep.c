@@ -1,4 +1,7 @@
-/* Rules of history, written; see keep.h. */
+/*
+ * Rules of history, written; see keep.h. A rule's key is written over the revision that was read,
+ * so of two processes that write one rule the later one sees to the rest.
+ */
 
 #include "ring/op/keep.h"
 
@@ -17,7 +20,7 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
 
-/* A rule's key, and what it is for. */
+/* A rule's key, and the key or prefix that the rule is for. */
 struct target {
         const void *key;
         uint32_t key_len;
@@ -26,7 +29,8 @@ struct target {
         unsigned char bytes[SB_KEY_LEN_MAX];
 };
 
-static void aim(struct target *ret, const void *key, uint32_t key_len, bool prefix)
+/* Makes the rule's key. */
+static void keep_aim(struct target *ret, const void *key, uint32_t key_len, bool prefix)
 {
         ret->key = key;
         ret->key_len = key_len;
@@ -39,15 +43,17 @@ uint32_t sb_keep_len_max(const struct sb_peer *peer)
         return peer->segment.key_len_max - SB_KEEP_PREFIX;
 }
 
-/* NULL: delete. */
-static int write_rule(struct sb_peer *peer, const struct target *target,
+/* Writes the rule's key over revision @expected; @value NULL: deletes it. Return: as
+ * sb_op_write_own(). */
+static int keep_write_rule(struct sb_peer *peer, const struct target *target,
         const struct sb_rule_value *value, uint64_t expected, uint64_t *ret_rev)
 {
         return sb_op_write_own(
                 peer, target->bytes, target->len, value, sizeof(*value), expected, ret_rev);
 }
 
-static bool read_rule(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+/* sb_rules_read() under a pin of its own. */
+static bool keep_read_rule(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret)
 {
         bool found;
@@ -58,9 +64,9 @@ static bool read_rule(struct sb_peer *peer, const void *key, uint32_t key_len, b
         return found;
 }
 
-/* All that this rule covered falls to shorter ones, which did not see to it so far: their past
- * begins anew. */
-static void renew_wider(struct sb_peer *peer, const struct target *narrow)
+/* All that @narrow covered falls to the rules of shorter prefixes. They did not keep it so far, so
+ * the past that they cover begins anew. */
+static void keep_renew_wider(struct sb_peer *peer, const struct target *narrow)
 {
         uint32_t len = narrow->prefix ? narrow->key_len : narrow->key_len + 1;
 
@@ -69,30 +75,31 @@ static void renew_wider(struct sb_peer *peer, const struct target *narrow)
                 struct target target;
                 uint64_t rev;
 
-                while (read_rule(peer, narrow->key, len, true, &found) && found.value.since) {
-                        aim(&target, narrow->key, len, true);
+                while (keep_read_rule(peer, narrow->key, len, true, &found) && found.value.since) {
+                        keep_aim(&target, narrow->key, len, true);
                         found.value.since = sb_cut_take(peer);
-                        if (write_rule(peer, &target, &found.value, found.rev, &rev) !=
+                        if (keep_write_rule(peer, &target, &found.value, found.rev, &rev) !=
                                 SB_E_CONFLICT)
                                 break;
                 }
         }
 }
 
-/* The rule's key is there, with this revision, and covers nothing: the rest. Whoever wrote it anew
- * meanwhile sees to the rest himself. */
-static int finish(
+/* Does the rest for a rule, the key of which is there with revision @rev and covers nothing yet. If
+ * another process has written the key anew meanwhile, the rest is left to that process. Return: 0,
+ * SB_E_FULL. */
+static int keep_finish(
         struct sb_peer *peer, const struct target *target, struct sb_rule_value value, uint64_t rev)
 {
         int r;
 
         sb_rules_apply_all(peer, target->key, target->key_len, target->prefix);
         if (SB_RULE_KIND(value.word) == SB_RULE_NEWEST) {
-                renew_wider(peer, target);
-                r = write_rule(peer, target, NULL, rev, &rev);
+                keep_renew_wider(peer, target);
+                r = keep_write_rule(peer, target, NULL, rev, &rev);
         } else {
                 value.since = sb_cut_take(peer);
-                r = write_rule(peer, target, &value, rev, &rev);
+                r = keep_write_rule(peer, target, &value, rev, &rev);
         }
         return r == SB_E_CONFLICT || r == SB_E_NOT_FOUND ? 0 : r;
 }
@@ -106,12 +113,13 @@ int sb_keep_write(
         uint64_t rev;
         int r;
 
-        aim(&target, key, key_len, prefix);
-        if (SB_RULE_KIND(word) == SB_RULE_NEWEST && !read_rule(peer, key, key_len, prefix, &found))
+        keep_aim(&target, key, key_len, prefix);
+        if (SB_RULE_KIND(word) == SB_RULE_NEWEST &&
+                !keep_read_rule(peer, key, key_len, prefix, &found))
                 return 0;
         sb_rules_announce(peer, key_len, prefix);
-        r = write_rule(peer, &target, &value, SB_OP_ANY_REV, &rev);
-        return r ? r : finish(peer, &target, value, rev);
+        r = keep_write_rule(peer, &target, &value, SB_OP_ANY_REV, &rev);
+        return r ? r : keep_finish(peer, &target, value, rev);
 }
 
 int sb_keep_look_up(
@@ -119,15 +127,16 @@ int sb_keep_look_up(
 {
         struct sb_rule_found found;
 
-        if (!read_rule(peer, key, key_len, prefix, &found) ||
+        if (!keep_read_rule(peer, key, key_len, prefix, &found) ||
                 SB_RULE_KIND(found.value.word) == SB_RULE_NEWEST)
                 return SB_E_NOT_FOUND;
         *ret_word = found.value.word;
         return 0;
 }
 
-/* The next rule's key behind @target's, which it becomes, and what it holds. */
-static bool next_rule(
+/* Moves @target on to the next rule's key, with @after behind its own, and reads what that key
+ * holds. Return: whether there is one. */
+static bool keep_next_rule(
         struct sb_peer *peer, struct target *target, bool after, struct sb_rule_found *ret)
 {
         const unsigned char *bytes;
@@ -145,7 +154,7 @@ static bool next_rule(
                 target->key_len = target->len - SB_KEEP_PREFIX;
                 target->prefix = bytes[SB_KEEP_PREFIX - 1] == 'P';
                 if (!sb_rules_read(peer, target->key, target->key_len, target->prefix, ret))
-                        ret->value.since = 1; /* deleted: nothing to do */
+                        ret->value.since = 1; /* deleted: nothing is left to do */
                 found = true;
         }
         sb_unpin(peer);
@@ -160,9 +169,9 @@ void sb_keep_repair(struct sb_peer *peer)
 
         if (!sb_rules_any(&peer->segment))
                 return;
-        aim(&target, NULL, 0, false);
+        keep_aim(&target, NULL, 0, false);
         target.len--;
-        for (; next_rule(peer, &target, after, &found); after = true)
+        for (; keep_next_rule(peer, &target, after, &found); after = true)
                 if (!found.value.since)
-                        (void)finish(peer, &target, found.value, found.rev);
+                        (void)keep_finish(peer, &target, found.value, found.rev);
 }

@@ -1,24 +1,36 @@
 /*
- * Rules of history, written: the key of the rule, then every node that it applies to, then the cut
- * from which on the past is whole (shm/rules.h).
+ * Rules of history, written and looked up. What a rule is, and how pruners and writers come to know
+ * it: shm/history/rules.h.
  *
- * A kill in the middle leaves a rule that covers nothing yet; whoever finds that finishes it.
+ *      write the rule's key, which covers nothing yet -> copy the rule into every node that it
+ *      applies to -> take a cut -> write the key again: the past is whole from that cut on
+ *
+ * To take a rule away is the same with NEWEST as the rule; the last step deletes the key.
+ *
+ * Always true: once a rule has its cut (`since`), it is in every node that it applies to. A process
+ * that is killed in the middle leaves a rule that covers nothing yet, and sb_keep_repair() finishes
+ * it.
+ *
+ * The caller of each of these holds no pin, and is the only thread that uses the handle.
+ * sb_keep_write() costs a walk over the keys that the rule applies to, sb_keep_look_up() one get.
  */
 #ifndef SB_RING_OP_KEEP_H
 #define SB_RING_OP_KEEP_H
 
 #include "shm/layout/handle.h"
 
-/* Lengths were checked by the caller, sb_keep_len_max() at most. @word: SB_RULE_WORD; NEWEST takes
- * the rule away. Return: 0, SB_E_FULL (no memory for the rule's key, nothing happened). */
+/* Writes the rule for a key, or for all keys with a prefix. The caller has checked the length,
+ * sb_keep_len_max() at most. @word: SB_RULE_WORD; NEWEST takes the rule away. Return: 0; SB_E_FULL:
+ * no memory for the rule's key, nothing happened. */
 int sb_keep_write(
         struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t word);
-/* The rule of exactly this key or prefix. Return: 0, SB_E_NOT_FOUND. */
+/* Looks up the rule of exactly this key or prefix. Return: 0, SB_E_NOT_FOUND. */
 int sb_keep_look_up(
         struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t *ret_word);
-/* For the engine, behind a reaping and at its start. */
+/* Finishes each rule that a dead process left in the middle. The engine calls it at its start and
+ * behind each reaping. */
 void sb_keep_repair(struct sb_peer *peer);
-/* Bytes of the longest key or prefix that a rule can be for. */
+/* Return: bytes of the longest key or prefix that a rule can be for. */
 uint32_t sb_keep_len_max(const struct sb_peer *peer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Marks by name; see mark.h. */
+/* Marks by name; see mark.h. The key is only ever written over the revision that was read. */
 
 #include "ring/op/mark.h"
 
@@ -21,7 +21,8 @@ struct mark_key {
         unsigned char bytes[SB_KEY_LEN_MAX];
 };
 
-static void make_key(struct mark_key *ret, const void *name, uint32_t name_len)
+/* Makes the key of a name. */
+static void mark_make_key(struct mark_key *ret, const void *name, uint32_t name_len)
 {
         memcpy(ret->bytes, SB_RESERVED_MARK, SB_MARK_PREFIX);
         memcpy(ret->bytes + SB_MARK_PREFIX, name, name_len);
@@ -33,8 +34,8 @@ uint32_t sb_mark_name_max(const struct sb_peer *peer)
         return peer->segment.key_len_max - SB_MARK_PREFIX;
 }
 
-/* What the key holds now; its revision, 0: nothing. */
-static uint64_t read_key(
+/* Reads what the key holds now. Return: its revision; 0: it has no value. */
+static uint64_t mark_read_key(
         struct sb_peer *peer, const struct mark_key *key, struct sb_mark_value *ret)
 {
         struct sb_version *version;
@@ -53,16 +54,18 @@ static uint64_t read_key(
         return rev;
 }
 
-/* Write the key over @expected; NULL: delete it. */
-static int write_key(struct sb_peer *peer, const struct mark_key *key,
+/* Writes the key over revision @expected; @value NULL: deletes it. Return: as
+ * sb_op_write_own(). */
+static int mark_write_key(struct sb_peer *peer, const struct mark_key *key,
         const struct sb_mark_value *value, uint64_t expected, uint64_t *ret_rev)
 {
         return sb_op_write_own(
                 peer, key->bytes, key->len, value, sizeof(*value), expected, ret_rev);
 }
 
-/* Give the mark its name. */
-static int name_it(struct sb_peer *peer, const struct mark_key *key,
+/* Gives the mark its name. Return: 0 with the key's revision in *ret_rev; SB_E_CONFLICT: the name
+ * is taken; SB_E_FULL. */
+static int mark_name_it(struct sb_peer *peer, const struct mark_key *key,
         const struct sb_mark_value *mark, uint64_t *ret_rev)
 {
         struct sb_mark_value present;
@@ -70,11 +73,11 @@ static int name_it(struct sb_peer *peer, const struct mark_key *key,
         int r;
 
         for (;;) {
-                r = write_key(peer, key, mark, expected, &rev);
+                r = mark_write_key(peer, key, mark, expected, &rev);
                 if (r != SB_E_CONFLICT)
                         break;
-                /* A name whose mark is gone is free. */
-                expected = read_key(peer, key, &present);
+                /* A name of which the mark is gone is free. */
+                expected = mark_read_key(peer, key, &present);
                 if (expected && sb_mark_stands(&peer->segment, &present))
                         break;
         }
@@ -90,7 +93,7 @@ int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint
         uint32_t index;
         int r;
 
-        make_key(&key, name, name_len);
+        mark_make_key(&key, name, name_len);
         r = sb_snapshot_open(peer, &index, &cut);
         if (r)
                 return r;
@@ -100,10 +103,11 @@ int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint
                 r = sb_mark_take(peer, index, cut, &mark);
         }
         if (!r) {
-                r = name_it(peer, &key, &mark, &rev);
-                /* While the announcement stands, nobody takes the mark for a dead one's. */
+                r = mark_name_it(peer, &key, &mark, &rev);
+                /* As long as the announcement stands, no process takes the mark for a dead
+                 * maker's. */
                 if (!r && !sb_snapshot_holds(peer, index, cut)) {
-                        (void)write_key(peer, &key, NULL, rev, &rev);
+                        (void)mark_write_key(peer, &key, NULL, rev, &rev);
                         r = SB_E_LAPPED;
                 }
                 if (r)
@@ -120,8 +124,8 @@ int sb_mark_look_up(struct sb_peer *peer, const void *name, uint32_t name_len, u
         struct sb_mark_value present;
         struct mark_key key;
 
-        make_key(&key, name, name_len);
-        if (!read_key(peer, &key, &present) || !sb_mark_stands(&peer->segment, &present))
+        mark_make_key(&key, name, name_len);
+        if (!mark_read_key(peer, &key, &present) || !sb_mark_stands(&peer->segment, &present))
                 return SB_E_NOT_FOUND;
         *ret_cut = present.cut;
         return 0;
@@ -135,13 +139,13 @@ int sb_mark_forget(struct sb_peer *peer, const void *name, uint32_t name_len)
         bool stood;
         int r;
 
-        make_key(&key, name, name_len);
+        mark_make_key(&key, name, name_len);
         do {
-                rev = read_key(peer, &key, &present);
+                rev = mark_read_key(peer, &key, &present);
                 if (!rev)
                         return SB_E_NOT_FOUND;
                 stood = sb_mark_stands(&peer->segment, &present);
-                r = write_key(peer, &key, NULL, rev, &ignored);
+                r = mark_write_key(peer, &key, NULL, rev, &ignored);
         } while (r == SB_E_CONFLICT);
         if (r)
                 return r;
