@@ -1,4 +1,4 @@
-/* The messages of the attach protocol, made and judged; see hello.h. */
+/* The messages of the attach protocol: this file makes and judges them; see hello.h. */
 
 #include "ring/attach/hello.h"
 
@@ -25,8 +25,8 @@ int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_
 {
         struct sb_hello_request request;
 
-        /* Another protocol version may have another size: its first fields say so before the size
-         * can be judged. */
+        /* Another protocol version may have another size. The first fields are the same in all, so
+         * the version is judged before the size. */
         if (len < offsetof(struct sb_hello_request, layout_version))
                 return -EPROTO;
         memset(&request, 0, sizeof(request));

@@ -1,23 +1,24 @@
 /*
  * The attach protocol: what a client and the engine say to each other on the bus's socket, once,
- * before shared memory.
+ * before they share memory.
  *
  *      client                                  engine
- *        connect                        ->       SO_PEERCRED against the rules; pidfd
- *        request (ATTACH, ticket)       ->       claim a client record, watch the process
+ *        connect                        ->       check SO_PEERCRED against the rules; open a pidfd
+ *        request (ATTACH, ticket)       ->       claim a record, watch the process
  *        map the descriptor             <-       answer {slot, generation, size} + memfd
  *        close                          ->       forget the connection; the record lives on
  *
- * Or, from who need not be attached: request (EVICT, whom) -> answer {how many snapshots}.
+ * A process that is not attached may ask for one thing: request (EVICT, which client) -> answer
+ * {how many snapshots}. KILL is the same, and ends that client's process.
  *
  * The memfd comes by SCM_RIGHTS.
  *
- * Always true: one message is one packet (SOCK_SEQPACKET) of exactly one size; no descriptor is
- * ever taken from a client. What is wrong with a message is an answer, never an assertion: both
- * sides treat the other's bytes as hostile input. A record is given back when the client says so
- * (GIVE_BACK), when it closes with the answer unread, or when it dies. An engine that dies between
- * claim and answer leaves a record whose client knows nothing of it: the client asks again with the
- * same ticket and is given the same record.
+ * Always true: one message is one packet (SOCK_SEQPACKET) of exactly one size; neither side takes a
+ * descriptor from a client. A wrong message gets an answer, never an assertion: both sides treat
+ * the other's bytes as hostile input. A record is given back when the client says so (GIVE_BACK),
+ * when it closes with the answer unread, or when it dies. An engine that dies between claim and
+ * answer leaves a record of which the client knows nothing: the client asks again with the same
+ * ticket and is given the same record.
  */
 #ifndef SB_HELLO_H
 #define SB_HELLO_H
@@ -31,15 +32,16 @@
 #define SB_HELLO_FEATURES 0u /* feature bits of a segment that this tree understands */
 
 enum sb_hello_verb {
-        SB_HELLO_ATTACH = 1,    /* give me a record and the segment */
-        SB_HELLO_GIVE_BACK = 2, /* on the same connection: I cannot use what you gave me, take it
-                                   back. No answer */
-        /* take away the snapshots of the client that the ticket names, SB_HELLO_WHOM. Answer: slot:
-         * how many */
+        SB_HELLO_ATTACH = 1, /* the client asks for a record and the segment */
+        /* on the same connection: the client cannot use what it was given, and the engine takes it
+         * back. No answer */
+        SB_HELLO_GIVE_BACK = 2,
+        /* the engine takes away the snapshots of the client that the ticket names, SB_HELLO_WHOM.
+         * Answer: slot: how many */
         SB_HELLO_EVICT = 3,
-        SB_HELLO_KILL = 4, /* and end its process */
+        SB_HELLO_KILL = 4, /* the same, and the engine ends that client's process */
 };
-/* {pid or 0: any : 32, number of the client : 32} */
+/* Which client: {pid or 0: any : 32, number of the client : 32}. */
 #define SB_HELLO_WHOM(pid, slot) ((uint64_t)(pid) << 32 | (uint32_t)(slot))
 
 /* The first three fields of both messages stay where they are in every protocol version. */
@@ -47,18 +49,18 @@ struct sb_hello_request {
         uint64_t magic;
         uint32_t protocol;
         uint32_t verb;           /* enum sb_hello_verb */
-        uint32_t layout_version; /* that the client can read */
-        uint32_t features;       /* that the client understands */
-        uint32_t access;         /* enum sb_access, the most wanted */
+        uint32_t layout_version; /* the one that the client can read */
+        uint32_t features;       /* those that the client understands */
+        uint32_t access;         /* enum sb_access: the most that the client wants */
         uint32_t zero;
-        uint64_t ticket; /* random, never 0; names this attempt to attach, or whom to evict */
+        uint64_t ticket; /* never 0. Random, it names this attempt to attach; or SB_HELLO_WHOM */
 };
 static_assert(sizeof(struct sb_hello_request) == 40, "request");
 
 struct sb_hello_answer {
         uint64_t magic;
         uint32_t protocol;
-        int32_t result; /* 0, +SB_E_*, -errno; what follows is meaningful for 0 only */
+        int32_t result; /* 0, +SB_E_*, -errno; the other fields count for 0 only */
         uint32_t layout_version;
         uint32_t features;
         uint32_t access;     /* granted */
@@ -70,25 +72,25 @@ struct sb_hello_answer {
 };
 static_assert(sizeof(struct sb_hello_answer) == 64, "answer");
 
-/* Write a whole request. */
+/* Writes a whole request. */
 void sb_hello_ask(uint32_t verb, uint32_t access, uint64_t ticket, struct sb_hello_request *ret);
 
 /**
- * sb_hello_judge() - look at a packet that claims to be a request
+ * sb_hello_judge() - looks at a packet that claims to be a request
  * @packet:     the bytes, of any alignment
- * @len:        how many came; more than a request's size means that the packet was longer
+ * @len:        how many bytes came; more than a request's size means that the packet was longer
  * @features:   feature bits of the segment that is served
- * @ret:        the request, written when it is well-formed
+ * @ret:        the request, written only if it is well-formed
  *
  * Return: 0; -EPROTO (not a request); -EPROTONOSUPPORT (another protocol or layout version, or a
  * feature the client does not know); -EINVAL (a field that cannot be).
  */
 int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_hello_request *ret);
 
-/* Write a whole answer with @result and nothing else in it. */
+/* Writes a whole answer with @result and nothing else in it. */
 void sb_hello_refuse(int result, struct sb_hello_answer *ret);
 
-/* Look at a packet that claims to be an answer. Return: 0 (see ret->result); -EPROTO;
+/* Looks at a packet that claims to be an answer. Return: 0 (see ret->result); -EPROTO;
  * -EPROTONOSUPPORT. */
 int sb_hello_hear(const void *packet, size_t len, struct sb_hello_answer *ret);
 

@@ -1,4 +1,4 @@
-/* Where a bus lives; see place.h. */
+/* The place of a bus: paths, the socket's address, the lock; see place.h. */
 #define _GNU_SOURCE
 
 #include "ring/attach/place.h"
@@ -14,8 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Append @text at @at. Return: the new end, or SIZE_MAX when it does not fit. */
-static size_t append(char *buffer, size_t size, size_t at, const char *text)
+/* Appends @text at @at. Return: the new end; SIZE_MAX: it does not fit, or @at says that something
+ * before did not. */
+static size_t place_append(char *buffer, size_t size, size_t at, const char *text)
 {
         size_t len = strlen(text);
 
@@ -25,15 +26,16 @@ static size_t append(char *buffer, size_t size, size_t at, const char *text)
         return at + len;
 }
 
-static const char *environment(const char *name)
+/* Return: the variable's value; NULL: it is not set, empty, or not to be believed. */
+static const char *place_environment(const char *name)
 {
         const char *value = secure_getenv(name);
 
         return value && *value ? value : NULL;
 }
 
-/* No file can be called so. */
-static bool has_long_name(const char *path)
+/* Whether a part of @path is longer than any file's name can be. */
+static bool place_has_long_name(const char *path)
 {
         size_t len;
 
@@ -52,29 +54,31 @@ int sb_place_resolve(const char *bus, struct sb_place *ret)
         size_t at = 0;
 
         if (!bus)
-                bus = environment("STATEBUS");
+                bus = place_environment("STATEBUS");
         if (!bus)
                 bus = "default";
         if (!*bus || !strcmp(bus, ".") || !strcmp(bus, ".."))
                 return -EINVAL;
         if (!strchr(bus, '/')) {
-                const char *state = environment("XDG_STATE_HOME"), *home = environment("HOME");
+                const char *state = place_environment("XDG_STATE_HOME"),
+                           *home = place_environment("HOME");
 
-                if (geteuid() == 0)
+                /* The XDG specification says to ignore a relative path. */
+                if (geteuid() == 0) {
                         above = "/var/lib/statebus/";
-                else if (state &&
-                         *state == '/') /* the specification says to ignore a relative one */
-                        above = "/statebus/",
-                        at = append(place.directory, sizeof(place.directory), 0, state);
-                else if (home)
-                        above = "/.local/state/statebus/",
-                        at = append(place.directory, sizeof(place.directory), 0, home);
-                else
+                } else if (state && *state == '/') {
+                        above = "/statebus/";
+                        at = place_append(place.directory, sizeof(place.directory), 0, state);
+                } else if (home) {
+                        above = "/.local/state/statebus/";
+                        at = place_append(place.directory, sizeof(place.directory), 0, home);
+                } else {
                         return -ENOENT;
-                at = append(place.directory, sizeof(place.directory), at, above);
+                }
+                at = place_append(place.directory, sizeof(place.directory), at, above);
         }
-        at = append(place.directory, sizeof(place.directory), at, bus);
-        if (at == SIZE_MAX || has_long_name(bus))
+        at = place_append(place.directory, sizeof(place.directory), at, bus);
+        if (at == SIZE_MAX || place_has_long_name(bus))
                 return -ENAMETOOLONG;
         while (at > 1 && place.directory[at - 1] == '/')
                 place.directory[--at] = 0;
@@ -83,7 +87,8 @@ int sb_place_resolve(const char *bus, struct sb_place *ret)
         return 0;
 }
 
-static size_t append_number(char *buffer, size_t size, size_t at, unsigned number)
+/* place_append() for a number, in decimal. */
+static size_t place_append_number(char *buffer, size_t size, size_t at, unsigned number)
 {
         char digits[12];
         size_t first = sizeof(digits) - 1;
@@ -92,7 +97,7 @@ static size_t append_number(char *buffer, size_t size, size_t at, unsigned numbe
         do
                 digits[--first] = (char)('0' + number % 10);
         while (number /= 10);
-        return append(buffer, size, at, digits + first);
+        return place_append(buffer, size, at, digits + first);
 }
 
 int sb_place_address(
@@ -102,19 +107,19 @@ int sb_place_address(
         size_t at, size = sizeof(address.sun_path);
         int fd = -1;
 
-        at = append(address.sun_path, size, 0, place->directory);
-        at = append(address.sun_path, size, at, "/");
-        at = append(address.sun_path, size, at, file);
+        at = place_append(address.sun_path, size, 0, place->directory);
+        at = place_append(address.sun_path, size, at, "/");
+        at = place_append(address.sun_path, size, at, file);
         if (at == SIZE_MAX) {
-                /* 108 bytes are all that an address holds: go through a descriptor of the
+                /* An address holds 108 bytes; a longer one goes through a descriptor of the
                  * directory. */
                 fd = open(place->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
                 if (fd < 0)
                         return -errno;
-                at = append(address.sun_path, size, 0, "/proc/self/fd/");
-                at = append_number(address.sun_path, size, at, (unsigned)fd);
-                at = append(address.sun_path, size, at, "/");
-                at = append(address.sun_path, size, at, file);
+                at = place_append(address.sun_path, size, 0, "/proc/self/fd/");
+                at = place_append_number(address.sun_path, size, at, (unsigned)fd);
+                at = place_append(address.sun_path, size, at, "/");
+                at = place_append(address.sun_path, size, at, file);
                 if (at == SIZE_MAX) {
                         close(fd);
                         return -ENAMETOOLONG;
@@ -127,20 +132,20 @@ int sb_place_address(
 
 int sb_place_keeper(const struct sb_place *place, pid_t *ret_pid)
 {
-        struct flock who = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+        struct flock holder = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
         char path[SB_PLACE_MAX + 16];
         size_t at;
         int fd, r;
 
-        at = append(path, sizeof(path), 0, place->directory);
-        (void)append(path, sizeof(path), at, "/" SB_PLACE_LOCK);
+        at = place_append(path, sizeof(path), 0, place->directory);
+        (void)place_append(path, sizeof(path), at, "/" SB_PLACE_LOCK);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
                 return errno == ENOENT || errno == ENOTDIR ? -ESRCH : -errno;
-        if (fcntl(fd, F_GETLK, &who) < 0) {
+        if (fcntl(fd, F_GETLK, &holder) < 0) {
                 r = -errno;
-        } else if (who.l_type != F_UNLCK) {
-                *ret_pid = who.l_pid;
+        } else if (holder.l_type != F_UNLCK) {
+                *ret_pid = holder.l_pid;
                 r = 0;
         } else {
                 r = -ESRCH;
@@ -168,6 +173,6 @@ int sb_place_make(const struct sb_place *place)
                         return -errno;
                 return 0;
         }
-        /* Whatever the umask was. */
+        /* The umask may have taken bits away. */
         return chmod(path, 0711) < 0 ? -errno : 0;
 }
