@@ -69,7 +69,7 @@ static int transfer_once(void *argument, struct sb_txn *txn)
         return r ? r : book(txn, transfer->to, to, to + amount);
 }
 
-void bank_transfer(struct sb_bus *bus, struct work_place *place, uint64_t *state)
+void bank_transfer(struct sb_bus *bus, struct work_seat *seat, uint64_t *state)
 {
         struct transfer transfer = {
                 .from = work_below(state, ACCOUNTS), .amount = 1 + work_below(state, 120)};
@@ -79,9 +79,9 @@ void bank_transfer(struct sb_bus *bus, struct work_place *place, uint64_t *state
 
         transfer.to = (transfer.from + 1 + work_below(state, ACCOUNTS - 1)) % ACCOUNTS;
         r = sb_transact(bus, isolation, transfer_once, &transfer, NULL);
-        place->transfers += r == 0;
-        place->conflicts += r == SB_E_CONFLICT;
-        place->full += r == SB_E_FULL;
+        seat->transfers += r == 0;
+        seat->conflicts += r == SB_E_CONFLICT;
+        seat->full += r == SB_E_FULL;
         if (r != 0 && r != SB_E_CONFLICT && r != SB_E_FULL)
                 work_complain("a transfer said %d", r);
 }
@@ -148,7 +148,7 @@ bool bank_is_torn(struct sb_bus *bus)
         return sum_gets(bus, NULL, &sum) == 0 && sum != TOTAL;
 }
 
-void bank_check(struct sb_bus *bus, struct sb_txn *txn, struct work_place *place, bool by_scan)
+void bank_check(struct sb_bus *bus, struct sb_txn *txn, struct work_seat *seat, bool by_scan)
 {
         uint64_t sum = 0;
         int r = by_scan ? sum_scan(bus, txn, &sum) : sum_gets(bus, txn, &sum);
@@ -158,5 +158,5 @@ void bank_check(struct sb_bus *bus, struct sb_txn *txn, struct work_place *place
         if (r || sum != TOTAL)
                 work_complain("the bank, summed up by %s%s: %d, %llu", by_scan ? "a scan" : "gets",
                         txn ? " in a transaction" : "", r, (unsigned long long)sum);
-        place->sums++;
+        seat->sums++;
 }

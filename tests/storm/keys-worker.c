@@ -26,7 +26,7 @@ struct keys_table *keys_table;
 
 struct worker {
         struct sb_peer peer;
-        struct keys_place *place;
+        struct keys_seat *seat;
         uint64_t random;
         uint64_t least_rev[KEYS_COUNTERS]; /* revisions of a key never go back */
         struct sb_version *held;
@@ -101,13 +101,13 @@ static void increment(struct worker *w)
         }
         value++;
         write.value = &value;
-        __atomic_store_n(&w->place->under_way, counter + 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&w->seat->under_way, counter + 1, __ATOMIC_SEQ_CST);
         r = sb_op_write(&w->peer, &write, &result);
         if (r == 0)
                 __atomic_fetch_add(&keys_table->acknowledged[counter], 1, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&w->place->under_way, 0, __ATOMIC_SEQ_CST);
-        w->place->conflicts += r == SB_E_CONFLICT;
-        w->place->full += r == SB_E_FULL;
+        __atomic_store_n(&w->seat->under_way, 0, __ATOMIC_SEQ_CST);
+        w->seat->conflicts += r == SB_E_CONFLICT;
+        w->seat->full += r == SB_E_FULL;
         if (r == 0 && write.expected_rev && result.rev != write.expected_rev + 1)
                 keys_complain("cas at %llu gave revision %llu",
                         (unsigned long long)write.expected_rev, (unsigned long long)result.rev);
@@ -129,7 +129,7 @@ static void churn_set(struct worker *w)
         struct sb_op_result result;
 
         fill(value, len, number);
-        w->place->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
+        w->seat->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
 }
 
 static void churn_delete(struct worker *w)
@@ -141,7 +141,7 @@ static void churn_delete(struct worker *w)
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
-        w->place->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
+        w->seat->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
 }
 
 static void churn_get(struct worker *w)
@@ -251,15 +251,15 @@ static void scan(struct worker *w)
         sb_snapshot_close(&w->peer, index);
 }
 
-void keys_work(const struct sb_segment *segment, struct keys_place *place, uint64_t seed)
+void keys_work(const struct sb_segment *segment, struct keys_seat *seat, uint64_t seed)
 {
         static struct worker w;
 
-        w.place = place;
+        w.seat = seat;
         w.random = seed;
-        sb_peer_init(&w.peer, segment, place->slot, place->generation);
+        sb_peer_init(&w.peer, segment, seat->slot, seat->generation);
         if (sb_guard_grow(&w.peer, 1))
-                keys_complain("no guard word is free");
+                keys_complain("no memory for a guard");
         while (!__atomic_load_n(&keys_table->stop, __ATOMIC_RELAXED) && !keys_table->complained) {
                 uint64_t what = storm_random(&w.random) % 100;
 
@@ -275,7 +275,7 @@ void keys_work(const struct sb_segment *segment, struct keys_place *place, uint6
                         hold_or_let_go(&w);
                 else
                         scan(&w);
-                w.place->operations++;
+                w.seat->operations++;
         }
         sb_peer_fini(&w.peer);
 }

@@ -1,10 +1,9 @@
 /*
  * A worker of storm-keys, and the table that outlives it. Workers count by compare and set, write,
- * read and delete keys with values that follow from them, hold a version over many operations, and
- * walk over all keys at a cut, twice.
+ * read and delete keys with values that follow from the keys, hold a version over many operations,
+ * and walk over all keys at a cut, twice.
  *
- * Always true: a process that sees something impossible writes it into the table, and all processes
- * end.
+ * Always true: a worker that sees something impossible writes it into the table, and all end.
  */
 #ifndef SB_TESTS_KEYS_WORKER_H
 #define SB_TESTS_KEYS_WORKER_H
@@ -17,13 +16,13 @@
 #include "shm/layout/segment.h"
 #include "tests/storm/random.h"
 
-#define KEYS_PLACES   7u /* the last one is the engine's */
+#define KEYS_SEATS    7u /* the engine's is the last */
 #define KEYS_COUNTERS 4u
 #define KEYS_CHURN    40u
 
-/* The part of the table that belongs to a place, and outlives its process. The process writes it;
- * after its death the parent does. */
-struct keys_place {
+/* A seat of the table is taken by one process after the other, and outlives them. Its words are
+ * written by the process in it, and by the parent after that one's death. */
+struct keys_seat {
         uint32_t slot, generation;
         bool attached;
         pid_t pid;
@@ -33,8 +32,8 @@ struct keys_place {
 };
 
 struct keys_table {
-        struct keys_place place[KEYS_PLACES];
-        uint64_t acknowledged[KEYS_COUNTERS]; /* added to atomically by all workers */
+        struct keys_seat seat[KEYS_SEATS];
+        uint64_t acknowledged[KEYS_COUNTERS]; /* by atomic adds of many workers */
         uint64_t uncertain[KEYS_COUNTERS];    /* written by the parent */
         char complaint[256];
         bool complained, stop;
@@ -49,7 +48,7 @@ uint32_t keys_counter_key(uint32_t counter, char *ret);
 uint32_t keys_churn_key(uint32_t number, char *ret);
 const unsigned char *keys_value_of(const struct sb_version *version, uint64_t *ret_len);
 
-/* Work until the table says stop. */
-void keys_work(const struct sb_segment *segment, struct keys_place *place, uint64_t seed);
+/* Until the table says stop. */
+void keys_work(const struct sb_segment *segment, struct keys_seat *seat, uint64_t seed);
 
 #endif

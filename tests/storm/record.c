@@ -17,22 +17,22 @@ enum kind { GAP, SET, DELETED, MAYBE_DELETED };
 struct txn {
         struct record_note *notes;
         uint32_t note_count, outcome;
-        uint64_t who, began, ended;
-        uint64_t cut, stamp; /* cut: what it reads at; stamp: the first cut that contains what it
-                                wrote, 0: unknown */
-        uint64_t number;     /* its number, as guards say it */
+        uint64_t identity, began, ended;
+        uint64_t cut;    /* at which it reads */
+        uint64_t stamp;  /* the first cut that contains what it wrote; 0: unknown */
+        uint64_t number; /* of the transaction, as guards have it */
         bool tried, writes, seen;
         uint32_t writer, reader; /* the transactions of the history that stand for its writes and
                                     its reads */
 };
 
 struct version {
-        uint64_t who, stamp;
+        uint64_t identity, stamp;
         uint32_t kind, life;
 };
 
 struct life {
-        uint64_t first_stamp, end_stamp, end_rev, end_who;
+        uint64_t first_stamp, end_stamp, end_rev, ended_by;
         uint32_t end; /* enum kind */
 };
 
@@ -44,9 +44,9 @@ struct key {
 };
 
 struct judge {
-        struct txn *txns[RECORD_PLACES]; /* indexed by their number in the place */
-        uint64_t txn_counts[RECORD_PLACES];
-        uint32_t place_count;
+        struct txn *txns[RECORD_SEATS]; /* by seat and their number in it */
+        uint64_t txn_counts[RECORD_SEATS];
+        uint32_t seat_count;
         struct key keys[RECORD_KEYS];
         struct history *history;
         struct record_verdict *verdict;
@@ -65,14 +65,14 @@ static void __attribute__((format(printf, 2, 3))) say(struct judge *judge, const
 
 /* ---- transactions ---- */
 
-static struct txn *txn_of(const struct judge *judge, uint64_t who)
+static struct txn *txn_of(const struct judge *judge, uint64_t identity)
 {
-        uint64_t place = (who >> 40) - 1, number = who & ((UINT64_C(1) << 40) - 1);
+        uint64_t seat = (identity >> 40) - 1, number = identity & ((UINT64_C(1) << 40) - 1);
 
-        if (place >= judge->place_count || number >= judge->txn_counts[place] ||
-                judge->txns[place][number].outcome == NONE)
+        if (seat >= judge->seat_count || number >= judge->txn_counts[seat] ||
+                judge->txns[seat][number].outcome == NONE)
                 return NULL;
-        return &judge->txns[place][number];
+        return &judge->txns[seat][number];
 }
 
 static bool is_write(const struct record_note *note)
@@ -97,21 +97,21 @@ static void take_note(struct txn *txn, struct record_note *note)
         }
 }
 
-static void take_record(struct judge *judge, struct record *record, uint32_t place)
+static void take_record(struct judge *judge, struct record *record, uint32_t seat)
 {
         struct txn *txn = NULL;
 
-        judge->txn_counts[place] = record->identities + 1;
-        judge->txns[place] = history_memory(NULL, record->identities + 1, sizeof(struct txn));
-        memset(judge->txns[place], 0, (record->identities + 1) * sizeof(struct txn));
+        judge->txn_counts[seat] = record->identities + 1;
+        judge->txns[seat] = history_memory(NULL, record->identities + 1, sizeof(struct txn));
+        memset(judge->txns[seat], 0, (record->identities + 1) * sizeof(struct txn));
         for (uint64_t i = 0; i < record->count; i++) {
                 struct record_note *note = &record->notes[i];
 
                 if (note->what == RECORD_BEGIN) {
-                        txn = &judge->txns[place][note->who & ((UINT64_C(1) << 40) - 1)];
+                        txn = &judge->txns[seat][note->identity & ((UINT64_C(1) << 40) - 1)];
                         *txn = (struct txn){.notes = note + 1,
                                 .outcome = ABORTED,
-                                .who = note->who,
+                                .identity = note->identity,
                                 .began = note->number,
                                 .cut = note->cut};
                 } else {
@@ -121,9 +121,9 @@ static void take_record(struct judge *judge, struct record *record, uint32_t pla
 }
 
 #define EACH_TXN(judge, txn)                                                                       \
-        for (uint32_t place_ = 0; place_ < (judge)->place_count; place_++)                         \
-                for (struct txn *txn = (judge)->txns[place_];                                      \
-                        txn < (judge)->txns[place_] + (judge)->txn_counts[place_]; txn++)          \
+        for (uint32_t seat_ = 0; seat_ < (judge)->seat_count; seat_++)                             \
+                for (struct txn *txn = (judge)->txns[seat_];                                       \
+                        txn < (judge)->txns[seat_] + (judge)->txn_counts[seat_]; txn++)            \
                         if (txn->outcome != NONE)
 
 /* ---- what reads say about writers ---- */
@@ -138,12 +138,12 @@ static struct record_note *set_of(const struct txn *txn, uint32_t key)
 
 static void learn(struct judge *judge, const struct record_note *read)
 {
-        struct txn *writer = txn_of(judge, read->who);
+        struct txn *writer = txn_of(judge, read->identity);
         struct record_note *set = writer ? set_of(writer, read->key) : NULL;
 
         if (!set) {
                 say(judge, "key %u was read with a value of %" PRIx64 ", which did not write it",
-                        (unsigned)read->key, read->who);
+                        (unsigned)read->key, read->identity);
                 return;
         }
         if (writer->outcome == UNKNOWN) {
@@ -155,16 +155,17 @@ static void learn(struct judge *judge, const struct record_note *read)
                 set->rev = read->rev;
         if (set->rev != read->rev)
                 say(judge, "revision %" PRIu64 " of key %u is by %" PRIx64 ", which wrote %" PRIu64,
-                        (uint64_t)read->rev, (unsigned)read->key, read->who, (uint64_t)set->rev);
+                        (uint64_t)read->rev, (unsigned)read->key, read->identity,
+                        (uint64_t)set->rev);
         if (!writer->seen)
                 writer->number = read->number;
         writer->seen = true;
         if (writer->number != read->number || (read->number != 0) != (writer->cut != 0))
                 say(judge, "what %" PRIx64 " wrote has the numbers %" PRIx64 " and %" PRIx64,
-                        read->who, writer->number, read->number);
+                        read->identity, writer->number, read->number);
         if (writer->stamp != read->cut && writer->outcome == COMMITTED)
                 say(judge, "what %" PRIx64 " wrote has the cuts %" PRIu64 " and %" PRIu64,
-                        read->who, writer->stamp, read->cut);
+                        read->identity, writer->stamp, read->cut);
 }
 
 /* ---- versions and lives ---- */
@@ -198,7 +199,7 @@ static void make_versions(struct judge *judge)
         }
 }
 
-static void place_version(
+static void enter_version(
         struct judge *judge, const struct txn *txn, const struct record_note *note, bool certain)
 {
         struct key *key = &judge->keys[note->key];
@@ -210,32 +211,32 @@ static void place_version(
                 say(judge,
                         "revision %" PRIu64 " of key %u is %" PRIx64 "'s and %" PRIx64
                         "'s, and both committed",
-                        (uint64_t)note->rev, (unsigned)note->key, version->who, txn->who);
+                        (uint64_t)note->rev, (unsigned)note->key, version->identity, txn->identity);
         if (!certain && (version->kind != GAP || note->what != RECORD_DELETE))
                 return;
         version->kind = !certain ? MAYBE_DELETED : note->what == RECORD_DELETE ? DELETED : SET;
-        version->who = txn->who;
+        version->identity = txn->identity;
         version->stamp = txn->stamp;
 }
 
-static void place_versions(struct judge *judge, uint32_t outcome)
+static void enter_versions(struct judge *judge, uint32_t outcome)
 {
         EACH_TXN(judge, txn)
         for (uint32_t i = 0; i < txn->note_count && txn->outcome == outcome; i++)
                 if (is_write(&txn->notes[i]) && txn->notes[i].rev)
-                        place_version(judge, txn, &txn->notes[i], outcome == COMMITTED);
+                        enter_version(judge, txn, &txn->notes[i], outcome == COMMITTED);
 }
 
 static void make_lives(struct judge *judge, struct key *key)
 {
-        uint32_t room = 1;
+        uint32_t life_max = 1;
         uint64_t stamp = 0;
         bool begun = false;
 
         for (uint64_t i = 0; i < key->rev_count; i++)
-                room += key->versions[i].kind >= DELETED;
-        key->lives = history_memory(NULL, room, sizeof(struct life));
-        memset(key->lives, 0, room * sizeof(struct life));
+                life_max += key->versions[i].kind >= DELETED;
+        key->lives = history_memory(NULL, life_max, sizeof(struct life));
+        memset(key->lives, 0, life_max * sizeof(struct life));
         for (uint64_t i = 0; i < key->rev_count; i++) {
                 struct version *version = &key->versions[i];
                 struct life *life = &key->lives[key->life_count];
@@ -249,7 +250,7 @@ static void make_lives(struct judge *judge, struct key *key)
                                 say(judge,
                                         "%" PRIx64 " wrote at %" PRIu64
                                         " over what is since %" PRIu64,
-                                        version->who, version->stamp, stamp);
+                                        version->identity, version->stamp, stamp);
                         stamp = version->stamp;
                 }
                 if (version->kind < DELETED)
@@ -257,7 +258,7 @@ static void make_lives(struct judge *judge, struct key *key)
                 life->end = version->kind;
                 life->end_stamp = version->stamp;
                 life->end_rev = key->first_rev + i;
-                life->end_who = version->who;
+                life->ended_by = version->identity;
                 key->life_count++;
                 begun = false;
         }
@@ -285,8 +286,7 @@ static void add_txns(struct judge *judge)
                 txn->writer = txn->reader = history_txn(judge->history, outcome,
                         outcome == HISTORY_COMMITTED && txn->ended ? txn->began : 0,
                         outcome == HISTORY_COMMITTED ? txn->ended : 0);
-                /* What an aborted transaction read counts as if it had committed: those reads were
-                 * at one cut, too. */
+                /* What an aborted transaction read counts: it was at one cut, too. */
                 if (txn->outcome == ABORTED)
                         txn->reader = history_txn(judge->history, HISTORY_COMMITTED,
                                 txn->ended ? txn->began : 0, txn->ended);
@@ -306,17 +306,17 @@ static void check_read(struct judge *judge, const struct txn *txn, const struct 
                 say(judge,
                         "%" PRIx64 " read at %" PRIu64 " revision %" PRIu64
                         " of key %u, since %" PRIu64 "; the next is since %" PRIu64,
-                        txn->who, txn->cut, (uint64_t)read->rev, (unsigned)read->key, read->cut,
-                        i < key->rev_count ? key->versions[i].stamp : 0);
+                        txn->identity, txn->cut, (uint64_t)read->rev, (unsigned)read->key,
+                        read->cut, i < key->rev_count ? key->versions[i].stamp : 0);
 }
 
 static void add_read(struct judge *judge, const struct txn *txn, const struct record_note *read)
 {
         const struct key *key = &judge->keys[read->key];
-        const struct txn *writer = txn_of(judge, read->who);
+        const struct txn *writer = txn_of(judge, read->identity);
 
         if (!writer || read->rev - key->first_rev >= key->rev_count)
-                return; /* this was said before */
+                return; /* learn() said so */
         if (txn->cut)
                 check_read(judge, txn, read);
         history_read(judge->history, txn->reader,
@@ -344,12 +344,13 @@ static void add_absent(struct judge *judge, const struct txn *txn, uint32_t numb
 
                 if (life->end == DELETED && life->end_stamp <= txn->cut)
                         history_read(judge->history, txn->reader, object_of(number, low - 1),
-                                life->end_rev, txn_of(judge, life->end_who)->writer);
+                                life->end_rev, txn_of(judge, life->ended_by)->writer);
                 else if (life->end != MAYBE_DELETED)
                         say(judge,
                                 "%" PRIx64 " saw no value of key %u at %" PRIu64
                                 ", which had one from %" PRIu64 " to %" PRIu64,
-                                txn->who, number, txn->cut, life->first_stamp, life->end_stamp);
+                                txn->identity, number, txn->cut, life->first_stamp,
+                                life->end_stamp);
         }
         while (low < key->life_count && key->lives[low].end != GAP &&
                 key->lives[low].end_stamp <= until)
@@ -394,7 +395,7 @@ static void tell_note(const struct judge *judge, const struct record_note *note)
         if ((note->what == RECORD_READ || is_write(note)) && at < key->rev_count)
                 printf(" (life %" PRIu32 ")", key->versions[at].life);
         if (note->what == RECORD_READ)
-                printf(" by %" PRIx64, note->who);
+                printf(" by %" PRIx64, note->identity);
         if (note->cut)
                 printf(" cut %" PRIu64, note->cut);
         printf("\n");
@@ -413,7 +414,7 @@ static void tell_all(const struct judge *judge)
                                 continue;
                         printf("T%" PRIu32 ": %" PRIx64 " at %" PRIu64 ", from %" PRIu64
                                " to %" PRIu64 " ns\n",
-                                number, txn->who, txn->cut, txn->began, txn->ended);
+                                number, txn->identity, txn->cut, txn->began, txn->ended);
                         for (uint32_t i = 0; i < txn->note_count; i++)
                                 tell_note(judge, &txn->notes[i]);
                 }
@@ -423,7 +424,7 @@ static void tell_all(const struct judge *judge)
 bool record_judge(struct record *const *records, uint32_t record_count, enum history_level level,
         bool tell, struct record_verdict *ret)
 {
-        struct judge judge = {.place_count = record_count, .verdict = ret};
+        struct judge judge = {.seat_count = record_count, .verdict = ret};
 
         *ret = (struct record_verdict){0};
         for (uint32_t i = 0; i < record_count; i++)
@@ -433,8 +434,8 @@ bool record_judge(struct record *const *records, uint32_t record_count, enum his
                         if (records[i]->notes[k].what == RECORD_READ)
                                 learn(&judge, &records[i]->notes[k]);
         make_versions(&judge);
-        place_versions(&judge, COMMITTED);
-        place_versions(&judge, UNKNOWN);
+        enter_versions(&judge, COMMITTED);
+        enter_versions(&judge, UNKNOWN);
         for (uint32_t i = 0; i < RECORD_KEYS; i++)
                 make_lives(&judge, &judge.keys[i]);
         judge.history = history_make();
@@ -470,8 +471,8 @@ static struct record_note *read_before(
         return NULL;
 }
 
-/* The note that ends the transaction with this identity, if it wrote something; else NULL. */
-static struct record_note *end_of(struct record *record, uint64_t who)
+/* The note that ends transaction @identity, if it wrote something; or NULL. */
+static struct record_note *end_of(struct record *record, uint64_t identity)
 {
         bool within = false, writes = false;
 
@@ -480,7 +481,8 @@ static struct record_note *end_of(struct record *record, uint64_t who)
 
                 if (note->what == RECORD_BEGIN && within)
                         return NULL;
-                within = within || (note->what == RECORD_BEGIN && note->who == who && note->cut);
+                within = within ||
+                         (note->what == RECORD_BEGIN && note->identity == identity && note->cut);
                 writes = writes || (within && is_write(note) && note->rev);
                 if (within && note->what >= RECORD_COMMITTED)
                         return writes ? note : NULL;
@@ -513,7 +515,7 @@ static struct record_note *lie_about(struct record *const *records, uint32_t rec
                         *ret_said = *other;
                 return other ? note : NULL;
         }
-        other = end_of(records[(note->who >> 40) - 1], note->who);
+        other = end_of(records[(note->identity >> 40) - 1], note->identity);
         if (other) {
                 *ret_said = *other;
                 ret_said->what = RECORD_ABORTED;

@@ -1,10 +1,10 @@
 /*
  * What the processes of a storm write down about their transactions, and the judgement on it.
  *
- * Each place has a record of its own in memory that outlives its processes: a row of notes. A
- * transaction is BEGIN, what it read and means to write, TRY, and its outcome. A process that was
- * killed leaves its last transaction without an end: behind a TRY the outcome is unknown, until a
- * reader is found that saw what the transaction wrote.
+ * A seat is taken by one process after the other. Each seat has a record of its own in memory that
+ * outlives its processes: a row of notes. A transaction is BEGIN, what it read and means to write,
+ * TRY, and what became of it. A process that was killed leaves its last transaction without an end:
+ * behind a TRY its outcome is unknown, until a read of what it wrote is found.
  *
  * The judge does not believe the bus where it can look itself: versions of a key are numbered by
  * what writers saw before (their revision is one more than the one they replaced) and by what
@@ -24,15 +24,16 @@
 
 #include "tests/harness/history/history.h"
 
-#define RECORD_ROOM   (1u << 21)
-#define RECORD_PLACES 8u
-#define RECORD_KEYS   64u
+#define RECORD_NOTES_MAX (1u << 21)
+#define RECORD_SEATS     8u
+#define RECORD_KEYS      64u
 
 enum record_what {
-        RECORD_BEGIN,  /* its identity; number: when; cut: what it reads at; 0: plain operations */
-        RECORD_READ,   /* key; rev, cut, identity of the writer and number of the version */
-        RECORD_ABSENT, /* key, which had no value at the transaction's cut */
-        RECORD_SET,    /* key, rev: what it will be; 0: not known */
+        RECORD_BEGIN,  /* identity; number: when; cut: at which it reads, 0 for plain operations */
+        RECORD_READ,   /* key, rev; identity: the writer's; number of its transaction; cut: of the
+                          version */
+        RECORD_ABSENT, /* key; at the transaction's cut there was none */
+        RECORD_SET,    /* key, rev that it will have; 0: not known */
         RECORD_DELETE, /* key, rev */
         RECORD_TRY,    /* from here on it may be committed */
         RECORD_COMMITTED, /* number: when; cut: the first that contains it; rev: of a plain set */
@@ -41,17 +42,17 @@ enum record_what {
 
 struct record_note {
         uint64_t what : 8, key : 8, rev : 48;
-        uint64_t who, number, cut;
+        uint64_t identity, number, cut;
 };
 
 struct record {
         uint64_t count;      /* stored after the note */
         uint64_t identities; /* given to transactions so far */
-        struct record_note notes[RECORD_ROOM];
+        struct record_note notes[RECORD_NOTES_MAX];
 };
 
-/* The identity of a writer, as a value has it: {place + 1, number in the place}. */
-#define RECORD_IDENTITY(place, number) (((uint64_t)(place) + 1) << 40 | (number))
+/* Which transaction, or plain operation, as its values say: {seat + 1, number in the seat}. */
+#define RECORD_IDENTITY(seat, number) (((uint64_t)(seat) + 1) << 40 | (number))
 
 /* A killed process leaves a note wholly or not at all, and notes in the order of the program. */
 static inline void record_add(struct record *record, struct record_note note)
@@ -64,13 +65,13 @@ struct record_verdict {
         struct history_verdict history;
         bool right; /* the history is right, and nothing is said below */
         char text[256];
-        uint64_t unknown;  /* transactions of which the outcome is unknown */
-        uint64_t believed; /* of the unknown ones: a reader saw what they wrote */
-        uint64_t unseen;   /* writes that no reader saw */
+        uint64_t unknown;  /* transactions that perhaps committed */
+        uint64_t believed; /* of unknown outcome until a read of what they wrote was found */
+        uint64_t unseen;   /* writes that no process read */
         uint64_t aborted, absent, lives;
 };
 
-/* Judge the records. @tell: print what the transactions did that the verdict names. */
+/* @tell: print what the transactions did that the verdict names. */
 bool record_judge(struct record *const *records, uint32_t record_count, enum history_level level,
         bool tell, struct record_verdict *ret);
 

@@ -3,11 +3,11 @@
  * engine among them.
  *
  * Workers count by compare and set, write and delete keys, hold guards, scan at cuts (see
- * keys-worker.h); an engine ticks, attaches and reaps. The test process is the parent of them all:
- * it kills, waits for the death that the kernel reports, tells the engine, and starts another
- * process. What workers were told lies in a table that outlives them, so at the end each counter
- * must be exactly what was acknowledged, plus at most the one increment that each killed worker had
- * under way.
+ * keys-worker.h); an engine ticks, attaches and reaps. The test process is the parent of all: it
+ * kills, waits for the death that the kernel reports, tells the engine, and starts another one.
+ * What workers were told lies in a table that outlives them, so at the end each counter must be
+ * exactly what was acknowledged, plus at most the one increment that each killed worker had under
+ * way.
  *
  * Always true: a worker that sees something impossible writes it into the table and ends with
  * status 1. Arguments: none. SB_SEED, SB_SECONDS.
@@ -43,7 +43,7 @@
 #include "tests/harness/test.h"
 #include "tests/storm/keys-worker.h"
 
-#define WORKERS (KEYS_PLACES - 1)
+#define WORKERS (KEYS_SEATS - 1)
 #define SIZE    (1u << 20)
 #define SECONDS 12u
 #define TICK_MS 2
@@ -75,17 +75,16 @@ static struct sb_segment open_segment(void)
 
 /* ---- the engine ---- */
 
-static bool place_is_at(uint32_t slot, uint32_t generation)
+static bool is_seated(uint32_t slot, uint32_t generation)
 {
         for (uint32_t i = 0; i < WORKERS; i++)
-                if (keys_table->place[i].attached && keys_table->place[i].slot == slot &&
-                        keys_table->place[i].generation == generation)
+                if (keys_table->seat[i].attached && keys_table->seat[i].slot == slot &&
+                        keys_table->seat[i].generation == generation)
                         return true;
         return false;
 }
 
-/* The first work of a new engine: take record 0, and reap each client that is in no place of the
- * table. */
+/* A new engine's first work: takes record 0, reaps each client that no seat has. */
 static void adopt(struct sb_peer *engine, struct sb_segment *segment)
 {
         struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
@@ -102,28 +101,28 @@ static void adopt(struct sb_peer *engine, struct sb_segment *segment)
         sb_peer_init(engine, segment, slot, generation);
         for (slot = 1; slot < segment->geometry.client_count; slot++)
                 if (sb_slot_state(segment, slot, &generation) != SB_CLIENT_FREE &&
-                        !place_is_at(slot, generation))
+                        !is_seated(slot, generation))
                         sb_reap_slot(engine, slot, generation);
 }
 
 struct command {
         char what;
-        uint32_t place;
+        uint32_t seat;
 };
 
 static void obey(struct sb_peer *engine, const struct command *command)
 {
-        struct keys_place *place = &keys_table->place[command->place];
+        struct keys_seat *seat = &keys_table->seat[command->seat];
         struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
 
         if (command->what == COMMAND_REAP) {
-                sb_reap_slot(engine, place->slot, place->generation);
-                place->attached = false;
+                sb_reap_slot(engine, seat->slot, seat->generation);
+                seat->attached = false;
         } else if (command->what == COMMAND_CLAIM) {
-                if (sb_slot_claim(&engine->segment, 1, &identity, &place->slot, &place->generation))
+                if (sb_slot_claim(&engine->segment, 1, &identity, &seat->slot, &seat->generation))
                         keys_complain("no record is free");
                 else
-                        place->attached = true;
+                        seat->attached = true;
         }
         if (write(replies[1], "", 1) != 1)
                 _exit(1);
@@ -157,8 +156,8 @@ static void be_engine(void)
 static struct {
         uint64_t worker_kills, engine_kills, stops;
         uint64_t random;
-        /* when a halted process goes on; 0: it is not halted */
-        uint64_t resume_ms[KEYS_PLACES];
+        /* when the halted process goes on; 0: it is not halted */
+        uint64_t resume_ms[KEYS_SEATS];
         bool engine_lost, ended_badly;
 } parent;
 
@@ -179,7 +178,7 @@ static void be_worker(uint32_t number)
 {
         struct sb_segment segment = open_segment();
 
-        keys_work(&segment, &keys_table->place[number], seed * 1000 + (uint64_t)getpid());
+        keys_work(&segment, &keys_table->seat[number], seed * 1000 + (uint64_t)getpid());
         _exit(keys_table->complained);
 }
 
@@ -195,7 +194,7 @@ static void start_engine(void)
 {
         if (pipe(commands) || pipe(replies))
                 abort();
-        keys_table->place[WORKERS].pid = start(be_engine_at, 0);
+        keys_table->seat[WORKERS].pid = start(be_engine_at, 0);
         close(commands[0]);
         close(replies[1]);
 }
@@ -209,7 +208,7 @@ static void end_engine_pipes(void)
 static void go_on(uint32_t number)
 {
         if (parent.resume_ms[number])
-                kill(keys_table->place[number].pid, SIGCONT);
+                kill(keys_table->seat[number].pid, SIGCONT);
         parent.resume_ms[number] = 0;
 }
 
@@ -217,7 +216,7 @@ static void replace_engine(void)
 {
         int status;
 
-        waitpid(keys_table->place[WORKERS].pid, &status, 0);
+        waitpid(keys_table->seat[WORKERS].pid, &status, 0);
         parent.resume_ms[WORKERS] = 0;
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL) {
                 keys_complain("an engine ended by itself, status %d", status);
@@ -227,10 +226,10 @@ static void replace_engine(void)
         start_engine();
 }
 
-/* Ask the engine, and ask the next one when it died over the question. */
-static void ask(char what, uint32_t place)
+/* Asks the engine, and again if it died meanwhile. */
+static void ask(char what, uint32_t seat)
 {
-        struct command command = {what, place};
+        struct command command = {what, seat};
         char byte;
 
         go_on(WORKERS);
@@ -245,22 +244,22 @@ static void ask(char what, uint32_t place)
 static void start_worker(uint32_t number)
 {
         ask(COMMAND_CLAIM, number);
-        if (!parent.engine_lost && keys_table->place[number].attached)
-                keys_table->place[number].pid = start(be_worker, number);
+        if (!parent.engine_lost && keys_table->seat[number].attached)
+                keys_table->seat[number].pid = start(be_worker, number);
 }
 
 static void bury_worker(uint32_t number)
 {
-        struct keys_place *place = &keys_table->place[number];
+        struct keys_seat *seat = &keys_table->seat[number];
         int status;
 
-        waitpid(place->pid, &status, 0);
+        waitpid(seat->pid, &status, 0);
         parent.resume_ms[number] = 0;
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
                 parent.ended_badly = true;
-        if (place->under_way)
-                keys_table->uncertain[place->under_way - 1]++;
-        place->under_way = 0;
+        if (seat->under_way)
+                keys_table->uncertain[seat->under_way - 1]++;
+        seat->under_way = 0;
         ask(COMMAND_REAP, number);
 }
 
@@ -270,7 +269,7 @@ static void do_something(void)
                  number = storm_random(&parent.random) % WORKERS;
 
         if (what < 50) {
-                kill(keys_table->place[number].pid, SIGKILL);
+                kill(keys_table->seat[number].pid, SIGKILL);
                 parent.worker_kills++;
                 bury_worker(number);
                 start_worker(number);
@@ -278,11 +277,11 @@ static void do_something(void)
                 number = what < 55 ? WORKERS : number;
                 if (parent.resume_ms[number])
                         return;
-                kill(keys_table->place[number].pid, SIGSTOP);
+                kill(keys_table->seat[number].pid, SIGSTOP);
                 parent.resume_ms[number] = now_ms() + storm_random(&parent.random) % 60 + 1;
                 parent.stops++;
         } else if (what < 94) {
-                kill(keys_table->place[WORKERS].pid, SIGKILL);
+                kill(keys_table->seat[WORKERS].pid, SIGKILL);
                 parent.engine_kills++;
                 replace_engine();
         }
@@ -318,19 +317,19 @@ static void storm(uint64_t until_ms)
         while (now_ms() < until_ms && !keys_table->complained && !parent.engine_lost &&
                 !parent.ended_badly) {
                 let_pass(storm_random(&parent.random) % 6000);
-                for (uint32_t i = 0; i < KEYS_PLACES; i++)
+                for (uint32_t i = 0; i < KEYS_SEATS; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
                                 go_on(i);
                 do_something();
         }
         __atomic_store_n(&keys_table->stop, true, __ATOMIC_SEQ_CST);
-        for (uint32_t i = 0; i < KEYS_PLACES; i++)
+        for (uint32_t i = 0; i < KEYS_SEATS; i++)
                 go_on(i);
         for (uint32_t i = 0; i < WORKERS; i++)
-                if (keys_table->place[i].pid && !ended_well(keys_table->place[i].pid))
+                if (keys_table->seat[i].pid && !ended_well(keys_table->seat[i].pid))
                         parent.ended_badly = true;
         ask(COMMAND_END, 0);
-        if (!parent.engine_lost && !ended_well(keys_table->place[WORKERS].pid))
+        if (!parent.engine_lost && !ended_well(keys_table->seat[WORKERS].pid))
                 parent.ended_badly = true;
         end_engine_pipes();
 }
@@ -363,7 +362,7 @@ static void test_every_process_that_was_not_killed_ended_well(void)
                 TEST_FAIL("%s", keys_table->complaint);
         CHECK(!parent.engine_lost && !parent.ended_badly);
         for (uint32_t i = 0; i < WORKERS; i++)
-                operations += keys_table->place[i].operations;
+                operations += keys_table->seat[i].operations;
         CHECK(operations > 1000 && parent.worker_kills > 0 && parent.stops > 0);
 }
 
@@ -450,9 +449,9 @@ int main(int argc, char **argv)
         RUN(test_counters_are_what_was_acknowledged);
         RUN(test_check_is_clean_and_every_block_comes_back);
         for (uint32_t i = 0; i < WORKERS; i++) {
-                operations += keys_table->place[i].operations;
-                conflicts += keys_table->place[i].conflicts;
-                full += keys_table->place[i].full;
+                operations += keys_table->seat[i].operations;
+                conflicts += keys_table->seat[i].conflicts;
+                full += keys_table->seat[i].full;
         }
         TEST_NOTE("storm: %llu operations, %llu workers killed, %llu engines killed, %llu stops, "
                   "%llu conflicts, %llu full (SB_SEED=%llu)",

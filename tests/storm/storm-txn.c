@@ -4,9 +4,9 @@
  * and written is judged.
  *
  * Three storms, one after the other: transactions with snapshot isolation alone, serializable ones
- * alone, and both on the same keys, of which only the weaker is asked. work.h has what the
- * processes do, record.h what they write down and how it is judged. The test process is the parent
- * of them all: it kills, waits, and starts another process.
+ * alone, and both on the same keys, of which only the weaker is asked. What the processes do is in
+ * work.h, what they write down and how it is judged in record.h. The test process is the parent of
+ * all: it kills, waits, and starts another one.
  *
  * To show that the judgement finds what is wrong, one note of a real record is made to lie.
  * Arguments: none. SB_SEED, SB_OPERATIONS (of each storm).
@@ -31,23 +31,23 @@
 #define WORKERS    5u
 #define WATCHER    WORKERS
 #define PROCESSES  (WORKERS + 1)
-#define END_PLACE  PROCESSES
-#define PLACES     (PROCESSES + 1) /* records: the last is what is read at the end */
+#define END_SEAT   PROCESSES
+#define SEATS      (PROCESSES + 1) /* of records: the last is what is read at the end */
 #define OPERATIONS 750000u
 #define LEAST_MS   2000u
 #define SIZE       (16u << 20)
 
 static struct world world;
 static struct sb_bus *bus;
-static struct record *records[PLACES];
+static struct record *records[SEATS];
 static struct record_verdict verdict;
 static uint64_t seed, operations_wanted, randomness;
 
 static struct {
         uint64_t worker_kills, engine_kills, stops;
-        uint64_t resume_ms[PROCESSES]; /* when a halted process goes on; 0: it is not halted */
+        uint64_t resume_ms[PROCESSES]; /* when the halted process goes on; 0: it is not halted */
         uint64_t engine_resume_ms;
-        pid_t engine; /* the engine that was halted or killed last */
+        pid_t engine; /* the one that was halted or killed last */
         bool ended_badly;
         uint64_t operations, commits, aborted, edges, unknown, believed, unseen, absent, lives;
 } parent;
@@ -84,7 +84,7 @@ static void start(uint32_t number)
         pid = fork();
         if (pid == 0)
                 be(number);
-        work_table->place[number].pid = pid;
+        work_table->seat[number].pid = pid;
         parent.resume_ms[number] = 0;
 }
 
@@ -106,8 +106,8 @@ static void kill_and_replace(uint32_t number)
 
         if (number != WATCHER && storm_random(&randomness) % 2)
                 catch_in_commit(number);
-        kill(work_table->place[number].pid, SIGKILL);
-        waitpid(work_table->place[number].pid, &status, 0);
+        kill(work_table->seat[number].pid, SIGKILL);
+        waitpid(work_table->seat[number].pid, &status, 0);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
                 parent.ended_badly = true;
         parent.worker_kills++;
@@ -120,7 +120,7 @@ static void halt(uint32_t number)
                 return;
         if (number != WATCHER && storm_random(&randomness) % 2)
                 catch_in_commit(number);
-        kill(work_table->place[number].pid, SIGSTOP);
+        kill(work_table->seat[number].pid, SIGSTOP);
         parent.resume_ms[number] = now_ms() + storm_random(&randomness) % 40 + 1;
         parent.stops++;
 }
@@ -128,7 +128,7 @@ static void halt(uint32_t number)
 static void go_on(uint32_t number)
 {
         if (parent.resume_ms[number])
-                kill(work_table->place[number].pid, SIGCONT);
+                kill(work_table->seat[number].pid, SIGCONT);
         parent.resume_ms[number] = 0;
 }
 
@@ -189,32 +189,32 @@ static uint64_t recorded(void)
 {
         uint64_t sum = 0;
 
-        for (uint32_t i = 0; i < PLACES; i++)
-                sum += __atomic_load_n(&work_table->place[i].operations, __ATOMIC_RELAXED);
+        for (uint32_t i = 0; i < SEATS; i++)
+                sum += __atomic_load_n(&work_table->seat[i].operations, __ATOMIC_RELAXED);
         return sum;
 }
 
 static bool make_records(void)
 {
-        for (uint32_t i = 0; i < PLACES; i++) {
+        for (uint32_t i = 0; i < SEATS; i++) {
                 if (records[i])
                         munmap(records[i], sizeof(struct record));
                 records[i] = mmap(NULL, sizeof(struct record), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
                 if (records[i] == MAP_FAILED)
                         return false;
-                work_table->place[i].operations = 0;
+                work_table->seat[i].operations = 0;
         }
         return true;
 }
 
-/* Whether a process has ended: none may before it is told to. */
-static bool somebody_ended(void)
+/* Whether a process has ended, although none was told to. */
+static bool a_process_has_ended(void)
 {
         for (uint32_t i = 0; i < PROCESSES; i++) {
                 siginfo_t info = {0};
 
-                if (waitid(P_PID, (id_t)work_table->place[i].pid, &info,
+                if (waitid(P_PID, (id_t)work_table->seat[i].pid, &info,
                             WEXITED | WNOHANG | WNOWAIT) ||
                         info.si_pid)
                         return true;
@@ -236,7 +236,7 @@ static bool storm(
         for (uint32_t i = 0; i < PROCESSES; i++)
                 start(i);
         while ((recorded() < operations || now_ms() < began + least_ms) &&
-                !work_table->complained && !parent.ended_badly && !somebody_ended()) {
+                !work_table->complained && !parent.ended_badly && !a_process_has_ended()) {
                 work_rest(storm_random(&randomness) % 4000);
                 for (uint32_t i = 0; i < PROCESSES; i++)
                         if (parent.resume_ms[i] && parent.resume_ms[i] <= now_ms())
@@ -248,16 +248,16 @@ static bool storm(
         for (uint32_t i = 0; i < PROCESSES; i++)
                 go_on(i);
         for (uint32_t i = 0; i < PROCESSES; i++)
-                if (!ended_well(work_table->place[i].pid))
+                if (!ended_well(work_table->seat[i].pid))
                         parent.ended_badly = true;
-        work_read_end(bus, END_PLACE, records[END_PLACE]);
+        work_read_end(bus, END_SEAT, records[END_SEAT]);
         return !parent.ended_badly && !work_table->complained;
 }
 
 static const char *judged(enum history_level level)
 {
         static char text[1536];
-        bool right = record_judge(records, PLACES, level, true, &verdict);
+        bool right = record_judge(records, SEATS, level, true, &verdict);
 
         parent.operations += verdict.history.operations;
         parent.commits += verdict.history.txns;
@@ -318,9 +318,9 @@ static void test_the_storms_were_storms(void)
         uint64_t transfers = 0, sums = 0, torn = 0;
 
         for (uint32_t i = 0; i < PROCESSES; i++) {
-                transfers += work_table->place[i].transfers;
-                sums += work_table->place[i].sums;
-                torn += work_table->place[i].torn;
+                transfers += work_table->seat[i].transfers;
+                sums += work_table->seat[i].sums;
+                torn += work_table->seat[i].torn;
         }
         TEST_NOTE("bank: %" PRIu64 " transfers, %" PRIu64
                   " sums at a cut, all right; of those by plain gets %" PRIu64 " were torn",
@@ -340,7 +340,7 @@ static void test_every_lie_in_a_record_is_found(void)
 
         if (!storm(WORK_SERIALIZABLE, 20000, 0, false))
                 TEST_FAIL("%s", work_table->complaint);
-        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
+        CHECK(record_judge(records, SEATS, HISTORY_SERIALIZABLE, false, &verdict));
         for (uint32_t lie = 0; lie < RECORD_LIES; lie++)
                 for (uint32_t i = 0; i < 5; i++) {
                         uint64_t number = storm_random(&randomness) % 1000 * WORKERS + i % WORKERS;
@@ -352,13 +352,13 @@ static void test_every_lie_in_a_record_is_found(void)
                         CHECK(note);
                         before = *note;
                         *note = said;
-                        if (record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict))
+                        if (record_judge(records, SEATS, HISTORY_SERIALIZABLE, false, &verdict))
                                 TEST_FAIL("%s was not found: number %" PRIu64 ", SB_SEED=%" PRIu64,
                                         names[lie], number, seed);
                         cycles += !!verdict.history.anomaly;
                         *note = before;
                 }
-        CHECK(record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
+        CHECK(record_judge(records, SEATS, HISTORY_SERIALIZABLE, false, &verdict));
         CHECK(cycles >= 5);
 }
 
@@ -366,12 +366,12 @@ static void test_write_skew_of_snapshot_isolation_is_seen_when_more_is_asked_for
 {
         if (!storm(WORK_SNAPSHOT, 50000, 0, false))
                 TEST_FAIL("%s", work_table->complaint);
-        CHECK(record_judge(records, PLACES, HISTORY_SNAPSHOT, false, &verdict));
-        CHECK(!record_judge(records, PLACES, HISTORY_SERIALIZABLE, false, &verdict));
+        CHECK(record_judge(records, SEATS, HISTORY_SNAPSHOT, false, &verdict));
+        CHECK(!record_judge(records, SEATS, HISTORY_SERIALIZABLE, false, &verdict));
         CHECK(verdict.history.anomaly && strncmp(verdict.history.anomaly, "G2-item", 7) == 0);
 }
 
-static bool everybody_is_reaped(void)
+static bool all_others_are_reaped(void)
 {
         struct sb_admin_stat stat;
 
@@ -404,9 +404,9 @@ static void test_behind_the_storms_nothing_is_lost(void)
         void *large;
         int r;
 
-        while (!everybody_is_reaped() && now_ms() < deadline)
+        while (!all_others_are_reaped() && now_ms() < deadline)
                 work_rest(5000);
-        CHECK(everybody_is_reaped());
+        CHECK(all_others_are_reaped());
         CHECK_EQ(sb_admin_check(bus, &report), 0);
         if (report.problem_count)
                 TEST_FAIL("check finds %u: %s", report.problem_count, report.problems[0]);

@@ -22,14 +22,14 @@ enum own { OWN_NONE, OWN_SET, OWN_DELETED };
 struct worker {
         struct sb_bus *bus;
         struct sb_txn *txn; /* NULL: plain operations */
-        struct work_place *place;
+        struct work_seat *seat;
         struct record *record;
-        uint32_t number; /* the number of its place */
-        uint64_t random, who;
+        uint32_t number; /* of the seat */
+        uint64_t random, identity;
         struct {
                 enum own what;
                 uint32_t len;
-                uint64_t rev; /* the revision that it will have; 0: not known */
+                uint64_t rev; /* the one that it will have; 0: not known */
         } own[WORK_KEYS];
 };
 
@@ -99,27 +99,27 @@ static uint32_t number_of(struct sb_bytes key)
                                                             : WORK_KEYS;
 }
 
-static struct sb_bytes make_value(uint64_t who, uint32_t len, unsigned char *bytes)
+static struct sb_bytes make_value(uint64_t identity, uint32_t len, unsigned char *bytes)
 {
-        memcpy(bytes, &who, sizeof(who));
-        for (uint32_t i = sizeof(who); i < len; i++)
-                bytes[i] = (unsigned char)(who + i);
+        memcpy(bytes, &identity, sizeof(identity));
+        for (uint32_t i = sizeof(identity); i < len; i++)
+                bytes[i] = (unsigned char)(identity + i);
         return (struct sb_bytes){bytes, len};
 }
 
-/* The identity of the writer of a value; 0 when no writer writes such a value. */
+/* Which transaction wrote it; 0: none wrote such a value. */
 static uint64_t writer_of(struct sb_bytes value)
 {
         const unsigned char *bytes = value.data;
-        uint64_t who;
+        uint64_t identity;
 
-        if (value.len < sizeof(who) || value.len > VALUE_MAX)
+        if (value.len < sizeof(identity) || value.len > VALUE_MAX)
                 return 0;
-        memcpy(&who, bytes, sizeof(who));
-        for (uint32_t i = sizeof(who); i < value.len; i++)
-                if (bytes[i] != (unsigned char)(who + i))
+        memcpy(&identity, bytes, sizeof(identity));
+        for (uint32_t i = sizeof(identity); i < value.len; i++)
+                if (bytes[i] != (unsigned char)(identity + i))
                         return 0;
-        return who;
+        return identity;
 }
 
 /* ---- notes ---- */
@@ -127,16 +127,17 @@ static uint64_t writer_of(struct sb_bytes value)
 static void note(struct worker *w, enum record_what what, uint32_t key, uint64_t rev)
 {
         record_add(w->record, (struct record_note){.what = what, .key = key, .rev = rev});
-        w->place->operations += what == RECORD_READ || what == RECORD_ABSENT ||
-                                what == RECORD_SET || what == RECORD_DELETE;
+        w->seat->operations += what == RECORD_READ || what == RECORD_ABSENT || what == RECORD_SET ||
+                               what == RECORD_DELETE;
 }
 
 static void note_begin(struct worker *w, uint64_t began, uint64_t cut)
 {
-        w->who = RECORD_IDENTITY(w->number, ++w->record->identities);
-        record_add(w->record,
-                (struct record_note){
-                        .what = RECORD_BEGIN, .who = w->who, .number = began, .cut = cut});
+        w->identity = RECORD_IDENTITY(w->number, ++w->record->identities);
+        record_add(w->record, (struct record_note){.what = RECORD_BEGIN,
+                                      .identity = w->identity,
+                                      .number = began,
+                                      .cut = cut});
 }
 
 static void note_end(struct worker *w, enum record_what what, uint64_t cut, uint64_t rev)
@@ -145,22 +146,22 @@ static void note_end(struct worker *w, enum record_what what, uint64_t cut, uint
                                       .rev = rev,
                                       .number = work_now_ns(),
                                       .cut = what == RECORD_COMMITTED ? cut : 0});
-        w->place->commits += what == RECORD_COMMITTED;
+        w->seat->commits += what == RECORD_COMMITTED;
 }
 
 static void note_read(struct worker *w, uint32_t key, const struct sb_guard *guard)
 {
-        uint64_t who = writer_of(guard->value);
+        uint64_t identity = writer_of(guard->value);
 
-        if (!who)
+        if (!identity)
                 work_complain("key %u has a broken value", key);
         record_add(w->record, (struct record_note){.what = RECORD_READ,
                                       .key = key,
                                       .rev = guard->rev,
-                                      .who = who,
+                                      .identity = identity,
                                       .number = guard->txn,
                                       .cut = guard->cut});
-        w->place->operations++;
+        w->seat->operations++;
 }
 
 /* ---- the steps of a transaction ---- */
@@ -171,7 +172,7 @@ static void check_own(struct worker *w, uint32_t key, const struct sb_guard *gua
         if (found != (w->own[key].what == OWN_SET))
                 work_complain("an own %s of key %u was not seen", found ? "delete" : "set", key);
         else if (found && (guard->value.len != w->own[key].len ||
-                                  writer_of(guard->value) != w->who || guard->rev != 0))
+                                  writer_of(guard->value) != w->identity || guard->rev != 0))
                 work_complain("an own set of key %u reads differently", key);
 }
 
@@ -209,7 +210,7 @@ static void set(struct worker *w, uint32_t key)
 
                 w->own[key].rev = rev ? rev + 1 : 0;
         }
-        r = sb_txn_set(w->txn, work_key(key, text), make_value(w->who, len, bytes));
+        r = sb_txn_set(w->txn, work_key(key, text), make_value(w->identity, len, bytes));
         if (r != 0)
                 work_complain("a set in a transaction said %d", r);
         w->own[key].what = OWN_SET;
@@ -372,8 +373,8 @@ static void commit(struct worker *w, enum sb_isolation isolation)
         if (r == SB_E_FULL)
                 r = sb_txn_commit(w->txn, &how);
         note_end(w, r == 0 ? RECORD_COMMITTED : RECORD_ABORTED, cut, 0);
-        w->place->conflicts += r == SB_E_CONFLICT;
-        w->place->full += r == SB_E_FULL;
+        w->seat->conflicts += r == SB_E_CONFLICT;
+        w->seat->full += r == SB_E_FULL;
         if (r == SB_E_CONFLICT)
                 check_conflict(w, isolation);
         if ((r != 0 && r != SB_E_CONFLICT && r != SB_E_FULL) || (r == SB_E_CONFLICT && !writes))
@@ -391,7 +392,7 @@ static void transaction(struct worker *w)
         uint64_t began = work_now_ns();
         int r = sb_txn_begin(w->bus, isolation, &w->txn);
 
-        w->place->full += r == SB_E_FULL;
+        w->seat->full += r == SB_E_FULL;
         if (r != 0 && r != SB_E_FULL)
                 work_complain("begin said %d", r);
         if (r != 0) {
@@ -423,10 +424,10 @@ static void plain_set(struct worker *w, uint32_t key)
         note_begin(w, work_now_ns(), 0);
         note(w, RECORD_SET, key, 0);
         record_add(w->record, (struct record_note){.what = RECORD_TRY});
-        r = sb_set(w->bus, work_key(key, text), make_value(w->who, 8 + below(w, 100), bytes), &how,
-                &rev);
+        r = sb_set(w->bus, work_key(key, text), make_value(w->identity, 8 + below(w, 100), bytes),
+                &how, &rev);
         note_end(w, r == 0 ? RECORD_COMMITTED : RECORD_ABORTED, cut, rev);
-        w->place->full += r == SB_E_FULL;
+        w->seat->full += r == SB_E_FULL;
         if (r != 0 && r != SB_E_FULL)
                 work_complain("a set said %d", r);
 }
@@ -443,7 +444,7 @@ static void plain_change(struct worker *w, uint32_t key, bool deletes)
         int r;
 
         note_begin(w, work_now_ns(), 0);
-        value = make_value(w->who, 8 + below(w, 100), bytes);
+        value = make_value(w->identity, 8 + below(w, 100), bytes);
         r = sb_get(w->bus, work_key(key, text), &guard);
         if (r == 0)
                 note_read(w, key, &guard);
@@ -458,7 +459,7 @@ static void plain_change(struct worker *w, uint32_t key, bool deletes)
         r = deletes ? sb_delete(w->bus, work_key(key, text), expected, &how, &rev)
                     : sb_cas(w->bus, work_key(key, text), expected, value, &how, &rev);
         note_end(w, r == 0 ? RECORD_COMMITTED : RECORD_ABORTED, cut, r == 0 ? rev : 0);
-        w->place->full += r == SB_E_FULL;
+        w->seat->full += r == SB_E_FULL;
         if (r == 0 && expected && rev != expected + 1)
                 work_complain("a change of revision %llu made %llu", (unsigned long long)expected,
                         (unsigned long long)rev);
@@ -515,45 +516,45 @@ static void be_halted(uint64_t seed)
         arm();
 }
 
-void work_watch(struct sb_bus *bus, uint32_t place, uint64_t seed)
+void work_watch(struct sb_bus *bus, uint32_t seat, uint64_t seed)
 {
-        struct worker w = {.bus = bus, .place = &work_table->place[place], .random = seed};
+        struct worker w = {.bus = bus, .seat = &work_table->seat[seat], .random = seed};
 
         while (!stopped()) {
                 int r = sb_txn_begin(bus, below(&w, 2) ? SB_SNAPSHOT : SB_SERIALIZABLE, &w.txn);
 
                 for (uint32_t i = 0; i < 3 && r == 0; i++) {
-                        bank_check(bus, w.txn, w.place, false);
-                        bank_check(bus, w.txn, w.place, true);
+                        bank_check(bus, w.txn, w.seat, false);
+                        bank_check(bus, w.txn, w.seat, true);
                         work_rest(i && below(&w, 16) == 0 ? below(&w, 20000) : 0);
                 }
                 if (r == 0 && sb_txn_commit(w.txn, NULL) != 0)
                         work_complain("a commit of nothing did not go through");
                 w.txn = r == 0 ? sb_txn_end(w.txn) : NULL;
-                bank_check(bus, w.txn, w.place, true);
-                w.place->torn += bank_is_torn(bus);
+                bank_check(bus, w.txn, w.seat, true);
+                w.seat->torn += bank_is_torn(bus);
                 work_rest(200);
         }
 }
 
-void work_transactions(struct sb_bus *bus, uint32_t place, struct record *record, uint64_t seed)
+void work_transactions(struct sb_bus *bus, uint32_t seat, struct record *record, uint64_t seed)
 {
         struct worker w = {.bus = bus,
-                .place = &work_table->place[place],
+                .seat = &work_table->seat[seat],
                 .record = record,
-                .number = place,
+                .number = seat,
                 .random = seed};
 
         be_halted(seed);
         while (!stopped()) {
                 uint32_t what = below(&w, 100), key = below(&w, WORK_KEYS);
 
-                if (record->count > RECORD_ROOM - 256)
+                if (record->count > RECORD_NOTES_MAX - 256)
                         work_rest(1000);
                 else if (what < 62)
                         transaction(&w);
                 else if (what < 68)
-                        bank_transfer(bus, w.place, &w.random);
+                        bank_transfer(bus, w.seat, &w.random);
                 else if (what < 74)
                         scan(&w);
                 else if (what < 82)
@@ -578,10 +579,10 @@ bool work_clear(struct sb_bus *bus)
         return true;
 }
 
-void work_read_end(struct sb_bus *bus, uint32_t place, struct record *record)
+void work_read_end(struct sb_bus *bus, uint32_t seat, struct record *record)
 {
         struct worker w = {
-                .bus = bus, .place = &work_table->place[place], .record = record, .number = place};
+                .bus = bus, .seat = &work_table->seat[seat], .record = record, .number = seat};
 
         for (uint32_t key = 0; key < WORK_KEYS; key++)
                 plain_get(&w, key);
