@@ -1,6 +1,7 @@
 /*
- * Rules of history, written; see keep.h. A rule's key is written over the revision that was read,
- * so of two processes that write one rule the later one sees to the rest.
+ * Rules of history, written; see keep.h. The first write of a rule's key is over any revision, the
+ * last one only over the revision of the first. So of two processes that write one rule, the later
+ * one does the rest.
  */
 
 #include "ring/op/keep.h"

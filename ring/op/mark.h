@@ -18,8 +18,8 @@
 #include "shm/layout/handle.h"
 
 /* Marks a cut that is taken now. The caller has checked the length, sb_mark_name_max() at most.
- * Return: 0; SB_E_CONFLICT: the name is taken; SB_E_FULL: no entry or no memory is left, or too many
- * snapshots are open; SB_E_LAPPED: the cut was taken away meanwhile. */
+ * Return: 0; SB_E_CONFLICT: the name is taken; SB_E_FULL: no entry or no memory is left, or too
+ * many snapshots are open; SB_E_LAPPED: the cut was taken away meanwhile. */
 int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint64_t *ret_cut);
 /* Looks up the cut of a mark. Return: 0, SB_E_NOT_FOUND. */
 int sb_mark_look_up(struct sb_peer *peer, const void *name, uint32_t name_len, uint64_t *ret_cut);

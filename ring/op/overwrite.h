@@ -76,7 +76,8 @@ struct sb_overwrite_block {
         uint32_t class_, entry; /* entry: of the magazine; 0: the last block of the slab cache */
 };
 
-/* The model checker judges accesses to a block of the magazine only while the block is in use. */
+/* Tells the model checker whether the block is allocated: any access to one that is not is an
+ * error. In the magazine a block is not. */
 static inline __attribute__((always_inline)) void sb_overwrite_tell_model(
         const struct sb_peer *peer, const struct sb_overwrite_block *block, int allocated)
 {

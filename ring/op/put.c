@@ -53,7 +53,8 @@ struct attempt {
 
 /* ---- blocks ---- */
 
-/* The model checker judges accesses to a block of the magazine only while the block is in use. */
+/* Tells the model checker whether the block is allocated: any access to one that is not is an
+ * error. In the magazine a block is not. */
 static inline __attribute__((always_inline)) void put_tell_model(
         const struct sb_peer *peer, const struct attempt *attempt, uint32_t class_, int allocated)
 {
