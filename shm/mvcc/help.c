@@ -1,4 +1,9 @@
-/* Bringing transactions to their end; see help.h. */
+/*
+ * Helping; see help.h.
+ *
+ * A helper that meets another undecided transaction in its way helps that one first, and so on: a
+ * path of transactions, each of which waits for the next one (struct path).
+ */
 
 #include "shm/mvcc/help.h"
 
@@ -18,305 +23,481 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/mvcc/validate.h"
 
-/* Who helps whom, as far as this thread has got: the descriptors that wait for one another. */
+/* The descriptors that wait for one another, as far as this thread has got: the last one first. */
 struct path {
         const struct path *up;
-        struct sb_commit *commit;
+        struct sb_commit *descriptor;
         uint64_t at;    /* offset of the descriptor */
         uint32_t depth; /* 1: the first */
 };
-#define DEPTH_MAX 64u /* what would be the next one gives way instead */
+#define DEPTH_MAX 64u /* a transaction that would be the next one is aborted instead */
 
+/* How one step of helping path->descriptor ended. */
 enum step {
-        IN,      /* installed, or nothing in the way */
-        AGAIN,   /* what was met is over: look again */
-        BACK,    /* somebody in a ring gave way: go back a level and look again */
-        DECIDED, /* this transaction is over */
-        CHANGED  /* a range is not what it was at the cut */
+        IN,     /* installed, or nothing in the way */
+        AGAIN,  /* what was met is over: look again */
+        BACK,   /* one of a cycle was aborted: go back a level and look again */
+        DECIDED /* this transaction is over */
 };
 
-/* ---- helping ---- */
+/* ---- meeting another transaction ---- */
 
-static enum step help(struct sb_peer *peer, const struct path *path);
+static enum step help_once(struct sb_peer *peer, const struct path *path);
 
-/* The undecided transaction of @version is in the way of path->commit. */
-static enum step meet(struct sb_peer *peer, const struct path *path, struct sb_version *version)
+/* The frame of the path that has the descriptor at @at; NULL: none. */
+static const struct path *help_find_on_path(const struct path *path, uint64_t at)
+{
+        const struct path *frame = path;
+
+        while (frame && frame->at != at)
+                frame = frame->up;
+        return SB_FAULT(SER_CYCLE_IGNORED) ? NULL : frame;
+}
+
+/* From @frame down to the end of the path each transaction waits for the next one, and the last one
+ * for the first: a cycle. The one of the greatest offset is aborted, whichever process looks; so
+ * one of the others can go on. */
+static enum step help_break_cycle(const struct path *path, const struct path *frame)
+{
+        const struct path *victim = path, *member;
+
+        for (member = path; member != frame; member = member->up)
+                if (member->up->at > victim->at)
+                        victim = member->up;
+        sb_commit_decide(victim->descriptor, SB_STATUS_ABORTED, 0);
+        return SB_FAULT(SER_NO_UNWIND) ? AGAIN : BACK;
+}
+
+/* The undecided transaction of @version is in the way of path->descriptor. */
+static enum step help_meet(
+        struct sb_peer *peer, const struct path *path, struct sb_version *version)
 {
         uint64_t word = sb_pin_load(peer, &version->stamp);
         struct path next = {.up = path, .depth = path->depth + 1};
         const struct path *frame;
-        enum step r;
+        enum step r = AGAIN;
 
         next.at = word & SB_OFFSET_MASK;
-        next.commit = sb_stamp_is_intent(word) ? sb_commit_at(&peer->segment, next.at) : NULL;
-        if (!next.commit)
+        next.descriptor = sb_stamp_is_intent(word) ? sb_commit_at(&peer->segment, next.at) : NULL;
+        if (!next.descriptor)
                 return AGAIN;
-        for (frame = path; frame && frame->at != next.at; frame = frame->up)
-                ;
-        if (frame && !SB_FAULT(SER_CYCLE_IGNORED)) {
-                /* Each waits for the next in a ring: the one of the greatest offset gives way,
-                 * whoever looks; so one of them can go on. */
-                const struct path *victim = path, *member;
-
-                for (member = path; member != frame; member = member->up)
-                        if (member->up->at > victim->at)
-                                victim = member->up;
-                sb_commit_decide(victim->commit, SB_STATUS_ABORTED, 0);
-                r = SB_FAULT(SER_NO_UNWIND) ? AGAIN : BACK;
-        } else if (next.depth > DEPTH_MAX) {
-                sb_commit_decide(next.commit, SB_STATUS_ABORTED, 0);
-                r = AGAIN;
-        } else {
-                help(peer, &next);
-                r = AGAIN;
-        }
-        return sb_commit_decided(path->commit) ? DECIDED : r;
+        frame = help_find_on_path(path, next.at);
+        if (frame)
+                r = help_break_cycle(path, frame);
+        else if (next.depth > DEPTH_MAX)
+                sb_commit_decide(next.descriptor, SB_STATUS_ABORTED, 0);
+        else
+                /* However that ended, only what lies here now counts. */
+                help_once(peer, &next);
+        return sb_commit_decided(path->descriptor) ? DECIDED : r;
 }
 
-/* What was loaded counts only while the transaction is undecided. */
-static enum step give_up(struct sb_commit *commit, uint64_t cause)
+/* Abort, unless it is decided: what was loaded counts only while the transaction is undecided. */
+static enum step help_give_up(struct sb_commit *descriptor, uint64_t cause)
 {
-        sb_commit_decide(commit, SB_STATUS_ABORTED, cause);
+        sb_commit_decide(descriptor, SB_STATUS_ABORTED, cause);
         return DECIDED;
 }
 
-/* The cell of an intent's key, or NULL: gone. */
-static struct sb_cell64 *cell_of(struct sb_peer *peer, const struct sb_version *version)
+/* ---- installing ---- */
+
+/* The cell of an intent's key; NULL: gone. A helper may be so late that the transaction is over:
+ * then the node may be another key's by now: such a helper learns from the status that it is too
+ * late, before it changes anything. The model checker need not judge this load. */
+static struct sb_cell64 *help_cell_of(struct sb_peer *peer, const struct sb_version *version)
 {
         struct sb_node *node = sb_node_at(&peer->segment, version->node);
         struct sb_cell64 *cell;
 
-        /* For a helper whose transaction is over the node may be another's by now: then he finds
-         * out by the status before he does anything. */
         sb_model_unchecked_begin();
         cell = node ? sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell)) : NULL;
         sb_model_unchecked_end();
         return cell;
 }
 
-/* One look, one attempt. */
-static enum step install_once(
-        struct sb_peer *peer, const struct path *path, uint32_t i, struct sb_version *version)
-{
-        struct sb_segment *segment = &peer->segment;
-        struct sb_commit *commit = path->commit;
-        uint64_t at = commit->write[i], link, word;
-        struct sb_version *head, *effective;
-        struct sb_settled settled;
-        struct sb_cell64 *cell;
+/* What a helper sees where an intent belongs. */
+struct sight {
+        uint64_t link;          /* the intent's `prev` */
+        struct sb_cell64 *cell; /* of its key */
+        uint64_t word;          /* in that cell; 0: there is none */
+};
 
-        /* First the link, then the cell: so a link that was loaded over an older head is not taken
-         * for one over this head. */
-        link = SB_FAULT(TXN_CELL_BEFORE_PREV) ? 0 : sb_pin_load(peer, &version->prev);
-        if (link & SB_PREV_SETTLED)
-                return IN; /* and more: something behind it was taken out already */
-        cell = cell_of(peer, version);
-        word = cell ? sb_pin_load(peer, cell) : 0;
-        if (SB_FAULT(TXN_CELL_BEFORE_PREV))
-                link = sb_pin_load(peer, &version->prev);
-        if (word && (word & SB_OFFSET_MASK) == at)
-                return IN;
-        head = word & SB_CELL_FROZEN ? NULL : sb_version_at(segment, word & SB_OFFSET_MASK);
-        if (!head || (head->node != version->node && !SB_FAULT(TXN_NODE_UNASKED)) ||
-                (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
-                        !sb_load_acquire(&head->stamp))) /* A:stamp. */
-                return give_up(commit, SB_CAUSE_GONE);
-        effective = sb_txn_effective(peer, head, &settled);
-        if (settled.outcome == SB_TXN_UNDECIDED)
-                return meet(peer, path, head);
-        if (!effective)
-                return give_up(commit, SB_CAUSE_GONE);
-        if (effective->rev != version->rev - 1)
-                return give_up(commit, 1 + i);
-        if (sb_commit_decided(commit) && !SB_FAULT(TXN_INSTALL_UNCHECKED))
-                return DECIDED;
-        if (SB_FAULT(TXN_EXPECTS_PRESET))
-                return sb_cas64_full(cell, (word & ~SB_OFFSET_MASK) | (link & SB_OFFSET_MASK),
-                               (word & ~SB_OFFSET_MASK) | at)
-                               ? IN
-                               : give_up(commit, 1 + i);
-        if (SB_FAULT(TXN_PREV_STORED))
+static void help_see_cell(struct sb_peer *peer, const struct sb_version *version, struct sight *ret)
+{
+        ret->cell = help_cell_of(peer, version);
+        ret->word = ret->cell ? sb_pin_load(peer, ret->cell) : 0;
+}
+
+/* First the link, then the cell: so a link that was loaded over an older head is not taken for one
+ * over this head. False: the link says that the intent was installed, and more: something behind it
+ * was taken out already. */
+static bool help_see_link_first(
+        struct sb_peer *peer, const struct sb_version *version, struct sight *ret)
+{
+        ret->link = sb_pin_load(peer, &version->prev);
+        if (ret->link & SB_PREV_SETTLED)
+                return false;
+        help_see_cell(peer, version, ret);
+        return true;
+}
+
+static bool help_see(struct sb_peer *peer, const struct sb_version *version, struct sight *ret)
+{
+        if (!SB_FAULT(TXN_CELL_BEFORE_PREV))
+                return help_see_link_first(peer, version, ret);
+        help_see_cell(peer, version, ret);
+        ret->link = sb_pin_load(peer, &version->prev);
+        return true;
+}
+
+static bool help_is_of_node(const struct sb_version *head, uint64_t node)
+{
+        return head->node == node || SB_FAULT(TXN_NODE_UNASKED);
+}
+
+/* The head of the chain that @word leads to, if that is the chain of the intent's key. NULL: the
+ * key went away: the cell is empty, frozen or another key's, or it has a placeholder that its node
+ * has not confirmed. */
+static struct sb_version *help_head(
+        struct sb_peer *peer, const struct sb_version *version, uint64_t word)
+{
+        struct sb_version *head =
+                word & SB_CELL_FROZEN ? NULL : sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+
+        if (!head || !help_is_of_node(head, version->node))
+                return NULL;
+        /* A:stamp. A placeholder's says that it was confirmed. */
+        return SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_load_acquire(&head->stamp)
+                       ? NULL
+                       : head;
+}
+
+/* Whether it is too late to install; asked behind the loads, which count only if it is not. */
+static bool help_is_late(const struct sb_commit *descriptor)
+{
+        return sb_commit_decided(descriptor) && !SB_FAULT(TXN_INSTALL_UNCHECKED);
+}
+
+/* Have the intent's link lead to the head that was seen. False: another process set it. */
+static bool help_set_link(struct sb_version *version, const struct sight *sight)
+{
+        if (SB_FAULT(TXN_PREV_STORED)) {
                 /* R:publish, without looking: that is the fault. */
-                sb_store_release(&version->prev, word & SB_OFFSET_MASK);
-        else if ((link & SB_OFFSET_MASK) != (word & SB_OFFSET_MASK) &&
-                 !sb_cas64_full(&version->prev, link, word & SB_OFFSET_MASK))
-                return AGAIN;
-        /* R:publish > A:publish. It expects what was looked at, flags and all. */
-        if (sb_cas64_full(cell, word, (word & (SB_TAG_MASK | SB_CELL_FLAGS)) | at))
-                return IN;
+                sb_store_release(&version->prev, sight->word & SB_OFFSET_MASK);
+                return true;
+        }
+        /* R:publish > A:publish. Once the intent is in, its link is followed. */
+        return (sight->link & SB_OFFSET_MASK) == (sight->word & SB_OFFSET_MASK) ||
+               sb_cas64_full(&version->prev, sight->link, sight->word & SB_OFFSET_MASK);
+}
+
+/* The cell was changed beside this helper, if only its flags were: a reason to look again, and for
+ * nothing else. */
+static enum step help_missed(
+        struct sb_peer *peer, struct sb_commit *descriptor, uint32_t i, const struct sight *sight)
+{
         if (SB_FAULT(TXN_ABORT_BY_FLAGS) &&
-                (sb_pin_load(peer, cell) & SB_OFFSET_MASK) == (word & SB_OFFSET_MASK))
-                return give_up(commit, 1 + i);
+                (sb_pin_load(peer, sight->cell) & SB_OFFSET_MASK) == (sight->word & SB_OFFSET_MASK))
+                return help_give_up(descriptor, 1 + i);
         return AGAIN;
 }
 
-static enum step install(struct sb_peer *peer, const struct path *path, uint32_t i)
+/* Fault TXN_EXPECTS_PRESET: over the head that the owner saw. */
+static enum step help_put_over_preset(
+        struct sb_commit *descriptor, uint32_t i, const struct sight *sight)
 {
-        struct sb_version *version = sb_version_at(&peer->segment, path->commit->write[i]);
+        uint64_t rest = sight->word & ~SB_OFFSET_MASK;
+
+        return sb_cas64_full(sight->cell, rest | (sight->link & SB_OFFSET_MASK),
+                       rest | descriptor->write[i])
+                       ? IN
+                       : help_give_up(descriptor, 1 + i);
+}
+
+/* Put an intent over the head that was seen: first its link, then the cell. */
+static enum step help_put(struct sb_peer *peer, struct sb_commit *descriptor, uint32_t i,
+        struct sb_version *version, const struct sight *sight)
+{
+        if (SB_FAULT(TXN_EXPECTS_PRESET))
+                return help_put_over_preset(descriptor, i, sight);
+        if (!help_set_link(version, sight))
+                return AGAIN;
+        /* R:publish > A:publish. It expects what was looked at, flags and all. */
+        if (sb_cas64_full(sight->cell, sight->word,
+                    (sight->word & (SB_TAG_MASK | SB_CELL_FLAGS)) | descriptor->write[i]))
+                return IN;
+        return help_missed(peer, descriptor, i, sight);
+}
+
+/* One look, one attempt to install write @i, which is @version. */
+static enum step help_install_once(
+        struct sb_peer *peer, const struct path *path, uint32_t i, struct sb_version *version)
+{
+        struct sb_commit *descriptor = path->descriptor;
+        struct sb_version *head, *effective;
+        struct sb_settled settled;
+        struct sight sight;
+
+        if (!help_see(peer, version, &sight))
+                return IN;
+        if (sight.word && (sight.word & SB_OFFSET_MASK) == descriptor->write[i])
+                return IN;
+        head = help_head(peer, version, sight.word);
+        if (!head)
+                return help_give_up(descriptor, SB_CAUSE_GONE);
+        effective = sb_txn_effective(peer, head, &settled);
+        if (settled.outcome == SB_TXN_UNDECIDED)
+                return help_meet(peer, path, head);
+        if (!effective)
+                return help_give_up(descriptor, SB_CAUSE_GONE);
+        if (effective->rev != version->rev - 1)
+                return help_give_up(descriptor, 1 + i);
+        if (help_is_late(descriptor))
+                return DECIDED;
+        return help_put(peer, descriptor, i, version, &sight);
+}
+
+static enum step help_install(struct sb_peer *peer, const struct path *path, uint32_t i)
+{
+        struct sb_version *version = sb_version_at(&peer->segment, path->descriptor->write[i]);
         enum step r;
 
         if (!version)
-                return give_up(path->commit, SB_CAUSE_GONE);
+                return help_give_up(path->descriptor, SB_CAUSE_GONE);
         do
-                r = install_once(peer, path, i, version);
+                r = help_install_once(peer, path, i, version);
         while (r == AGAIN);
         return r;
 }
 
-/* All are in: the stamp that it will have. Not before the status says that the clock is read: so
- * who sees an undecided one that does not say so, and leaves it out of his cut, knows that its
- * stamp is read from a later clock. */
-static void take_stamp(struct sb_peer *peer, struct sb_commit *commit)
+/* All intents, in the order of their keys: so transactions by snapshot isolation alone never wait
+ * for one another in a cycle. */
+static enum step help_install_all(struct sb_peer *peer, const struct path *path)
 {
-        uint64_t status = sb_commit_status(commit);
+        uint32_t i;
 
-        if (SB_FAULT(SER_NO_STAMP))
-                return;
-        /* R:status > A:status, both. */
-        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && !SB_STATUS_VALUE(status) &&
-                !SB_FAULT(SER_STAMP_UNSAID)) {
-                sb_cas64_full(&commit->status, status, status | SB_STATUS_STAMPING << 3);
-                status = sb_commit_status(commit);
+        for (i = 0; i < path->descriptor->write_count; i++) {
+                enum step r = help_install(peer, path, i);
+
+                if (r != IN)
+                        return r;
         }
-        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED &&
-                SB_STATUS_VALUE(status) <= SB_STATUS_STAMPING)
-                /* A:clock, read after all were seen installed. */
-                sb_cas64_full(&commit->status, status,
+        return IN;
+}
+
+/* ---- deciding ---- */
+
+static bool help_wants_stamping(uint64_t status)
+{
+        return SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && !SB_STATUS_VALUE(status) &&
+               !SB_FAULT(SER_STAMP_UNSAID) && !SB_FAULT(SER_NO_STAMP);
+}
+
+static bool help_wants_stamp(uint64_t status)
+{
+        return SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED &&
+               SB_STATUS_VALUE(status) <= SB_STATUS_STAMPING && !SB_FAULT(SER_NO_STAMP);
+}
+
+/* All intents are in: take the stamp that a serializable transaction will have if it commits. The
+ * status first says that the clock is being read: so a process that sees an undecided transaction
+ * that does not say so, and leaves it out of a cut, knows that its stamp will be read from a later
+ * clock. */
+static void help_take_stamp(struct sb_peer *peer, struct sb_commit *descriptor)
+{
+        uint64_t status = sb_commit_status(descriptor);
+
+        if (help_wants_stamping(status)) {
+                /* R:status > A:status. */
+                sb_cas64_full(&descriptor->status, status, status | SB_STATUS_STAMPING << 3);
+                status = sb_commit_status(descriptor);
+        }
+        if (help_wants_stamp(status))
+                /* A:clock, read after all intents were seen installed. R:status > A:status. */
+                sb_cas64_full(&descriptor->status, status,
                         SB_STATUS_OF(
                                 SB_STATUS_UNDECIDED, sb_load_acquire(&peer->segment.super->clock)) |
                                 SB_STATUS_SERIALIZABLE);
 }
 
-/* IN: all that it has read is what it was; CHANGED: range number *ret_range is not; else as ever.
- */
-static enum step validate(struct sb_peer *peer, const struct path *path, uint32_t *ret_range)
+/* Whether all that the transaction has read is what it was at its cut: IN, or it is aborted. */
+static enum step help_validate(struct sb_peer *peer, const struct path *path)
 {
+        struct sb_commit *descriptor = path->descriptor;
         struct sb_validation validation;
 
-        sb_validate_begin(path->commit, &validation);
+        sb_validate_begin(descriptor, &validation);
         for (;;) {
                 enum sb_verdict verdict = sb_validate(peer, &validation);
                 enum step r;
 
                 if (verdict == SB_VERDICT_VALID)
-                        return sb_commit_decided(path->commit) ? DECIDED : IN;
-                if (verdict == SB_VERDICT_CHANGED) {
-                        *ret_range = validation.range;
-                        return CHANGED;
-                }
-                r = meet(peer, path, validation.met);
+                        return sb_commit_decided(descriptor) ? DECIDED : IN;
+                if (verdict == SB_VERDICT_CHANGED)
+                        return help_give_up(descriptor,
+                                1 + (uint64_t)descriptor->write_count + validation.range);
+                r = help_meet(peer, path, validation.met);
                 if (r != AGAIN)
                         return r;
         }
 }
 
-/* All intents in, in the order of their keys; then, for a serializable one, the stamp that it would
- * have, and only then a look at all that it has read: what others install later has a later stamp,
- * and looks at what this one wrote. */
-static enum step help_serializable(struct sb_peer *peer, const struct path *path)
+/* A serializable transaction, all intents of which are in: first its stamp, and only then a look at
+ * all that it has read. What another transaction installs later has a later stamp, and that
+ * transaction looks at what this one wrote. */
+static enum step help_decide_serializable(struct sb_peer *peer, const struct path *path)
 {
-        struct sb_commit *commit = path->commit;
-        uint32_t range = 0;
-        uint64_t status;
+        struct sb_commit *descriptor = path->descriptor;
         enum step r;
 
-        take_stamp(peer, commit);
-        r = validate(peer, path, &range);
-        if (r == CHANGED)
-                return give_up(commit, 1 + (uint64_t)commit->write_count + range);
+        help_take_stamp(peer, descriptor);
+        r = help_validate(peer, path);
         if (r != IN)
                 return r;
-        status = sb_commit_status(commit);
-        sb_commit_decide(commit, SB_STATUS_COMMITTED, SB_STATUS_VALUE(status));
+        sb_commit_decide(
+                descriptor, SB_STATUS_COMMITTED, SB_STATUS_VALUE(sb_commit_status(descriptor)));
         return DECIDED;
 }
 
-static enum step help(struct sb_peer *peer, const struct path *path)
+/* Commit with a stamp that was read before the decision, which no process was told of: faults. */
+static enum step help_decide_stamped(struct sb_peer *peer, struct sb_commit *descriptor)
 {
-        struct sb_commit *commit = path->commit;
-        bool serializable = sb_commit_status(commit) & SB_STATUS_SERIALIZABLE;
-        enum step r;
+        sb_commit_decide(descriptor, SB_STATUS_COMMITTED,
+                sb_load_acquire(&peer->segment.super->clock)); /* A:clock. */
+        return DECIDED;
+}
+
+/* A transaction by snapshot isolation, all intents of which are in: without a stamp, because the
+ * clock is read for it after the decision (sb_commit_stamped()). */
+static enum step help_decide_snapshot(struct sb_peer *peer, struct sb_commit *descriptor)
+{
+        if (SB_FAULT(TXN_STAMP_IN_DECISION))
+                return help_decide_stamped(peer, descriptor);
+        sb_commit_decide(descriptor, SB_STATUS_COMMITTED, 0);
+        return DECIDED;
+}
+
+/* Fault SER_VALIDATE_FIRST. */
+static enum step help_validate_first(struct sb_peer *peer, const struct path *path)
+{
+        enum step r = help_validate(peer, path);
+
+        if (r == IN)
+                r = help_install_all(peer, path);
+        return r == IN ? help_decide_stamped(peer, path->descriptor) : r;
+}
+
+static enum step help_install_first(
+        struct sb_peer *peer, const struct path *path, bool serializable)
+{
+        enum step r = help_install_all(peer, path);
+
+        if (r != IN)
+                return r;
+        return serializable ? help_decide_serializable(peer, path)
+                            : help_decide_snapshot(peer, path->descriptor);
+}
+
+/* Bring path->descriptor to its end: DECIDED, or BACK out of a cycle. */
+static enum step help_once(struct sb_peer *peer, const struct path *path)
+{
+        bool serializable = sb_commit_status(path->descriptor) & SB_STATUS_SERIALIZABLE;
+
+        return serializable && SB_FAULT(SER_VALIDATE_FIRST)
+                       ? help_validate_first(peer, path)
+                       : help_install_first(peer, path, serializable);
+}
+
+/* From the beginning of a path: whichever transaction of a cycle was aborted, one of the others can
+ * go on now, and this helper looks again. */
+static void help_to_the_end(struct sb_peer *peer, struct sb_commit *descriptor)
+{
+        struct path path = {.descriptor = descriptor,
+                .at = sb_offset_of(&peer->segment, descriptor),
+                .depth = 1};
+
+        while (!sb_commit_decided(descriptor))
+                help_once(peer, &path);
+}
+
+/* ---- for a process that meets an intent ---- */
+
+/* Fault TXN_COPIES_ALL: a helper goes through the list, which may be old. */
+static void help_copy_by_list(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t word)
+{
         uint32_t i;
 
-        if (serializable && SB_FAULT(SER_VALIDATE_FIRST)) {
-                uint32_t range = 0;
+        for (i = 0; i < descriptor->write_count; i++) {
+                struct sb_version *each = sb_version_at(&peer->segment, descriptor->write[i]);
 
-                r = validate(peer, path, &range);
-                if (r == CHANGED)
-                        return give_up(commit, 1 + (uint64_t)commit->write_count + range);
-                if (r != IN)
-                        return r;
+                sb_cas64_full(
+                        &each->stamp, word, sb_commit_outcome(sb_commit_stamped(peer, descriptor)));
+                sb_cas32_full(&each->block.retire, SB_RETIRE_HELD, 0);
         }
-        for (i = 0; i < commit->write_count; i++) {
-                r = install(peer, path, i);
-                if (r != IN)
-                        return r;
-        }
-        if (serializable && !SB_FAULT(SER_VALIDATE_FIRST))
-                return help_serializable(peer, path);
-        sb_commit_decide(commit, SB_STATUS_COMMITTED,
-                SB_FAULT(TXN_STAMP_IN_DECISION) || serializable
-                        ? sb_load_acquire(&peer->segment.super->clock) /* A:clock. */
-                        : 0);
-        return DECIDED;
 }
 
-/* From the beginning of a path: whoever gives way in a ring, somebody got on, and we look again. */
-static void help_root(struct sb_peer *peer, struct sb_commit *commit)
+/* Copy the outcome into the one version that this helper met. */
+static void help_copy_one(struct sb_peer *peer, struct sb_commit *descriptor,
+        struct sb_version *version, uint64_t word)
 {
-        struct path path = {
-                .commit = commit, .at = sb_offset_of(&peer->segment, commit), .depth = 1};
-
-        while (!sb_commit_decided(commit))
-                help(peer, &path);
+        sb_txn_settle(peer, version);
+        if (SB_FAULT(TXN_COPIES_ALL))
+                help_copy_by_list(peer, descriptor, word);
 }
 
 void sb_txn_help(struct sb_peer *peer, struct sb_version *version)
 {
         uint64_t word = sb_pin_load(peer, &version->stamp);
-        struct sb_commit *commit = sb_stamp_is_intent(word)
-                                           ? sb_commit_at(&peer->segment, word & SB_OFFSET_MASK)
-                                           : NULL;
+        struct sb_commit *descriptor = sb_stamp_is_intent(word)
+                                               ? sb_commit_at(&peer->segment, word & SB_OFFSET_MASK)
+                                               : NULL;
 
-        if (!commit)
+        if (!descriptor)
                 return;
         peer->counters.helped++;
-        help_root(peer, commit);
-        sb_txn_settle(peer, version);
-        if (SB_FAULT(TXN_COPIES_ALL))
-                for (uint32_t i = 0; i < commit->write_count; i++) {
-                        struct sb_version *each = sb_version_at(&peer->segment, commit->write[i]);
-
-                        sb_cas64_full(&each->stamp, word,
-                                sb_commit_outcome(sb_commit_stamped(peer, commit)));
-                        sb_cas32_full(&each->block.retire, SB_RETIRE_HELD, 0);
-                }
+        help_to_the_end(peer, descriptor);
+        help_copy_one(peer, descriptor, version, word);
 }
 
-void sb_txn_decide(struct sb_peer *peer, struct sb_commit *commit)
+void sb_txn_decide(struct sb_peer *peer, struct sb_commit *descriptor)
 {
-        help_root(peer, commit);
+        help_to_the_end(peer, descriptor);
 }
 
-/* ---- the end, by the owner or his reaper ---- */
-
-void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cell64 *operation)
+void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *descriptor)
 {
-        uint64_t intent = SB_STAMP_INTENT | sb_offset_of(&peer->segment, commit), status;
+        uint64_t status = sb_commit_stamped(peer, descriptor);
+
+        /* Undecided and without a stamp: the stamp will be read from a later clock. */
+        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && SB_STATUS_VALUE(status))
+                help_to_the_end(peer, descriptor);
+}
+
+/* ---- the end, by the owner or its reaper ---- */
+
+/* Copy the outcome into all versions of the list. */
+static void help_copy_all(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t status)
+{
+        uint64_t intent = SB_STAMP_INTENT | sb_offset_of(&peer->segment, descriptor);
         uint32_t i;
 
-        help_root(peer, commit);
-        status = sb_commit_stamped(peer, commit);
-        for (i = 0; i < commit->write_count; i++) {
-                struct sb_version *version = sb_version_at(&peer->segment, commit->write[i]);
+        for (i = 0; i < descriptor->write_count; i++) {
+                struct sb_version *version = sb_version_at(&peer->segment, descriptor->write[i]);
 
-                /* R:stamp > A:stamp. */
+                /* R:stamp > A:stamp. Failed: a process that met the version has copied it. */
                 if (version)
                         sb_cas64_full(&version->stamp, intent, sb_commit_outcome(status));
         }
-        for (i = 0; i < commit->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED;
+}
+
+/* Hold what is committed no longer. Aborted versions are held until sb_txn_dispose(). */
+static void help_let_go(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t status)
+{
+        uint32_t i;
+
+        for (i = 0; i < descriptor->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED;
                 i++) {
-                struct sb_version *version = sb_version_at(&peer->segment, commit->write[i]);
+                struct sb_version *version = sb_version_at(&peer->segment, descriptor->write[i]);
 
                 /* R:retire > A:retire. Behind the outcome: what can be unlinked names no
                  * descriptor. */
@@ -324,86 +505,131 @@ void sb_txn_finish(struct sb_peer *peer, struct sb_commit *commit, struct sb_cel
                         sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0);
         }
         if (SB_FAULT(TXN_RELEASE_EARLY))
-                sb_txn_dispose(peer, commit);
-        if (SB_FAULT(NOTE_CLEARED_LATE)) {
-                sb_limbo_begin(peer, &commit->block);
-                sb_limbo_date(peer, &commit->block);
-                sb_store_release(operation, 0); /* R:operation. */
-                return;
-        }
-        /* On its way out before the note goes: so that no kill can lose it. The note goes before it
-         * is dated: who found it by the note was pinned by then. */
-        if (!SB_FAULT(DYING_LATE))
-                sb_limbo_begin(peer, &commit->block);
-        if (SB_FAULT(NOTE_CLEARED_LAZILY))
-                sb_store_release(operation, 0); /* R:operation, late for others: the fault. */
-        else
-                /* R:operation > A:operation. A full barrier: a store alone could still be on its
-                 * way when the era is read. */
-                sb_exchange_full(operation, 0);
-        if (SB_FAULT(DYING_LATE))
-                sb_limbo_begin(peer, &commit->block);
-        sb_limbo_date(peer, &commit->block);
+                sb_txn_dispose(peer, descriptor);
 }
 
-enum sb_outcome sb_txn_run(struct sb_peer *peer, struct sb_commit *commit, uint64_t *ret_value)
+/* The descriptor is on its way out before the note goes: so no kill can lose it. The note goes
+ * before the descriptor is dated: a process that found it by the note was pinned by then. */
+static void help_retire_in_order(
+        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+{
+        sb_limbo_begin(peer, &descriptor->block);
+        /* R:operation > A:operation. A full barrier: a store alone could still be on its way when
+         * the era is read. */
+        sb_exchange_full(operation, 0);
+        sb_limbo_date(peer, &descriptor->block);
+}
+
+/* Faults NOTE_CLEARED_LATE, NOTE_CLEARED_LAZILY and DYING_LATE: the three steps, each time with one
+ * of them out of its place. */
+static void help_retire_out_of_order(
+        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+{
+        if (SB_FAULT(NOTE_CLEARED_LATE)) {
+                sb_limbo_begin(peer, &descriptor->block);
+                sb_limbo_date(peer, &descriptor->block);
+                sb_store_release(operation, 0); /* R:operation. */
+        } else if (SB_FAULT(NOTE_CLEARED_LAZILY)) {
+                sb_limbo_begin(peer, &descriptor->block);
+                sb_store_release(operation, 0); /* R:operation, late for others: the fault. */
+                sb_limbo_date(peer, &descriptor->block);
+        } else {
+                sb_exchange_full(operation, 0); /* R:operation > A:operation. */
+                sb_limbo_begin(peer, &descriptor->block);
+                sb_limbo_date(peer, &descriptor->block);
+        }
+}
+
+static void help_retire(
+        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+{
+        if (SB_FAULT(NOTE_CLEARED_LATE) || SB_FAULT(NOTE_CLEARED_LAZILY) || SB_FAULT(DYING_LATE))
+                help_retire_out_of_order(peer, descriptor, operation);
+        else
+                help_retire_in_order(peer, descriptor, operation);
+}
+
+void sb_txn_finish(struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
 {
         uint64_t status;
 
-        sb_txn_finish(peer, commit, &peer->client->operation);
-        status = sb_commit_status(commit);
+        help_to_the_end(peer, descriptor);
+        status = sb_commit_stamped(peer, descriptor);
+        help_copy_all(peer, descriptor, status);
+        help_let_go(peer, descriptor, status);
+        help_retire(peer, descriptor, operation);
+}
+
+enum sb_outcome sb_txn_run(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t *ret_value)
+{
+        uint64_t status;
+
+        sb_txn_finish(peer, descriptor, &peer->client->operation);
+        status = sb_commit_status(descriptor);
         *ret_value = SB_STATUS_VALUE(status);
         return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_TXN_COMMITTED : SB_TXN_ABORTED;
 }
 
-void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *commit)
-{
-        uint64_t status = sb_commit_stamped(peer, commit);
+/* ---- the aborted, after the grace period ---- */
 
-        /* Undecided and without a stamp: the stamp will be read from a later clock. */
-        if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && SB_STATUS_VALUE(status))
-                help_root(peer, commit);
-}
-
-static bool is_head(struct sb_peer *peer, const struct sb_version *version)
+/* Fault TXN_DISPOSE_HEAD_ONLY: a look at the cell alone. */
+static bool help_is_head(struct sb_peer *peer, const struct sb_version *version)
 {
-        struct sb_cell64 *cell = cell_of(peer, version);
+        struct sb_cell64 *cell = help_cell_of(peer, version);
 
         return cell &&
                (sb_pin_load(peer, cell) & SB_OFFSET_MASK) == sb_offset_of(&peer->segment, version);
 }
 
-void sb_txn_dispose(struct sb_peer *peer, struct sb_commit *commit)
+/* Whether an aborted version lies in a chain. Its node may be another key's by now: then the
+ * version was never installed. The model checker need not judge these loads. */
+static bool help_is_linked(struct sb_peer *peer, const struct sb_version *version)
 {
-        struct sb_segment *segment = &peer->segment;
-        uint32_t i, era;
         bool linked;
 
-        if (SB_STATUS_STATE(sb_commit_status(commit)) != SB_STATUS_ABORTED)
-                return;
-        for (i = 0; i < commit->write_count; i++) {
-                struct sb_version *version = sb_version_at(segment, commit->write[i]);
-                uint64_t own;
+        sb_model_unchecked_begin();
+        linked = sb_reach_version(peer, version);
+        sb_model_unchecked_end();
+        return SB_FAULT(TXN_DISPOSE_HEAD_ONLY) ? help_is_head(peer, version) : linked;
+}
 
-                /* A:retire. */
+/* It lies in a chain: a pruner may take it from here on. */
+static void help_dispose_linked(struct sb_peer *peer, struct sb_version *version)
+{
+        uint64_t cell_number = sb_pin_load(peer, &sb_node_at(&peer->segment, version->node)->cell);
+
+        /* R:retire > A:retire. What a pruner sees before it unlinks the version. */
+        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0))
+                sb_limbo_later(peer, cell_number, SB_STAMP_BIRTH);
+}
+
+/* It was never installed, and no process is left that could install it: any process may free it
+ * after one more grace period. */
+static void help_dispose_unlinked(struct sb_peer *peer, struct sb_version *version, uint64_t offset)
+{
+        /* A:era. Read after the look that found no link. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        /* R:retire > A:retire. */
+        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, era))
+                sb_limbo_wait(peer, offset, era, false);
+}
+
+void sb_txn_dispose(struct sb_peer *peer, struct sb_commit *descriptor)
+{
+        uint32_t i;
+
+        if (SB_STATUS_STATE(sb_commit_status(descriptor)) != SB_STATUS_ABORTED)
+                return;
+        for (i = 0; i < descriptor->write_count; i++) {
+                struct sb_version *version = sb_version_at(&peer->segment, descriptor->write[i]);
+
+                /* A:retire. Not HELD: another process has disposed of it already. */
                 if (!version || sb_load_acquire(&version->block.retire) != SB_RETIRE_HELD)
                         continue;
-                /* Its node may be another's by now: then it was never in. */
-                sb_model_unchecked_begin();
-                linked = sb_reach_version(peer, version);
-                sb_model_unchecked_end();
-                if (SB_FAULT(TXN_DISPOSE_HEAD_ONLY))
-                        linked = is_head(peer, version);
-                if (linked) {
-                        own = sb_pin_load(peer, &sb_node_at(segment, version->node)->cell);
-                        /* R:retire > A:retire. From here on a pruner may take it. */
-                        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0))
-                                sb_limbo_later(peer, own, SB_STAMP_BIRTH);
-                        continue;
-                }
-                /* Never in, and nobody is left who could put it there: everybody's to free. */
-                era = sb_load_acquire(&segment->super->era); /* A:era. */
-                if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, era))
-                        sb_limbo_wait(peer, commit->write[i], era, false);
+                if (help_is_linked(peer, version))
+                        help_dispose_linked(peer, version);
+                else
+                        help_dispose_unlinked(peer, version, descriptor->write[i]);
         }
 }
