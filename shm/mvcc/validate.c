@@ -1,4 +1,9 @@
-/* Validation; see validate.h. */
+/*
+ * Validation; see validate.h.
+ *
+ * A key is looked at from its cell down its chain, to the first version that says: unchanged, or
+ * changed, or in the way. A range is walked in the ordered index.
+ */
 
 #include "shm/mvcc/validate.h"
 
@@ -24,18 +29,38 @@ struct range {
         uint32_t low_len, high_len, flags;
 };
 
+/* ---- one key ---- */
+
+static bool validate_is_own(
+        const struct sb_validation *validation, const struct sb_segment *segment, uint64_t stamp)
+{
+        return sb_stamp_is_intent(stamp) &&
+               (stamp & SB_OFFSET_MASK) == sb_offset_of(segment, validation->commit);
+}
+
+static bool validate_is_in_the_way(struct sb_settled settled)
+{
+        return settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE);
+}
+
+/* Whether the way down from @word led past what was taken out meanwhile, as in sb_txn_lasts(). */
+static bool validate_missed(const struct sb_cell64 *cell, uint64_t word)
+{
+        return sb_load_acquire(cell) != word && !SB_FAULT(TXN_OLD_BELOW); /* A:publish. */
+}
+
 /* What one look at a cell says: a verdict about its key, or that the chain changed meanwhile. */
 #define LOOK_AGAIN (-1)
 
 /* Whether the key in @cell is what it was at the cut; a cell without that key is no change. The key
  * is named by its node, or by its bytes. */
-static int look_once(struct sb_peer *peer, struct sb_validation *validation, struct sb_cell64 *cell,
-        uint64_t node, const void *key, uint32_t key_len)
+static int validate_look_once(struct sb_peer *peer, struct sb_validation *validation,
+        struct sb_cell64 *cell, uint64_t node, const void *key, uint32_t key_len)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t own = sb_offset_of(segment, validation->commit), word = sb_pin_load(peer, cell);
+        uint64_t word = sb_pin_load(peer, cell);
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
-        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN;
+        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
 
         if ((word & SB_CELL_FROZEN) || !version || !sb_version_fits(segment, version) ||
                 (key ? !sb_version_is(segment, version, key, key_len) : version->node != node))
@@ -47,12 +72,12 @@ static int look_once(struct sb_peer *peer, struct sb_validation *validation, str
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return SB_VERDICT_VALID;
-                /* An own intent: what it replaces was in the cut when the owner looked, and by its
-                 * revision still was the same when it came in. */
-                if (sb_stamp_is_intent(stamp) && (stamp & SB_OFFSET_MASK) == own)
+                /* What an own intent replaces was in the cut when the owner looked, and by its
+                 * revision was still the same when the intent came in. */
+                if (validate_is_own(validation, segment, stamp))
                         return SB_VERDICT_VALID;
                 settled = sb_txn_settle(peer, version);
-                if (settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE)) {
+                if (validate_is_in_the_way(settled)) {
                         validation->met = version;
                         return SB_VERDICT_IN_THE_WAY;
                 }
@@ -62,18 +87,16 @@ static int look_once(struct sb_peer *peer, struct sb_validation *validation, str
                         return SB_VERDICT_CHANGED;
                 break;
         }
-        /* A:publish. Under what was aborted: as sb_txn_lasts() says. */
-        return sb_load_acquire(cell) == word || SB_FAULT(TXN_OLD_BELOW) ? SB_VERDICT_VALID
-                                                                        : LOOK_AGAIN;
+        return validate_missed(cell, word) ? LOOK_AGAIN : SB_VERDICT_VALID;
 }
 
-static enum sb_verdict look(struct sb_peer *peer, struct sb_validation *validation,
+static enum sb_verdict validate_look(struct sb_peer *peer, struct sb_validation *validation,
         struct sb_cell64 *cell, uint64_t node, const void *key, uint32_t key_len)
 {
         int r;
 
         do
-                r = look_once(peer, validation, cell, node, key, key_len);
+                r = validate_look_once(peer, validation, cell, node, key, key_len);
         while (r == LOOK_AGAIN);
         return (enum sb_verdict)r;
 }
@@ -86,9 +109,9 @@ static enum sb_verdict validate_point(
         struct sb_probe probe = sb_probe_first(segment, hash);
         struct sb_cell64 *cell;
 
-        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+        while ((cell = sb_probe_next(segment, &probe))) {
                 enum sb_verdict verdict =
-                        look(peer, validation, cell, 0, range->low, range->low_len);
+                        validate_look(peer, validation, cell, 0, range->low, range->low_len);
 
                 if (verdict != SB_VERDICT_VALID)
                         return verdict;
@@ -96,56 +119,75 @@ static enum sb_verdict validate_point(
         return SB_VERDICT_VALID;
 }
 
-static bool is_behind(const struct sb_segment *segment, const struct sb_node *node, const void *key,
-        uint32_t key_len)
+/* ---- a range of keys ---- */
+
+/* A node without a cell is not made yet, or is gone: there is no version to look at. */
+static enum sb_verdict validate_node(
+        struct sb_peer *peer, struct sb_validation *validation, struct sb_node *node)
+{
+        struct sb_cell64 *cell = sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell));
+
+        if (!cell || SB_FAULT(SER_SEEN_ONLY))
+                return SB_VERDICT_VALID;
+        return validate_look(peer, validation, cell, sb_offset_of(&peer->segment, node), NULL, 0);
+}
+
+static bool validate_ends_before(
+        const struct range *range, const struct sb_node *node, const unsigned char *key)
+{
+        return !(range->flags & SB_RANGE_NO_END) &&
+               sb_bytes_compare(key, node->key_len, range->high, range->high_len) >= 0;
+}
+
+static bool validate_is_behind(const struct sb_segment *segment, const struct sb_node *node,
+        const void *key, uint32_t key_len)
 {
         const unsigned char *own = sb_node_key(segment, node);
 
         return own && sb_bytes_compare(own, node->key_len, key, key_len) > 0;
 }
 
-/* From validation->node on, or from the range's beginning. */
+/* The node behind @node, which has @key; NULL: none. One that is not behind it by its key lies in a
+ * damaged segment, where the walk could go round for ever. */
+static struct sb_node *validate_next(
+        struct sb_peer *peer, struct sb_node *node, const unsigned char *key)
+{
+        bool gone;
+        struct sb_node *next = sb_order_next(peer, node, &gone);
+
+        if (gone)
+                return sb_order_seek(peer, key, node->key_len, true);
+        return next && validate_is_behind(&peer->segment, next, key, node->key_len) ? next : NULL;
+}
+
+/* The keys as they are now, from validation->node on, or from the range's beginning. */
 static enum sb_verdict validate_range(
         struct sb_peer *peer, struct sb_validation *validation, const struct range *range)
 {
-        struct sb_segment *segment = &peer->segment;
         struct sb_node *node = validation->node;
 
         if (!node)
                 node = sb_order_seek(peer, range->low, range->low_len, false);
         while (node) {
-                const unsigned char *key = sb_node_key(segment, node);
-                struct sb_node *next;
-                struct sb_cell64 *cell;
+                const unsigned char *key = sb_node_key(&peer->segment, node);
                 enum sb_verdict verdict;
-                bool gone;
 
-                if (!key)
-                        return SB_VERDICT_VALID; /* damaged */
-                if (!(range->flags & SB_RANGE_NO_END) &&
-                        sb_bytes_compare(key, node->key_len, range->high, range->high_len) >= 0)
+                if (!key || validate_ends_before(range, node, key)) /* no key: damaged */
                         return SB_VERDICT_VALID;
-                cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
                 validation->node = node;
-                verdict =
-                        cell && !SB_FAULT(SER_SEEN_ONLY)
-                                ? look(peer, validation, cell, sb_offset_of(segment, node), NULL, 0)
-                                : SB_VERDICT_VALID;
+                verdict = validate_node(peer, validation, node);
                 if (verdict != SB_VERDICT_VALID)
                         return verdict;
-                next = sb_order_next(peer, node, &gone);
-                if (gone)
-                        next = sb_order_seek(peer, key, node->key_len, true);
-                else if (next && !is_behind(segment, next, key, node->key_len))
-                        return SB_VERDICT_VALID; /* damaged: it could go round for ever */
-                node = next;
+                node = validate_next(peer, node, key);
         }
         return SB_VERDICT_VALID;
 }
 
-/* The range at @at, of which the bytes end at @end. NULL: it does not fit, the segment is damaged;
- * else where the next one begins. */
-static const unsigned char *unpack(
+/* ---- all ranges ---- */
+
+/* The range at @at; the packed ranges end at @end. Return: where the next one begins; NULL: it does
+ * not fit, the segment is damaged. */
+static const unsigned char *validate_unpack(
         const unsigned char *at, const unsigned char *end, struct range *ret)
 {
         uint16_t head[3];
@@ -162,11 +204,13 @@ static const unsigned char *unpack(
         return at > end ? NULL : at;
 }
 
-void sb_validate_begin(const struct sb_commit *commit, struct sb_validation *ret)
+void sb_validate_begin(const struct sb_commit *descriptor, struct sb_validation *ret)
 {
-        const unsigned char *at = (const unsigned char *)&commit->write[commit->write_count];
+        const unsigned char *at =
+                (const unsigned char *)&descriptor->write[descriptor->write_count];
 
-        *ret = (struct sb_validation){.commit = commit, .at = at, .end = at + commit->ranges_len};
+        *ret = (struct sb_validation){
+                .commit = descriptor, .at = at, .end = at + descriptor->ranges_len};
 }
 
 enum sb_verdict sb_validate(struct sb_peer *peer, struct sb_validation *validation)
@@ -177,7 +221,7 @@ enum sb_verdict sb_validate(struct sb_peer *peer, struct sb_validation *validati
         for (; validation->range < validation->commit->range_count; validation->range++) {
                 enum sb_verdict verdict;
 
-                next = unpack(validation->at, validation->end, &range);
+                next = validate_unpack(validation->at, validation->end, &range);
                 if (!next)
                         break;
                 verdict = range.flags & SB_RANGE_POINT ? validate_point(peer, validation, &range)

@@ -1,9 +1,15 @@
 /*
  * Validation: whether what a serializable transaction has read is what it was at its cut (models:
- * txn).
+ * txn). The descriptor has it as a list of ranges of keys, some of one key alone; of each key in a
+ * range the newest version that counts must lie in the cut.
  *
- * It only looks. What it finds in the way, another transaction's undecided intent, it gives to its
- * caller, which helps that transaction (help.h) and calls again: the look goes on where it stopped.
+ * Validation only looks. When it finds another transaction's undecided intent in the way, it hands
+ * that to its caller, which helps the other transaction (help.h) and calls again: the look goes on
+ * at the key where it stopped.
+ *
+ * Always true: a key that was looked at needs no second look. Validation begins when all own
+ * intents are in and the stamp is taken; so what another transaction installs behind this look has
+ * a stamp that is not below it, and that transaction's own validation meets these intents.
  */
 #ifndef SB_MVCC_VALIDATE_H
 #define SB_MVCC_VALIDATE_H
@@ -24,9 +30,11 @@ struct sb_validation {
         struct sb_version *met;
 };
 
-/* Begin to validate what @commit has read; not under a pin of another life than sb_validate(). */
-void sb_validate_begin(const struct sb_commit *commit, struct sb_validation *ret);
-/* Go on until there is a verdict. All calls for one validation are made under one pin. */
+/* Begin to validate what @descriptor has read. The pin under which this is called must last until
+ * the verdict: *ret names blocks that only this pin protects. */
+void sb_validate_begin(const struct sb_commit *descriptor, struct sb_validation *ret);
+/* Go on until there is a verdict. After SB_VERDICT_IN_THE_WAY, bring the transaction of `met` to
+ * its end and call again. */
 enum sb_verdict sb_validate(struct sb_peer *peer, struct sb_validation *validation);
 
 #endif
