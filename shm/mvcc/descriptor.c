@@ -1,4 +1,4 @@
-/* A transaction's descriptor; see descriptor.h. */
+/* A transaction's descriptor: where one can be, and the life of its status; see descriptor.h. */
 
 #include "shm/mvcc/descriptor.h"
 
@@ -12,48 +12,53 @@
 
 struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset)
 {
-        struct sb_commit *commit;
-        uint64_t room;
+        struct sb_commit *descriptor;
+        uint64_t size;
 
         offset &= SB_OFFSET_MASK;
-        commit = sb_block_at(segment, offset);
-        if (!commit || offset + sizeof(*commit) > segment->geometry.size)
+        descriptor = sb_block_at(segment, offset);
+        if (!descriptor || offset + sizeof(*descriptor) > segment->geometry.size)
                 return NULL;
-        room = SB_SHAPE_VALUE_LEN(commit->shape) + sizeof(struct sb_version);
+        size = SB_SHAPE_VALUE_LEN(descriptor->shape) + sizeof(struct sb_version);
         /* Each length by itself: damaged ones could add up to anything. */
-        if (SB_SHAPE_KIND(commit->shape) != SB_VERSION_COMMIT || SB_SHAPE_KEY_LEN(commit->shape) ||
-                offset + room > segment->geometry.size || commit->ranges_len > room ||
-                sizeof(*commit) + 8 * (uint64_t)commit->write_count + commit->ranges_len != room)
+        if (SB_SHAPE_KIND(descriptor->shape) != SB_VERSION_COMMIT ||
+                SB_SHAPE_KEY_LEN(descriptor->shape) || offset + size > segment->geometry.size ||
+                descriptor->ranges_len > size)
                 return NULL;
-        return commit;
+        return sizeof(*descriptor) + 8 * (uint64_t)descriptor->write_count +
+                                       descriptor->ranges_len ==
+                               size
+                       ? descriptor
+                       : NULL;
 }
 
-void sb_commit_decide(struct sb_commit *commit, enum sb_status state, uint64_t value)
+void sb_commit_decide(struct sb_commit *descriptor, enum sb_status state, uint64_t value)
 {
         for (;;) {
-                uint64_t status = sb_commit_status(commit);
+                uint64_t status = sb_commit_status(descriptor);
 
-                /* R:status > A:status. */
+                /* R:status > A:status. All that was done towards the decision. */
                 if (SB_STATUS_STATE(status) != SB_STATUS_UNDECIDED ||
-                        sb_cas64_full(&commit->status, status,
+                        sb_cas64_full(&descriptor->status, status,
                                 SB_STATUS_OF(state, value) | (status & SB_STATUS_SERIALIZABLE)))
                         return;
         }
 }
 
-uint64_t sb_commit_stamped(struct sb_peer *peer, struct sb_commit *commit)
+uint64_t sb_commit_stamped(struct sb_peer *peer, struct sb_commit *descriptor)
 {
-        uint64_t status = sb_commit_status(commit);
+        uint64_t status = sb_commit_status(descriptor);
 
         if (SB_STATUS_STATE(status) != SB_STATUS_COMMITTED || SB_STATUS_VALUE(status))
                 return status;
-        /* A:clock. R:status > A:status. */
-        sb_cas64_full(&commit->status, status,
+        /* A:clock, read after the decision: no cut that was taken before contains this transaction.
+         * R:status > A:status. Failed: another process has stamped it. */
+        sb_cas64_full(&descriptor->status, status,
                 status | sb_load_acquire(&peer->segment.super->clock) << 3);
-        return sb_commit_status(commit);
+        return sb_commit_status(descriptor);
 }
 
-void sb_commit_cancel(struct sb_commit *commit)
+void sb_commit_cancel(struct sb_commit *descriptor)
 {
-        sb_commit_decide(commit, SB_STATUS_ABORTED, SB_CAUSE_GONE);
+        sb_commit_decide(descriptor, SB_STATUS_ABORTED, SB_CAUSE_GONE);
 }

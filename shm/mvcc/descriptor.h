@@ -1,7 +1,12 @@
 /*
- * A transaction's descriptor: its status word is the truth about all its intents at once (models:
- * desc, commit; Harris, Fraser and Pratt, DISC 2002). They are committed in the instant in which it
- * says so. Every change of the status is a CAS, and what is decided stays decided.
+ * A transaction's descriptor: a block that lists the versions that the transaction installs and the
+ * ranges of keys that it has read (models: desc, commit; Harris, Fraser and Pratt, DISC 2002).
+ *
+ * Its status word is the truth about all intents of the transaction at once: they are committed in
+ * the instant in which it says so. Every change of the status is a CAS, and what is decided stays
+ * decided. Everything else in a descriptor, but for its retire word, is written before any other
+ * process can find it. A descriptor is never used twice: a process that found one under its pin may
+ * read it until the pin ends.
  */
 #ifndef SB_MVCC_DESCRIPTOR_H
 #define SB_MVCC_DESCRIPTOR_H
@@ -11,29 +16,32 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 
-/* The descriptor at @offset, or NULL where none can be. */
+/* The descriptor at @offset; NULL: there can be none, the segment is damaged. The low bits of
+ * @offset do not count, so the note of an `operation` word may be given as it is. */
 struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset);
 
-static inline uint64_t sb_commit_status(const struct sb_commit *commit)
+static inline uint64_t sb_commit_status(const struct sb_commit *descriptor)
 {
-        return sb_load_acquire(&commit->status); /* A:status. */
+        /* A:status. All that was done before this status was set. */
+        return sb_load_acquire(&descriptor->status);
 }
-static inline bool sb_commit_decided(const struct sb_commit *commit)
+static inline bool sb_commit_decided(const struct sb_commit *descriptor)
 {
-        return SB_STATUS_STATE(sb_commit_status(commit)) != SB_STATUS_UNDECIDED;
+        return SB_STATUS_STATE(sb_commit_status(descriptor)) != SB_STATUS_UNDECIDED;
 }
-/* What a version's stamp becomes when the status of its transaction is @status, which is final. */
+/* What the stamp of a version becomes when the status of its transaction is @status, which is
+ * final. */
 static inline uint64_t sb_commit_outcome(uint64_t status)
 {
         return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_STATUS_VALUE(status)
                                                               : SB_STAMP_ABORTED;
 }
-/* Decide the transaction, unless it is decided. */
-void sb_commit_decide(struct sb_commit *commit, enum sb_status state, uint64_t value);
-/* Abort it, unless it is decided: no announcement keeps its cut any more. */
-void sb_commit_cancel(struct sb_commit *commit);
-/* The status with its stamp, when that can be known: a transaction that was committed by snapshot
- * isolation takes the clock, which any process reads for it once the decision is there. */
-uint64_t sb_commit_stamped(struct sb_peer *peer, struct sb_commit *commit);
+/* Decide the transaction, unless it is decided; @value: the stamp, or the cause of the abort. */
+void sb_commit_decide(struct sb_commit *descriptor, enum sb_status state, uint64_t value);
+/* Abort the transaction, unless it is decided: no announcement keeps its cut any more. */
+void sb_commit_cancel(struct sb_commit *descriptor);
+/* The status, with the stamp if that can be known: a transaction that was committed by snapshot
+ * isolation takes its stamp from the clock, which any process reads for it after the decision. */
+uint64_t sb_commit_stamped(struct sb_peer *peer, struct sb_commit *descriptor);
 
 #endif

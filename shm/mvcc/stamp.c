@@ -1,4 +1,4 @@
-/* Stamps; see stamp.h. */
+/* Stamps: setting them, and what is effective below a head; see stamp.h. */
 
 #include "shm/mvcc/stamp.h"
 
@@ -14,23 +14,31 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 
-/* An intent: whose, and what has become of it. */
-static struct sb_settled settle_intent(
-        struct sb_peer *peer, struct sb_version *version, uint64_t word)
+/* The status of an intent's transaction, with the one stamp that all its versions have. */
+static uint64_t stamp_status(struct sb_peer *peer, struct sb_commit *descriptor)
 {
-        struct sb_commit *commit = sb_commit_at(&peer->segment, word & SB_OFFSET_MASK);
-        uint64_t status;
+        uint64_t status = sb_commit_stamped(peer, descriptor);
 
-        if (!commit) /* damaged */
-                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
-        status = sb_commit_stamped(peer, commit);
         if (SB_FAULT(TXN_STAMP_EACH) && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED)
                 status = SB_STATUS_OF(SB_STATUS_COMMITTED,
                         sb_load_acquire(&peer->segment.super->clock)); /* A:clock. */
+        return status;
+}
+
+/* An intent, by its stamp word: what became of its transaction. */
+static struct sb_settled stamp_settle_intent(
+        struct sb_peer *peer, struct sb_version *version, uint64_t word)
+{
+        struct sb_commit *descriptor = sb_commit_at(&peer->segment, word & SB_OFFSET_MASK);
+        uint64_t status;
+
+        if (!descriptor) /* damaged */
+                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
+        status = stamp_status(peer, descriptor);
         if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED)
                 return (struct sb_settled){
                         .outcome = SB_TXN_UNDECIDED, .stamp = SB_STATUS_VALUE(status)};
-        /* R:stamp > A:stamp. */
+        /* R:stamp > A:stamp. Failed: another process has copied the same outcome. */
         sb_cas64_full(&version->stamp, word, sb_commit_outcome(status));
         if (SB_STATUS_STATE(status) == SB_STATUS_ABORTED)
                 return (struct sb_settled){.outcome = SB_TXN_ABORTED};
@@ -44,20 +52,20 @@ struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version
         if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                 return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = SB_STAMP_BIRTH};
         if (!word) {
-                /* A:clock. As in sb_stamp(). */
+                /* A:clock. R:stamp > A:stamp. As in sb_stamp(). */
                 sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
-                word = sb_load_acquire(&version->stamp); /* A:stamp. Not an intent's any more. */
+                word = sb_load_acquire(&version->stamp); /* A:stamp. No intent's. */
         }
         if (SB_LIKELY(!(word & SB_STAMP_INTENT)))
                 return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = word};
         if (!(word & SB_OFFSET_MASK))
                 return (struct sb_settled){.outcome = SB_TXN_ABORTED};
-        return settle_intent(peer, version, word);
+        return stamp_settle_intent(peer, version, word);
 }
 
 uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
 {
-        /* A:stamp. */
+        /* A:stamp. Pairs with the CAS below, of another process. */
         uint64_t stamp = sb_load_acquire(&version->stamp);
 
         if (SB_LIKELY((int64_t)stamp > 0))
@@ -67,8 +75,9 @@ uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
 
                 return settled.outcome == SB_TXN_COMMITTED ? settled.stamp : SB_STAMP_ABORTED;
         }
-        /* A:clock. Read after the install, which we have done or seen: no cut that was taken before
-         * can contain it. */
+        /* A:clock. Read after the install, which this process has done or seen: no cut that was
+         * taken before can contain the version. R:stamp > A:stamp. Failed: another process was
+         * first. */
         sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
         return sb_load_acquire(&version->stamp); /* A:stamp. */
 }
@@ -91,14 +100,18 @@ struct sb_version *sb_txn_effective(
         return version;
 }
 
-bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+static bool stamp_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
         struct sb_version *head, struct sb_settled settled)
 {
-        if (SB_FAULT(TXN_OLD_BELOW))
-                return true;
         /* The outcome first: while it is undecided, the cell is what it was. */
         if (settled.outcome == SB_TXN_UNDECIDED &&
                 sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
                 return false;
         return sb_load_acquire(cell) == word; /* A:publish. */
+}
+
+bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+        struct sb_version *head, struct sb_settled settled)
+{
+        return SB_FAULT(TXN_OLD_BELOW) || stamp_lasts(peer, cell, word, head, settled);
 }

@@ -1,5 +1,14 @@
 /*
- * Stamps (commit timestamps): when a version was committed, and what became of an intent.
+ * Stamps: a version's stamp is its commit timestamp, a value of the commit clock (clock.h). A cut
+ * contains the versions with stamps that are not above it (models: stamps, txn).
+ *
+ * A plain version is installed without a stamp. Its writer, or any process that meets it first,
+ * reads the clock after the install and sets the stamp by CAS. The stamp word of an intent names
+ * the transaction's descriptor; once that is decided, any process that meets the version copies the
+ * outcome into it: the transaction's stamp, or SB_STAMP_ABORTED.
+ *
+ * Always true: a version that a process goes by has its stamp by then. Below a version that counts,
+ * stamps never rise. All functions are called under a pin; none of them helps or waits.
  */
 #ifndef SB_MVCC_STAMP_H
 #define SB_MVCC_STAMP_H
@@ -11,27 +20,28 @@
 enum sb_outcome { SB_TXN_UNDECIDED, SB_TXN_COMMITTED, SB_TXN_ABORTED };
 struct sb_settled {
         enum sb_outcome outcome;
-        uint64_t stamp; /* COMMITTED: its stamp; UNDECIDED: a serializable one's stamp if it
-                           commits, 0: none yet, and
-                           it will be from a later clock */
+        /* COMMITTED: the stamp. UNDECIDED: what the stamp of a serializable transaction is if it
+         * commits, or SB_STATUS_STAMPING; 0: none yet, it will be read from a later clock. */
+        uint64_t stamp;
 };
 
-/* What became of a version: stamps what is committed and not stamped; copies a final outcome into
- * this version. Never helps. A birth is COMMITTED. */
+/* What became of a version. If it is committed, it has its stamp afterwards; if it was aborted, it
+ * says so. A placeholder counts as COMMITTED. */
 struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version);
 
-/* Stamp a version that is committed, if nobody has yet; returns its stamp, or one above every clock
- * for what is aborted or not decided. */
+/* Stamp a version that is committed, unless it has a stamp. Return: its stamp; for one that was
+ * aborted or is not decided a value above every clock, which is negative as an int64_t. */
 uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version);
 
-/* The first version from @head down that is committed (a birth counts), stamped; NULL: none, the
- * segment is damaged, or the chain is changing: look again. ret_head says what the head is;
- * undecided, it is looked through. */
+/* The effective version: the first one from @head down that is committed (a placeholder counts),
+ * stamped. *ret_head says what the head is; a head that is not decided is looked through. NULL:
+ * none, because the segment is damaged or the chain changes: look again. */
 struct sb_version *sb_txn_effective(
         struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head);
-/* Whether that was the newest at some moment since: @cell still is @word, which leads to @head, and
- * @head is not decided meanwhile. Else the way down may have led past what was superseded since
- * and taken out, to what had been superseded long before: look again. */
+/* Asked after sb_txn_effective(): whether its answer was the newest at some moment since @cell was
+ * loaded as @word, which leads to @head. True: @cell still is @word, and a head that was undecided
+ * is so still. Else the way down may have led past a version that was superseded and taken out
+ * since, to one that had been superseded long before: look again. */
 bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
         struct sb_version *head, struct sb_settled settled);
 
