@@ -1,4 +1,4 @@
-/* Finding versions; see find.h. */
+/* Finding versions, from the key's cell down its chain; see find.h. */
 
 #include "shm/mvcc/find.h"
 
@@ -15,16 +15,25 @@
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
 
-/* Down from an intent or an aborted version. An undecided one that is stamped may be committed at a
- * cut that was taken already: it is helped; without a stamp it will be later than whatever the
- * caller has seen. False: that was not the newest all the while, look again. */
-static __attribute__((noinline)) bool below(struct sb_peer *peer, const struct sb_cell64 *cell,
+/* ---- the newest ---- */
+
+/* Whether an undecided transaction may turn out to be committed at a cut that was taken already. If
+ * it has no stamp, and does not say STAMPING, it will be later than all that the caller has seen.
+ */
+static bool find_may_be_past(struct sb_settled settled)
+{
+        return settled.outcome == SB_TXN_UNDECIDED && settled.stamp && !SB_FAULT(GET_SER_AS_BEFORE);
+}
+
+/* Down from an intent or an aborted version. False: *ret_version was not the newest at any one
+ * moment, look again. */
+static __attribute__((noinline)) bool find_below(struct sb_peer *peer, const struct sb_cell64 *cell,
         uint64_t word, struct sb_version *head, struct sb_version **ret_version)
 {
         struct sb_settled settled;
         struct sb_version *version = sb_txn_effective(peer, head, &settled);
 
-        if (settled.outcome == SB_TXN_UNDECIDED && settled.stamp && !SB_FAULT(GET_SER_AS_BEFORE)) {
+        if (find_may_be_past(settled)) {
                 sb_txn_help(peer, head);
                 version = sb_txn_effective(peer, head, &settled);
         }
@@ -33,8 +42,15 @@ static __attribute__((noinline)) bool below(struct sb_peer *peer, const struct s
         return version == head || sb_txn_lasts(peer, cell, word, head, settled);
 }
 
+static bool find_counts(struct sb_peer *peer, struct sb_version *head)
+{
+        if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&head->stamp)) /* A:stamp. */
+                return true;
+        return !(sb_stamp(peer, head) & SB_STAMP_INTENT);
+}
+
 /* The version in this cell, if it is the key's newest that counts. */
-static struct sb_version *newest_in(
+static struct sb_version *find_newest_in(
         struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
 {
         struct sb_segment *segment = &peer->segment;
@@ -48,10 +64,8 @@ static struct sb_version *newest_in(
                         SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
                         SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
                         return NULL;
-                if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&version->stamp)) /* A:stamp. */
-                        return version;
-        } while (SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT) &&
-                 !below(peer, cell, word, head, &version));
+        } while (SB_UNLIKELY(!find_counts(peer, head)) &&
+                 !find_below(peer, cell, word, head, &version));
         return version;
 }
 
@@ -61,8 +75,8 @@ struct sb_version *sb_find_newest(
         struct sb_probe probe = sb_probe_first(&peer->segment, hash);
         struct sb_cell64 *cell;
 
-        while ((cell = sb_probe_next(&peer->segment, &probe)) != NULL) {
-                struct sb_version *version = newest_in(peer, cell, key, key_len);
+        while ((cell = sb_probe_next(&peer->segment, &probe))) {
+                struct sb_version *version = find_newest_in(peer, cell, key, key_len);
 
                 if (SB_LIKELY(version))
                         return version;
@@ -75,29 +89,42 @@ uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t 
         return sb_hash_key(key, key_len, peer->segment.seed);
 }
 
-/* Down the chain whose head @word names, to the first version that is in the cut. */
-static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_t cut)
+/* ---- at a cut ---- */
+
+/* What a version is and when it was committed, in one look: it may be decided at any time. */
+static inline struct sb_settled find_settle(struct sb_peer *peer, struct sb_version *version)
+{
+        uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
+
+        if (SB_UNLIKELY((int64_t)stamp <= 0))
+                return sb_txn_settle(peer, version);
+        return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = stamp};
+}
+
+/* Whether an undecided transaction may turn out to be in the cut. Without a stamp yet, it will have
+ * one above the cut. */
+static bool find_may_be_in(struct sb_settled settled, uint64_t cut)
+{
+        return SB_UNLIKELY(settled.outcome == SB_TXN_UNDECIDED) && settled.stamp &&
+               settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE);
+}
+
+/* Down the chain that begins with the head in @word, to the first version that is in the cut. */
+static struct sb_version *find_newest_at(struct sb_peer *peer, uint64_t word, uint64_t cut)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         while (version && sb_version_fits(segment, version) && steps--) {
-                struct sb_settled settled = {
-                        .outcome = SB_TXN_COMMITTED,
-                        .stamp = sb_load_acquire(&version->stamp), /* A:stamp. */
-                };
+                struct sb_settled settled;
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         return NULL;
-                /* One look says both, what it is and when: it may be decided any time. */
-                if (SB_UNLIKELY((int64_t)settled.stamp <= 0))
-                        settled = sb_txn_settle(peer, version);
+                settled = find_settle(peer, version);
                 if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut)
                         return version;
-                /* Without a stamp yet it will have one above the cut. */
-                if (SB_UNLIKELY(settled.outcome == SB_TXN_UNDECIDED) && settled.stamp &&
-                        settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE)) {
+                if (find_may_be_in(settled, cut)) {
                         sb_txn_help(peer, version);
                         continue;
                 }
@@ -110,18 +137,17 @@ static struct sb_version *newest_at(struct sb_peer *peer, uint64_t word, uint64_
 struct sb_version *sb_find_in_node(struct sb_peer *peer, struct sb_node *node, uint64_t cut)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t at = sb_offset_of(segment, node), word, own = sb_pin_load(peer, &node->cell);
-        struct sb_cell64 *cell = sb_cell_at(segment, own);
+        uint64_t at = sb_offset_of(segment, node), word;
+        struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
         struct sb_version *head;
 
-        /* No cell yet, or gone: then it had no value at a cut that is announced, or none any more.
-         */
+        /* No cell yet, or gone: the key had no value at a cut that is announced. */
         if (!cell)
                 return NULL;
         word = sb_pin_load(peer, cell);
         head = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
                                                 : NULL;
-        return head && head->node == at ? newest_at(peer, word, cut) : NULL;
+        return head && head->node == at ? find_newest_at(peer, word, cut) : NULL;
 }
 
 struct sb_version *sb_find_at(
@@ -131,15 +157,15 @@ struct sb_version *sb_find_at(
         struct sb_probe probe = sb_probe_first(segment, hash);
         struct sb_cell64 *cell;
 
-        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
+        while ((cell = sb_probe_next(segment, &probe))) {
                 uint64_t word = sb_pin_load(peer, cell);
                 struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-                /* Births and frozen cells: no value at a cut that is announced. */
+                /* A frozen cell: no value at a cut that is announced. */
                 if ((word & SB_CELL_FROZEN) || !version ||
                         !sb_version_is(segment, version, key, key_len))
                         continue;
-                version = newest_at(peer, word, cut);
+                version = find_newest_at(peer, word, cut);
                 if (version)
                         return version;
         }
