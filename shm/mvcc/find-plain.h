@@ -2,9 +2,9 @@
  * The short way to a key's newest value: what nearly every get meets, and nothing else.
  *
  * A core overlaps the cache misses of as many gets as fit into its window of some three hundred
- * instructions, so their number is what a get costs. No call, no second chance in here: whatever is
- * not as it nearly always is (a birth, a frozen cell, an unstamped version, a trailer, a tag that
- * two keys share, an era that moved on) is left to sb_find_newest().
+ * instructions, so their number is what a get costs. There is no call and no second attempt in
+ * here: whatever is not as it nearly always is (a placeholder, a frozen cell, an unstamped version,
+ * a trailer, a tag that two keys share, an era that moved on) is left to sb_find_newest().
  *
  * Always true: what the short way returns, sb_find_newest() could have returned under the same pin.
  */
@@ -27,8 +27,8 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 
-#define SB_FIND_KEY_MIN                                                                            \
-        9u /* keys of these lengths are hashed and compared in line, as two words that overlap */
+/* Keys of these lengths are hashed and compared in line, as two words that overlap. */
+#define SB_FIND_KEY_MIN 9u
 #define SB_FIND_KEY_MAX 16u
 
 /* Everything in a function with a short way is inlined, the hash above all: a call would cost it
@@ -40,7 +40,7 @@ static inline bool sb_find_two_words(uint64_t key_len)
         return key_len - SB_FIND_KEY_MIN <= SB_FIND_KEY_MAX - SB_FIND_KEY_MIN;
 }
 
-/* The same hash as sb_hash_key(). */
+/* The same hash as sb_hash_key(), in line for keys of the lengths above. */
 static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key, uint64_t key_len)
 {
         if (SB_UNLIKELY(!sb_find_two_words(key_len)))
@@ -48,8 +48,8 @@ static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key,
         return sb_hash_key(key, key_len, peer->segment.seed);
 }
 
-/* The first cell that has the key's tag; NULL: none. That says little about the key: it is a place
- * to look at, then or later, and whoever looks compares. */
+/* The first cell that has the key's tag; NULL: none. That says little about the key: it is a cell
+ * to look at, then or later, and the one that looks compares the key. */
 static inline __attribute__((always_inline)) struct sb_cell64 *sb_find_cell(
         const struct sb_peer *peer, uint64_t hash)
 {
@@ -59,8 +59,8 @@ static inline __attribute__((always_inline)) struct sb_cell64 *sb_find_cell(
         return SB_LIKELY(found) ? sb_bucket_first(bucket, found) : NULL;
 }
 
-/* Two steps in which the memory of many keys comes at once: first all buckets, then all versions.
- * No pin is needed: nothing is followed. */
+/* Two steps by which the memory of many keys is fetched at once: first all buckets, then all
+ * versions. No pin is needed: nothing is followed. */
 static inline void sb_find_fetch_bucket(const struct sb_peer *peer, uint64_t hash)
 {
         __builtin_prefetch(&peer->segment.buckets[hash & peer->segment.bucket_mask]);
@@ -80,7 +80,8 @@ static inline struct sb_cell64 *sb_find_fetch_version(const struct sb_peer *peer
         return cell;
 }
 
-/* Publish a pin of this era; the caller keeps it, sb_pin_era() stays that of the long way. */
+/* Publish a pin of the present era, and return that. The caller keeps it: sb_pin_era() stays what
+ * the long way made it. */
 static inline uint32_t sb_find_pin(struct sb_peer *peer)
 {
         /* A:era. As in sb_pin(). */
@@ -90,21 +91,36 @@ static inline uint32_t sb_find_pin(struct sb_peer *peer)
                 sb_pin_publish(peer, era, era);
         return era;
 }
+/* Fault PIN_LATE. */
+static inline void sb_find_pin_late(struct sb_peer *peer, uint32_t era)
+{
+        if (SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, era, era);
+}
 
 static inline void sb_find_unpin(struct sb_peer *peer)
 {
-        sb_store_release(&peer->client->pin, 0); /* R:unpin > A:pins. */
+        /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
+        sb_store_release(&peer->client->pin, 0);
 }
-/* The end of a get: in this order. */
+/* Fault GUARD_AFTER_UNPIN. */
+static inline void sb_find_unpin_and_hold(struct sb_peer *peer, uint32_t index, uint64_t offset)
+{
+        sb_find_unpin(peer);
+        sb_guard_set_near(peer, index, offset);
+}
+/* The end of a get, in this order: so no moment is without either. */
 static inline void sb_find_hold_and_unpin(struct sb_peer *peer, uint32_t index, uint64_t offset)
 {
-        if (!SB_FAULT(GUARD_AFTER_UNPIN))
-                sb_guard_set_near(peer, index, offset);
+        if (SB_FAULT(GUARD_AFTER_UNPIN)) {
+                sb_find_unpin_and_hold(peer, index, offset);
+                return;
+        }
+        sb_guard_set_near(peer, index, offset);
         sb_find_unpin(peer);
-        if (SB_FAULT(GUARD_AFTER_UNPIN))
-                sb_guard_set_near(peer, index, offset);
 }
 
+/* Whether the keys are the same, both of @len bytes. */
 static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
 {
         uint64_t words[4];
@@ -118,6 +134,7 @@ static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, 
         return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
 }
 
+/* A value that the short way found. */
 struct sb_found {
         struct sb_cell64 *cell;
         uint64_t word; /* what was in the cell */
@@ -127,8 +144,22 @@ struct sb_found {
         uint64_t shape; /* with a key length of 0 */
 };
 
-/* Under the pin of sb_find_pin(): the newest value of a key whose cell may be @cell. False says
- * nothing about the key. */
+/* Whether the pin of @era covers what was loaded before. */
+static inline bool sb_find_covers(const struct sb_segment *segment, uint32_t era)
+{
+        /* A:era. As in sb_pin_covers(). */
+        return SB_LIKELY(sb_load_acquire(&segment->super->era) == era) || SB_FAULT(PIN_NO_RECHECK);
+}
+
+/* Neither 0 nor a placeholder's, nor an intent's, which is negative. */
+static inline bool sb_find_is_stamp(uint64_t stamp)
+{
+        return SB_LIKELY((int64_t)stamp > (int64_t)SB_STAMP_BIRTH) ||
+               ((SB_FAULT(GET_NO_STAMP) || SB_FAULT(SUPERSEDE_UNSTAMPED)) && !stamp);
+}
+
+/* Under the pin of sb_find_pin(), with the era that it returned: the newest value of a key with a
+ * cell that may be @cell. False says nothing about the key. */
 static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_peer *peer,
         struct sb_cell64 *cell, const void *key, uint64_t key_len, uint32_t era,
         struct sb_found *ret)
@@ -139,34 +170,30 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_pee
 
         if (SB_UNLIKELY(!cell))
                 return false;
-        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and our pin
-         * covers it. */
+        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and the pin covers
+         * it. */
         word = sb_load_acquire(cell);
-        /* A:era. */
-        if (SB_UNLIKELY(sb_load_acquire(&segment->super->era) != era) && !SB_FAULT(PIN_NO_RECHECK))
+        if (!sb_find_covers(segment, era))
                 return false;
         offset = word & SB_OFFSET_MASK;
         if (SB_UNLIKELY(offset - segment->geometry.units_at > segment->blocks_span) ||
                 SB_UNLIKELY(word & SB_CELL_FROZEN))
                 return false;
         version = (struct sb_version *)(segment->base + offset);
-        /* A value of a key of this length: no birth, no tombstone, no expiry; a transaction's
-         * number behind it does no harm. */
+        /* A value of a key of this length: no placeholder, no tombstone, no expiry. A transaction's
+         * number behind the value does no harm. */
         shape = version->shape ^ key_len << 17;
         if (SB_UNLIKELY(shape & UINT64_C(0x0ffef000)))
                 return false;
-        /* A:stamp. */
+        /* A:stamp. Only what is committed counts, and its stamp goes with it. */
         stamp = sb_load_acquire(&version->stamp);
-        /* Neither 0 nor a birth's, nor an intent's, which is negative. */
-        if (SB_UNLIKELY((int64_t)stamp <= (int64_t)SB_STAMP_BIRTH) &&
-                !((SB_FAULT(GET_NO_STAMP) || SB_FAULT(SUPERSEDE_UNSTAMPED)) && !stamp))
+        if (!sb_find_is_stamp(stamp))
                 return false;
         if (SB_UNLIKELY(offset + SB_SHAPE_VALUE_LEN(shape) > segment->values_end))
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, era, era);
+        sb_find_pin_late(peer, era);
         *ret = (struct sb_found){.cell = cell,
                 .word = word,
                 .version = version,
@@ -176,6 +203,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_pee
         return true;
 }
 
+/* The same, by the key's hash. */
 static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer,
         const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
 {
