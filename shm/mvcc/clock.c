@@ -1,4 +1,4 @@
-/* The commit clock; see clock.h. */
+/* Taking a cut from the commit clock; see clock.h. */
 
 #include "shm/mvcc/clock.h"
 
@@ -8,10 +8,11 @@
 uint64_t sb_cut_take(struct sb_peer *peer)
 {
         struct sb_cell64 *clock = &peer->segment.super->clock;
-        /* A:clock. */
+        /* A:clock. All that was stamped from this value, or a lower one, is in the cut. */
         uint64_t cut = sb_load_acquire(clock);
 
-        /* R:clock > A:clock. Failed: somebody else advanced it, which serves as well. */
+        /* R:clock > A:clock. What is installed later reads a later clock. Failed: another process
+         * advanced it, which serves as well. */
         sb_cas64_full(clock, cut, cut + 1);
         return cut;
 }

@@ -1,13 +1,18 @@
 /*
- * The commit clock (models: stamps; versioned CAS: Wei et al., PPoPP 2021). One word, which only a
- * process advances that needs a cut; no plain write does.
+ * The commit clock (models: stamps; versioned CAS: Wei et al., PPoPP 2021): one word, from which
+ * stamps are read and cuts are taken. No plain write advances it; a process that needs a cut does.
+ *
+ * Always true: the clock never goes back. A cut contains the versions with stamps that are not
+ * above it; so a version that is installed after the cut was taken, with a stamp that is read after
+ * that, is never in it.
  */
 #ifndef SB_MVCC_CLOCK_H
 #define SB_MVCC_CLOCK_H
 
 #include "shm/layout/handle.h"
 
-/* Take a cut: everything stamped so far, nothing installed later. */
+/* Take a cut. It contains everything that was stamped before, and nothing that is installed later.
+ * Cost: one CAS, on a line that all clients share. */
 uint64_t sb_cut_take(struct sb_peer *peer);
 
 #endif

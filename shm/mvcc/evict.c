@@ -1,4 +1,4 @@
-/* Taking snapshots away; see evict.h. */
+/* Evicting snapshots: one announcement word after the other; see evict.h. */
 
 #include "shm/mvcc/evict.h"
 
@@ -13,28 +13,36 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
 
-#define ROUNDS_MAX 1024u /* more only in a damaged segment */
+#define ROUNDS_MAX                                                                                 \
+        1024u /* each means that the owner changed the word: more only in a damaged segment */
 
-/* A commit at this cut that is under way was asked for before: it comes to its end while pruners
- * still keep what it goes by. One that is noted later is given up by its owner, who looks at the
- * announcement behind the note. */
-static void end_commit(struct sb_peer *peer, struct sb_client *client, uint64_t cut)
+/* Bring a commit at this cut that its owner has noted to its end, while pruners still keep what the
+ * commit goes by. A commit that is noted later is given up by its owner, which looks at the
+ * announcement after the note. */
+static void evict_decide_noted(struct sb_peer *peer, struct sb_client *record, uint64_t cut)
 {
-        struct sb_commit *commit;
+        struct sb_commit *descriptor;
         uint64_t at;
 
         sb_pin(peer);
-        at = sb_pin_load(peer, &client->operation);
-        commit = at & SB_OPERATION_COMMIT ? sb_commit_at(&peer->segment, at) : NULL;
-        if (commit && commit->cut == cut)
-                sb_txn_decide(peer, commit);
+        at = sb_pin_load(peer, &record->operation);
+        descriptor = at & SB_OPERATION_COMMIT ? sb_commit_at(&peer->segment, at) : NULL;
+        if (descriptor && descriptor->cut == cut)
+                sb_txn_decide(peer, descriptor);
         sb_unpin(peer);
 }
 
-/* Return: whether this call took it away. */
-static bool evict(struct sb_peer *peer, struct sb_client *client, uint32_t index, uint64_t cut_max)
+static void evict_end_commit(struct sb_peer *peer, struct sb_client *record, uint64_t cut)
 {
-        struct sb_cell64 *word = &sb_client_snapshots(client)[index];
+        if (!SB_FAULT(EVICT_BESIDE_COMMIT))
+                evict_decide_noted(peer, record, cut);
+}
+
+/* Return: whether this call took the snapshot away. */
+static bool evict_word(
+        struct sb_peer *peer, struct sb_client *record, uint32_t index, uint64_t cut_max)
+{
+        struct sb_cell64 *word = &sb_client_snapshots(record)[index];
         uint32_t rounds;
 
         for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
@@ -43,15 +51,15 @@ static bool evict(struct sb_peer *peer, struct sb_client *client, uint32_t index
                 if (cut <= SB_SNAPSHOT_EVICTED || (cut & SB_SNAPSHOT_PENDING) ||
                         (cut & ~SB_SNAPSHOT_EVICTING) > cut_max)
                         return false;
-                /* R:announce > A:announce. A full barrier: whoever reads at the cut from here on
-                 * says that it is lost. */
+                /* R:announce > A:announce. A full barrier: a read at the cut that ends after this
+                 * says that the cut is lost, and of a commit at it this process sees the note, or
+                 * the owner sees this. */
                 if (!(cut & SB_SNAPSHOT_EVICTING) &&
                         !sb_cas64_full(word, cut, cut | SB_SNAPSHOT_EVICTING))
                         continue;
                 cut &= ~SB_SNAPSHOT_EVICTING;
-                if (!SB_FAULT(EVICT_BESIDE_COMMIT))
-                        end_commit(peer, client, cut);
-                /* R:announce > A:announce. Its owner may have ended it meanwhile. */
+                evict_end_commit(peer, record, cut);
+                /* R:announce > A:announce. Failed: its owner has ended the snapshot meanwhile. */
                 return sb_cas64_full(word, cut | SB_SNAPSHOT_EVICTING, SB_SNAPSHOT_EVICTED);
         }
         return false;
@@ -63,7 +71,7 @@ static uint32_t evict_words(struct sb_peer *peer, uint32_t slot, uint64_t cut_ma
         uint32_t count = 0, i;
 
         for (i = 0; i < segment->geometry.snapshot_count; i++)
-                count += evict(peer, sb_client_at(segment, slot), i, cut_max);
+                count += evict_word(peer, sb_client_at(segment, slot), i, cut_max);
         return count;
 }
 
@@ -71,7 +79,7 @@ uint32_t sb_evict_client(struct sb_peer *peer, uint32_t slot, uint64_t cut_max)
 {
         uint32_t count = evict_words(peer, slot, cut_max);
 
-        /* Pruners kept for them what nobody needs any more. */
+        /* Pruners kept versions for these snapshots alone. */
         if (count)
                 sb_limbo_leave(peer);
         return count;
@@ -96,11 +104,11 @@ void sb_evict_finish(struct sb_peer *peer)
 
         for (slot = 1; slot < segment->geometry.client_count; slot++)
                 for (i = 0; i < segment->geometry.snapshot_count; i++) {
-                        struct sb_client *client = sb_client_at(segment, slot);
+                        struct sb_client *record = sb_client_at(segment, slot);
                         uint64_t cut =
-                                sb_load_acquire(&sb_client_snapshots(client)[i]); /* A:announce. */
+                                sb_load_acquire(&sb_client_snapshots(record)[i]); /* A:announce. */
 
                         if (!(cut & SB_SNAPSHOT_PENDING) && (cut & SB_SNAPSHOT_EVICTING))
-                                evict(peer, client, i, cut & ~SB_SNAPSHOT_EVICTING);
+                                evict_word(peer, record, i, cut & ~SB_SNAPSHOT_EVICTING);
                 }
 }
