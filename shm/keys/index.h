@@ -1,6 +1,15 @@
 /*
- * The hash index: buckets of cells, a cell being the head of a key's chain (models: keys). All
- * under the caller's pin.
+ * The hash index: buckets of seven cells; a cell names the head of one key's chain (models: keys).
+ *
+ * A key may have its cell anywhere in the bucket that its hash names, or in the spill buckets
+ * behind it, which are looked at while the bucket before says SPILLED. A cell carries sixteen bits
+ * of the hash (the tag), so that a lookup compares few keys. A new key's cell gets a placeholder
+ * first; when two processes make the same key at once and place two of them, the key's node decides
+ * which one stays (sb_index_confirm()).
+ *
+ * Always true: one cell at most is a key's, the one that its node names. A bucket's floor is not
+ * below the revision of any key that was removed from it, and SPILLED is never taken back. All
+ * functions that follow what is in a cell are called under a pin.
  */
 #ifndef SB_KEYS_INDEX_H
 #define SB_KEYS_INDEX_H
@@ -17,7 +26,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Where a key lives: its cell, the word that was in it, the newest version. */
+/* What a lookup found of a key: its cell, the word that was in it, the newest version. */
 struct sb_spot {
         uint64_t cell_number;
         struct sb_cell64 *cell;
@@ -43,9 +52,10 @@ static inline uint64_t sb_tag_of(uint64_t hash)
         return hash & SB_TAG_MASK;
 }
 
-/* Which cells of a bucket have this tag: bit 2 * place + 1. Without branches: where a key lies in
+/* Which cells of a bucket have this tag: bit 2 * index + 1. Without branches: where a key lies in
  * its bucket cannot be predicted, and a wrong guess here would hold up the misses of the operations
- * behind it. Only a hint of where to look; what is followed is loaded again, as a cell. */
+ * behind it. The mask is only a hint of where to look; what is followed is loaded again, as a cell.
+ */
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
 /* The upper halves of four cells, in whose upper halves the tags are, against the hash's: sixteen
  * bits of ones where they are the same. */
@@ -67,30 +77,30 @@ static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t 
 #else
 static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t hash)
 {
-        uint32_t place, mask = 0;
+        uint32_t index, mask = 0;
 
 #pragma GCC unroll 7
-        for (place = 0; place < SB_BUCKET_CELLS; place++)
+        for (index = 0; index < SB_BUCKET_CELLS; index++)
                 /* Relaxed: a hint. */
-                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[place]) ^ hash) >> 48 == 0)
-                        << (2 * place + 1);
+                mask |= (uint32_t)((sb_load_relaxed(&bucket->cell[index]) ^ hash) >> 48 == 0)
+                        << (2 * index + 1);
         return mask;
 }
 #endif
 
-/* Place of the first cell in such a mask, which is not 0; and the cell. */
+/* Index of the first cell in such a mask, which is not 0; and the cell. */
 static inline uint32_t sb_bucket_place(uint32_t mask)
 {
         return (uint32_t)__builtin_ctz(mask) / 2;
 }
 static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
 {
-        /* Bit 2 * place + 1 is byte 8 * place. */
+        /* Bit 2 * index + 1 stands for byte 8 * index. */
         return (struct sb_cell64 *)((unsigned char *)bucket->cell +
                                     4 * (uint64_t)(uint32_t)__builtin_ctz(mask) - 4);
 }
 
-/* The cells that have a key's tag, in turn: for who looks at all of them. */
+/* The cells that have a key's tag, in turn. */
 struct sb_probe {
         struct sb_path path;
         uint64_t hash;
@@ -103,7 +113,7 @@ static inline struct sb_probe sb_probe_first(const struct sb_segment *segment, u
         probe.mask = sb_bucket_match(&segment->buckets[probe.path.bucket], hash);
         return probe;
 }
-/* NULL: there is none any more. */
+/* NULL: there is no further one. */
 static inline struct sb_cell64 *sb_probe_next(
         const struct sb_segment *segment, struct sb_probe *probe)
 {
@@ -118,15 +128,18 @@ static inline struct sb_cell64 *sb_probe_next(
         probe->mask &= probe->mask - 1;
         return cell;
 }
-/* Put a birth into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
-int sb_index_place(struct sb_peer *peer, uint64_t hash, uint64_t birth, uint64_t *ret_cell_number);
-/* Ask the node of the birth in @cell whether this is its cell. True: yes, and stamped; false: taken
- * out. */
+
+/* Put a placeholder into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
+int sb_index_place(
+        struct sb_peer *peer, uint64_t hash, uint64_t placeholder, uint64_t *ret_cell_number);
+/* Ask the node of the placeholder in a cell, which has @word, whether this is its cell; a node
+ * without a cell takes this one. True: it is, and the placeholder is stamped. False: it is not, and
+ * the placeholder was taken out. */
 bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word);
-/* All births in the buckets of @hash that name @node: ask for each. Return: how many were
+/* Ask for each placeholder in the buckets of @hash that names @node. Return: how many were
  * confirmed. */
 uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node);
-/* The highest revision of what was ever removed from the key's bucket. */
+/* The highest revision of all keys that were ever removed from the key's bucket. */
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);
 void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev);
 

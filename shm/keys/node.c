@@ -1,4 +1,4 @@
-/* Key nodes; see node.h. */
+/* Key nodes: finding the key in one; see node.h. */
 
 #include "shm/keys/node.h"
 
@@ -22,8 +22,6 @@ const unsigned char *sb_node_key(const struct sb_segment *segment, const struct 
         return (const unsigned char *)&node->next[height];
 }
 
-/* < 0: the node is before the key. A node that cannot be read counts as behind all, so that walks
- * end there. */
 int sb_node_compare(const struct sb_segment *segment, const struct sb_node *node, const void *key,
         uint32_t key_len)
 {

@@ -1,4 +1,9 @@
-/* The ordered index; see order.h. */
+/*
+ * The ordered index; see order.h.
+ *
+ * Everything begins with a way down the levels to the spot where a key belongs, which takes out the
+ * marked nodes that it passes. A lost CAS means another way down.
+ */
 
 #include "shm/keys/order.h"
 
@@ -20,9 +25,15 @@ struct spot {
         struct sb_node *before; /* at level 0; NULL: it is the first */
 };
 
-/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: somebody was
- * faster, look again. */
-static bool descend(
+/* Never step down from a node that left meanwhile: its links lead past what came since. */
+static bool order_may_step_down(uint64_t link)
+{
+        return !(link & SB_PREV_MARKED) || SB_FAULT(WALK_STEPS_DOWN);
+}
+
+/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: another
+ * process changed a link first, look again. */
+static bool order_descend(
         struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
         struct sb_segment *segment = &peer->segment;
@@ -34,9 +45,7 @@ static bool descend(
         for (level = (int)segment->height_max - 1; level >= 0; level--) {
                 uint64_t word = sb_pin_load(peer, &tower[level]);
 
-                /* Never step down from a node that left meanwhile: its links lead past what came
-                 * since. */
-                if ((word & SB_PREV_MARKED) && !SB_FAULT(WALK_STEPS_DOWN))
+                if (!order_may_step_down(word))
                         return false;
                 for (;;) {
                         struct sb_node *node = sb_node_at(segment, word & SB_OFFSET_MASK);
@@ -50,6 +59,7 @@ static bool descend(
                         steps--;
                         next = sb_pin_load(peer, &node->next[level]);
                         if (next & SB_PREV_MARKED) {
+                                /* R:publish > A:publish. What lies behind the marked node. */
                                 if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK,
                                             next & SB_OFFSET_MASK))
                                         return false;
@@ -70,17 +80,17 @@ static bool descend(
         return true;
 }
 
-#define ROUNDS_MAX                                                                                 \
-        (1u << 20) /* each means that somebody's CAS succeeded; so many, that the segment is       \
-                      damaged: then nothing is there */
+/* Each round means that another process changed a link. So many are made only in a damaged segment,
+ * in which nothing is found then. */
+#define ROUNDS_MAX (1u << 20)
 
-static void find_spot(
+static void order_find_spot(
         struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
         uint32_t level, round;
 
         for (round = 0; round < ROUNDS_MAX; round++) {
-                if (descend(peer, key, key_len, after, ret))
+                if (order_descend(peer, key, key_len, after, ret))
                         return;
                 peer->counters.retried++;
         }
@@ -95,7 +105,7 @@ struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t ke
 {
         struct spot spot;
 
-        find_spot(peer, key, key_len, after, &spot);
+        order_find_spot(peer, key, key_len, after, &spot);
         return spot.behind[0];
 }
 
@@ -104,7 +114,7 @@ struct sb_node *sb_order_below(
 {
         struct spot spot;
 
-        find_spot(peer, key, key_len, inclusive, &spot);
+        order_find_spot(peer, key, key_len, inclusive, &spot);
         return spot.before;
 }
 
@@ -116,8 +126,8 @@ struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t ke
 }
 
 /* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
- * one that is made after the mark: the second look before the node is freed takes that out. */
-static void link_above(
+ * one that was made after the mark: the second look before the node is freed takes that out. */
+static void order_link_above(
         struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
         uint64_t own = sb_offset_of(&peer->segment, node);
@@ -134,19 +144,21 @@ static void link_above(
                                          : 0;
                         if (spot->behind[level] == node)
                                 break;
+                        /* R:publish > A:publish, both: the node is complete, and so is what its
+                         * link leads to. */
                         if (next != wanted && !sb_cas64_full(&node->next[level], next, wanted))
                                 continue;
                         if (sb_cas64_full(spot->link[level], wanted, own))
                                 break;
-                        find_spot(peer, key, node->key_len, false, spot);
+                        order_find_spot(peer, key, node->key_len, false, spot);
                         if (spot->behind[0] != node)
                                 return;
                 }
         }
-        /* A:order-mark. Marked meanwhile: what was linked after the remover's pass is taken out
+        /* A:order-mark. Marked meanwhile: what was linked after the remover passed is taken out
          * again. */
         if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
-                find_spot(peer, key, node->key_len, true, spot);
+                order_find_spot(peer, key, node->key_len, true, spot);
 }
 
 struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
@@ -156,54 +168,81 @@ struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
         uint32_t level;
 
         for (;;) {
-                find_spot(peer, key, node->key_len, false, &spot);
+                order_find_spot(peer, key, node->key_len, false, &spot);
                 if (spot.behind[0] &&
                         !sb_node_compare(&peer->segment, spot.behind[0], key, node->key_len))
                         return spot.behind[0];
                 for (level = 0; level < node->height; level++)
-                        /* Relaxed: private until the CAS publishes it. */
+                        /* Relaxed: the node is private until the CAS publishes it. */
                         sb_store_relaxed(&node->next[level],
                                 spot.behind[level]
                                         ? sb_offset_of(&peer->segment, spot.behind[level])
                                         : 0);
-                /* R:publish > A:publish: the node is complete. */
+                /* R:publish > A:publish. The node is complete. */
                 if (sb_cas64_full(spot.link[0],
                             spot.behind[0] ? sb_offset_of(&peer->segment, spot.behind[0]) : 0,
                             sb_offset_of(&peer->segment, node)))
                         break;
         }
-        link_above(peer, node, key, &spot);
+        order_link_above(peer, node, key, &spot);
         return node;
+}
+
+/* The level that a remover marks as its @i-th, from 1. From the top down: a process that found the
+ * node unmarked at one level was there before the node was marked at the level below. */
+static int order_level_to_mark(const struct sb_node *node, int i)
+{
+        return SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
+}
+
+static void order_mark(struct sb_peer *peer, struct sb_node *node, int level)
+{
+        for (;;) {
+                uint64_t next = sb_pin_load(peer, &node->next[level]);
+
+                /* R:order-mark > A:order-mark. */
+                if ((next & SB_PREV_MARKED) ||
+                        sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
+                        return;
+        }
+}
+
+/* Mark a node at all its levels, then pass it and so take it out. The way leads past the key: at an
+ * upper level a new node of the same key may stand before this one. */
+static void order_mark_and_pass(
+        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+{
+        int i;
+
+        for (i = 1; i <= node->height; i++)
+                order_mark(peer, node, order_level_to_mark(node, i));
+        order_find_spot(peer, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
+}
+
+/* Fault ORDER_UNMARKED. */
+static void order_unlink_unmarked(
+        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+{
+        int level;
+
+        order_find_spot(peer, key, node->key_len, false, spot);
+        for (level = node->height - 1; level >= 0; level--)
+                if (spot->behind[level] == node)
+                        sb_cas64_full(spot->link[level], sb_offset_of(&peer->segment, node),
+                                sb_pin_load(peer, &node->next[level]));
 }
 
 void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
 {
         const unsigned char *key = sb_node_key(&peer->segment, node);
         struct spot spot;
-        int level, i;
 
         if (!key)
                 return;
-        /* From the top down: whoever found it unmarked at one level was there before it was marked
-         * at the one below. */
-        for (i = 1; i <= node->height && !SB_FAULT(ORDER_UNMARKED); i++) {
-                level = SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
-                for (;;) {
-                        uint64_t next = sb_pin_load(peer, &node->next[level]);
-
-                        if ((next & SB_PREV_MARKED) ||
-                                sb_cas64_full(&node->next[level], next, next | SB_PREV_MARKED))
-                                break;
-                }
-        }
-        /* Past the key: at an upper level a new node of the same key may stand before this one. */
-        find_spot(peer, key, node->key_len,
-                !SB_FAULT(ORDER_UNMARKED) && !SB_FAULT(ORDER_STOPS_AT_KEY), &spot);
         if (SB_FAULT(ORDER_UNMARKED))
-                for (level = node->height - 1; level >= 0; level--)
-                        if (spot.behind[level] == node)
-                                sb_cas64_full(spot.link[level], sb_offset_of(&peer->segment, node),
-                                        sb_pin_load(peer, &node->next[level]));
+                order_unlink_unmarked(peer, node, key, &spot);
+        else
+                order_mark_and_pass(peer, node, key, &spot);
 }
 
 struct sb_node *sb_order_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone)
@@ -222,15 +261,16 @@ uint32_t sb_order_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t cou
 
         if (count > SB_ORDER_FETCH)
                 count = SB_ORDER_FETCH;
-        /* The nodes themselves come one after the other: each knows the next. */
-        while (found < count && (node = sb_order_next(peer, node, &gone)) != NULL) {
-                /* Relaxed, both: hints of what to fetch. */
+        /* The nodes themselves arrive one after the other: each names the next. */
+        while (found < count && (node = sb_order_next(peer, node, &gone))) {
+                /* Relaxed: a hint of what to fetch. */
                 cells[found] = sb_cell_at(&peer->segment, sb_load_relaxed(&node->cell));
                 if (cells[found])
                         __builtin_prefetch(cells[found]);
                 found++;
         }
         for (i = 0; i < found; i++) {
+                /* Relaxed: as above. */
                 uint64_t at = cells[i] ? sb_load_relaxed(cells[i]) & SB_OFFSET_MASK : 0;
 
                 if (at) {

@@ -1,11 +1,12 @@
 /*
- * The ordered index: a lock-free skip list over the nodes, by the keys' bytes (Fraser, 2004;
- * Harris, 2001), touched only when a key is made or removed, and by scans. All under the caller's
- * pin.
+ * The ordered index: a lock-free skip list of the nodes, by the bytes of their keys (Fraser, 2004;
+ * Harris, 2001). A process touches it only to make or remove a key, and to scan; sets and gets of
+ * keys that are there do not.
  *
- * Always true: level 0 decides whether a node is in it. A node is marked from its top level down to
- * 0; a node that is marked at a level is taken out of it by whoever passes. Upper links are
- * shortcuts that may be missing.
+ * Always true: level 0 decides whether a node is in the index. A node leaves marked, from its top
+ * level down to level 0; each process that passes a node that is marked at a level takes it out of
+ * that level. Links above level 0 are shortcuts that may be missing. All functions are called under
+ * a pin; a node that they return may be read until the pin ends.
  */
 #ifndef SB_KEYS_ORDER_H
 #define SB_KEYS_ORDER_H
@@ -13,20 +14,21 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-/* The node with exactly this key, unmarked when it was seen, or NULL. */
+/* The node with exactly this key, unmarked when it was seen; NULL: none. */
 struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t key_len);
-/* Link @node, or find the one that is there already: returns the one in the index. */
+/* Link @node, unless its key is in the index already. Return: the key's node, @node or the one that
+ * was there. */
 struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node);
-/* Mark and take out. Idempotent; anybody. */
+/* Mark @node and take it out. Any process may do this, at any time and more than once. */
 void sb_order_remove(struct sb_peer *peer, struct sb_node *node);
-/* First node with a key >= @key (> with @after), unmarked when seen, or NULL. */
+/* The first node with a key >= @key (> with @after), unmarked when seen; NULL: none. */
 struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after);
-/* Last node with a key < @key (<= with @inclusive), unmarked when seen, or NULL. */
+/* The last node with a key < @key (<= with @inclusive), unmarked when seen; NULL: none. */
 struct sb_node *sb_order_below(
         struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive);
 
-/* The next node behind @node; *ret_gone says that @node is being removed, and the walk has to seek
- * anew from its key once the pin under which @node was found is over. */
+/* The next node behind @node; NULL: none. *ret_gone: @node is being removed; its links may lead
+ * past what came since, so the walk has to seek anew from its key. */
 struct sb_node *sb_order_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone);
 /* Have the memory of up to @count nodes behind @node, and of their newest versions, fetched: a walk
  * would wait for one after the other. Return: how many. */

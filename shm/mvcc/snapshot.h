@@ -5,10 +5,10 @@
  *      0 -> PENDING -> cut -> 0        opened: by the owner, or given its cut by a pruner that met
  *                                      the announcement; closed: by the owner
  *
- * A snapshot is announced before its cut is taken: a pruner that does not see the announcement has
- * read the clock before that, so what it takes out is superseded in the cut, too. The engine may
- * take a snapshot away (evict.h); its owner learns of that by a look at the announcement after each
- * read (sb_snapshot_holds()).
+ * A snapshot is announced before its cut is taken: a pruner that does not see the announcement read
+ * the stable cut before that, so what it takes out is superseded in the snapshot's cut, too. The
+ * engine may take a snapshot away (evict.h); its owner learns of that by a look at the announcement
+ * after each read (sb_snapshot_holds()).
  *
  * Always true: an announcement that holds after a read held all through it. Only the owner's own
  * threads call these functions, one at a time.
