@@ -1,4 +1,4 @@
-/* Whether a block is linked by anything; see reach.h. */
+/* Reachability: the ways to each kind of block, and the order of the looks; see reach.h. */
 
 #include "shm/keys/reach.h"
 
@@ -16,17 +16,18 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 
-/* Births may lie in any cell of their buckets, also in one that is not their node's. */
-static bool reach_birth(struct sb_peer *peer, const struct sb_version *birth, uint64_t hash)
+/* Whether a placeholder lies in any cell of its buckets, also in one that is not its node's. */
+static bool reach_placeholder(
+        struct sb_peer *peer, const struct sb_version *placeholder, uint64_t hash)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_path path = sb_path_first(segment, hash);
-        uint64_t at = sb_offset_of(segment, birth);
-        uint32_t place;
+        uint64_t at = sb_offset_of(segment, placeholder);
+        uint32_t index;
 
         do {
-                for (place = 0; place < SB_BUCKET_CELLS; place++)
-                        if ((sb_pin_load(peer, &segment->buckets[path.bucket].cell[place]) &
+                for (index = 0; index < SB_BUCKET_CELLS; index++)
+                        if ((sb_pin_load(peer, &segment->buckets[path.bucket].cell[index]) &
                                     SB_OFFSET_MASK) == at)
                                 return true;
         } while (sb_path_next(segment, hash, &path));
@@ -40,8 +41,8 @@ bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
         struct sb_node *node;
         struct sb_cell64 *cell;
 
-        /* What lies here may be anything: a block that was taken and not filled keeps what its last
-         * life left. */
+        /* What lies here may be anything: a block that was taken and not filled still has what its
+         * last life left. */
         node = sb_node_at(segment, version->node);
         if (!node || !sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
                 return false;
@@ -57,7 +58,7 @@ bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
                 link = sb_pin_load(peer, &here->prev);
         }
         return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH &&
-               reach_birth(peer, version, node->hash);
+               reach_placeholder(peer, version, node->hash);
 }
 
 bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node)
@@ -67,7 +68,7 @@ bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node)
         return key && sb_order_find(peer, key, node->key_len) == node;
 }
 
-static bool chunk_in_use(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)
+static bool reach_chunk(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)
 {
         uint32_t slot = (uint32_t)(chunk->owner >> 16) & 0xffffu, number = chunk->owner & 0xffffu;
 
@@ -78,35 +79,39 @@ static bool chunk_in_use(const struct sb_segment *segment, const struct sb_guard
                sb_offset_of(segment, chunk);
 }
 
-/* Whether its retire word says so. An intent that is held and whose transaction is not over lies
- * where it was installed, or is its owner's still. */
-static bool retire_says_published(const struct sb_block *block)
+/* Whether the retire word says that the block was published. An intent that is HELD while its
+ * transaction is not over lies where it was installed, or is its owner's still. */
+static bool reach_retire_says_so(const struct sb_block *block)
 {
         uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
 
-        /* A:stamp. */
+        /* A:stamp. The owner sets HELD behind the stamp. */
         return retire &&
                (retire != SB_RETIRE_HELD || !sb_stamp_is_intent(sb_load_acquire(
                                                     &((const struct sb_version *)block)->stamp)));
 }
 
-bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+/* The same, of a block to which no link led: the pin must cover what 0 says. Else a version that
+ * was published after the pin could be replaced, built in again by its writer
+ * (shm/memory/magazine.h) and published elsewhere while this process looks, and be missed in both
+ * lives. */
+static bool reach_covered_retire_says_so(struct sb_peer *peer, const struct sb_block *block)
 {
-        struct sb_segment *segment = &peer->segment;
-        struct sb_block *block = sb_block_at(segment, offset);
-        struct sb_node *node = (struct sb_node *)block;
-        bool published, reached;
+        bool published;
 
-        if (!block)
-                return true;
-        /* A:retire. No link led here, so the pin must cover what 0 says: else a version that was
-         * published after the pin could be replaced, built in again by its writer (shm/stock.h) and
-         * published elsewhere while we look, and be missed in both lives. */
         do
-                published = retire_says_published(block);
+                published = reach_retire_says_so(block);
         while (!SB_FAULT(REACH_UNCOVERED) && !sb_pin_covers(peer));
-        if (published)
-                return true;
+        return published;
+}
+
+/* Whether a link leads to the block. What its words name may be of another life, so the model
+ * checker need not judge these loads. */
+static bool reach_link(struct sb_peer *peer, struct sb_block *block, enum sb_unit_kind kind)
+{
+        struct sb_node *node = (struct sb_node *)block;
+        bool reached;
+
         sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES)
                 /* A:publish, both. The cell again: a node that was taken out between the looks said
@@ -114,9 +119,19 @@ bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
                 reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node) ||
                           sb_load_acquire(&node->cell);
         else if (kind == SB_UNIT_GUARDS)
-                reached = chunk_in_use(segment, (struct sb_guard_chunk *)block);
+                reached = reach_chunk(&peer->segment, (struct sb_guard_chunk *)block);
         else
                 reached = sb_reach_version(peer, (struct sb_version *)block);
         sb_model_unchecked_end();
-        return reached || retire_says_published(block);
+        return reached;
+}
+
+bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+{
+        struct sb_block *block = sb_block_at(&peer->segment, offset);
+
+        if (!block || reach_covered_retire_says_so(peer, block))
+                return true;
+        /* The word again, behind the look: as reach.h says. */
+        return reach_link(peer, block, kind) || reach_retire_says_so(block);
 }

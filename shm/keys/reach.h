@@ -1,8 +1,10 @@
 /*
- * Whether a block is linked by anything: asked of the chains and of the index, never of a list.
+ * Reachability: whether anything links a block, asked of the chains, of the index and of the
+ * records, never of a list. The reaper decides by it whether a block that a dead client took was
+ * ever published, and `agentctl check` asks the same of every block.
  *
- * What makes the answer final: a block's retire word leaves 0 before the last link to it goes. So a
- * block whose word is still 0 after it was not found was never published.
+ * Always true: a block's retire word leaves 0 before the last link to it goes. So a block that was
+ * not found, and has a retire word of 0 after that, was never published.
  */
 #ifndef SB_KEYS_REACH_H
 #define SB_KEYS_REACH_H
@@ -10,11 +12,13 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-/* Under a pin: the version is in the chain of the cell that its node names. */
+/* Under a pin: whether the version is in the chain of the cell that its node names; a placeholder:
+ * whether it is in any cell of the buckets where that may be. */
 bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version);
-/* Under a pin: the node is in the ordered index. */
+/* Under a pin: whether the node is in the ordered index. */
 bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node);
-/* Under a pin: a block with its bit set, of a unit of @kind: whether it was ever published. */
+/* Under a pin: whether the block at @offset, which is taken in a unit of @kind, was ever published.
+ * True also where no block can be. */
 bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind);
 
 #endif
