@@ -57,8 +57,8 @@ static inline uint64_t sb_tag_of(uint64_t hash)
  * behind it. The mask is only a hint of where to look; what is followed is loaded again, as a cell.
  */
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
-/* The upper halves of four cells, in whose upper halves the tags are, against the hash's: sixteen
- * bits of ones where they are the same. */
+/* The tags of four cells against the hash's: sixteen bits of ones where they are the same. The tags
+ * are the upper halves of the cells' upper halves. */
 static inline __m128i sb_bucket_compare(const struct sb_cell64 *four, __m128i hash)
 {
         const __m128 *pairs = (const __m128 *)(const void *)four;

@@ -219,7 +219,7 @@ static void order_mark_and_pass(
         order_find_spot(peer, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
 }
 
-/* Fault ORDER_UNMARKED. */
+/* Fault ORDER_UNMARKED: links are set (R:publish) past a node that can still be linked behind. */
 static void order_unlink_unmarked(
         struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {

@@ -1,6 +1,7 @@
 /*
- * A transaction's descriptor: a block that lists the versions that the transaction installs and the
- * ranges of keys that it has read (models: desc, commit; Harris, Fraser and Pratt, DISC 2002).
+ * A transaction's descriptor: a block with the write set, the versions to install in the order of
+ * their keys, and with the read set, packed ranges of keys (models: desc, commit; Harris, Fraser
+ * and Pratt, DISC 2002).
  *
  * Its status word is the truth about all intents of the transaction at once: they are committed in
  * the instant in which it says so. Every change of the status is a CAS, and what is decided stays

@@ -202,7 +202,7 @@ static enum step help_missed(
         return AGAIN;
 }
 
-/* Fault TXN_EXPECTS_PRESET: over the head that the owner saw. */
+/* Fault TXN_EXPECTS_PRESET: the CAS (R:publish) expects the head that the owner saw. */
 static enum step help_put_over_preset(
         struct sb_commit *descriptor, uint32_t i, const struct sight *sight)
 {
@@ -359,7 +359,7 @@ static enum step help_decide_serializable(struct sb_peer *peer, const struct pat
         return DECIDED;
 }
 
-/* Commit with a stamp that was read before the decision, which no process was told of: faults. */
+/* Faults SER_VALIDATE_FIRST and TXN_STAMP_IN_DECISION: the clock is read before the decision. */
 static enum step help_decide_stamped(struct sb_peer *peer, struct sb_commit *descriptor)
 {
         sb_commit_decide(descriptor, SB_STATUS_COMMITTED,
@@ -422,7 +422,8 @@ static void help_to_the_end(struct sb_peer *peer, struct sb_commit *descriptor)
 
 /* ---- for a process that meets an intent ---- */
 
-/* Fault TXN_COPIES_ALL: a helper goes through the list, which may be old. */
+/* Fault TXN_COPIES_ALL: a helper goes through the list, which may be old, and copies and lets go
+ * (R:stamp, R:retire) as the owner does. */
 static void help_copy_by_list(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t word)
 {
         uint32_t i;

@@ -21,7 +21,7 @@
 /* Announce a snapshot, then take its cut. Return: 0, SB_E_FULL (snapshot_count are open). */
 int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut);
 /* Announce a cut that was taken long ago. A pruner that looks at the announcements from now on
- * keeps what the cut needs and what is left of it. Return: 0, SB_E_FULL. */
+ * keeps what is left of what the cut needs. Return: 0, SB_E_FULL. */
 int sb_snapshot_open_at(struct sb_peer *peer, uint64_t cut, uint32_t *ret_index);
 /* Whether the caller's announcement @index still is of @cut: asked after a read at the cut. False:
  * it was taken away, and what was read does not count. */

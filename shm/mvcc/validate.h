@@ -1,7 +1,7 @@
 /*
  * Validation: whether what a serializable transaction has read is what it was at its cut (models:
- * txn). The descriptor has it as a list of ranges of keys, some of one key alone; of each key in a
- * range the newest version that counts must lie in the cut.
+ * txn). The read set lies in the descriptor, as ranges of keys, some of one key alone. Of each key
+ * in a range the newest committed version must be in the cut.
  *
  * Validation only looks. When it finds another transaction's undecided intent in the way, it hands
  * that to its caller, which helps the other transaction (help.h) and calls again: the look goes on
