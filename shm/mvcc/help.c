@@ -101,9 +101,9 @@ static enum step help_give_up(struct sb_commit *descriptor, uint64_t cause)
 
 /* ---- installing ---- */
 
-/* The cell of an intent's key; NULL: gone. A helper may be so late that the transaction is over:
- * then the node may be another key's by now: such a helper learns from the status that it is too
- * late, before it changes anything. The model checker need not judge this load. */
+/* The cell of an intent's key; NULL: gone. Once the transaction is over, the node may be another
+ * key's; but then a late helper learns from the status that it is late, before it changes anything.
+ * So the model checker need not judge this load. */
 static struct sb_cell64 *help_cell_of(struct sb_peer *peer, const struct sb_version *version)
 {
         struct sb_node *node = sb_node_at(&peer->segment, version->node);
@@ -150,6 +150,7 @@ static bool help_see(struct sb_peer *peer, const struct sb_version *version, str
         return true;
 }
 
+/* Whether the head that is in the cell belongs to the intent's key. */
 static bool help_is_of_node(const struct sb_version *head, uint64_t node)
 {
         return head->node == node || SB_FAULT(TXN_NODE_UNASKED);
@@ -166,7 +167,7 @@ static struct sb_version *help_head(
 
         if (!head || !help_is_of_node(head, version->node))
                 return NULL;
-        /* A:stamp. A placeholder's says that it was confirmed. */
+        /* A:stamp. The stamp of a placeholder says that it was confirmed. */
         return SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_load_acquire(&head->stamp)
                        ? NULL
                        : head;
@@ -178,14 +179,19 @@ static bool help_is_late(const struct sb_commit *descriptor)
         return sb_commit_decided(descriptor) && !SB_FAULT(TXN_INSTALL_UNCHECKED);
 }
 
+/* Fault TXN_PREV_STORED. */
+static bool help_store_link(struct sb_version *version, const struct sight *sight)
+{
+        /* R:publish, without looking: that is the fault. */
+        sb_store_release(&version->prev, sight->word & SB_OFFSET_MASK);
+        return true;
+}
+
 /* Have the intent's link lead to the head that was seen. False: another process set it. */
 static bool help_set_link(struct sb_version *version, const struct sight *sight)
 {
-        if (SB_FAULT(TXN_PREV_STORED)) {
-                /* R:publish, without looking: that is the fault. */
-                sb_store_release(&version->prev, sight->word & SB_OFFSET_MASK);
-                return true;
-        }
+        if (SB_FAULT(TXN_PREV_STORED))
+                return help_store_link(version, sight);
         /* R:publish > A:publish. Once the intent is in, its link is followed. */
         return (sight->link & SB_OFFSET_MASK) == (sight->word & SB_OFFSET_MASK) ||
                sb_cas64_full(&version->prev, sight->link, sight->word & SB_OFFSET_MASK);
@@ -287,12 +293,14 @@ static enum step help_install_all(struct sb_peer *peer, const struct path *path)
 
 /* ---- deciding ---- */
 
+/* The status does not say yet that the clock is being read, or was read. */
 static bool help_wants_stamping(uint64_t status)
 {
         return SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && !SB_STATUS_VALUE(status) &&
                !SB_FAULT(SER_STAMP_UNSAID) && !SB_FAULT(SER_NO_STAMP);
 }
 
+/* The status has no stamp yet. */
 static bool help_wants_stamp(uint64_t status)
 {
         return SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED &&
