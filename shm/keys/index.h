@@ -44,7 +44,7 @@ static inline struct sb_path sb_path_first(const struct sb_segment *segment, uin
 {
         return (struct sb_path){.bucket = (uint32_t)hash & (segment->geometry.bucket_count - 1)};
 }
-/* Go on to the next bucket if the current one says SPILLED. */
+/* Go on to the next bucket if the current one says SPILLED. False: this was the last one. */
 bool sb_path_next(const struct sb_segment *segment, uint64_t hash, struct sb_path *path);
 
 static inline uint64_t sb_tag_of(uint64_t hash)
@@ -141,6 +141,7 @@ bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
 uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node);
 /* The highest revision of all keys that were ever removed from the key's bucket. */
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);
+/* Raise that to @rev, unless it is higher: before a key that is removed is gone. */
 void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev);
 
 #endif
