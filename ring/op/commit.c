@@ -23,6 +23,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/mvcc/find-plain.h"
+#include "shm/mvcc/finish.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
@@ -411,7 +412,7 @@ static int commit_note_and_run(
         if (!holds)
                 commit_abort_gone(descriptor, wish->serializable);
         commit_fault_close(peer, wish);
-        outcome = sb_txn_run(peer, descriptor, &value);
+        outcome = sb_finish_run(peer, descriptor, &value);
         if (outcome == SB_TXN_COMMITTED) {
                 ret->cut = value;
                 ret->number = descriptor->number;

@@ -24,7 +24,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
-#include "shm/mvcc/help.h"
+#include "shm/mvcc/finish.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/reclaim.h"
@@ -90,7 +90,7 @@ static void finish_commit(struct sb_peer *peer, struct sb_client *dead, uint64_t
          * and what it goes by may be gone. */
         if (!keeps(&peer->segment, dead, commit->cut) && !SB_FAULT(REAP_COMMITS_EVICTED))
                 sb_commit_cancel(commit);
-        sb_txn_finish(peer, commit, &dead->operation);
+        sb_finish_noted(peer, commit, &dead->operation);
 }
 
 /* What the operation slot names: stamped if installed, every birth asked, a bare key or cell-less

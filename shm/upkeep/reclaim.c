@@ -14,7 +14,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
-#include "shm/mvcc/help.h"
+#include "shm/mvcc/finish.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/prune.h"
@@ -61,7 +61,7 @@ void sb_reclaim_dispose(struct sb_peer *peer, uint64_t offset)
                 commit = sb_commit_at(&peer->segment, offset);
 
         if (commit)
-                sb_txn_dispose(peer, commit);
+                sb_finish_dispose(peer, commit);
 }
 
 static bool free_one(struct sb_peer *peer, const struct sb_limbo_entry *limbo)

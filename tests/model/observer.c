@@ -3,7 +3,12 @@
  */
 #include <string.h>
 
+#include "shm/base/word.h"
 #include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/upkeep/stable.h"

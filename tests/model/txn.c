@@ -20,7 +20,7 @@
 #include "shm/memory/slab.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/find.h"
-#include "shm/mvcc/help.h"
+#include "shm/mvcc/finish.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/upkeep/key.h"
@@ -139,7 +139,7 @@ static void run_prepared(struct sb_peer *peer, struct sb_commit *commit, struct 
         enum sb_outcome r;
         uint64_t value;
 
-        r = sb_txn_run(peer, commit, &value);
+        r = sb_finish_run(peer, commit, &value);
         sb_unpin(peer);
         sb_slab_settle(peer);
         outcome->r = r == SB_TXN_COMMITTED ? 0 : SB_E_CONFLICT;
@@ -323,7 +323,7 @@ void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world
         commit = begin_commit(peer, sb_cut_take(peer), 2, &nothing);
         add_intent(peer, commit, in, 0, TAG_SETUP - 1);
         add_intent(peer, commit, changed, 1, TAG_SETUP - 1);
-        if (sb_txn_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
+        if (sb_finish_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
                 model_fail("a transaction of the start is not aborted");
         sb_unpin(peer);
         sb_slab_settle(peer);
