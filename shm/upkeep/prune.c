@@ -1,4 +1,7 @@
-/* Pruning; see prune.h. */
+/*
+ * Pruning; see prune.h. One walk goes down a chain and asks of each version whether it stays; a
+ * walk that another process disturbed begins again at the cell.
+ */
 
 #include "shm/upkeep/prune.h"
 
@@ -15,35 +18,50 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/upkeep/horizon.h"
 
-/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in
- * which nobody shall hang. */
+/* Each further round means that another process got on. So many in a row mean a damaged segment, in
+ * which no process shall hang. */
 #define ROUNDS_MAX 1024u
 
 enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
+/* What becomes of a version: it goes; it stays for a rule of history alone; it stays for a cut. */
+enum verdict { GOES, RULED, STAYS };
 
-/* Whether @version may be taken out: DYING by now. In somebody's hand (shm/stock.h) it is left to
- * him. */
-static bool begin_unlink(struct sb_peer *peer, struct sb_version *version)
+/* Whether a pruner leaves a version with this retire word alone: a transaction holds it, or a
+ * client has it in its magazine. */
+static bool prune_is_in_hand(uint32_t retire)
+{
+        if (retire == SB_RETIRE_HELD)
+                return !SB_FAULT(PRUNE_TAKES_HELD);
+        return retire >= SB_RETIRE_FREEING && !SB_FAULT(PRUNE_TAKES_STOCK);
+}
+
+/* Whether @version may be taken out: then it is DYING by now. */
+static bool prune_begin(struct sb_peer *peer, struct sb_version *version)
 {
         uint32_t retire = 0;
 
-        /* 0 again: he has let go of it just now. Then it must be DYING before it is unlinked, as
-         * ever. */
+        if (SB_FAULT(UNLINK_BEFORE_DYING))
+                return true;
+        /* 0 again: the client that had it in hand has let go of it just now. Then it must be DYING
+         * before it is unlinked, as every version. */
         while (!retire && !sb_limbo_begin(peer, &version->block))
                 retire = sb_load_acquire(&version->block.retire); /* A:retire. */
-        if (retire == SB_RETIRE_HELD)
-                return SB_FAULT(PRUNE_TAKES_HELD); /* his, too, who is in a transaction */
-        return retire < SB_RETIRE_FREEING || SB_FAULT(PRUNE_TAKES_STOCK);
+        return !prune_is_in_hand(retire);
 }
 
-/* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */
-static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *successor,
-        uint64_t link, struct sb_version *version)
+/* @version is out of its chain: let its grace period begin. */
+static void prune_end(struct sb_peer *peer, struct sb_version *version)
 {
-        uint64_t own, flags = 0;
+        if (SB_FAULT(UNLINK_BEFORE_DYING))
+                sb_limbo_begin(peer, &version->block);
+        sb_limbo_date(peer, &version->block);
+}
 
-        if (!SB_FAULT(UNLINK_BEFORE_DYING) && !begin_unlink(peer, version))
-                return IN_HAND;
+/* Mark the link of a version that goes. Return: the link, which keeps its offset from now on. */
+static uint64_t prune_mark(struct sb_peer *peer, struct sb_version *version)
+{
+        uint64_t own;
+
         for (;;) {
                 own = sb_pin_load(peer, &version->prev);
                 /* The last of its chain needs no mark: nothing can be taken out behind it, so its
@@ -51,35 +69,74 @@ static enum unlinked unlink_version(struct sb_peer *peer, struct sb_version *suc
                 if (!(own & SB_OFFSET_MASK) || (own & SB_PREV_MARKED) ||
                         SB_FAULT(UNLINK_UNMARKED) ||
                         sb_cas64_full(&version->prev, own, own | SB_PREV_MARKED))
-                        break;
+                        return own;
         }
+}
+
+/* What the successor's new link says besides its offset when @version is taken out. */
+static uint64_t prune_flags(const struct sb_version *successor, const struct sb_version *version)
+{
+        uint64_t flags = 0;
+
         /* A helper may still be about to set the link of a transaction's version to what it was
          * when it was not in yet. */
         if ((SB_SHAPE_KIND(successor->shape) & SB_VERSION_HAS_TXN) && !SB_FAULT(PREV_UNSETTLED))
                 flags = SB_PREV_SETTLED;
-        /* A:stamp. Births and what was aborted never counted. */
+        /* A:stamp. Placeholders and aborted versions were never current in a cut. */
         if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
                 sb_load_acquire(&version->stamp) != SB_STAMP_ABORTED && !SB_FAULT(TRIM_UNMARKED))
                 flags |= SB_PREV_TRIMMED;
-        flags |= (link | own) & SB_PREV_TRIMMED;
+        return flags;
+}
+
+/* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */
+static enum unlinked prune_unlink(struct sb_peer *peer, struct sb_version *successor, uint64_t link,
+        struct sb_version *version)
+{
+        uint64_t own, flags;
+
+        if (!prune_begin(peer, version))
+                return IN_HAND;
+        own = prune_mark(peer, version);
+        flags = prune_flags(successor, version) | ((link | own) & SB_PREV_TRIMMED);
         if (!sb_cas64_full(&successor->prev, link, (own & SB_OFFSET_MASK) | flags))
                 return CHANGED;
-        if (SB_FAULT(UNLINK_BEFORE_DYING))
-                sb_limbo_begin(peer, &version->block);
-        sb_limbo_date(peer, &version->block);
+        prune_end(peer, version);
         return UNLINKED;
 }
 
-/* One walk down. -1: the chain changed under us; else whether something superseded was kept. Only
- * what is committed supersedes; what is aborted goes as soon as it is let go (its transaction sees
- * to it that somebody looks here then). */
-static int prune_once(struct sb_peer *peer, struct sb_version *head, const struct sb_horizon *view,
-        const struct sb_keeping *keeping)
+/* Whether a head with this outcome supersedes what lies under it. */
+static bool prune_supersedes(enum sb_outcome outcome)
 {
-        struct sb_version *holder = head; /* of the link that we follow */
-        uint64_t newer = 0, link,
-                 steps = 0; /* newer: stamp of the next newer committed one, or 0 */
-        uint64_t number;    /* of the newest committed one so far */
+        return outcome == SB_TXN_COMMITTED ||
+               (SB_FAULT(PRUNE_BY_ABORTED) && outcome == SB_TXN_ABORTED);
+}
+
+/* @stamp: the version's, which is committed. @newer: the stamp of the next newer committed one, or
+ * 0 where there is none. @number: its place in the chain among the committed ones, the newest
+ * being 1.
+ */
+static enum verdict prune_judge(const struct sb_horizon *horizon, const struct sb_keeping *keeping,
+        const struct sb_version *version, uint64_t stamp, uint64_t newer, uint64_t number)
+{
+        if (!newer)
+                return STAYS;
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                return GOES;
+        if (sb_view_needs(horizon, stamp, newer))
+                return STAYS;
+        return keeping && sb_rules_keep(keeping, number, newer) ? RULED : GOES;
+}
+
+/* One walk down. Return: -1: another process changed the chain meanwhile; else whether a superseded
+ * version was kept. An aborted version goes as soon as its transaction lets go of it (which then
+ * sees to it that a pruner looks here). */
+static int prune_once(struct sb_peer *peer, struct sb_version *head,
+        const struct sb_horizon *horizon, const struct sb_keeping *keeping)
+{
+        struct sb_version *holder = head;    /* of the link that the walk follows */
+        uint64_t newer = 0, link, steps = 0; /* newer: as prune_judge() takes it */
+        uint64_t number;                     /* of the last committed one that was met */
         struct sb_settled settled;
         int kept = 0;
 
@@ -87,14 +144,14 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 return 0;
         settled = sb_txn_settle(peer, head);
         number = settled.outcome == SB_TXN_COMMITTED;
-        if (settled.outcome == SB_TXN_COMMITTED ||
-                (SB_FAULT(PRUNE_BY_ABORTED) && settled.outcome == SB_TXN_ABORTED))
+        if (prune_supersedes(settled.outcome))
                 newer = settled.stamp ? settled.stamp : SB_STAMP_BIRTH;
         for (;;) {
                 struct sb_version *version;
                 enum unlinked r = IN_HAND;
-                bool aborted, going, ruled = false;
+                enum verdict verdict;
                 uint64_t stamp;
+                bool aborted;
 
                 link = sb_pin_load(peer, &holder->prev);
                 if ((link & SB_PREV_MARKED) || steps++ > peer->segment.geometry.size / SB_BLOCK_MIN)
@@ -107,26 +164,21 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
                 /* A:stamp. Set before its successor was installed. */
                 stamp = sb_load_acquire(&version->stamp);
                 aborted = stamp == SB_STAMP_ABORTED;
-                /* One that is marked goes, whatever our view, perhaps an older one, says: its
-                 * unlinker may have stopped. */
-                going = sb_pin_load(peer, &version->prev) & SB_PREV_MARKED;
-                if (!going && !aborted && newer && !sb_view_needs(view, stamp, newer))
-                        ruled = keeping && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
-                                sb_rules_keep(keeping, number + 1, newer);
-                if (going || aborted ||
-                        (newer && !ruled &&
-                                (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH ||
-                                        !sb_view_needs(view, stamp, newer))))
-                        r = unlink_version(peer, holder, link, version);
+                /* One that is marked goes, whatever this horizon, perhaps an older one, says: the
+                 * pruner that marked it may have stopped. */
+                if ((sb_pin_load(peer, &version->prev) & SB_PREV_MARKED) || aborted)
+                        verdict = GOES;
+                else
+                        verdict = prune_judge(horizon, keeping, version, stamp, newer, number + 1);
+                if (verdict == GOES)
+                        r = prune_unlink(peer, holder, link, version);
                 if (r == CHANGED)
                         return -1;
                 if (r == UNLINKED)
                         continue;
-                if (ruled) {
-                        if (!sb_history_count(peer, keeping, version, newer))
-                                return kept;
-                }
-                kept |= newer && !aborted && !ruled;
+                if (verdict == RULED && !sb_history_count(peer, keeping, version, newer))
+                        return kept;
+                kept |= newer && !aborted && verdict != RULED;
                 holder = version;
                 number += !aborted;
                 if (!aborted)
@@ -134,7 +186,7 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head, const struc
         }
 }
 
-bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *view)
+bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon)
 {
         struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
         uint32_t round;
@@ -150,7 +202,7 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_h
                         return false;
                 if (word & SB_CELL_KEPT)
                         sb_rules_keeping(peer, node, peer->horizon.bound, &keeping);
-                kept = prune_once(peer, head, view, word & SB_CELL_KEPT ? &keeping : NULL);
+                kept = prune_once(peer, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL);
                 if (kept >= 0)
                         return kept;
                 peer->counters.retried++;
@@ -161,9 +213,9 @@ bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_h
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old)
 {
         static const struct sb_horizon nothing = {.bound = 0};
-        /* A:clock. Still the bound: no cut was taken since the view, so it says who needs what was
-         * just replaced. If not, one stamp for both versions means that no cut can tell them apart.
-         */
+        /* A:clock. While the clock still is the bound, no cut was taken since the horizon was: it
+         * says which cuts need what was just replaced. If it is not, the version goes only where
+         * both have one stamp: no cut can tell them apart. */
         bool current = sb_load_acquire(&peer->segment.super->clock) == peer->horizon.bound;
         uint64_t link = sb_pin_load(peer, &version->prev);
 
@@ -174,5 +226,5 @@ bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb
                 sb_view_needs(current ? &peer->horizon : &nothing, sb_load_acquire(&old->stamp),
                         sb_load_acquire(&version->stamp)))
                 return false;
-        return unlink_version(peer, version, link, old) == UNLINKED;
+        return prune_unlink(peer, version, link, old) == UNLINKED;
 }

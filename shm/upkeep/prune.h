@@ -1,5 +1,21 @@
 /*
- * Pruning: taking versions out of a chain that no cut needs, and no rule keeps.
+ * Pruning: taking versions out of a key's chain that no cut, open or to come, can read, and that no
+ * rule of history keeps (models: prune).
+ *
+ * How it works: the pruner writes DYING into the version's retire word, marks the version's own
+ * link, so that nothing can be taken out behind it any more, and moves its successor's link past it
+ * by a CAS. Then it dates the block, which waits in limbo for its grace period (memory/limbo.h).
+ *
+ * Always true:
+ *
+ * - A retire word leaves 0 before the last link to its block goes: a kill loses no block, and a
+ *   sweep finishes what a dead pruner began.
+ *
+ * - Only a committed version supersedes. A version that is HELD by a transaction, or in a client's
+ *   magazine, is left in its chain.
+ *
+ * - The new link says what is missing behind it: TRIMMED, if that was current in some cut; SETTLED
+ *   behind a transaction's version, so that no helper sets its link any more.
  */
 #ifndef SB_UPKEEP_PRUNE_H
 #define SB_UPKEEP_PRUNE_H
@@ -7,13 +23,13 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-/* Under a pin: take out of a chain what @view says nobody needs. Return: whether something that is
- * superseded was kept. */
-bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *view);
+/* Under a pin: take out of the cell's chain what no cut needs by @horizon. Return: whether a
+ * superseded version was kept for some cut: then somewhat later another look is worth while. */
+bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon);
 
-/* Under a pin, where no rule applies: the same for @old, which this peer has just replaced with
- * @version, stamped, when by the peer's own view no cut needs it: the usual case. True: nothing of
- * the kind is left. */
+/* Under a pin, where no rule applies: the same for @old alone, which this handle has just replaced
+ * with the stamped @version. It goes by the handle's own prune horizon, without a new look: the
+ * usual case after an overwrite. Return: whether nothing superseded is left behind @version. */
 bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reclaiming; see reclaim.h. */
+/* Reclaiming: the two lists of a handle, worked off; see reclaim.h. */
 
 #include "shm/upkeep/reclaim.h"
 
@@ -20,32 +20,40 @@
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/stable.h"
 
-void sb_reclaim_pending(struct sb_peer *peer)
+/* The oldest pending cell waits for a stable cut that has not been raised so far: raise it. Without
+ * observers pruners go by the clock, and nothing waits for the stable cut. */
+static void reclaim_raise_stable(struct sb_peer *peer)
 {
-        uint32_t count = sb_limbo_pending(peer), kept = 0;
         struct sb_superblock *super = peer->segment.super;
-        const struct sb_horizon *view = &peer->horizon;
 
-        if (!count)
-                return;
-        /* A:observers, A:safe. */
+        /* A:observers, A:stable. */
         if (sb_load_acquire(&super->observers) &&
                 sb_limbo_first_pending(peer)->stamp > sb_load_acquire(&super->safe))
                 sb_safe_raise(peer);
+}
+
+void sb_reclaim_pending(struct sb_peer *peer)
+{
+        uint32_t count = sb_limbo_pending(peer), kept = 0;
+        const struct sb_horizon *horizon = &peer->horizon;
+
+        if (!count)
+                return;
+        reclaim_raise_stable(peer);
         sb_view_renew(peer);
         sb_pin(peer);
         while (count--) {
                 struct sb_pending pending = sb_limbo_take_pending(peer);
 
-                if (pending.stamp > view->bound) {
+                if (pending.stamp > horizon->bound) {
                         sb_limbo_later(peer, pending.cell_number, pending.stamp);
                         continue;
                 }
-                kept += sb_prune_cell(peer, pending.cell_number, view);
-                sb_key_try_remove(peer, pending.cell_number, view);
+                kept += sb_prune_cell(peer, pending.cell_number, horizon);
+                sb_key_try_remove(peer, pending.cell_number, horizon);
         }
         sb_unpin(peer);
-        /* An open snapshot needs it: whoever sweeps after that is closed finds it. */
+        /* An open snapshot needs what was kept: a sweep finds it once that is closed. */
         if (kept)
                 sb_limbo_leave(peer);
 }
@@ -54,27 +62,41 @@ void sb_reclaim_dispose(struct sb_peer *peer, uint64_t offset)
 {
         uint32_t kind = sb_unit_kind_of(&peer->segment, offset) >> 6;
         const struct sb_version *version = sb_block_at(&peer->segment, offset);
-        struct sb_commit *commit = NULL;
+        struct sb_commit *descriptor = NULL;
 
         if (SB_SHAPE_KIND(version->shape) == SB_VERSION_COMMIT &&
                 (kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE))
-                commit = sb_commit_at(&peer->segment, offset);
+                descriptor = sb_commit_at(&peer->segment, offset);
 
-        if (commit)
-                sb_finish_dispose(peer, commit);
+        if (descriptor)
+                sb_txn_dispose(peer, descriptor);
 }
 
-static bool free_one(struct sb_peer *peer, const struct sb_limbo_entry *limbo)
+/* Win the retire word of a block in limbo. False: another process frees it. */
+static bool reclaim_win(struct sb_peer *peer, const struct sb_limbo_entry *limbo)
 {
-        struct sb_block *block_ = sb_block_at(&peer->segment, limbo->offset);
+        struct sb_block *block = sb_block_at(&peer->segment, limbo->offset);
 
-        /* R:freeing. Who finds us dead finds here what we may have won without clearing its bit. */
+        return sb_cas32_full(&block->retire, limbo->era, SB_RETIRE_FREEING | peer->slot);
+}
+
+/* Fault FREE_TWO_WINNERS: the bit is cleared, whichever process won the retire word. */
+static bool reclaim_free_unwon(struct sb_peer *peer, uint64_t offset)
+{
+        if (!SB_FAULT(FREE_TWO_WINNERS))
+                return false;
+        sb_unit_clear(peer, offset);
+        return true;
+}
+
+static bool reclaim_free_one(struct sb_peer *peer, const struct sb_limbo_entry *limbo)
+{
+        /* R:freeing > A:freeing. A process that finds this client dead finds here what the client
+         * may have won without clearing its bit. */
         sb_store_release(&peer->client->freeing, limbo->offset);
-        if (SB_FAULT(FREE_TWO_WINNERS)) {
-                sb_unit_clear(peer, limbo->offset);
+        if (reclaim_free_unwon(peer, limbo->offset))
                 return true;
-        }
-        if (!sb_cas32_full(&block_->retire, limbo->era, SB_RETIRE_FREEING | peer->slot))
+        if (!reclaim_win(peer, limbo))
                 return false;
         sb_reclaim_dispose(peer, limbo->offset);
         sb_unit_clear(peer, limbo->offset);
@@ -98,9 +120,9 @@ uint64_t sb_reclaim_free(struct sb_peer *peer)
                         sb_key_second_look(peer,
                                 sb_node_at(&peer->segment, entry.offset & ~SB_LIMBO_FIRST_GRACE));
                 else
-                        freed += free_one(peer, &entry);
+                        freed += reclaim_free_one(peer, &entry);
         }
-        sb_store_release(&peer->client->freeing, 0); /* R:freeing. After the last bit. */
+        sb_store_release(&peer->client->freeing, 0); /* R:freed. After the last bit. */
         sb_unpin(peer);
         sb_grace_end(peer);
         return freed;
