@@ -1,4 +1,4 @@
-/* Making, finding and removing a key; see key.h. */
+/* Making, finding and removing a key; see key.h, which has the order of the steps. */
 
 #include "shm/upkeep/key.h"
 
@@ -18,7 +18,9 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 
-static struct sb_node *fill_node(
+/* ---- making ---- */
+
+static struct sb_node *key_fill_node(
         struct sb_peer *peer, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
 {
         struct sb_node *node = sb_node_at(&peer->segment, offset);
@@ -36,62 +38,82 @@ static struct sb_node *fill_node(
         return node;
 }
 
-static void fill_birth(struct sb_peer *peer, uint64_t offset, uint64_t node, uint64_t floor,
-        const void *key, uint32_t key_len)
+static void key_fill_placeholder(struct sb_peer *peer, uint64_t offset, uint64_t node,
+        uint64_t floor, const void *key, uint32_t key_len)
 {
-        struct sb_version *birth = sb_version_at(&peer->segment, offset);
+        struct sb_version *placeholder = sb_version_at(&peer->segment, offset);
 
-        sb_assert(birth);
-        birth->rev = floor;
-        birth->node = node;
-        birth->shape = SB_SHAPE(0, key_len, SB_VERSION_BIRTH, peer->slot);
-        /* Relaxed: private until it is placed. */
-        sb_store_relaxed(&birth->block.birth, sb_pin_era(peer));
-        sb_store_relaxed(&birth->stamp, 0);
-        sb_store_relaxed(&birth->prev, 0);
-        memcpy(birth->bytes, key, key_len);
+        sb_assert(placeholder);
+        placeholder->rev = floor;
+        placeholder->node = node;
+        placeholder->shape = SB_SHAPE(0, key_len, SB_VERSION_BIRTH, peer->slot);
+        /* Relaxed, all: private until it is placed. */
+        sb_store_relaxed(&placeholder->block.birth, sb_pin_era(peer));
+        sb_store_relaxed(&placeholder->stamp, 0);
+        sb_store_relaxed(&placeholder->prev, 0);
+        memcpy(placeholder->bytes, key, key_len);
+}
+
+/* Nothing is to be done before the link. Faults KEEP_LOOKUP_EARLY, FLOOR_EARLY: what belongs behind
+ * it is done here. Return: the floor, if it was read too early. */
+static uint64_t key_before_link(struct sb_peer *peer, struct sb_node *node)
+{
+        if (SB_FAULT(KEEP_LOOKUP_EARLY))
+                sb_rules_apply_new(peer, node);
+        return SB_FAULT(FLOOR_EARLY) ? sb_index_floor(&peer->segment, node->hash) : 0;
+}
+
+/* Copy the rules of history that apply into the linked node: a process that writes a rule meanwhile
+ * sees the node, or this one sees the rule. Return: the floor of the key's bucket, which every
+ * removal before the link has raised. */
+static uint64_t key_behind_link(
+        struct sb_peer *peer, struct sb_node *node, uint64_t hash, uint64_t early)
+{
+        if (!SB_FAULT(KEEP_LOOKUP_EARLY))
+                sb_rules_apply_new(peer, node);
+        return SB_FAULT(FLOOR_EARLY) ? early : sb_index_floor(&peer->segment, hash);
+}
+
+/* Link @mine, unless the key has a node. Return: the key's node, and in *ret_own the cell that it
+ * names, or 0; NULL: @mine is linked, and a sweep took it for an abandoned one. */
+static struct sb_node *key_link(struct sb_peer *peer, struct sb_node *mine, uint64_t *ret_own)
+{
+        for (;;) {
+                struct sb_node *node = sb_order_insert(peer, mine);
+
+                *ret_own = sb_pin_load(peer, &node->cell);
+                if (*ret_own != SB_NODE_GONE)
+                        return node;
+                if (node == mine)
+                        return NULL;
+                sb_order_remove(peer, node);
+        }
 }
 
 int sb_key_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies)
 {
-        struct sb_segment *segment = &peer->segment;
-        uint64_t floor = SB_FAULT(FLOOR_EARLY) ? sb_index_floor(segment, hash) : 0;
-        uint64_t at, cell_number, own;
-        struct sb_node *node, *mine;
+        struct sb_node *mine = key_fill_node(peer, supplies->node, key, key_len, hash), *node;
+        uint64_t floor = key_before_link(peer, mine), at, cell_number, own;
         int r;
 
-        mine = fill_node(peer, supplies->node, key, key_len, hash);
-        if (SB_FAULT(KEEP_LOOKUP_EARLY))
-                sb_rules_apply_new(peer, mine);
-        /* The note comes before the link: then whoever finds us dead finds the node. R:operation >
-         * A:operation. */
+        /* R:operation > A:operation. The note comes before the link: so a process that finds this
+         * client dead finds the node. */
         sb_store_release(&peer->client->operation, supplies->node);
-        for (;;) {
-                node = sb_order_insert(peer, mine);
-                own = sb_pin_load(peer, &node->cell);
-                if (own != SB_NODE_GONE)
-                        break;
-                if (node == mine) {
-                        /* Linked, and a sweep took it for an abandoned one: it waits for its grace
-                         * periods. */
-                        supplies->node = 0;
-                        return 0;
-                }
-                sb_order_remove(peer, node);
+        node = key_link(peer, mine, &own);
+        if (!node) {
+                supplies->node = 0; /* it waits for its grace periods */
+                return 0;
         }
-        at = sb_offset_of(segment, node);
+        at = sb_offset_of(&peer->segment, node);
         if (node == mine)
                 supplies->node = 0;
         else
                 sb_store_release(&peer->client->operation, at); /* R:operation > A:operation. */
         if (own)
-                return 0; /* it has a cell: somebody else was first */
-        if (!SB_FAULT(KEEP_LOOKUP_EARLY))
-                sb_rules_apply_new(peer, node);
-        if (!SB_FAULT(FLOOR_EARLY))
-                floor = sb_index_floor(segment, hash);
-        fill_birth(peer, supplies->birth, at, floor, key, key_len);
+                return 0; /* it has a cell: another process was first */
+        floor = key_behind_link(peer, node, hash, floor);
+        key_fill_placeholder(peer, supplies->birth, at, floor, key, key_len);
         r = sb_index_place(peer, hash, supplies->birth, &cell_number);
         if (r)
                 return r;
@@ -101,10 +123,19 @@ int sb_key_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_
         return 0;
 }
 
-/* One cell with the key's tag. 1: it is the key's; 0: it is not; -1: something was finished on the
- * way, look again. */
-static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, uint32_t key_len,
-        struct sb_spot *ret)
+/* ---- finding ---- */
+
+/* A writer meets a removal and brings it to its end. */
+static void key_finish_removal(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
+{
+        if (!SB_FAULT(FROZEN_WAITS))
+                sb_key_unhook(peer, cell_number, word);
+}
+
+/* One cell with the key's tag. Return: 1: it is the key's; 0: it is not; -1: a removal was finished
+ * on the way, look again. */
+static int key_look_at(struct sb_peer *peer, uint64_t cell_number, const void *key,
+        uint32_t key_len, struct sb_spot *ret)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_cell64 *cell = sb_cell_at(segment, cell_number);
@@ -114,8 +145,7 @@ static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, 
         if (!head || !sb_version_is(segment, head, key, key_len))
                 return 0;
         if (SB_UNLIKELY(word & SB_CELL_FROZEN)) {
-                if (!SB_FAULT(FROZEN_WAITS))
-                        sb_key_unhook(peer, cell_number, word);
+                key_finish_removal(peer, cell_number, word);
                 return -1;
         }
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
@@ -126,7 +156,7 @@ static int look_at(struct sb_peer *peer, uint64_t cell_number, const void *key, 
         return 1;
 }
 
-static int find_once(
+static int key_find_once(
         struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
 {
         struct sb_path path = sb_path_first(&peer->segment, hash);
@@ -135,8 +165,9 @@ static int find_once(
                 uint32_t mask = sb_bucket_match(&peer->segment.buckets[path.bucket], hash);
 
                 for (; mask; mask &= mask - 1) {
-                        int r = look_at(peer, SB_CELL_NUMBER(path.bucket, sb_bucket_place(mask)),
-                                key, key_len, ret);
+                        uint32_t index = sb_bucket_place(mask);
+                        int r = key_look_at(
+                                peer, SB_CELL_NUMBER(path.bucket, index), key, key_len, ret);
 
                         if (r)
                                 return r;
@@ -150,22 +181,30 @@ bool sb_key_find(
 {
         int r;
 
-        while ((r = find_once(peer, key, key_len, hash, ret)) < 0)
+        while ((r = key_find_once(peer, key, key_len, hash, ret)) < 0)
                 peer->counters.helped++;
         return r;
 }
 
+/* ---- removing ---- */
+
+/* Whether a transaction holds @version still. Once it has let go, it has for good. */
+static bool key_is_held(const struct sb_version *version, bool aborted)
+{
+        return sb_load_acquire(&version->block.retire) == SB_RETIRE_HELD && /* A:retire. */
+               !(aborted ? SB_FAULT(REMOVE_UNDER_ABORTED) : SB_FAULT(REMOVE_HELD));
+}
+
 /* The first version that is not aborted; NULL: it, or one on the way, is held still. What is held
- * cannot be retired, and nobody would come back for it. */
-static struct sb_version *under_aborted(struct sb_peer *peer, struct sb_version *head)
+ * cannot be retired, and no process would come back for it. */
+static struct sb_version *key_under_aborted(struct sb_peer *peer, struct sb_version *head)
 {
         uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
 
         while (head && steps--) {
-                /* A:stamp, A:retire. Let go once, it is let go for good. */
-                bool aborted = sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED;
-                if (sb_load_acquire(&head->block.retire) == SB_RETIRE_HELD && /* A:retire. */
-                        !(aborted ? SB_FAULT(REMOVE_UNDER_ABORTED) : SB_FAULT(REMOVE_HELD)))
+                bool aborted = sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED; /* A:stamp. */
+
+                if (key_is_held(head, aborted))
                         return NULL;
                 if (!aborted)
                         return head;
@@ -175,31 +214,39 @@ static struct sb_version *under_aborted(struct sb_peer *peer, struct sb_version 
         return NULL;
 }
 
+/* Whether a cut, open or to come, reads something else than "absent" in the chain of this tombstone
+ * or placeholder. */
+static bool key_is_needed(struct sb_peer *peer, const struct sb_version *version, uint64_t stamp,
+        const struct sb_horizon *horizon)
+{
+        return !SB_FAULT(REMOVE_IGNORES_CUTS) &&
+               (stamp > horizon->bound || (sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK));
+}
+
 /* Whether no cut, open or to come, can tell this key from one that is not there. */
-static bool removable(struct sb_peer *peer, struct sb_version *head, const struct sb_horizon *view)
+static bool key_is_removable(
+        struct sb_peer *peer, struct sb_version *head, const struct sb_horizon *horizon)
 {
         uint64_t stamp;
         uint32_t kind;
 
-        head = under_aborted(peer, head);
+        head = key_under_aborted(peer, head);
         if (!head)
                 return false;
         kind = SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND;
         stamp = sb_load_acquire(&head->stamp); /* A:stamp. */
         if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
                 return false;
-        if (SB_FAULT(REMOVE_IGNORES_CUTS))
-                return true;
-        return stamp <= view->bound && !(sb_pin_load(peer, &head->prev) & SB_OFFSET_MASK);
+        return !key_is_needed(peer, head, stamp, horizon);
 }
 
-/* Whether the key's rule of history lets it go; what is above its tombstone was aborted. */
-static bool forgotten(struct sb_peer *peer, struct sb_version *head)
+/* Whether the key's rule of history lets it go. What lies above its tombstone was aborted. */
+static bool key_is_forgotten(struct sb_peer *peer, struct sb_version *head)
 {
         struct sb_node *node = sb_node_at(&peer->segment, head->node);
         struct sb_keeping keeping;
 
-        head = under_aborted(peer, head);
+        head = key_under_aborted(peer, head);
         if (!node || !head)
                 return false;
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
@@ -208,7 +255,7 @@ static bool forgotten(struct sb_peer *peer, struct sb_version *head)
         return sb_rules_forget(&keeping, sb_load_acquire(&head->stamp)); /* A:stamp. */
 }
 
-void sb_key_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *view)
+void sb_key_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon)
 {
         struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
         uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
@@ -223,15 +270,15 @@ void sb_key_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct 
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
                 !sb_index_confirm(peer, cell_number, word))
                 return;
-        if ((word & SB_CELL_WATCHED) || !removable(peer, head, view) ||
-                ((word & SB_CELL_KEPT) && !forgotten(peer, head)))
+        if ((word & SB_CELL_WATCHED) || !key_is_removable(peer, head, horizon) ||
+                ((word & SB_CELL_KEPT) && !key_is_forgotten(peer, head)))
                 return;
         if (sb_cas64_full(cell, word, word | SB_CELL_FROZEN))
                 sb_key_unhook(peer, cell_number, word | SB_CELL_FROZEN);
 }
 
 /* Out of cell and index: the first grace period begins. */
-static void date_unhooked(struct sb_peer *peer, struct sb_node *node)
+static void key_date_unhooked(struct sb_peer *peer, struct sb_node *node)
 {
         /* A:era. Read after the cell was emptied. */
         uint32_t era = sb_load_acquire(&peer->segment.super->era);
@@ -240,22 +287,53 @@ static void date_unhooked(struct sb_peer *peer, struct sb_node *node)
                 sb_limbo_wait(peer, sb_offset_of(&peer->segment, node), era, true);
 }
 
-/* All that lies in a frozen cell: a birth or a tombstone, and aborted versions above it. @finish:
- * date it, else say that it goes. */
-static void retire_chain(struct sb_peer *peer, struct sb_version *head, bool finish)
+/* What lies under a version in a frozen cell; NULL: nothing. */
+static struct sb_version *key_below(struct sb_peer *peer, const struct sb_version *version)
+{
+        uint64_t link = sb_pin_load(peer, &version->prev);
+
+        return SB_FAULT(UNHOOK_HEAD_ONLY) ? NULL
+                                          : sb_version_at(&peer->segment, link & SB_OFFSET_MASK);
+}
+
+/* All that lies in a frozen cell: a placeholder or a tombstone, and aborted versions above it.
+ * @finish: date it, else say that it goes. */
+static void key_retire_chain(struct sb_peer *peer, struct sb_version *head, bool finish)
 {
         uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
 
         while (head && steps--) {
-                struct sb_version *next = sb_version_at(
-                        &peer->segment, sb_pin_load(peer, &head->prev) & SB_OFFSET_MASK);
+                struct sb_version *next = key_below(peer, head);
 
                 if (finish)
                         sb_limbo_date(peer, &head->block);
                 else
                         sb_limbo_begin(peer, &head->block);
-                head = SB_FAULT(UNHOOK_HEAD_ONLY) ? NULL : next;
+                head = next;
         }
+}
+
+/* Before the node is gone: the key's next life counts its revisions on from here. */
+static void key_raise_floor(
+        struct sb_segment *segment, const struct sb_node *node, const struct sb_version *head)
+{
+        if (!SB_FAULT(FLOOR_LATE))
+                sb_index_raise_floor(segment, node->hash, head->rev);
+}
+
+static void key_mark_gone(struct sb_node *node, uint64_t cell_number)
+{
+        if (!SB_FAULT(GONE_UNMARKED))
+                sb_cas64_full(&node->cell, cell_number, SB_NODE_GONE);
+}
+
+/* Any key may take the cell from here on. Fault FLOOR_LATE: only now the floor is raised. */
+static void key_empty_cell(struct sb_segment *segment, uint64_t cell_number, uint64_t word,
+        const struct sb_node *node, const struct sb_version *head)
+{
+        sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
+        if (SB_FAULT(FLOOR_LATE))
+                sb_index_raise_floor(segment, node->hash, head->rev);
 }
 
 void sb_key_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
@@ -265,23 +343,20 @@ void sb_key_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
         struct sb_node *node = head ? sb_node_at(segment, head->node) : NULL;
 
         if (!node) {
-                /* Damaged: the cell is nobody's. Emptied, so that no writer meets it for ever. */
+                /* Damaged: the cell belongs to no key. Emptied, so that no writer meets it for
+                 * ever. */
                 sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
                 return;
         }
-        if (!SB_FAULT(FLOOR_LATE))
-                sb_index_raise_floor(segment, node->hash, head->rev);
+        key_raise_floor(segment, node, head);
         /* What lies in the cell says that it goes before it is out of reach, so that no kill can
          * lose it. */
-        retire_chain(peer, head, false);
-        if (!SB_FAULT(GONE_UNMARKED))
-                sb_cas64_full(&node->cell, cell_number, SB_NODE_GONE);
+        key_retire_chain(peer, head, false);
+        key_mark_gone(node, cell_number);
         sb_order_remove(peer, node);
-        sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
-        if (SB_FAULT(FLOOR_LATE))
-                sb_index_raise_floor(segment, node->hash, head->rev);
-        retire_chain(peer, head, true);
-        date_unhooked(peer, node);
+        key_empty_cell(segment, cell_number, word, node, head);
+        key_retire_chain(peer, head, true);
+        key_date_unhooked(peer, node);
 }
 
 void sb_key_abandon(struct sb_peer *peer, struct sb_node *node)
@@ -291,15 +366,21 @@ void sb_key_abandon(struct sb_peer *peer, struct sb_node *node)
                 return;
         sb_order_remove(peer, node);
         sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
-        date_unhooked(peer, node);
+        key_date_unhooked(peer, node);
+}
+
+/* Take out what a slow maker has linked or placed since the node was unhooked. */
+static void key_take_leftovers(struct sb_peer *peer, struct sb_node *node)
+{
+        if (SB_FAULT(NO_SECOND_LOOK))
+                return;
+        sb_order_remove(peer, node);
+        sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
 }
 
 void sb_key_second_look(struct sb_peer *peer, struct sb_node *node)
 {
-        if (!SB_FAULT(NO_SECOND_LOOK)) {
-                sb_order_remove(peer, node);
-                sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
-        }
+        key_take_leftovers(peer, node);
         if (sb_limbo_begin(peer, &node->block))
                 sb_limbo_date(peer, &node->block);
 }
