@@ -1,4 +1,10 @@
-/* The sweep; see sweep.h. */
+/*
+ * The sweep; see sweep.h.
+ *
+ * What a sweeper finds by a bit may never have been published, or be freed and taken again while
+ * the sweeper looks. The model checker would call such a load a use of free memory; each is in a
+ * helper that says why the load does no harm, between sb_model_unchecked_begin() and _end().
+ */
 
 #include "shm/upkeep/sweep.h"
 
@@ -21,23 +27,24 @@
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
 
-/* A frozen cell whose remover died behind "node.cell: GONE". */
-static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
+/* Finish the removal of a node that is gone, where its remover died before it emptied the cell.
+ * Return: whether there was such a cell. */
+static bool sweep_finish_frozen(struct sb_peer *peer, struct sb_node *node)
 {
         struct sb_segment *segment = &peer->segment;
         struct sb_path path = sb_path_first(segment, node->hash);
         uint64_t at = sb_offset_of(segment, node);
         bool found = false;
-        uint32_t place;
+        uint32_t index;
 
         do {
-                for (place = 0; place < SB_BUCKET_CELLS; place++) {
+                for (index = 0; index < SB_BUCKET_CELLS; index++) {
                         uint64_t word =
-                                sb_pin_load(peer, &segment->buckets[path.bucket].cell[place]);
+                                sb_pin_load(peer, &segment->buckets[path.bucket].cell[index]);
                         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                         if ((word & SB_CELL_FROZEN) && head && head->node == at) {
-                                sb_key_unhook(peer, SB_CELL_NUMBER(path.bucket, place), word);
+                                sb_key_unhook(peer, SB_CELL_NUMBER(path.bucket, index), word);
                                 found = true;
                         }
                 }
@@ -45,9 +52,11 @@ static bool finish_frozen(struct sb_peer *peer, struct sb_node *node)
         return found;
 }
 
+/* ---- versions ---- */
+
 /* DYING and not dated: take it out of whatever still links it, then date it. */
-static void finish_dying(
-        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *view)
+static void sweep_finish_dying(
+        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *horizon)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t own, at = version->node; /* once: it is checked, then followed */
@@ -56,10 +65,10 @@ static void finish_dying(
         if (node && sb_unit_is_block(segment, at, SB_UNIT_NODES, NULL)) {
                 own = sb_pin_load(peer, &node->cell);
                 if (own == SB_NODE_GONE)
-                        finish_frozen(peer, node);
+                        sweep_finish_frozen(peer, node);
                 if (sb_cell_at(segment, own)) {
-                        sb_key_try_remove(peer, own, view); /* goes on with a removal */
-                        sb_prune_cell(peer, own, view);
+                        sb_key_try_remove(peer, own, horizon); /* goes on with a removal */
+                        sb_prune_cell(peer, own, horizon);
                 }
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
                         sb_index_confirm_all(peer, node->hash, at);
@@ -68,30 +77,79 @@ static void finish_dying(
                 sb_limbo_date(peer, &version->block);
 }
 
-static void sweep_node(struct sb_peer *peer, struct sb_node *node)
+/* The number of the cell that the version's node names, or 0. A version that is not published yet
+ * says anything here: the caller goes on only where that cell leads to this very version. */
+static uint64_t sweep_cell_of(struct sb_peer *peer, const struct sb_version *version)
+{
+        struct sb_segment *segment = &peer->segment;
+        struct sb_node *node;
+        uint64_t own;
+
+        sb_model_unchecked_begin();
+        node = sb_node_at(segment, version->node);
+        own = node && sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL)
+                      ? sb_pin_load(peer, &node->cell)
+                      : 0;
+        sb_model_unchecked_end();
+        return own;
+}
+
+/* Prune a chain and remove its key, once for each chain: from its newest version. */
+static void sweep_version(
+        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *horizon)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint64_t own = sweep_cell_of(peer, version);
+        struct sb_cell64 *cell = sb_cell_at(segment, own);
+        struct sb_version *head =
+                cell ? sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK) : NULL;
+
+        if (head != version)
+                return;
+        sb_prune_cell(peer, own, horizon);
+        sb_key_try_remove(peer, own, horizon);
+}
+
+/* ---- nodes ---- */
+
+/* The cell that a node names. A node that was never linked is freed without a grace period; its
+ * unit keeps its kind, so this is some node's cell. */
+static uint64_t sweep_load_cell(struct sb_peer *peer, struct sb_node *node)
 {
         uint64_t own;
 
-        /* A node that was never linked is freed without a grace period; its unit keeps its kind, so
-         * this is some node's cell. */
         sb_model_unchecked_begin();
         own = sb_pin_load(peer, &node->cell);
         sb_model_unchecked_end();
+        return own;
+}
+
+/* Whether the ordered index leads to the node, which was perhaps never linked, and freed since. */
+static bool sweep_is_linked(struct sb_peer *peer, struct sb_node *node)
+{
+        bool linked;
+
+        sb_model_unchecked_begin();
+        linked = sb_reach_node(peer, node);
+        sb_model_unchecked_end();
+        return linked;
+}
+
+static void sweep_node(struct sb_peer *peer, struct sb_node *node)
+{
+        uint64_t own = sweep_load_cell(peer, node);
 
         if (!own) {
-                /* Without a cell and in the index: left by a dead maker, or one without room. A
-                 * live maker makes it anew. */
-                sb_model_unchecked_begin();
-                own = sb_reach_node(peer, node);
-                sb_model_unchecked_end();
-                if (own)
+                /* Without a cell and in the index: left by a dead maker, or by one that found no
+                 * empty cell. A live maker makes it anew. */
+                if (sweep_is_linked(peer, node))
                         sb_key_abandon(peer, node);
                 return;
         }
         if (own != SB_NODE_GONE)
                 return;
         if (!sb_load_acquire(&node->unhooked)) { /* A:retire. */
-                if (!finish_frozen(peer, node))
+                if (!sweep_finish_frozen(peer, node))
                         sb_key_abandon(peer, node);
                 return;
         }
@@ -100,51 +158,11 @@ static void sweep_node(struct sb_peer *peer, struct sb_node *node)
                 peer, sb_offset_of(&peer->segment, node), sb_load_acquire(&node->unhooked), true);
 }
 
-static void sweep_version(
-        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *view)
-{
-        struct sb_segment *segment = &peer->segment;
-        struct sb_version *head;
-        struct sb_cell64 *cell;
-        struct sb_node *node;
-        uint64_t own;
+/* ---- births and dates that are very old ---- */
 
-        /* Once for each chain: from its newest version. */
-        sb_model_unchecked_begin();
-        node = sb_node_at(segment, version->node);
-        own = node && sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL)
-                      ? sb_pin_load(peer, &node->cell)
-                      : 0;
-        sb_model_unchecked_end();
-        cell = sb_cell_at(segment, own);
-        head = cell ? sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK) : NULL;
-        if (head != version)
-                return;
-        sb_prune_cell(peer, own, view);
-        sb_key_try_remove(peer, own, view);
-}
-
-/* A block that was found by its bit and is DYING: whoever is dating it may have read the era before
- * our pin's, so that the pin does not protect it. But he is pinned himself then, since before us.
- * True: there is nobody like that who can know the block, it is still DYING, and any date that it
- * gets from here on is covered by our pin. */
-static bool dying_is_covered(struct sb_peer *peer, const struct sb_block *block)
-{
-        /* Relaxed: the own word. */
-        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32), birth;
-
-        sb_model_unchecked_begin();
-        birth = sb_load_relaxed(&block->birth); /* Relaxed: looked at again below. */
-        sb_model_unchecked_end();
-        sb_era_look(peer);
-        return sb_era_clear(peer, lo - 1, birth) &&
-               sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
-               sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
-}
-
-/* Whoever is pinned now was not pinned before the floor, so that "born at the floor" protects as
+/* A process that is pinned now was not pinned before the floor: so "born at the floor" protects as
  * much as the truth does. */
-static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
+static void sweep_raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
 {
         uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
 
@@ -152,59 +170,113 @@ static void raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
                 sb_cas32_full(birth, old, peer->sweep.floor);
 }
 
-/* A date that was long ago is brought up to the floor, so that it does not come to lie ahead when a
- * guard keeps the block for ages: whoever is pinned now was not pinned then, nor before the floor.
+/* The same for a block that is perhaps taken and not published: then its owner fills it later, with
+ * a younger birth. */
+static void sweep_raise_block(struct sb_peer *peer, struct sb_block *block)
+{
+        sb_model_unchecked_begin();
+        sweep_raise_birth(peer, &block->birth);
+        sb_model_unchecked_end();
+}
+
+/* Bring a date of long ago up to the floor, so that it does not come to lie ahead when a guard
+ * keeps the block for ages: a process that is pinned now was not pinned then, nor before the floor.
  * Return: the date. */
-static uint32_t renew_date(struct sb_peer *peer, struct sb_block *block, uint32_t date)
+static uint32_t sweep_renew_date(struct sb_peer *peer, struct sb_block *block, uint32_t date)
 {
         uint32_t floor = peer->sweep.floor;
 
         if (SB_LIKELY(!sb_era_before(date, floor)) || floor < SB_ERA_MIN || floor > SB_ERA_MAX)
                 return date;
-        /* R:retire > A:retire. Failed: somebody is freeing it. */
+        /* R:retire > A:retire. Failed: another process is freeing it. */
         return sb_cas32_full(&block->retire, date, floor) ? floor : date;
 }
 
+/* ---- blocks ---- */
+
+/* Dated: let it wait in the own limbo. Another process may be freeing it; then it is dropped there
+ * as stale. */
+static void sweep_dated(
+        struct sb_peer *peer, struct sb_block *block, uint64_t offset, uint32_t date)
+{
+        sb_model_unchecked_begin();
+        date = sweep_renew_date(peer, block, date);
+        sweep_raise_birth(peer, &block->birth);
+        sb_limbo_wait(peer, offset, date, false);
+        sb_model_unchecked_end();
+}
+
+/* The birth of a block that another process may be freeing: looked at again by the caller. */
+static uint32_t sweep_load_birth(const struct sb_block *block)
+{
+        uint32_t birth;
+
+        sb_model_unchecked_begin();
+        birth = sb_load_relaxed(&block->birth); /* Relaxed: looked at again. */
+        sb_model_unchecked_end();
+        return birth;
+}
+
+/* Of a block that was found by its bit and is DYING: the process that dates it may have read the
+ * era before the own pin's, so that this pin does not protect it. But that process is pinned itself
+ * then, since before this one. True: no such process that can know the block is left, it is still
+ * DYING, and any date that it gets from here on is covered by the own pin. */
+static bool sweep_covers_dying(struct sb_peer *peer, const struct sb_block *block)
+{
+        /* Relaxed: the own word. */
+        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32);
+        uint32_t birth = sweep_load_birth(block);
+
+        sb_era_look(peer);
+        return sb_era_clear(peer, lo - 1, birth) &&
+               sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
+               sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
+}
+
 static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind,
-        const struct sb_horizon *view)
+        const struct sb_horizon *horizon)
 {
         struct sb_block *block = sb_block_at(&peer->segment, offset);
         uint32_t retire;
 
         do
                 retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is
-                                                             protected by our pin. */
+                                                             protected by the own pin. */
         while (!sb_pin_covers(peer));
         peer->counters.swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
-        if (retire <= SB_RETIRE_HELD) {
-                /* perhaps taken and not published: then it is filled later, with a younger birth */
-                sb_model_unchecked_begin();
-                raise_birth(peer, &block->birth);
-                sb_model_unchecked_end();
-        }
-        if (retire >= SB_ERA_MIN) {
-                /* another may be freeing it; then it is dropped as stale */
-                sb_model_unchecked_begin();
-                retire = renew_date(peer, block, retire);
-                raise_birth(peer, &block->birth);
-                sb_limbo_wait(peer, offset, retire, false);
-                sb_model_unchecked_end();
-        } else if (retire == SB_RETIRE_DYING && !dying_is_covered(peer, block)) {
+        if (retire <= SB_RETIRE_HELD)
+                sweep_raise_block(peer, block);
+        if (retire >= SB_ERA_MIN)
+                sweep_dated(peer, block, offset, retire);
+        else if (retire == SB_RETIRE_DYING && !sweep_covers_dying(peer, block))
                 sb_limbo_leave(peer);
-        } else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING) {
+        else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING)
                 sb_limbo_date(peer, block);
-        } else if (kind == SB_UNIT_NODES) {
+        else if (kind == SB_UNIT_NODES)
                 sweep_node(peer, (struct sb_node *)block);
-        } else if (retire == SB_RETIRE_DYING) {
-                finish_dying(peer, (struct sb_version *)block, view);
-        } else {
-                sweep_version(peer, (struct sb_version *)block, view);
-        }
+        else if (retire == SB_RETIRE_DYING)
+                sweep_finish_dying(peer, (struct sb_version *)block, horizon);
+        else
+                sweep_version(peer, (struct sb_version *)block, horizon);
 }
 
-static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_horizon *view)
+/* ---- units ---- */
+
+/* An EMPTY unit becomes FREE when no process is left that was pinned in its era: the era need not
+ * be remembered any more. @word: what the unit said. */
+static void sweep_empty_unit(struct sb_peer *peer, uint32_t unit, uint64_t word)
+{
+        struct sb_segment *segment = &peer->segment;
+
+        /* A:unit-owned. */
+        if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
+                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_cas64_full(&segment->unit_words[unit], word, 0); /* R:unit-owned. */
+}
+
+static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_horizon *horizon)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t word = sb_load_acquire(&segment->unit_words[unit]), now, bits; /* A:unit-owned. */
@@ -212,12 +284,8 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_hori
         uint32_t count = sb_unit_block_count(segment, word), base;
         uint64_t size;
 
-        raise_birth(peer, &segment->unit_births[unit]);
-        /* A:unit-owned. */
-        if (kind == SB_UNIT_EMPTY &&
-                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
-                sb_cas64_full(&segment->unit_words[unit], word,
-                        0); /* A:unit-owned, above. Its era need not be remembered any more. */
+        sweep_raise_birth(peer, &segment->unit_births[unit]);
+        sweep_empty_unit(peer, unit, word);
         if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
@@ -229,8 +297,8 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_hori
                         /* A:unit-owned. */
                         now = sb_load_acquire(&segment->unit_words[unit]);
                 } while (!sb_pin_covers(peer));
-                /* It may have changed hands and kind before we were pinned: then leave it for the
-                 * next round. From here on it keeps its kind as long as we are. */
+                /* It may have changed hands and kind before this pin: then it is left for the next
+                 * round. From here on it keeps its kind as long as the pin stands. */
                 if (((now ^ word) >> 54) == 0)
                         for (; bits; bits &= bits - 1) {
                                 uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
@@ -238,7 +306,7 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_hori
                                 if (index < count)
                                         sweep_block(peer,
                                                 sb_unit_offset(segment, unit) + index * size, kind,
-                                                view);
+                                                horizon);
                         }
                 sb_unpin(peer);
                 if (sb_limbo_half_full(peer))
@@ -258,13 +326,13 @@ void sb_sweep_begin(struct sb_peer *peer)
 
 void sb_sweep_end(struct sb_peer *peer)
 {
-        struct sb_cell32 *cell = &peer->segment.super->birth_floor;
-        uint32_t floor = sb_load_acquire(cell); /* A:sweep. */
+        struct sb_cell32 *word = &peer->segment.super->birth_floor;
+        uint32_t floor = sb_load_acquire(word); /* A:sweep. */
 
-        /* R:sweep > A:sweep. Failed: somebody else's sweep ended; the next one goes on from there.
-         */
+        /* R:sweep > A:sweep. Failed: another process's sweep ended; the next one goes on from
+         * there. */
         if (sb_era_before(floor, peer->sweep.floor))
-                sb_cas32_full(cell, floor, peer->sweep.floor);
+                sb_cas32_full(word, floor, peer->sweep.floor);
         sb_history_end(peer);
 }
 

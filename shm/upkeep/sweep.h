@@ -1,19 +1,33 @@
 /*
- * The sweep: looks at every block of some units and brings what nobody needs a step nearer to being
- * free. It finds whatever private lists lost: superseded versions, removals that stopped half way,
- * blocks that are dated and wait. Declared in reap.h.
+ * The sweep: looks at every block of some units, and brings each that nothing needs one step nearer
+ * to being free. It finds what the private lists of handles lost, by overflow or by a kill:
+ * superseded versions, removals that stopped half way, blocks that are dated and wait.
+ *
+ * How it works: the bit of a block says that it is taken, its retire word what it waits for:
+ *
+ *      0, HELD      a version: prune its chain, remove its key, once for each chain; a node without
+ *                   a cell, or gone: go on with its removal
+ *      DYING        take it out of what still links it, then date it
+ *      an era       let it wait in the sweeper's own limbo; that frees it
+ *      FREEING      its client, or that client's reaper, sees to it
+ *
+ * Always true: a sweeper looks at a block under a pin that covers it (sb_pin_covers()), and goes by
+ * nothing but what the block and the words that link it say. Any process may sweep, several at
+ * once.
+ *
+ * A whole sweep also brings births that are very old up to date, so that 32 bits of era last for
+ * ever, and adds up what rules of history keep (history/budget.h).
  */
 #ifndef SB_UPKEEP_SWEEP_H
 #define SB_UPKEEP_SWEEP_H
 
 #include "shm/layout/handle.h"
 
-/* Anybody: look at @count units from *cursor on, and bring every block in them that nobody needs a
- * step nearer to being free. Advances *cursor, modulo unit_count. Return: blocks freed. */
+/* Look at @count units from *cursor on. Advances *cursor, modulo unit_count. Not under a pin.
+ * Return: blocks freed. */
 uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count);
 
-/* Around the calls of one whole sweep: births that are very old are brought up to date on the way,
- * so that 32 bits last for ever. */
+/* Around the calls of one whole sweep. */
 void sb_sweep_begin(struct sb_peer *peer);
 void sb_sweep_end(struct sb_peer *peer);
 
