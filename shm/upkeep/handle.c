@@ -1,4 +1,4 @@
-/* A handle's beginning and end; see handle.h. */
+/* A handle's beginning and end: each module's part of it, in order; see handle.h. */
 
 #include "shm/upkeep/handle.h"
 
@@ -33,6 +33,7 @@ void sb_peer_fini(struct sb_peer *peer)
 {
         uint32_t chunk;
 
+        /* Twice: a removed node has a second grace period. */
         sb_reclaim_pending(peer);
         sb_reclaim_free(peer);
         sb_reclaim_free(peer);

@@ -1,5 +1,8 @@
 /*
- * A handle's beginning and end (layout/handle.h has the struct).
+ * A handle's beginning and end (layout/handle.h has the struct, and what a handle is).
+ *
+ * Always true: between the two the handle is the only one of its record, and one thread at a time
+ * uses it. A handle that is not ended, because its process died, costs nothing but a reaping.
  */
 #ifndef SB_UPKEEP_HANDLE_H
 #define SB_UPKEEP_HANDLE_H
@@ -7,11 +10,11 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 
-/* Take over a claimed record (state ATTACHED). No store to the segment. */
+/* Begin to use a claimed record (state ATTACHED): all lists empty. No store to the segment. */
 void sb_peer_init(
         struct sb_peer *peer, const struct sb_segment *segment, uint32_t slot, uint32_t generation);
-/* Do what can be done of the private work, give up slabs and reserves, clear announcements, free
- * the record. */
+/* Do what can be done of the private work, leave the rest to a sweep, give up slabs, magazine and
+ * guards, clear announcements, free the record; not under a pin. */
 void sb_peer_fini(struct sb_peer *peer);
 
 #endif

@@ -1,4 +1,4 @@
-/* The prune horizon; see horizon.h. */
+/* The prune horizon, read from announcements and marks; see horizon.h. */
 
 #include "shm/upkeep/horizon.h"
 
@@ -10,92 +10,124 @@
 #include "shm/layout/segment.h"
 #include "shm/mvcc/clock.h"
 
-/* Each further round means that somebody else got on; so many in a row mean a damaged segment, in
- * which nobody shall hang. */
+/* Each further round means that another process got on. So many in a row mean a damaged segment, in
+ * which no process shall hang. */
 #define ROUNDS_MAX 1024u
 
-static void add_cut(struct sb_horizon *view, uint64_t cut)
+static void horizon_add_cut(struct sb_horizon *horizon, uint64_t cut)
 {
         uint32_t i;
 
-        if (view->cut_count == SB_HORIZON_CUTS_MAX) {
-                /* Too many to tell apart: everything from the lowest of the last on counts as
-                 * needed. */
-                view->overflow = true;
-                if (cut < view->cuts[view->cut_count - 1])
-                        view->cuts[view->cut_count - 1] = cut;
-                for (i = view->cut_count - 1; i && view->cuts[i - 1] > view->cuts[i]; i--) {
-                        uint64_t swap = view->cuts[i];
+        if (horizon->cut_count == SB_HORIZON_CUTS_MAX) {
+                /* Too many to tell apart: everything from the last one on counts as needed. */
+                horizon->overflow = true;
+                if (cut < horizon->cuts[horizon->cut_count - 1])
+                        horizon->cuts[horizon->cut_count - 1] = cut;
+                for (i = horizon->cut_count - 1; i && horizon->cuts[i - 1] > horizon->cuts[i];
+                        i--) {
+                        uint64_t swap = horizon->cuts[i];
 
-                        view->cuts[i] = view->cuts[i - 1];
-                        view->cuts[i - 1] = swap;
+                        horizon->cuts[i] = horizon->cuts[i - 1];
+                        horizon->cuts[i - 1] = swap;
                 }
                 return;
         }
-        for (i = view->cut_count; i && view->cuts[i - 1] > cut; i--)
-                view->cuts[i] = view->cuts[i - 1];
-        view->cuts[i] = cut;
-        view->cut_count++;
+        for (i = horizon->cut_count; i && horizon->cuts[i - 1] > cut; i--)
+                horizon->cuts[i] = horizon->cuts[i - 1];
+        horizon->cuts[i] = cut;
+        horizon->cut_count++;
 }
 
-static void read_announcement(struct sb_peer *peer, struct sb_cell64 *word, struct sb_horizon *view)
+/* The client that announced has not taken its cut yet: take one for it. @cut: what the announcement
+ * says. Return: what it says then; 0: it says PENDING for ever, and by this horizon nothing is
+ * pruned. */
+static uint64_t horizon_end_pending(
+        struct sb_peer *peer, struct sb_cell64 *word, uint64_t cut, struct sb_horizon *horizon)
 {
-        uint64_t cut = sb_load_acquire(word); /* A:announce. */
-        uint32_t rounds = 0;
+        uint32_t rounds;
 
-        while (cut & SB_SNAPSHOT_PENDING) {
-                if (SB_FAULT(PRUNE_PENDING_IGNORED))
-                        return;
-                if (rounds++ == ROUNDS_MAX) {
-                        view->bound = 0; /* damaged: then nothing is pruned */
-                        return;
-                }
+        for (rounds = 0; rounds < ROUNDS_MAX && !SB_FAULT(PRUNE_PENDING_IGNORED); rounds++) {
                 sb_cas64_full(word, cut, sb_cut_take(peer));
                 cut = sb_load_acquire(word); /* A:announce. */
+                if (!(cut & SB_SNAPSHOT_PENDING))
+                        return cut;
         }
-        /* Until it says EVICTED, somebody may be reading at it. */
-        cut &= ~SB_SNAPSHOT_EVICTING;
-        if (cut > SB_SNAPSHOT_EVICTED)
-                add_cut(view, cut);
+        if (!SB_FAULT(PRUNE_PENDING_IGNORED))
+                horizon->bound = 0; /* damaged */
+        return 0;
 }
 
-/* Marked cuts, each of which was announced by its maker until it was in the table. */
-static void read_marks(struct sb_segment *segment, struct sb_horizon *view)
+static void horizon_read_announcement(
+        struct sb_peer *peer, struct sb_cell64 *word, struct sb_horizon *horizon)
+{
+        uint64_t cut = sb_load_acquire(word); /* A:announce. */
+
+        if (cut & SB_SNAPSHOT_PENDING)
+                cut = horizon_end_pending(peer, word, cut, horizon);
+        /* Until it says EVICTED, its client may be reading at it. */
+        cut &= ~SB_SNAPSHOT_EVICTING;
+        if (cut > SB_SNAPSHOT_EVICTED)
+                horizon_add_cut(horizon, cut);
+}
+
+/* Records to look at: a client that attaches later announces after the bound was read. */
+static uint32_t horizon_record_count(const struct sb_segment *segment)
+{
+        uint64_t high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
+        uint32_t count = segment->geometry.client_count;
+
+        if (SB_FAULT(PRUNE_IGNORES_SNAPSHOTS))
+                return 0;
+        return high < count ? (uint32_t)high : count;
+}
+
+static void horizon_read_announcements(struct sb_peer *peer, struct sb_horizon *horizon)
+{
+        struct sb_segment *segment = &peer->segment;
+        uint32_t slot, i, count = horizon_record_count(segment);
+
+        for (slot = 0; slot < count; slot++)
+                for (i = 0; i < segment->geometry.snapshot_count; i++)
+                        horizon_read_announcement(peer,
+                                &sb_client_snapshots(sb_client_at(segment, slot))[i], horizon);
+}
+
+/* Marked cuts. Each was announced by its maker until it was in the table: so the table is read
+ * behind the announcements. */
+static void horizon_read_marks(struct sb_segment *segment, struct sb_horizon *horizon)
 {
         uint64_t high = sb_load_acquire(&segment->super->mark_high), cut; /* A:mark. */
         uint32_t i;
 
         for (i = 0; i < high && i < segment->geometry.mark_count; i++)
                 if (sb_mark_keeps(segment, i, &cut))
-                        add_cut(view, cut);
+                        horizon_add_cut(horizon, cut);
+}
+
+/* Announcements, then marks. Fault PRUNE_MARKS_FIRST: the other way round. */
+static void horizon_read_cuts(struct sb_peer *peer, struct sb_horizon *horizon)
+{
+        if (SB_FAULT(PRUNE_MARKS_FIRST))
+                horizon_read_marks(&peer->segment, horizon);
+        horizon_read_announcements(peer, horizon);
+        if (!SB_FAULT(PRUNE_MARKS_FIRST))
+                horizon_read_marks(&peer->segment, horizon);
 }
 
 void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret)
 {
         struct sb_segment *segment = &peer->segment;
-        uint64_t high;
-        uint32_t slot, i;
 
         ret->cut_count = 0;
         ret->overflow = false;
-        /* A:clock, A:observers, A:safe. First the bound: a snapshot that is announced after we
-         * looked takes its cut at it or above. The clock before the observers: whoever becomes one
-         * after we looked reads at a cut that is not below that clock. */
+        /* A:clock. First the bound: a snapshot that is announced behind the look at the
+         * announcements takes its cut at the bound or above. The clock before the observers: a
+         * client that becomes one later reads at a cut that is not below that clock. */
         ret->bound = sb_load_acquire(&segment->super->clock);
         if (sb_load_acquire(&segment->super->observers))             /* A:observers. */
-                ret->bound = sb_load_acquire(&segment->super->safe); /* A:safe. */
+                ret->bound = sb_load_acquire(&segment->super->safe); /* A:stable. */
         segment->os->membarrier(segment->os->context);
-        if (SB_FAULT(PRUNE_MARKS_FIRST))
-                read_marks(segment, ret);
-        high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
-        for (slot = 0; slot < high && slot < segment->geometry.client_count &&
-                       !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS);
-                slot++)
-                for (i = 0; i < segment->geometry.snapshot_count; i++)
-                        read_announcement(
-                                peer, &sb_client_snapshots(sb_client_at(segment, slot))[i], ret);
-        if (!SB_FAULT(PRUNE_MARKS_FIRST))
-                read_marks(segment, ret);
+        horizon_read_cuts(peer, ret);
 }
 
 void sb_view_renew(struct sb_peer *peer)

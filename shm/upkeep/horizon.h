@@ -1,36 +1,47 @@
 /*
  * The prune horizon: what a pruner knows of the cuts that are open, or marked (models: prune).
+ *
+ * How it works: sb_view_take() reads a bound, then the announcements of all records and the marks.
+ * A cut that it does not see is taken at the bound or above. So a version with a successor stamped
+ * at the bound or below is needed by the cuts in the horizon alone, and no later cut reads it.
+ *
+ * Always true: what a horizon says holds for good; an old one only says "needed" more often. It has
+ * place for SB_HORIZON_CUTS_MAX cuts: with more, what any cut above the last one might read counts
+ * as needed.
  */
 #ifndef SB_UPKEEP_HORIZON_H
 #define SB_UPKEEP_HORIZON_H
 
 #include "shm/layout/handle.h"
 
-/* Read the bound, flush everybody's stores, read the announcements. */
+/* Read the bound, flush the store buffers of all processes, read announcements and marks.
+ * Cost: a membarrier and a look at all records that were ever used. */
 void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret);
-/* Bring the peer's own view up to date if a cut was taken since. */
+/* Bring the handle's own horizon up to date, if a cut was taken since. */
 void sb_view_renew(struct sb_peer *peer);
-/* By @view: whether some cut, open or to come, reads a version that was current from @stamp until
- * @successor. */
-static inline bool sb_view_needs(const struct sb_horizon *view, uint64_t stamp, uint64_t successor)
+/* By @horizon: whether some cut, open or to come, reads a version that was current from @stamp
+ * until @successor. */
+static inline bool sb_view_needs(
+        const struct sb_horizon *horizon, uint64_t stamp, uint64_t successor)
 {
         uint32_t i;
 
         if (stamp == successor)
                 return false;
-        if (successor > view->bound)
+        if (successor > horizon->bound)
                 return true;
-        for (i = 0; i < view->cut_count; i++) {
-                if (view->cuts[i] >= successor)
+        for (i = 0; i < horizon->cut_count; i++) {
+                if (horizon->cuts[i] >= successor)
                         return false;
-                if (view->cuts[i] >= stamp || (view->overflow && i == view->cut_count - 1))
+                if (horizon->cuts[i] >= stamp || (horizon->overflow && i == horizon->cut_count - 1))
                         return true;
         }
         return false;
 }
 
-/* By the peer's own view: whether no cut, open or to come, reads what was current from @old_stamp
- * until @stamp. The view says so for good, however old it is, if that was before its bound. */
+/* By the handle's own horizon: whether no cut, open or to come, reads what was current from
+ * @old_stamp until @stamp. However old the horizon is, it says so for good where @stamp is not
+ * above its bound. */
 static inline __attribute__((always_inline)) bool sb_horizon_passed(
         const struct sb_peer *peer, uint64_t stamp, uint64_t old_stamp)
 {

@@ -1,4 +1,4 @@
-/* The stable cut; see stable.h. */
+/* The stable cut, and what has to be stamped before it is raised; see stable.h. */
 
 #include "shm/upkeep/stable.h"
 
@@ -16,28 +16,42 @@
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
 
-/* Whatever an operation slot shows as being written gets its stamp. */
-static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
+/* The descriptor that a record notes, or NULL. */
+static struct sb_commit *stable_descriptor(struct sb_peer *peer, uint64_t at)
 {
-        uint64_t at = sb_pin_load(peer, &client->operation);
+        return SB_FAULT(SAFE_SKIPS_TXN) ? NULL : sb_commit_at(&peer->segment, at);
+}
+
+/* The cell that a noted node names. A node that was noted and never linked is freed at once when
+ * its maker is reaped, so this may be another node's cell: the caller sees it by the head. */
+static struct sb_cell64 *stable_cell_of(struct sb_peer *peer, const struct sb_node *node)
+{
+        struct sb_cell64 *cell;
+
+        sb_model_unchecked_begin();
+        cell = sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell));
+        sb_model_unchecked_end();
+        return cell;
+}
+
+/* What a record shows as being written gets its stamp. */
+static void stable_resolve(struct sb_peer *peer, struct sb_client *record)
+{
+        uint64_t at = sb_pin_load(peer, &record->operation);
         struct sb_node *node = at ? sb_node_at(&peer->segment, at) : NULL;
-        struct sb_commit *commit;
+        struct sb_commit *descriptor;
         struct sb_version *head;
         struct sb_cell64 *cell;
 
         if (at & SB_OPERATION_COMMIT) {
-                commit = SB_FAULT(SAFE_SKIPS_TXN) ? NULL : sb_commit_at(&peer->segment, at);
-                if (commit)
-                        sb_txn_resolve(peer, commit);
+                descriptor = stable_descriptor(peer, at);
+                if (descriptor)
+                        sb_txn_resolve(peer, descriptor);
                 return;
         }
         if (!node)
                 return;
-        /* A node that was noted and never linked is freed at once when its maker is reaped. Another
-         * node's cell does no harm. */
-        sb_model_unchecked_begin();
-        cell = sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell));
-        sb_model_unchecked_end();
+        cell = stable_cell_of(peer, node);
         head = cell ? sb_version_at(&peer->segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK)
                     : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
@@ -45,23 +59,32 @@ static void resolve_slot(struct sb_peer *peer, struct sb_client *client)
                 sb_stamp(peer, head);
 }
 
+/* Records to look at: a client that attaches later installs nothing below a cut taken before. */
+static uint32_t stable_record_count(const struct sb_segment *segment)
+{
+        uint64_t high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
+        uint32_t count = segment->geometry.client_count;
+
+        if (SB_FAULT(SAFE_SKIPS_SLOTS))
+                return 0;
+        return high < count ? (uint32_t)high : count;
+}
+
 void sb_safe_raise(struct sb_peer *peer)
 {
         struct sb_superblock *super = peer->segment.super;
-        uint64_t cut = sb_cut_take(peer), high, safe;
-        uint32_t slot;
+        uint64_t cut = sb_cut_take(peer), stable;
+        uint32_t slot, count;
 
         sb_pin(peer);
-        high = sb_load_acquire(&super->client_high); /* A:roster. */
-        for (slot = 0; slot < high && slot < peer->segment.geometry.client_count &&
-                       !SB_FAULT(SAFE_SKIPS_SLOTS);
-                slot++)
-                resolve_slot(peer, sb_client_at(&peer->segment, slot));
+        count = stable_record_count(&peer->segment);
+        for (slot = 0; slot < count; slot++)
+                stable_resolve(peer, sb_client_at(&peer->segment, slot));
         sb_unpin(peer);
         for (;;) {
-                safe = sb_load_acquire(&super->safe); /* A:safe. */
-                /* R:safe > A:safe. */
-                if (safe >= cut || sb_cas64_full(&super->safe, safe, cut))
+                stable = sb_load_acquire(&super->safe); /* A:stable. */
+                /* R:stable > A:stable. All that is noted below the cut is stamped. */
+                if (stable >= cut || sb_cas64_full(&super->safe, stable, cut))
                         return;
         }
 }

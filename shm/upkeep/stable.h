@@ -1,12 +1,22 @@
 /*
- * The stable cut: one with nothing open below it.
+ * The stable cut: the newest cut that is known to have nothing open below it (models: safe). No
+ * version that is stamped later gets a stamp at or below it, so what is read there stays as it is.
+ * Clients that observe the bus read at it instead of at cuts of their own; while there are such
+ * observers, pruners go by it instead of by the clock.
+ *
+ * How it works: a version is installed before it is stamped, so a cut alone may still gain one. But
+ * each writer notes in its record, before it installs, what it is about to write (`operation`). So:
+ * take a cut, stamp what the notes of all records lead to, then raise the stable cut by a CAS.
+ *
+ * Always true: it only rises, and lies below the clock.
  */
 #ifndef SB_UPKEEP_STABLE_H
 #define SB_UPKEEP_STABLE_H
 
 #include "shm/layout/handle.h"
 
-/* Take a cut, resolve what the operation slots show, raise `safe` to it. */
+/* Raise the stable cut to one that is taken now; not under a pin. Any process may.
+ * Cost: a look at all records that were ever used. */
 void sb_safe_raise(struct sb_peer *peer);
 
 #endif

@@ -1,4 +1,4 @@
-/* The work on memory as a whole; see work.h. */
+/* The work on memory as a whole: in which order the modules of this folder are used; see work.h. */
 
 #include "shm/upkeep/work.h"
 
@@ -12,6 +12,9 @@
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
+
+#define SWEEP_SLICE    64u /* units a tick */
+#define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
 
 void sb_work_due(struct sb_peer *peer)
 {
@@ -40,12 +43,9 @@ void sb_work_all(struct sb_peer *peer, bool whole_sweep)
         sb_reclaim_free(peer);
 }
 
-#define SWEEP_SLICE    64u /* units a tick */
-#define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
-
-/* Begin a sweep when somebody left work behind, unless the last one freed nothing and its rest is
- * not over: what a stopped reader or an open snapshot holds shall not keep a processor busy. */
-static bool begin_sweep(struct sb_peer *peer, uint32_t *cursor)
+/* Begin a sweep when some process left work behind, unless the rest after the last one is not over.
+ * Return: whether a sweep is under way. */
+static bool work_begin_sweep(struct sb_peer *peer, uint32_t *cursor)
 {
         struct sb_superblock *super = peer->segment.super;
         uint64_t wanted = sb_load_acquire(&super->sweep_wanted); /* A:sweep. */
@@ -64,16 +64,18 @@ static bool begin_sweep(struct sb_peer *peer, uint32_t *cursor)
         return true;
 }
 
-static void end_sweep(struct sb_peer *peer)
+static void work_end_sweep(struct sb_peer *peer)
 {
         sb_sweep_end(peer);
-        sb_store_release(&peer->segment.super->swept, peer->work.goal); /* R:sweep > A:sweep. */
+        /* R:sweep > A:sweep. What was left behind before this sweep began has been looked at. */
+        sb_store_release(&peer->segment.super->swept, peer->work.goal);
         if (peer->work.freed)
                 peer->work.rest = 0;
         else
                 peer->work.rest = peer->work.rest < SWEEP_REST_MAX / 2 ? peer->work.rest * 2 + 1
                                                                        : SWEEP_REST_MAX;
-        /* And among busy writers there is always something to be found: it has a fifth of the time.
+        /* Among busy writers there is always something to be found: sweeps have a fifth of the
+         * time.
          */
         peer->work.rest_left = peer->segment.geometry.unit_count / SWEEP_SLICE * 4;
         if (peer->work.rest_left < peer->work.rest)
@@ -87,13 +89,13 @@ bool sb_work_tick(struct sb_peer *peer, uint32_t *cursor)
         sb_safe_raise(peer);
         sb_reclaim_pending(peer);
         sb_reclaim_free(peer);
-        if (!peer->work.left && !begin_sweep(peer, cursor))
+        if (!peer->work.left && !work_begin_sweep(peer, cursor))
                 return false;
         count = peer->work.left < SWEEP_SLICE ? peer->work.left : SWEEP_SLICE;
         peer->work.left -= count;
         peer->work.freed += sb_sweep(peer, cursor, count);
         if (!peer->work.left)
-                end_sweep(peer);
+                work_end_sweep(peer);
         return true;
 }
 
