@@ -1,6 +1,6 @@
 /*
- * The validator's pass over units and blocks: every block is linked, on its way out, in somebody's
- * hand who says so, or private to the living owner of its unit. See check.h.
+ * The validator's pass over units and blocks; see check-units.h. What looks wrong is looked at
+ * three times: the first look may have met a block on its way from one sound state to the next.
  */
 
 #include "shm/upkeep/check-units.h"
@@ -18,7 +18,8 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/upkeep/report.h"
 
-static bool owner_alive(struct sb_look *look, uint64_t word)
+/* Whether the owner that a unit's word names is attached, or not reaped yet. */
+static bool check_units_owner_lives(struct sb_look *look, uint64_t word)
 {
         uint32_t slot = (uint32_t)(SB_UNIT_OWNER(word) >> 32) - 1, generation;
         enum sb_client_state state;
@@ -26,24 +27,23 @@ static bool owner_alive(struct sb_look *look, uint64_t word)
         if (slot >= look->segment->geometry.client_count)
                 return false;
         state = sb_slot_state(look->segment, slot, &generation);
-        /* A record that is being reaped still owns: the reaper is at it. */
+        /* A record that is being reaped still owns its units: the reaper is at them. */
         return generation == (uint32_t)word && state != SB_CLIENT_FREE;
 }
 
-static bool owned(uint64_t word)
+static bool check_units_owned(uint64_t word)
 {
         return SB_UNIT_KIND(word) < SB_UNIT_PART && SB_UNIT_OWNER(word);
 }
 
-/* Whether an era that was loaded before is still to come: nothing that names an era is ahead of it.
- */
-static bool era_ahead(struct sb_look *look, uint32_t era)
+/* Whether an era that was loaded before is still to come: nothing names an era that was not yet. */
+static bool check_units_era_ahead(struct sb_look *look, uint32_t era)
 {
         return sb_era_before(sb_load_acquire(&look->segment->super->era), era); /* A:era. */
 }
 
-/* A part without its head: each of the two looks may have met the unit between two lives. */
-static bool orphaned(struct sb_look *look, uint32_t unit, uint64_t word)
+/* Whether a part has no head. Each of the two looks may have met its unit between two lives. */
+static bool check_units_orphaned(struct sb_look *look, uint32_t unit, uint64_t word)
 {
         uint32_t head = (uint32_t)word, tries;
 
@@ -56,9 +56,9 @@ static bool orphaned(struct sb_look *look, uint32_t unit, uint64_t word)
         return true;
 }
 
-/* Neither linked nor private, three times over: the first look may have seen a block on its way
- * from one to the other. */
-static bool lost(struct sb_look *look, uint32_t unit, uint64_t at, enum sb_unit_kind kind)
+/* Whether a block is neither linked nor private to a live owner. */
+static bool check_units_lost(
+        struct sb_look *look, uint32_t unit, uint64_t at, enum sb_unit_kind kind)
 {
         uint32_t tries;
 
@@ -66,7 +66,7 @@ static bool lost(struct sb_look *look, uint32_t unit, uint64_t at, enum sb_unit_
                 /* A:unit-owned. */
                 uint64_t word = sb_load_acquire(&look->segment->unit_words[unit]);
 
-                if ((owned(word) && owner_alive(look, word)) ||
+                if ((check_units_owned(word) && check_units_owner_lives(look, word)) ||
                         !sb_unit_is_block(look->segment, at,
                                 kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) ||
                         sb_reach_published(look->peer, at, kind))
@@ -75,8 +75,8 @@ static bool lost(struct sb_look *look, uint32_t unit, uint64_t at, enum sb_unit_
         return true;
 }
 
-/* In the hand of a client who has not noted it, three times over. */
-static bool unnoted(
+/* Whether a block is in the hand of a client that has not noted it. */
+static bool check_units_unnoted(
         struct sb_look *look, struct sb_block *block, uint64_t at, enum sb_unit_kind kind)
 {
         uint32_t tries;
@@ -93,8 +93,8 @@ static bool unnoted(
         return true;
 }
 
-/* Whether somebody, alive or not reaped yet, is in a transaction. */
-static bool any_noted(struct sb_look *look)
+/* Whether some client, alive or not reaped yet, is in a transaction. */
+static bool check_units_any_noted(struct sb_look *look)
 {
         uint32_t slot;
 
@@ -106,39 +106,41 @@ static bool any_noted(struct sb_look *look)
         return false;
 }
 
-/* A version that is held by a transaction that was aborted; those of one that is not decided are
- * its own. */
-static bool held_aborted(const struct sb_version *version)
+/* Whether a version is held by a transaction that was aborted. (What an undecided transaction holds
+ * is its own.) */
+static bool check_units_held_aborted(const struct sb_version *version)
 {
         /* A:retire, A:stamp. */
         return version && sb_load_acquire(&version->block.retire) == SB_RETIRE_HELD &&
                sb_load_acquire(&version->stamp) == SB_STAMP_ABORTED;
 }
 
-/* Who holds a version that is held: a transaction that is not over for all lists it. Both are
- * counted here, and compared when nobody is at work. */
-static void count_held(struct sb_look *look, uint64_t at, uint32_t retire)
+/* Each version that is held is in the list of a transaction that is not over for all. Both are
+ * counted here, and compared when no other process is at work. */
+static void check_units_count_held(struct sb_look *look, uint64_t at, uint32_t retire)
 {
         uint32_t slot = retire - SB_RETIRE_FREEING, i;
-        struct sb_commit *commit;
+        struct sb_commit *descriptor;
 
-        /* What is in somebody's stock is neither. A:freeing. */
+        /* What is in a client's magazine is neither. A:freeing. */
         if (!look->quiescent ||
                 (retire >= SB_RETIRE_FREEING &&
                         (slot >= look->segment->geometry.client_count ||
                                 sb_load_acquire(&sb_client_at(look->segment, slot)->freeing) !=
                                         at)))
                 return;
-        look->held += held_aborted(sb_version_at(look->segment, at));
-        commit = retire >= SB_RETIRE_DYING ? sb_commit_at(look->segment, at) : NULL;
-        /* A:status. What a committed one lists may be others' by now. */
-        if (!commit || SB_STATUS_STATE(sb_load_acquire(&commit->status)) != SB_STATUS_ABORTED)
+        look->held += check_units_held_aborted(sb_version_at(look->segment, at));
+        descriptor = retire >= SB_RETIRE_DYING ? sb_commit_at(look->segment, at) : NULL;
+        /* A:status. What a committed one lists may belong to others by now. */
+        if (!descriptor ||
+                SB_STATUS_STATE(sb_load_acquire(&descriptor->status)) != SB_STATUS_ABORTED)
                 return;
-        for (i = 0; i < commit->write_count; i++)
-                look->listed += held_aborted(sb_version_at(look->segment, commit->write[i]));
+        for (i = 0; i < descriptor->write_count; i++)
+                look->listed += check_units_held_aborted(
+                        sb_version_at(look->segment, descriptor->write[i]));
 }
 
-static void check_block(
+static void check_units_block(
         struct sb_look *look, uint32_t unit, uint64_t word, uint64_t at, uint64_t size)
 {
         struct sb_check_report *report = look->report;
@@ -149,21 +151,22 @@ static void check_block(
         report->blocks_used++;
         report->bytes_used += size;
         if (kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE)
-                count_held(look, at, retire);
-        if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING && era_ahead(look, retire))
+                check_units_count_held(look, at, retire);
+        if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING &&
+                check_units_era_ahead(look, retire))
                 sb_report_problem(look->report,
                         "unit %u: the block at offset %llu is dated in an era to come", unit,
                         (unsigned long long)at);
-        if (retire >= SB_RETIRE_FREEING && unnoted(look, block, at, kind)) {
+        if (retire >= SB_RETIRE_FREEING && check_units_unnoted(look, block, at, kind)) {
                 report->blocks_lost++;
                 sb_report_problem(look->report,
-                        "unit %u: the block at offset %llu is in the hands of nobody who says so",
+                        "unit %u: the block at offset %llu is in hand, and no client has noted it",
                         unit, (unsigned long long)at);
         } else if (sb_reach_published(look->peer, at, kind)) {
                 /* A:retire. */
                 report->blocks_waiting +=
                         kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
-        } else if (lost(look, unit, at, kind)) {
+        } else if (check_units_lost(look, unit, at, kind)) {
                 report->blocks_lost++;
                 sb_report_problem(look->report, "unit %u: the block at offset %llu is lost", unit,
                         (unsigned long long)at);
@@ -172,9 +175,9 @@ static void check_block(
         }
 }
 
-/* Bits where no block can be, and not because somebody took the unit and gave it back in between.
- */
-static bool stray_bits(
+/* Whether bits are set where no block can be, and not because a client took the unit and gave it
+ * back in between. */
+static bool check_units_stray_bits(
         struct sb_look *look, uint32_t unit, uint32_t index, uint64_t word, uint64_t valid)
 {
         uint32_t tries;
@@ -187,7 +190,7 @@ static bool stray_bits(
         return true;
 }
 
-static void check_bits(struct sb_look *look, uint32_t unit, uint64_t word)
+static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
 {
         struct sb_segment *segment = look->segment;
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
@@ -210,15 +213,16 @@ static void check_bits(struct sb_look *look, uint32_t unit, uint64_t word)
                         bits = sb_load_acquire(&sb_unit_bitmap(segment, unit)[base / 64]);
                         /* A:unit-owned. */
                         now = sb_load_acquire(&segment->unit_words[unit]);
-                        /* as a sweep does: then it keeps its kind as long as we are pinned */
+                        /* As in a sweep: from here on it keeps its kind as long as the pin is
+                         * there. */
                 } while (!sb_pin_covers(look->peer));
                 if (now != word)
-                        bits = 0; /* it changed hands: whoever has it now is at work */
-                if ((bits & ~valid) && stray_bits(look, unit, base / 64, word, valid))
+                        bits = 0; /* it changed hands: its new owner is at work */
+                if ((bits & ~valid) && check_units_stray_bits(look, unit, base / 64, word, valid))
                         sb_report_problem(
                                 look->report, "unit %u: bits are set where no block is", unit);
                 for (bits &= valid; bits; bits &= bits - 1)
-                        check_block(look, unit, word,
+                        check_units_block(look, unit, word,
                                 sb_unit_offset(segment, unit) +
                                         (base + (uint32_t)__builtin_ctzll(bits)) * size,
                                 size);
@@ -240,19 +244,19 @@ void sb_look_at_units(struct sb_look *look)
                 if (kind > SB_UNIT_EMPTY ||
                         (kind && kind < SB_UNIT_LARGE &&
                                 SB_UNIT_CLASS(word) >= segment->class_count) ||
-                        (kind == SB_UNIT_PART &&
-                                ((uint32_t)word >= unit || orphaned(look, unit, word))) ||
-                        (kind == SB_UNIT_EMPTY && era_ahead(look, SB_UNIT_ERA(word)))) {
+                        (kind == SB_UNIT_PART && ((uint32_t)word >= unit ||
+                                                         check_units_orphaned(look, unit, word))) ||
+                        (kind == SB_UNIT_EMPTY && check_units_era_ahead(look, SB_UNIT_ERA(word)))) {
                         sb_report_problem(look->report, "unit %u: its word %llx makes no sense",
                                 unit, (unsigned long long)word);
                         continue;
                 }
                 /* A:unit-owned. */
-                if (owned(word) && !owner_alive(look, word) &&
+                if (check_units_owned(word) && !check_units_owner_lives(look, word) &&
                         sb_load_acquire(&segment->unit_words[unit]) == word && look->quiescent)
                         sb_report_problem(
                                 look->report, "unit %u belongs to a client that is gone", unit);
-                check_bits(look, unit, word);
+                check_units_bits(look, unit, word);
                 if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
                         report->units_free++;
                 else
@@ -262,7 +266,7 @@ void sb_look_at_units(struct sb_look *look)
                                 segment->geometry.unit_size - (report->bytes_used - used);
         }
         if (!report->problem_count && look->quiescent && look->held != look->listed &&
-                !any_noted(look))
+                !check_units_any_noted(look))
                 sb_report_problem(look->report, "%llu versions are held, transactions list %llu",
                         (unsigned long long)look->held, (unsigned long long)look->listed);
 }

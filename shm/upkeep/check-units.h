@@ -1,4 +1,10 @@
-/* The validator's pass over units and blocks (check.c has the other passes). */
+/*
+ * The validator's pass over units and blocks (check.h has the whole validator).
+ *
+ * Always true of a sound segment: each block that is taken is linked, on its way out, in the hand
+ * of a client that has noted it, or private to the live owner of its unit; and each version that an
+ * aborted transaction holds is in that transaction's list.
+ */
 #ifndef SB_UPKEEP_CHECK_UNITS_H
 #define SB_UPKEEP_CHECK_UNITS_H
 
@@ -6,15 +12,16 @@
 #include "shm/layout/segment.h"
 #include "shm/upkeep/report.h"
 
+/* One look at a segment, as all passes of the validator share it. */
 struct sb_look {
         struct sb_peer *peer;
         struct sb_segment *segment;
         struct sb_check_report *report;
-        bool quiescent;
-        uint64_t held, listed; /* versions that are held; those that transactions list */
+        bool quiescent;        /* no other process is running */
+        uint64_t held, listed; /* aborted versions that are held; those that transactions list */
 };
 
-/* The pass over units and blocks. */
+/* The pass over units and blocks. Not under a pin. */
 void sb_look_at_units(struct sb_look *look);
 
 #endif

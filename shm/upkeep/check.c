@@ -1,10 +1,8 @@
 /*
- * The validator; see check.h.
+ * The validator's passes over the ordered index, the buckets and the records; see check.h.
  *
- * Four passes: the ordered index level by level, the buckets with their chains, the units with
- * their blocks, the client records. Each finding is looked at again when the word that it hangs on
- * has changed meanwhile: then it was somebody at work. Passes that follow links without a bound of
- * their own run only when the passes before them found nothing.
+ * A finding counts only if the word that it hangs on has not changed meanwhile: else some process
+ * was at work there, and the validator looks again.
  */
 
 #include "shm/upkeep/check.h"
@@ -35,19 +33,20 @@
 
 /* ---- the ordered index ---- */
 
-/* Retired while something links it. What was found by a link that had gone meanwhile may be so:
- * then a walk that begins after this answer does not meet it again, since nothing is dated before
- * it is out of reach. */
-static bool is_retired(struct sb_block *block)
+/* Whether a block is dated. Nothing is dated before it is out of reach, so nothing links such a
+ * block; but a walk may come to it by a link that has gone meanwhile. Then a walk that begins after
+ * this answer does not meet it again: the caller suspects it, and walks once more. */
+static bool check_is_dated(struct sb_block *block)
 {
         uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
 
-        /* In somebody's hand is another matter: check_block() asks whether he has noted it. */
+        /* A block in a client's hand is another matter: the pass over units asks whether that
+         * client has noted it. */
         return retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING;
 }
 
-/* A node in the index, unmarked: the cell that it names is its key's. */
-static const char *node_fault(struct sb_look *look, struct sb_node *node, uint64_t at)
+/* What is wrong with an unmarked node in the index: it names no cell, or not its key's. */
+static const char *check_node(struct sb_look *look, struct sb_node *node, uint64_t at)
 {
         uint64_t own = sb_pin_load(look->peer, &node->cell), word;
         struct sb_cell64 *cell = sb_cell_at(look->segment, own);
@@ -59,15 +58,15 @@ static const char *node_fault(struct sb_look *look, struct sb_node *node, uint64
                 return "it names no cell";
         word = sb_pin_load(look->peer, cell);
         head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
-        /* Gone meanwhile: first the node says so, then its cell is emptied. */
+        /* If the node is gone meanwhile, it says so before its cell is emptied. */
         if ((!head || head->node != at) && sb_pin_load(look->peer, &node->cell) == own)
-                return "its cell is another's";
+                return "its cell is another key's";
         return NULL;
 }
 
 /* A walk along one level. What is behind a node that is leaving may have left, too, and be free
- * memory: a pin protects what is reached through links that are in place, not what a node out of
- * the index still names (its next may be younger than our pin's hi, and gone before we look). So
+ * memory: a pin protects what is reached through links that stand, not what a node out of
+ * the index still names (its next may be younger than the pin's hi, and gone before the look). So
  * such a node is passed only while the last link that stays still leads to it. */
 struct level_walk {
         struct sb_cell64 *link; /* of the last node that stays, or the beginning */
@@ -77,33 +76,33 @@ struct level_walk {
         uint64_t steps;
 };
 
-static void walk_from(struct sb_look *look, struct level_walk *walk, struct sb_cell64 *link)
+static void check_walk_from(struct sb_look *look, struct level_walk *walk, struct sb_cell64 *link)
 {
         walk->link = link;
         walk->first = walk->word = sb_pin_load(look->peer, link);
 }
 
-static void walk_begin(struct sb_look *look, struct level_walk *walk, uint32_t level)
+static void check_walk_begin(struct sb_look *look, struct level_walk *walk, uint32_t level)
 {
         *walk = (struct level_walk){0};
-        walk_from(look, walk, &look->segment->super->order[level]);
+        check_walk_from(look, walk, &look->segment->super->order[level]);
         if (!level)
                 look->report->nodes = 0;
 }
 
-/* Past a node that is leaving and names @next. False: begin again. */
-static bool walk_past(struct sb_look *look, struct level_walk *walk, uint64_t next)
+/* Pass a node that is leaving and names @next. False: the level is to be begun again. */
+static bool check_walk_past(struct sb_look *look, struct level_walk *walk, uint64_t next)
 {
         if (sb_pin_load(look->peer, walk->link) == walk->first) {
                 walk->word = next;
                 return true;
         }
-        walk_from(look, walk, walk->link);
+        check_walk_from(look, walk, walk->link);
         return !(walk->first & SB_PREV_MARKED);
 }
 
-/* The node at @at, if it can be one. */
-static struct sb_node *checked_node(struct sb_look *look, uint32_t level, uint64_t at)
+/* The node at @at, or NULL, and a problem, where none can be. */
+static struct sb_node *check_node_at(struct sb_look *look, uint32_t level, uint64_t at)
 {
         struct sb_segment *segment = look->segment;
         struct sb_node *node = sb_node_at(segment, at);
@@ -124,17 +123,17 @@ static struct sb_node *checked_node(struct sb_look *look, uint32_t level, uint64
         return node;
 }
 
-/* One node on the way. @lowest, @next: its links at level 0 and at this one, in the order in which
- * they were loaded. */
-static const char *step_fault(struct sb_look *look, struct level_walk *walk, uint32_t level,
+/* What is wrong with one node on the way. @lowest, @next: its links at level 0 and at this one, in
+ * the order in which they were loaded. */
+static const char *check_step(struct sb_look *look, struct level_walk *walk, uint32_t level,
         struct sb_node *node, uint64_t lowest, uint64_t next)
 {
         const unsigned char *key = sb_node_key(look->segment, node);
         const char *fault = NULL;
 
         if (lowest & ~next & SB_PREV_MARKED)
-                return "it is marked at level 0 before the levels above"; /* a walk would come down
-                                                                             here for ever */
+                /* A walk would come down here for ever. */
+                return "it is marked at level 0 before the levels above";
         if (next & SB_PREV_MARKED)
                 return NULL;
         if (!key ||
@@ -143,24 +142,24 @@ static const char *step_fault(struct sb_look *look, struct level_walk *walk, uin
                         look->quiescent))
                 return "it is out of order";
         if (!level)
-                fault = node_fault(look, node, sb_offset_of(look->segment, node));
+                fault = check_node(look, node, sb_offset_of(look->segment, node));
         walk->last_key = key;
         walk->last_len = node->key_len;
         look->report->nodes += !level;
         return fault;
 }
 
-#define BEGINNINGS_MAX 100u /* of a walk that others disturb; then it is left at that */
+#define BEGINNINGS_MAX 100u /* of a walk that others disturb; then the pass is left at that */
 
-/* *suspect: 0, or what was found retired before this walk began; set when there is such a node and
- * none was suspected before. */
+/* *suspect: 0, or a node that was found dated before this walk began; set when this walk finds one
+ * and none was suspected before. Return: whether the level is sound. */
 static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
 {
         const uint64_t suspected = *suspect, most = look->segment->geometry.size / SB_BLOCK_MIN;
         uint32_t beginnings = 0;
         struct level_walk walk;
 
-        walk_begin(look, &walk, level);
+        check_walk_begin(look, &walk, level);
         if (walk.first & SB_PREV_MARKED) {
                 sb_report_problem(
                         look->report, "ordered index, level %u: its beginning is marked", level);
@@ -168,17 +167,17 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
         }
         while (walk.word & SB_OFFSET_MASK) {
                 uint64_t at = walk.word & SB_OFFSET_MASK, lowest, next;
-                struct sb_node *node = checked_node(look, level, at);
+                struct sb_node *node = check_node_at(look, level, at);
                 const char *fault;
 
                 if (!node)
                         return false;
                 lowest = sb_pin_load(look->peer, &node->next[0]);
                 next = sb_pin_load(look->peer, &node->next[level]);
-                fault = step_fault(look, &walk, level, node, lowest, next);
+                fault = check_step(look, &walk, level, node, lowest, next);
                 if (at == suspected)
-                        fault = "it is linked and retired";
-                else if (!*suspect && is_retired(&node->block))
+                        fault = "it is linked and dated";
+                else if (!*suspect && check_is_dated(&node->block))
                         *suspect = at;
                 if (walk.steps++ > most)
                         fault = "the walk is endless";
@@ -191,10 +190,10 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
                 if (!(next & SB_PREV_MARKED)) {
                         walk.link = &node->next[level];
                         walk.first = walk.word = next;
-                } else if (!walk_past(look, &walk, next)) {
+                } else if (!check_walk_past(look, &walk, next)) {
                         if (++beginnings == BEGINNINGS_MAX)
                                 return true;
-                        walk_begin(look, &walk, level);
+                        check_walk_begin(look, &walk, level);
                 }
         }
         return true;
@@ -220,11 +219,11 @@ static void check_order(struct sb_look *look)
 
 /* ---- buckets and chains ---- */
 
-/* A version of a transaction that is under way or was aborted. */
-static const char *intent_fault(
+/* What is wrong with a version of a transaction that is under way or aborted. @word: its stamp. */
+static const char *check_intent(
         struct sb_look *look, struct sb_version *version, uint64_t word, bool newest)
 {
-        struct sb_commit *commit;
+        struct sb_commit *descriptor;
 
         if (word == SB_STAMP_ABORTED)
                 return NULL;
@@ -234,19 +233,20 @@ static const char *intent_fault(
                 return "an intent was replaced before it was decided";
         if (!(SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN))
                 return "an intent has no transaction's number";
-        commit = sb_unit_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL)
-                         ? sb_commit_at(look->segment, word & SB_OFFSET_MASK)
-                         : NULL;
+        descriptor = sb_unit_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL)
+                             ? sb_commit_at(look->segment, word & SB_OFFSET_MASK)
+                             : NULL;
         /* A:status. */
-        if (commit && SB_STATUS_STATE(sb_load_acquire(&commit->status)) <= SB_STATUS_ABORTED)
+        if (descriptor &&
+                SB_STATUS_STATE(sb_load_acquire(&descriptor->status)) <= SB_STATUS_ABORTED)
                 return NULL;
-        /* Over meanwhile: then the outcome was copied first. A:stamp. */
+        /* If it is over meanwhile, the outcome was copied first. A:stamp. */
         return sb_load_acquire(&version->stamp) == word ? "an intent names no transaction" : NULL;
 }
 
-/* A committed one: @rev, @stamp: of the committed one above. */
-static const char *order_fault(struct sb_look *look, struct sb_version *version, uint64_t own_stamp,
-        uint64_t rev, uint64_t stamp)
+/* What is wrong with a committed version. @rev, @stamp: of the committed one above. */
+static const char *check_descent(struct sb_look *look, struct sb_version *version,
+        uint64_t own_stamp, uint64_t rev, uint64_t stamp)
 {
         if (version->rev >= rev)
                 return "revisions do not descend";
@@ -258,8 +258,8 @@ static const char *order_fault(struct sb_look *look, struct sb_version *version,
         return NULL;
 }
 
-/* *suspect: as for check_level(). */
-static const char *chain_fault(
+/* What is wrong with a chain. *suspect: as for check_level(). */
+static const char *check_chain(
         struct sb_look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
 {
         struct sb_segment *segment = look->segment;
@@ -284,9 +284,9 @@ static const char *chain_fault(
                         return "a version of another key is in the chain";
                 own_stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
                 if (own_stamp & SB_STAMP_INTENT) {
-                        fault = intent_fault(look, version, own_stamp, !steps);
+                        fault = check_intent(look, version, own_stamp, !steps);
                 } else {
-                        fault = order_fault(look, version, own_stamp, rev, stamp);
+                        fault = check_descent(look, version, own_stamp, rev, stamp);
                         rev = version->rev;
                         if (own_stamp)
                                 stamp = own_stamp;
@@ -294,8 +294,8 @@ static const char *chain_fault(
                 if (fault)
                         return fault;
                 if (at == suspected)
-                        return "a version in the chain is retired";
-                if (!*suspect && is_retired(&version->block))
+                        return "a version in the chain is dated";
+                if (!*suspect && check_is_dated(&version->block))
                         *suspect = at;
                 link = sb_pin_load(look->peer, &version->prev);
                 if (!steps && (link & SB_PREV_MARKED))
@@ -309,7 +309,7 @@ static const char *chain_fault(
         return NULL;
 }
 
-static bool in_path(struct sb_look *look, uint64_t hash, uint32_t bucket)
+static bool check_in_path(struct sb_look *look, uint64_t hash, uint32_t bucket)
 {
         struct sb_path path = sb_path_first(look->segment, hash);
 
@@ -320,7 +320,7 @@ static bool in_path(struct sb_look *look, uint64_t hash, uint32_t bucket)
         return false;
 }
 
-static const char *head_fault(
+static const char *check_head(
         struct sb_look *look, uint64_t word, uint64_t number, struct sb_version *head)
 {
         struct sb_segment *segment = look->segment;
@@ -342,11 +342,12 @@ static const char *head_fault(
                 return "version and node have different keys";
         hash = sb_hash_key(key, node->key_len, segment->seed);
         if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) ||
-                !in_path(look, hash, (uint32_t)(number / 8 - 1)))
-                return "the key does not belong into this bucket";
-        /* A:stamp. Before the node's cell: a birth is stamped after its node has named the cell. */
+                !check_in_path(look, hash, (uint32_t)(number / 8 - 1)))
+                return "the key does not belong in this bucket";
+        /* A:stamp. Before the node's cell: a placeholder is stamped after its node has named the
+         * cell. */
         stamp = sb_load_acquire(&head->stamp);
-        /* likewise: it is marked after the node was gone */
+        /* Before the node's cell as well: the link is marked after the node was gone. */
         next = sb_pin_load(look->peer, &node->next[0]);
         own = sb_pin_load(look->peer, &node->cell);
         if ((word & SB_CELL_FROZEN) || (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !stamp))
@@ -359,12 +360,12 @@ static const char *head_fault(
                 return "its node is not in the ordered index";
         retire = sb_load_acquire(&head->block.retire); /* A:retire. */
         if (retire > SB_RETIRE_HELD && retire < SB_RETIRE_FREEING)
-                return "its newest version is retired";
+                return "its newest version is on its way out, or dated";
         return NULL;
 }
 
-/* The first version that is not a transaction's that is under way or was aborted. */
-static struct sb_version *what_counts(struct sb_look *look, struct sb_version *head)
+/* The version that the key's state goes by: the first that is no intent and was not aborted. */
+static struct sb_version *check_counting(struct sb_look *look, struct sb_version *head)
 {
         struct sb_version *version = head;
 
@@ -374,10 +375,10 @@ static struct sb_version *what_counts(struct sb_look *look, struct sb_version *h
         return version ? version : head;
 }
 
-static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t place)
+static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
 {
         struct sb_check_report *report = look->report;
-        uint64_t number = SB_CELL_NUMBER(bucket, place), word, versions = 0, suspect = 0, before;
+        uint64_t number = SB_CELL_NUMBER(bucket, index), word, versions = 0, suspect = 0, before;
         struct sb_cell64 *cell = sb_cell_at(look->segment, number);
         struct sb_version *head;
         const char *fault;
@@ -388,50 +389,50 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t place)
                         return;
                 head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
                 before = suspect;
-                fault = head ? head_fault(look, word, number, head) : "leads out of the segment";
+                fault = head ? check_head(look, word, number, head) : "leads out of the segment";
                 if (!fault)
-                        fault = chain_fault(look, head, &suspect, &versions);
+                        fault = check_chain(look, head, &suspect, &versions);
                 if (!fault && suspect == before)
                         break;
                 if (fault && sb_pin_load(look->peer, cell) == word)
                         break;
         }
         if (fault) {
-                sb_report_problem(look->report, "bucket %u, cell %u: %s", bucket, place, fault);
+                sb_report_problem(look->report, "bucket %u, cell %u: %s", bucket, index, fault);
                 return;
         }
         report->versions += versions;
-        head = what_counts(look, head);
+        head = check_counting(look, head);
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
-                report->births++;
+                report->placeholders++;
         else if ((SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE)
                 report->keys++;
         else
                 report->keys_deleted++;
 }
 
-/* A linked node has a cell of its own, or none yet, or is going. */
+/* Each cell, and the chain in it. */
 static void check_buckets(struct sb_look *look)
 {
         const struct sb_geometry *g = &look->segment->geometry;
-        uint32_t bucket, place;
+        uint32_t bucket, index;
 
         for (bucket = 0; bucket < g->bucket_count + g->spill_count; bucket++) {
                 sb_pin(look->peer);
-                for (place = 0; place < SB_BUCKET_CELLS; place++)
-                        check_cell(look, bucket, place);
+                for (index = 0; index < SB_BUCKET_CELLS; index++)
+                        check_cell(look, bucket, index);
                 sb_unpin(look->peer);
         }
 }
 
-/* ---- client records ---- */
+/* ---- records ---- */
 
-static void check_client(struct sb_look *look, uint32_t slot)
+static void check_record(struct sb_look *look, uint32_t slot)
 {
         struct sb_segment *segment = look->segment;
-        struct sb_client *client = sb_client_at(segment, slot);
+        struct sb_client *record = sb_client_at(segment, slot);
         enum sb_client_state state = sb_slot_state(segment, slot, NULL);
-        uint64_t high = sb_load_acquire(&client->guard_high), at; /* A:guard. */
+        uint64_t high = sb_load_acquire(&record->guard_high), at; /* A:guard. */
         uint32_t i;
 
         if (state > SB_CLIENT_DEAD) {
@@ -443,12 +444,12 @@ static void check_client(struct sb_look *look, uint32_t slot)
                 high = 0;
         }
         look->report->clients += state == SB_CLIENT_ATTACHED;
-        look->report->pinned += sb_load_acquire(&client->pin) != 0; /* A:pins. */
+        look->report->pinned += sb_load_acquire(&record->pin) != 0; /* A:pins. */
         for (i = 0; i < segment->geometry.snapshot_count; i++)
                 look->report->snapshots +=
-                        sb_load_acquire(&sb_client_snapshots(client)[i]) != 0; /* A:announce. */
+                        sb_load_acquire(&sb_client_snapshots(record)[i]) != 0; /* A:announce. */
         for (i = 0; i < high; i++) {
-                at = sb_guard_read(segment, client, i);
+                at = sb_guard_read(segment, record, i);
                 look->report->guards += at != 0;
                 if (at && look->quiescent &&
                         !sb_unit_is_block(segment, at, SB_UNIT_VERSIONS, NULL) &&
@@ -458,7 +459,7 @@ static void check_client(struct sb_look *look, uint32_t slot)
         }
         /* A:pins, A:operation. */
         if (state == SB_CLIENT_FREE && look->quiescent &&
-                (sb_load_acquire(&client->pin) || sb_load_acquire(&client->operation)))
+                (sb_load_acquire(&record->pin) || sb_load_acquire(&record->operation)))
                 sb_report_problem(
                         look->report, "client %u is free but pinned, or in an operation", slot);
 }
@@ -469,16 +470,16 @@ int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
         struct sb_superblock *super = segment->super;
         struct sb_look look = {
                 .peer = peer, .segment = segment, .report = ret, .quiescent = quiescent};
-        /* A:safe, A:clock. */
-        uint64_t safe = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock);
+        /* A:stable, A:clock. In this order: the stable cut is below the clock, which only rises. */
+        uint64_t stable = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock);
         uint32_t slot, era = sb_load_acquire(&super->era); /* A:era. */
 
         memset(ret, 0, sizeof(*ret));
         if (sb_segment_open(segment->base, segment->geometry.size, segment->os, &again))
                 return -EBADMSG;
-        if (safe >= clock || clock & SB_STAMP_INTENT)
-                sb_report_problem(look.report, "clock %llu and safe %llu make no sense",
-                        (unsigned long long)clock, (unsigned long long)safe);
+        if (stable >= clock || clock & SB_STAMP_INTENT)
+                sb_report_problem(look.report, "clock %llu and stable cut %llu make no sense",
+                        (unsigned long long)clock, (unsigned long long)stable);
         if (era < SB_ERA_MIN || era > SB_ERA_MAX)
                 sb_report_problem(look.report, "era %u makes no sense", era);
         check_order(&look);
@@ -487,6 +488,6 @@ int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
         if (!ret->problem_count)
                 sb_look_at_units(&look);
         for (slot = 0; slot < segment->geometry.client_count; slot++)
-                check_client(&look, slot);
+                check_record(&look, slot);
         return 0;
 }

@@ -6,7 +6,7 @@
  * at the bound or below is needed by the cuts in the horizon alone, and no later cut reads it.
  *
  * Always true: what a horizon says holds for good; an old one only says "needed" more often. It has
- * place for SB_HORIZON_CUTS_MAX cuts: with more, what any cut above the last one might read counts
+ * space for SB_HORIZON_CUTS_MAX cuts: with more, what any cut above the last one might read counts
  * as needed.
  */
 #ifndef SB_UPKEEP_HORIZON_H

@@ -112,10 +112,8 @@ static bool prune_supersedes(enum sb_outcome outcome)
                (SB_FAULT(PRUNE_BY_ABORTED) && outcome == SB_TXN_ABORTED);
 }
 
-/* @stamp: the version's, which is committed. @newer: the stamp of the next newer committed one, or
- * 0 where there is none. @number: its place in the chain among the committed ones, the newest
- * being 1.
- */
+/* @stamp: of @version, which is committed. @newer: the stamp of the next newer committed one, or 0
+ * where there is none. @number: how many committed ones there are from the newest down to it. */
 static enum verdict prune_judge(const struct sb_horizon *horizon, const struct sb_keeping *keeping,
         const struct sb_version *version, uint64_t stamp, uint64_t newer, uint64_t number)
 {

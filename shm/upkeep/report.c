@@ -1,4 +1,4 @@
-/* What the validator found; see report.h. */
+/* What the validator found, put into words; see report.h. */
 
 #include "shm/upkeep/report.h"
 

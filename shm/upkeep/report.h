@@ -1,5 +1,9 @@
 /*
- * What the validator found in one look at a segment.
+ * What the validator found in one look at a segment (check.h): how many problems, the first of them
+ * as sentences, and what it counted on the way.
+ *
+ * Always true: a segment is sound when problem_count is 0. The counts are of one look at a segment
+ * that others may be changing; they are exact when no other process is at work.
  */
 #ifndef SB_UPKEEP_REPORT_H
 #define SB_UPKEEP_REPORT_H
@@ -7,19 +11,19 @@
 #include <stdint.h>
 
 struct sb_check_report {
-        uint32_t problem_count;                               /* 0: sound */
-        char problems[8][160];                                /* the first ones, as sentences */
-        uint64_t keys, keys_deleted, births, versions, nodes; /* reachable */
-        /* waiting: unlinked, for a grace period */
+        uint32_t problem_count; /* 0: sound */
+        char problems[8][160];  /* the first ones, as sentences */
+        uint64_t keys, keys_deleted, placeholders, versions, nodes; /* reachable */
+        /* blocks_waiting: unlinked, for a grace period */
         uint64_t units_free, units_used, blocks_used, blocks_waiting;
         uint64_t blocks_private; /* taken by a live client, not published */
-        /* allocated, reachable by nothing, owned by nobody alive: each is also a problem */
+        /* taken, linked by nothing, owned by no live client: each is also a problem */
         uint64_t blocks_lost;
         uint64_t bytes_used, bytes_free;
         uint64_t clients, guards, pinned, snapshots;
 };
 
-/* Count a finding; the first ones are told, printf-like. */
+/* Count a finding; the first ones are told, with a format as printf() takes it. */
 __attribute__((format(printf, 2, 3))) void sb_report_problem(
         struct sb_check_report *report, const char *format, ...);
 

@@ -1,5 +1,5 @@
 /*
- * The stable cut: the newest cut that is known to have nothing open below it (models: safe). No
+ * The stable cut: the newest cut that is known to have nothing open below it. No
  * version that is stamped later gets a stamp at or below it, so what is read there stays as it is.
  * Clients that observe the bus read at it instead of at cuts of their own; while there are such
  * observers, pruners go by it instead of by the clock.

@@ -74,9 +74,7 @@ static void work_end_sweep(struct sb_peer *peer)
         else
                 peer->work.rest = peer->work.rest < SWEEP_REST_MAX / 2 ? peer->work.rest * 2 + 1
                                                                        : SWEEP_REST_MAX;
-        /* Among busy writers there is always something to be found: sweeps have a fifth of the
-         * time.
-         */
+        /* Among busy writers a sweep always finds something: sweeps have a fifth of the time. */
         peer->work.rest_left = peer->segment.geometry.unit_count / SWEEP_SLICE * 4;
         if (peer->work.rest_left < peer->work.rest)
                 peer->work.rest_left = peer->work.rest;

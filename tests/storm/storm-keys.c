@@ -426,7 +426,7 @@ static void test_check_is_clean_and_every_block_comes_back(void)
         CHECK_EQ(sb_check(&judge, true, &report), 0);
         if (report.problem_count)
                 TEST_FAIL("check finds %u: %s", report.problem_count, report.problems[0]);
-        CHECK_EQ(report.keys + report.keys_deleted + report.births, 0);
+        CHECK_EQ(report.keys + report.keys_deleted + report.placeholders, 0);
         CHECK_EQ(report.blocks_used, report.blocks_private);
 }
 

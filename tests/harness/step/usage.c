@@ -189,14 +189,14 @@ void usage_drain(enum scene_who who)
                 if (!usage_check(ENGINE, true, "while draining", &report))
                         return;
                 if (report.blocks_used == report.blocks_private && !report.keys &&
-                        !report.keys_deleted && !report.births)
+                        !report.keys_deleted && !report.placeholders)
                         return;
         }
         trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu "
                    "waiting), keys %llu deleted %llu placeholders %llu",
                 (unsigned long long)report.blocks_used, (unsigned long long)report.blocks_private,
                 (unsigned long long)report.blocks_waiting, (unsigned long long)report.keys,
-                (unsigned long long)report.keys_deleted, (unsigned long long)report.births);
+                (unsigned long long)report.keys_deleted, (unsigned long long)report.placeholders);
 }
 
 void usage_write_much(enum scene_who who)
