@@ -1,4 +1,4 @@
-/* The memory that rules of history keep; see budget.h. */
+/* The budget of history: one sum for each whole sweep; see budget.h. */
 
 #include "shm/history/budget.h"
 
@@ -11,7 +11,7 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/unit.h"
 
-#define SHORT_PAST 64u /* versions, that a write looks through */
+#define SHORT_PAST 64u /* versions: so many a write looks through */
 
 void sb_history_begin(struct sb_peer *peer)
 {
@@ -54,7 +54,7 @@ bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
 void sb_history_end(struct sb_peer *peer)
 {
         struct sb_superblock *super = peer->segment.super;
-        /* A:history-floor. */
+        /* A:history-floor. The limit, which the engine stores. */
         uint64_t limit = sb_load_acquire(&super->history_limit), total = 0, old;
         uint64_t floor = peer->budget.from;
         uint32_t i;
@@ -64,7 +64,7 @@ void sb_history_end(struct sb_peer *peer)
         peer->budget.counts = false;
         for (i = 0; i < SB_BUDGET_STEPS; i++)
                 total += peer->budget.bytes[i];
-        sb_store_relaxed(&super->history_bytes, total); /* Relaxed: for people. */
+        sb_store_relaxed(&super->history_bytes, total); /* Relaxed: for people, no decision. */
         for (i = 0; limit && total > limit && i < SB_BUDGET_STEPS; i++) {
                 total -= peer->budget.bytes[i];
                 floor += peer->budget.width;
@@ -73,8 +73,8 @@ void sb_history_end(struct sb_peer *peer)
                 return;
         for (old = sb_load_acquire(&super->history_floor); old < floor; /* A:history-floor. */
                 old = sb_load_acquire(&super->history_floor))           /* A:history-floor. */
-                /* R:history-floor > A:history-floor. */
+                /* R:history-floor > A:history-floor. Before anything below it is taken out. */
                 sb_cas64_full(&super->history_floor, old, floor);
-        /* What lies below goes with the next sweep. */
+        /* What was superseded below it goes with the next sweep. */
         sb_limbo_leave(peer);
 }

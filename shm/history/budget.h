@@ -1,9 +1,13 @@
 /*
- * The memory that rules of history keep: summed up by every whole sweep, by the cuts at which it
- * was superseded, and trimmed to the bus's limit, the oldest first.
+ * The budget of history: how many bytes the rules of history keep, and what goes when they keep
+ * more than the bus allows (agentd's --history-memory).
  *
- * Always true: the floor only rises. What marks and open cuts need is no rule's: it is not counted
- * here, and no floor touches it.
+ * How it works: a whole sweep adds up each version that a rule alone keeps, in SB_BUDGET_STEPS
+ * steps by the cut at which it was superseded. At its end the floor of history rises over as many
+ * of the lowest steps as are too much; the next sweep takes out what they counted.
+ *
+ * Always true: the floor only rises. What marks and open cuts need is not counted here, and no
+ * floor touches it.
  */
 #ifndef SB_HISTORY_BUDGET_H
 #define SB_HISTORY_BUDGET_H
@@ -12,11 +16,11 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-/* Around a whole sweep. */
+/* Around a whole sweep: begin a sum; publish it, and raise the floor if it is too much. */
 void sb_history_begin(struct sb_peer *peer);
 void sb_history_end(struct sb_peer *peer);
-/* For a pruner: a version that a rule alone keeps; it was superseded at @successor. Return: whether
- * to look further down: only a sweep does, where the past is long. */
+/* For a pruner that met a version that a rule alone keeps, superseded at @successor.
+ * Return: whether to look further down the chain: where the past is long, only a sweep does. */
 bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
         const struct sb_version *version, uint64_t successor);
 

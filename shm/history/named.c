@@ -1,4 +1,4 @@
-/* Marked cuts; see named.h. */
+/* Marks: the table of cuts that are kept under names; see named.h. */
 
 #include "shm/history/named.h"
 
@@ -32,7 +32,7 @@ bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *re
 
                 if (!owner || (owner & SB_MARK_MAKING))
                         return false;
-                /* A:mark, both. The cut of this owner, who is still the same behind it. */
+                /* A:mark, both. If the owner is the same behind the load, this is its cut. */
                 cut = sb_load_acquire(&mark->cut);
                 if (sb_load_acquire(&mark->owner) != owner)
                         continue;
@@ -48,17 +48,19 @@ bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *r
 
         if (!sb_load_acquire(&mark->owner)) /* A:mark. */
                 return false;
-        /* A:mark. If it is another owner's by now, nobody needs the former one's. */
+        /* A:mark. If it is another owner's cut by now, the former owner has let go of its own. */
         *ret_cut = sb_load_acquire(&mark->cut);
         return *ret_cut != 0;
 }
 
-/* The mark is ours, in MAKING: pruners keep what it says from now on. If nobody has taken the
- * announcement away until then, there was always something that kept the cut. */
-static bool set_cut(struct sb_peer *peer, struct sb_mark *mark, uint32_t snapshot, uint64_t cut)
+/* Write the cut into a mark that this handle has taken, in MAKING: pruners keep what it says from
+ * now on. Return: whether the announcement was still there then: if so, there was always something
+ * that kept the cut. */
+static bool named_set_cut(
+        struct sb_peer *peer, struct sb_mark *mark, uint32_t snapshot, uint64_t cut)
 {
-        /* R:mark > A:mark. A full barrier: whoever takes the announcement away after our look
-         * prunes after our cut is there. */
+        /* R:mark > A:mark. A full barrier: if the engine takes the announcement away after the look
+         * at it, pruners see that only after this cut is there. */
         sb_exchange_full(&mark->cut, cut);
         return sb_snapshot_holds(peer, snapshot, cut) || SB_FAULT(MARK_UNASKED);
 }
@@ -66,7 +68,8 @@ static bool set_cut(struct sb_peer *peer, struct sb_mark *mark, uint32_t snapsho
 int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct sb_mark_value *ret)
 {
         struct sb_segment *segment = &peer->segment;
-        /* Relaxed: the own word. It has counted on for the snapshot, and does so for the next. */
+        /* Relaxed: the own word. It was counted on for the snapshot, and will be for the next one,
+         * so no two marks have the same owner. */
         uint64_t owner = (uint64_t)(peer->slot + 1) << 48 | sb_load_relaxed(&peer->client->opens);
         uint64_t high;
         uint32_t index;
@@ -74,7 +77,7 @@ int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct s
         for (index = 0; index < segment->geometry.mark_count; index++) {
                 struct sb_mark *mark = &segment->marks[index];
 
-                /* R:mark > A:mark. */
+                /* A:mark, R:mark > A:mark. With MAKING, sb_mark_read() passes it by. */
                 if (sb_load_acquire(&mark->owner) ||
                         !sb_cas64_full(&mark->owner, 0, owner | SB_MARK_MAKING))
                         continue;
@@ -82,7 +85,7 @@ int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct s
                 for (high = sb_load_acquire(&segment->super->mark_high); high <= index;
                         high = sb_load_acquire(&segment->super->mark_high))
                         sb_cas64_full(&segment->super->mark_high, high, (uint64_t)index + 1);
-                if (!set_cut(peer, mark, snapshot, cut)) {
+                if (!named_set_cut(peer, mark, snapshot, cut)) {
                         sb_cas64_full(&mark->owner, owner | SB_MARK_MAKING, 0);
                         return SB_E_LAPPED;
                 }
@@ -101,15 +104,16 @@ bool sb_mark_stands(const struct sb_segment *segment, const struct sb_mark_value
 
 void sb_mark_let_go(struct sb_peer *peer, const struct sb_mark_value *value)
 {
-        /* R:mark > A:mark. */
+        /* R:mark > A:mark. No key names it any more. */
         if (sb_mark_stands(&peer->segment, value) &&
                 sb_cas64_full(&peer->segment.marks[value->index].owner, value->owner, 0))
-                /* Pruners kept for it what perhaps nobody needs any more. */
+                /* Pruners kept for it what perhaps nothing needs any more. */
                 sb_limbo_leave(peer);
 }
 
-/* Whether the client of this slot announces @cut, or with MAKING anything: he may be at work. */
-static bool announced(struct sb_segment *segment, uint64_t owner, uint64_t cut)
+/* Whether the maker may be at work: the client of this slot announces @cut, or, with MAKING, any
+ * cut at all. */
+static bool named_is_announced(struct sb_segment *segment, uint64_t owner, uint64_t cut)
 {
         uint64_t slot = ((owner & ~SB_MARK_MAKING) >> 48) - 1;
         uint32_t i;
@@ -126,8 +130,9 @@ static bool announced(struct sb_segment *segment, uint64_t owner, uint64_t cut)
         return false;
 }
 
-/* The next mark's key behind @key, which it replaces, and what it holds. False: there is none. */
-static bool next_key(struct sb_peer *peer, unsigned char *key, uint32_t *key_len, bool after,
+/* The next key of a mark from @key on, or, with @after, behind it: it replaces @key; and what it
+ * holds. False: there is none. */
+static bool named_next_key(struct sb_peer *peer, unsigned char *key, uint32_t *key_len, bool after,
         struct sb_mark_value *ret)
 {
         struct sb_version *version;
@@ -152,7 +157,8 @@ static bool next_key(struct sb_peer *peer, unsigned char *key, uint32_t *key_len
         return found;
 }
 
-static bool has_key(struct sb_peer *peer, uint64_t owner)
+/* Whether a key names the mark of this owner. */
+static bool named_has_key(struct sb_peer *peer, uint64_t owner)
 {
         unsigned char key[SB_KEY_LEN_MAX];
         uint32_t key_len = SB_MARK_PREFIX;
@@ -160,7 +166,7 @@ static bool has_key(struct sb_peer *peer, uint64_t owner)
         bool after = false;
 
         memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
-        for (; next_key(peer, key, &key_len, after, &value); after = true)
+        for (; named_next_key(peer, key, &key_len, after, &value); after = true)
                 if (value.owner == owner)
                         return true;
         return false;
@@ -177,12 +183,12 @@ void sb_marks_repair(struct sb_peer *peer)
                 struct sb_mark *mark = &segment->marks[i];
                 uint64_t owner = sb_load_acquire(&mark->owner); /* A:mark. */
 
-                /* First whether he is at work, then whether there is a key: if he has finished in
-                 * between, there is. A:mark. */
-                if (!owner || announced(segment, owner, sb_load_acquire(&mark->cut)) ||
-                        has_key(peer, owner))
+                /* First whether the maker is at work, then whether there is a key: if the maker has
+                 * finished in between, there is. A:mark. */
+                if (!owner || named_is_announced(segment, owner, sb_load_acquire(&mark->cut)) ||
+                        named_has_key(peer, owner))
                         continue;
-                /* R:mark > A:mark. */
+                /* R:mark > A:mark. Failed: its maker, or another repairer, has freed it. */
                 freed = sb_cas64_full(&mark->owner, owner, 0) || freed;
         }
         if (freed)

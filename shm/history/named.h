@@ -1,15 +1,21 @@
 /*
- * Marked cuts: a table in the segment that pruners read like announcements, for cuts that outlive
- * who took them.
+ * Marks: cuts in a table of the segment that pruners read like announcements, for cuts that outlive
+ * the client that took them. A key of the bus's own names each (layout/reserved.h).
  *
- *      announce the cut -> take a free mark, write the cut -> write the key that names the mark
- *          -> end the announcement                                        (ring/named.h)
+ *      make: announce the cut -> take a free mark, write the cut -> write the key that names the
+ *            mark -> end the announcement                                     (ring/op/mark.h)
  *      drop: delete the key -> free the mark
  *
- * Always true: a mark without a key is nobody's, unless its maker is at work, and then he announces
- * its cut. So whoever dies in between leaves a mark that sb_marks_repair() frees; a key whose mark
- * is another one's by now, or free, names none. A mark's owner is never the same again: freeing is
- * one CAS that cannot meet another life.
+ * Always true:
+ *
+ * - A mark without a key belongs to no client, unless its maker is at work; then the maker
+ * announces the mark's cut. So a maker that dies in between leaves a mark that sb_marks_repair()
+ * frees.
+ *
+ * - A key that names a mark which is free, or has another owner by now, names none.
+ *
+ * - A mark's owner word is never the same again: it is freed by one CAS, which cannot meet another
+ *   life of the mark.
  */
 #ifndef SB_HISTORY_NAMED_H
 #define SB_HISTORY_NAMED_H
@@ -18,19 +24,20 @@
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
 
-/* A marked cut, if mark @index is in use. */
+/* The cut of mark @index. Return: whether the mark is in use. */
 bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
-/* For pruners: the same, and what is being made; perhaps a cut that nobody needs any more. */
+/* For pruners: the same, and what is being made. Perhaps nothing needs that cut any more. */
 bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
-/* Take a mark for @cut, which the caller announces by his latest snapshot, @snapshot. Return: 0,
- * SB_E_FULL, SB_E_LAPPED: the announcement was taken away. */
+/* Take a mark for @cut, which the caller announces by its latest snapshot, @snapshot. Return: 0;
+ * SB_E_FULL: no mark is free; SB_E_LAPPED: the announcement was taken away. */
 int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct sb_mark_value *ret);
-/* Whether what a key holds names a mark still. */
+/* Whether what a key holds still names a mark. */
 bool sb_mark_stands(const struct sb_segment *segment, const struct sb_mark_value *value);
-/* Free it; nothing where that was done already. */
+/* Free the mark that a key held, unless that was done already. */
 void sb_mark_let_go(struct sb_peer *peer, const struct sb_mark_value *value);
-/* For the engine, behind a reaping and at its start, and for who finds none free: free what the
- * dead left. Not under a pin. */
+/* Free the marks that dead makers left. The engine calls it behind a reaping and when it starts, a
+ * client when it finds no mark free. Not under a pin. Cost: each mark in use is looked for among
+ * all keys of marks. */
 void sb_marks_repair(struct sb_peer *peer);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading at cuts that no process announces; see past.h. */
+/* Reading at cuts that no client announces: the walk, and what covers a cut; see past.h. */
 
 #include "shm/history/past.h"
 
@@ -22,8 +22,9 @@
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
 
-/* The version that @version's link leads to, or NULL. */
-static struct sb_version *follow(struct sb_peer *peer, struct sb_version *version, bool *trimmed)
+/* The version that the link of @version leads to, or NULL; *trimmed: as for sb_past_next(). */
+static struct sb_version *past_follow(
+        struct sb_peer *peer, struct sb_version *version, bool *trimmed)
 {
         uint64_t link = sb_pin_load(peer, &version->prev);
 
@@ -31,13 +32,13 @@ static struct sb_version *follow(struct sb_peer *peer, struct sb_version *versio
         return sb_version_at(&peer->segment, link & SB_OFFSET_MASK);
 }
 
-static bool is_birth(const struct sb_version *version)
+static bool past_is_placeholder(const struct sb_version *version)
 {
         return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH;
 }
 
-/* Down a chain. */
-static enum sb_past walk(struct sb_peer *peer, struct sb_version *version, uint64_t cut,
+/* A walk down a chain, from its head. */
+static enum sb_past past_walk(struct sb_peer *peer, struct sb_version *version, uint64_t cut,
         struct sb_version **ret_version)
 {
         uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN; /* more: damaged */
@@ -45,10 +46,10 @@ static enum sb_past walk(struct sb_peer *peer, struct sb_version *version, uint6
         bool trimmed = false;
 
         while (version && sb_version_fits(&peer->segment, version) && steps-- &&
-                !is_birth(version)) {
+                !past_is_placeholder(version)) {
                 struct sb_settled settled = sb_txn_settle(peer, version);
 
-                /* As in every read at a cut. */
+                /* As in every read at a cut: if it commits, it is in the cut. */
                 if (settled.outcome == SB_TXN_UNDECIDED && settled.stamp && settled.stamp <= cut) {
                         sb_txn_help(peer, version);
                         continue;
@@ -59,7 +60,7 @@ static enum sb_past walk(struct sb_peer *peer, struct sb_version *version, uint6
                 }
                 if (settled.outcome == SB_TXN_COMMITTED)
                         oldest = version;
-                version = follow(peer, version, &trimmed);
+                version = past_follow(peer, version, &trimmed);
         }
         if (!trimmed)
                 return SB_PAST_ABSENT;
@@ -78,7 +79,7 @@ struct sb_version *sb_past_head(
                 uint64_t word = sb_pin_load(peer, cell);
                 struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-                if (!(word & SB_CELL_FROZEN) && version && !is_birth(version) &&
+                if (!(word & SB_CELL_FROZEN) && version && !past_is_placeholder(version) &&
                         sb_version_is(segment, version, key, key_len))
                         return version;
         }
@@ -90,7 +91,7 @@ enum sb_past sb_past_find(struct sb_peer *peer, const void *key, uint32_t key_le
 {
         struct sb_version *head = sb_past_head(peer, key, key_len, hash);
 
-        return head ? walk(peer, head, cut, ret_version) : SB_PAST_ABSENT;
+        return head ? past_walk(peer, head, cut, ret_version) : SB_PAST_ABSENT;
 }
 
 enum sb_past sb_past_walk(
@@ -103,7 +104,7 @@ enum sb_past sb_past_walk(
 
         if (!word || (word & SB_CELL_FROZEN) || !head || head->node != sb_offset_of(segment, node))
                 return SB_PAST_ABSENT;
-        return walk(peer, head, cut, ret_version);
+        return past_walk(peer, head, cut, ret_version);
 }
 
 struct sb_version *sb_past_next(
@@ -112,13 +113,13 @@ struct sb_version *sb_past_next(
         uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
 
         if (version && below)
-                version = follow(peer, version, trimmed);
+                version = past_follow(peer, version, trimmed);
         while (version && sb_version_fits(&peer->segment, version) && steps--) {
-                if (is_birth(version))
+                if (past_is_placeholder(version))
                         return NULL;
                 if (sb_txn_settle(peer, version).outcome == SB_TXN_COMMITTED)
                         return version;
-                version = follow(peer, version, trimmed);
+                version = past_follow(peer, version, trimmed);
         }
         return NULL;
 }
@@ -136,16 +137,17 @@ bool sb_past_marked(const struct sb_segment *segment, uint64_t cut)
         return false;
 }
 
-static bool above_floor(const struct sb_segment *segment, uint64_t cut)
+/* Whether no floor has taken the rules away from what was current in @cut. */
+static bool past_above_floor(const struct sb_segment *segment, uint64_t cut)
 {
         return sb_load_acquire(&segment->super->history_floor) <= cut; /* A:history-floor. */
 }
 
-/* Whether one rule covers a cut. */
-static bool covers(struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut)
+/* Whether one rule covers @cut. */
+static bool past_covers(struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut)
 {
         return SB_RULE_KIND(value->word) != SB_RULE_NEWEST && value->since && value->since <= cut &&
-               above_floor(&peer->segment, cut) &&
+               past_above_floor(&peer->segment, cut) &&
                (SB_RULE_KIND(value->word) != SB_RULE_SPAN ||
                        sb_rules_horizon(peer, SB_RULE_VALUE(value->word)) <= cut);
 }
@@ -155,11 +157,12 @@ bool sb_past_kept(struct sb_peer *peer, const void *key, uint32_t key_len, uint6
         struct sb_rule_found found;
 
         sb_rules_find(peer, key, key_len, false, &found);
-        return !found.renewed && covers(peer, &found.value, cut);
+        return !found.renewed && past_covers(peer, &found.value, cut);
 }
 
-/* Until when a rule with a span keeps @cut: for that long after the next one that was noted. */
-static void bound_end(
+/* Lower *end_ns to the time until which a rule with a span keeps @cut: for that long after the next
+ * cut that was noted. */
+static void past_bound_end(
         struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut, uint64_t *end_ns)
 {
         const struct sb_os *os = peer->segment.os;
@@ -174,9 +177,10 @@ static void bound_end(
                 *end_ns = end;
 }
 
-/* All rules of keys and prefixes further down, too. */
-static bool all_cover(struct sb_peer *peer, const unsigned char *at, uint32_t at_len, uint64_t cut,
-        uint64_t *end_ns)
+/* Whether all rules for keys and prefixes further down cover @cut, too. @at: where the keys of such
+ * rules begin. Lowers *end_ns. */
+static bool past_all_cover(struct sb_peer *peer, const unsigned char *at, uint32_t at_len,
+        uint64_t cut, uint64_t *end_ns)
 {
         unsigned char key[SB_KEY_LEN_MAX];
         uint32_t key_len = at_len;
@@ -200,8 +204,8 @@ static bool all_cover(struct sb_peer *peer, const unsigned char *at, uint32_t at
                         version = sb_find_in_node(peer, node, SB_STAMP_INTENT - 1);
                         if (version && SB_SHAPE_VALUE_LEN(version->shape) == sizeof(value)) {
                                 memcpy(&value, version->bytes + key_len, sizeof(value));
-                                good = covers(peer, &value, cut);
-                                bound_end(peer, &value, cut, end_ns);
+                                good = past_covers(peer, &value, cut);
+                                past_bound_end(peer, &value, cut, end_ns);
                         }
                 }
                 sb_unpin(peer);
@@ -220,14 +224,14 @@ bool sb_past_kept_all(struct sb_peer *peer, const void *prefix, uint32_t prefix_
 
         sb_pin(peer);
         sb_rules_find(peer, prefix, prefix_len, true, &found);
-        good = !found.renewed && covers(peer, &found.value, cut);
+        good = !found.renewed && past_covers(peer, &found.value, cut);
         sb_unpin(peer);
-        bound_end(peer, &found.value, cut, &end_ns);
+        past_bound_end(peer, &found.value, cut, &end_ns);
         for (kind = 0; good && kind < 2; kind++) {
                 if (prefix_len > peer->segment.key_len_max - SB_KEEP_PREFIX)
                         break;
                 at_len = sb_rules_key(prefix, prefix_len, kind, at);
-                good = all_cover(peer, at, at_len, cut, &end_ns);
+                good = past_all_cover(peer, at, at_len, cut, &end_ns);
         }
         if (good)
                 *ret_end_ns = end_ns;

@@ -1,4 +1,4 @@
-/* Rules of history; see rules.h. */
+/* Rules of history: looking them up, copying them into nodes, asking them; see rules.h. */
 
 #include "shm/history/rules.h"
 
@@ -53,7 +53,7 @@ bool sb_rules_read(struct sb_peer *peer, const void *key, uint32_t key_len, bool
 }
 
 /* Whether prefixes of this length ever had a rule. */
-static bool is_length(const struct sb_segment *segment, uint32_t len)
+static bool rules_has_length(const struct sb_segment *segment, uint32_t len)
 {
         /* A:rule. */
         return sb_load_acquire(&segment->super->rule_lengths[len / 64]) >> (len % 64) & 1;
@@ -63,7 +63,6 @@ void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool
         struct sb_rule_found *ret)
 {
         uint32_t len = key_len + 1;
-
         bool renewed = false;
 
         *ret = (struct sb_rule_found){0};
@@ -75,7 +74,8 @@ void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool
                 renewed = true;
         }
         while (len--) {
-                if (!is_length(&peer->segment, len) || !sb_rules_read(peer, key, len, true, ret))
+                if (!rules_has_length(&peer->segment, len) ||
+                        !sb_rules_read(peer, key, len, true, ret))
                         continue;
                 ret->renewed = renewed;
                 if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
@@ -95,8 +95,8 @@ void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix)
         sb_add_full(&super->rule_count, 1);
 }
 
-/* Under a pin: the flag in a node's cell as its rule says. */
-static void flag(struct sb_peer *peer, struct sb_node *node, bool kept)
+/* Under a pin: set or take away the flag in a node's cell. */
+static void rules_flag(struct sb_peer *peer, struct sb_node *node, bool kept)
 {
         struct sb_segment *segment = &peer->segment;
         uint64_t at = sb_offset_of(segment, node);
@@ -107,11 +107,11 @@ static void flag(struct sb_peer *peer, struct sb_node *node, bool kept)
                 uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
                 struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-                /* No cell yet: who confirms its birth sees the rule. Going: it has no flag to set.
-                 */
+                /* No cell yet: the process that confirms its placeholder sees the rule. Going: no
+                 * flag is of use. */
                 if (!word || !head || (word & SB_CELL_FROZEN) || head->node != at)
                         return;
-                /* R:publish > A:publish. */
+                /* R:publish > A:publish. The flag alone is new. */
                 if (!(word & SB_CELL_KEPT) == kept &&
                         !sb_cas64_full(cell, word, word ^ SB_CELL_KEPT))
                         continue;
@@ -129,10 +129,10 @@ void sb_rules_apply(struct sb_peer *peer, struct sb_node *node)
                 uint64_t old = sb_load_acquire(&node->rule); /* A:rule. */
 
                 sb_rules_find(peer, key, node->key_len, false, &found);
-                /* R:rule > A:rule. */
+                /* R:rule > A:rule. The copy comes before the flag that sends pruners to it. */
                 if (old != found.value.word && !sb_cas64_full(&node->rule, old, found.value.word))
                         continue;
-                flag(peer, node, found.value.word != 0);
+                rules_flag(peer, node, found.value.word != 0);
                 if (old == found.value.word)
                         return;
         }
@@ -168,7 +168,7 @@ void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len,
                                 (prefix || node->key_len == key_len);
                         if (!going)
                                 break;
-                        /* Only in a damaged segment not: there it could go round for ever. */
+                        /* Keys ascend; in a damaged segment the walk could go round for ever. */
                         if (after && sb_bytes_compare(bytes, node->key_len, at, at_len) <= 0)
                                 break;
                         sb_rules_apply(peer, node);
@@ -198,8 +198,7 @@ void sb_rules_keeping(
         ret->horizon = 0;
         if (SB_RULE_KIND(ret->word) != SB_RULE_SPAN)
                 return;
-        /* The table of times is long, and what it said a moment ago is right, too: it keeps more.
-         */
+        /* The table of times is long; what it said a moment ago is right, too, and keeps more. */
         if (peer->rules.span != SB_RULE_VALUE(ret->word) || peer->rules.bound != bound) {
                 peer->rules.span = SB_RULE_VALUE(ret->word);
                 peer->rules.bound = bound;

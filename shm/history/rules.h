@@ -1,19 +1,27 @@
 /*
  * Rules of history: how much of a key's past is kept, beyond what open cuts need. A rule is a
- * stored value under a key of the bus's own (shm/reserved.h), for one key or for all with a prefix;
- * the longest that matches applies, a key's own before any prefix.
+ * stored value under a key of the bus's own (layout/reserved.h), for one key or for all with a
+ * prefix; the longest that matches applies, a key's own before any prefix.
  *
  *      node: rule, a copy of what applies        cell: the flag KEPT, when that is not NEWEST
  *
- * The flag rides in the word that every writer CASes; only who finds it looks at the node, and only
- * when he prunes.
+ * The flag is in the word that every writer CASes. Only a process that finds it looks at the node,
+ * and only when it prunes.
  *
- * Always true: a rule is written before the nodes are walked, and a new node is linked before the
- * rules are looked up: so one of the two sees the other. Whoever copies a rule into a node looks it
- * up again behind that, until it is what he wrote. The flag is in the cell before the key's birth
- * is stamped, hence before anything is superseded. And a rule covers the past from a cut on that is
- * taken when all flags are set: a pruner whose view is older takes nothing out that was current in
- * that cut, whatever flag he saw; one whose view is younger sees the flag.
+ * Always true:
+ *
+ * - A rule is written before the nodes are walked, and a new node is linked before the rules are
+ *   looked up: so one of the two processes sees the other's.
+ *
+ * - A process that copies a rule into a node looks the rule up again behind that, until it is what
+ *   it copied.
+ *
+ * - The flag is in the cell before the key's placeholder is stamped, hence before anything is
+ *   superseded.
+ *
+ * - A rule covers the past from a cut on that is taken when all flags are set (`since`). A pruner
+ *   with an older prune horizon takes nothing out that was current in that cut, whatever flag it
+ *   saw; one with a younger horizon sees the flag.
  */
 #ifndef SB_HISTORY_RULES_H
 #define SB_HISTORY_RULES_H
@@ -33,53 +41,55 @@ enum sb_rule_kind { SB_RULE_NEWEST, SB_RULE_LAST, SB_RULE_SPAN, SB_RULE_ALL };
 /* What a rule's key holds. */
 struct sb_rule_value {
         uint64_t word;
-        uint64_t since; /* a cut: whatever was current in it or later is kept; 0: not yet */
+        uint64_t since; /* a cut: what was current in it or later is kept; 0: not yet */
 };
 struct sb_rule_found {
         struct sb_rule_value value;
         uint32_t key_len; /* of the rule's key; 0: there is none */
         uint64_t rev;     /* of that key */
-        bool renewed;     /* one further down is being taken away: this covers nothing yet */
+        bool renewed;     /* a longer one is being taken away: this covers nothing yet */
 };
 
-/* The key of a rule. Return: its length. */
+/* The key of a rule for @key, or for the prefix @key. Return: its length. */
 uint32_t sb_rules_key(
         const void *key, uint32_t key_len, bool prefix, unsigned char ret[SB_KEY_LEN_MAX]);
-/* Under a pin: the rule of exactly this key or prefix. */
+/* Under a pin: the rule for exactly this key or prefix. Return: whether there is one. */
 bool sb_rules_read(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
-/* Under a pin: what applies to a key. With @prefix, to all with a prefix that have no rule further
- * down. */
+/* Under a pin: what applies to a key; with @prefix, to all keys with that prefix that have no
+ * longer rule. Cost: a look-up for each length of prefix that ever had a rule. */
 void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
-/* For who writes a rule, before he does. */
+/* For a process that writes a rule, before it does. */
 void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix);
-/* Whether there ever was one. */
+/* Whether there ever was a rule. */
 static inline bool sb_rules_any(const struct sb_segment *segment)
 {
         return sb_load_acquire(&segment->super->rule_count) != 0; /* A:rule. */
 }
-/* Under a pin: copy what applies into a node, and into its cell, if it has one. */
+/* Under a pin: copy what applies into a node, and the flag into its cell, if it has one. */
 void sb_rules_apply(struct sb_peer *peer, struct sb_node *node);
 /* Not under a pin: the same for all keys with a prefix, or for one key. */
 void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix);
-/* Under a pin, for who makes a key, behind the link and before the birth. */
+/* Under a pin, for a process that makes a key: the same, behind the link of the node and before its
+ * placeholder. */
 void sb_rules_apply_new(struct sb_peer *peer, struct sb_node *node);
-/* The first cut that a rule with this span keeps; 0: all are. */
+/* The first cut that a rule with this span keeps; 0: it keeps all. */
 uint64_t sb_rules_horizon(struct sb_peer *peer, uint64_t span_ns);
 
 /* For a pruner: what a cell with the flag keeps. */
 struct sb_keeping {
         uint64_t word;
-        uint64_t floor, horizon; /* cuts: what was superseded up to them goes */
+        uint64_t floor, horizon; /* cuts, of all history and of the span: what was superseded up to
+                                    either goes */
 };
-/* @bound: of the prune horizon; what was worked out for the same bound is not worked out again. */
+/* Read what the rule of a node keeps. @bound: of the prune horizon; what was worked out for the
+ * same bound is not worked out again. */
 void sb_rules_keeping(
         struct sb_peer *peer, const struct sb_node *node, uint64_t bound, struct sb_keeping *ret);
-/* Whether it keeps the @number-th version, counted from 1, the newest, that was superseded at
- * @successor. */
+/* Whether it keeps the @number-th version (1 is the newest), which was superseded at @successor. */
 bool sb_rules_keep(const struct sb_keeping *keeping, uint64_t number, uint64_t successor);
-/* Whether it lets a key go whose tombstone is stamped @stamp, and alone. */
+/* Whether it lets a key go of which only a tombstone is left, stamped @stamp. */
 bool sb_rules_forget(const struct sb_keeping *keeping, uint64_t stamp);
 
 #endif

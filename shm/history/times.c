@@ -1,4 +1,4 @@
-/* Which cut was taken when; see times.h. */
+/* Which cut was taken when: one writer, the engine, and four ways to look; see times.h. */
 
 #include "shm/history/times.h"
 
@@ -7,19 +7,21 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-/* The first: every tick, which is longer, but for one that follows another at once. */
+/* The first is shorter than a tick: every tick has an entry, but for one that follows another at
+ * once. */
 static const uint64_t intervals_ns[SB_TIME_LEVELS] = {
         UINT64_C(5000000), UINT64_C(1000000000), UINT64_C(60000000000), UINT64_C(3600000000000)};
 
-static struct sb_time *entry_at(const struct sb_segment *segment, uint32_t level, uint64_t position)
+static struct sb_time *times_entry(
+        const struct sb_segment *segment, uint32_t level, uint64_t position)
 {
         uint32_t count = segment->geometry.times_count;
 
         return &segment->times->entry[(uint64_t)level * count + position % count];
 }
 
-/* False: it is being written, or never was. */
-static bool read_entry(const struct sb_time *entry, struct sb_moment *ret)
+/* Read an entry. False: it is being written, or never was. */
+static bool times_read(const struct sb_time *entry, struct sb_moment *ret)
 {
         /* A:times, all of them: a time that is newer than the cut was stored behind the 0 that the
          * second look then finds, or what came after it. */
@@ -36,14 +38,15 @@ void sb_times_note(struct sb_segment *segment, const struct sb_moment *now)
         for (level = 0; level < SB_TIME_LEVELS; level++) {
                 /* Relaxed: the engine's own word. */
                 uint64_t position = sb_load_relaxed(&segment->times->position[level]);
-                struct sb_time *entry = entry_at(segment, level, position);
+                struct sb_time *entry = times_entry(segment, level, position);
                 struct sb_moment last;
 
-                if (position && read_entry(entry_at(segment, level, position - 1), &last) &&
+                if (position && times_read(times_entry(segment, level, position - 1), &last) &&
                         (last.cut >= now->cut ||
                                 now->monotonic_ns - last.monotonic_ns < intervals_ns[level]))
                         continue;
-                /* R:times > A:times. In this order. */
+                /* R:times > A:times. In this order: a reader that finds the cut the same on both
+                 * sides of the times has the times of that cut. */
                 sb_store_release(&entry->cut, 0);
                 sb_store_release(&entry->realtime_ns, now->realtime_ns);
                 sb_store_release(&entry->monotonic_ns, now->monotonic_ns);
@@ -54,7 +57,7 @@ void sb_times_note(struct sb_segment *segment, const struct sb_moment *now)
 
 void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret)
 {
-        /* A:safe. A cut that was taken; then the clocks. */
+        /* A:stable. First a cut that was taken, then the clocks. */
         ret->cut = sb_load_acquire(&segment->super->safe);
         ret->realtime_ns = segment->os->realtime_ns(segment->os->context);
         ret->monotonic_ns = segment->os->now_ns(segment->os->context);
@@ -65,7 +68,7 @@ void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret)
  * least. */
 enum wanted { REALTIME, MONOTONIC, BELOW, BEHIND };
 
-static bool fits(const struct sb_moment *moment, enum wanted wanted, uint64_t limit)
+static bool times_fits(const struct sb_moment *moment, enum wanted wanted, uint64_t limit)
 {
         switch (wanted) {
         case REALTIME:
@@ -80,15 +83,15 @@ static bool fits(const struct sb_moment *moment, enum wanted wanted, uint64_t li
         return false;
 }
 
-static bool find(const struct sb_segment *segment, uint32_t level, enum wanted wanted,
+static bool times_find(const struct sb_segment *segment, uint32_t level, enum wanted wanted,
         uint64_t limit, struct sb_moment *ret)
 {
         uint64_t count = (uint64_t)segment->geometry.times_count * SB_TIME_LEVELS, i;
         struct sb_moment best = {0}, moment;
 
         for (i = (uint64_t)segment->geometry.times_count * level; i < count; i++)
-                if (read_entry(&segment->times->entry[i], &moment) &&
-                        fits(&moment, wanted, limit) &&
+                if (times_read(&segment->times->entry[i], &moment) &&
+                        times_fits(&moment, wanted, limit) &&
                         (!best.cut || (moment.cut < best.cut) == (wanted == BEHIND)))
                         best = moment;
         if (!best.cut)
@@ -99,13 +102,13 @@ static bool find(const struct sb_segment *segment, uint32_t level, enum wanted w
 
 bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct sb_moment *ret)
 {
-        return find(segment, 0, REALTIME, realtime_ns, ret);
+        return times_find(segment, 0, REALTIME, realtime_ns, ret);
 }
 
 bool sb_times_at_monotonic(
         const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret)
 {
-        return find(segment, 0, MONOTONIC, monotonic_ns, ret);
+        return times_find(segment, 0, MONOTONIC, monotonic_ns, ret);
 }
 
 bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret)
@@ -119,22 +122,22 @@ bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct
                 level++;
         if (level == SB_TIME_LEVELS)
                 return false;
-        /* What lies behind the entry that is looked for is younger than the span. When it is
-         * overwritten, the newest is that many gaps younger than what lies behind it: so much time
+        /* The entry behind the one that is looked for is younger than the span. When the wanted one
+         * is overwritten, the newest is that many gaps younger than the one behind it: so much time
          * there was to look. */
         do {
                 now = os->now_ns(os->context);
-                found = now >= span_ns && find(segment, level, MONOTONIC, now - span_ns, ret);
+                found = now >= span_ns && times_find(segment, level, MONOTONIC, now - span_ns, ret);
         } while (os->now_ns(os->context) - now > gaps * intervals_ns[level] - span_ns);
         return found;
 }
 
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret)
 {
-        return find(segment, 0, BELOW, stamp, ret);
+        return times_find(segment, 0, BELOW, stamp, ret);
 }
 
 bool sb_times_behind(const struct sb_segment *segment, uint64_t cut, struct sb_moment *ret)
 {
-        return find(segment, 0, BEHIND, cut, ret);
+        return times_find(segment, 0, BEHIND, cut, ret);
 }

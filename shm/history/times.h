@@ -1,10 +1,14 @@
 /*
- * Which cut was taken when: the engine's notes, from which anybody tells how old a cut is, when a
- * version was written, and what the bus was like at a time.
+ * Which cut was taken when: the engine's notes. From these any process tells how old a cut is, when
+ * a version was written, and what the bus was like at a time.
  *
- * Always true: one process writes, the engine; a new one goes on where the one before stopped. The
- * times of an entry were read after its cut was taken: so nothing in a cut is younger than its
- * times. Ever coarser rings keep the far past: each tick, second, minute and hour.
+ * How it works: four rings of entries {cut, real time, monotonic time}, ever coarser: one entry for
+ * each tick of the engine, for each second, minute and hour. So the last ticks are known exactly,
+ * the far past roughly.
+ *
+ * Always true: one process writes, the engine; a new engine goes on where the one before stopped.
+ * The times of an entry were read after its cut was taken: so nothing in a cut is younger than its
+ * times.
  */
 #ifndef SB_HISTORY_TIMES_H
 #define SB_HISTORY_TIMES_H
@@ -17,22 +21,24 @@ struct sb_moment {
         uint64_t realtime_ns, monotonic_ns;
 };
 
-/* For the engine: @now->cut was taken before the times were read. */
+/* For the engine: note @now, of which the cut was taken before the times were read. */
 void sb_times_note(struct sb_segment *segment, const struct sb_moment *now);
-/* The same with `safe`, which was raised just now, and the clocks. *ret: what was noted. */
+/* For the engine: note the stable cut, which it has just raised, with the times that the clocks
+ * show. *ret: what was noted. */
 void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret);
-/* The newest entry whose real time is not after @realtime_ns. False: there is none that old. */
+/* The newest entry with a real time not after @realtime_ns. False: there is none that old.
+ * Cost, of this one and of those below: a look at all entries. */
 bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct sb_moment *ret);
 /* The same by the monotonic clock. */
 bool sb_times_at_monotonic(
         const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret);
-/* The same, of what was @span_ns ago, from those rings alone which hold everything for twice as
- * long: so what is found never lies before what anybody found until then. False also where no ring
- * does. */
+/* The same for the moment @span_ns ago, from those rings alone that hold everything for twice as
+ * long: so what is found never lies before what any process found until then. False also where no
+ * ring does. */
 bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret);
-/* The newest entry whose cut is below @stamp: what has that stamp was written later. */
+/* The newest entry with a cut below @stamp: what has that stamp was written later. */
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret);
-/* The oldest entry whose cut is not below @cut: @cut was taken no later. */
+/* The oldest entry with a cut not below @cut: @cut was taken no later. */
 bool sb_times_behind(const struct sb_segment *segment, uint64_t cut, struct sb_moment *ret);
 
 #endif

@@ -65,9 +65,9 @@ static const char *check_node(struct sb_look *look, struct sb_node *node, uint64
 }
 
 /* A walk along one level. What is behind a node that is leaving may have left, too, and be free
- * memory: a pin protects what is reached through links that stand, not what a node out of
- * the index still names (its next may be younger than the pin's hi, and gone before the look). So
- * such a node is passed only while the last link that stays still leads to it. */
+ * memory: a pin protects what is reached through links that stand, not what a node out of the index
+ * still names (its next may be younger than the pin's hi, and gone before the look). So such a node
+ * is passed only while the last link that stays still leads to it. */
 struct level_walk {
         struct sb_cell64 *link; /* of the last node that stays, or the beginning */
         uint64_t first, word;   /* what was in it; where the walk goes on */

@@ -1,8 +1,8 @@
 /*
- * The stable cut: the newest cut that is known to have nothing open below it. No
- * version that is stamped later gets a stamp at or below it, so what is read there stays as it is.
- * Clients that observe the bus read at it instead of at cuts of their own; while there are such
- * observers, pruners go by it instead of by the clock.
+ * The stable cut: the newest cut that is known to have nothing open below it. No version that is
+ * stamped later gets a stamp at or below it, so what is read there stays as it is. Clients that
+ * observe the bus read at it instead of at cuts of their own; while there are such observers,
+ * pruners go by it instead of by the clock.
  *
  * How it works: a version is installed before it is stamped, so a cut alone may still gain one. But
  * each writer notes in its record, before it installs, what it is about to write (`operation`). So:
