@@ -8,8 +8,6 @@
 #include "shm/upkeep/check.h"
 
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "shm/base/bytes.h"

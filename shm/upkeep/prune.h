@@ -24,7 +24,7 @@
 #include "shm/layout/handle.h"
 
 /* Under a pin: take out of the cell's chain what no cut needs by @horizon. Return: whether a
- * superseded version was kept for some cut: then somewhat later another look is worth while. */
+ * superseded version was kept for some cut: then another look is worth while later. */
 bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon);
 
 /* Under a pin, where no rule applies: the same for @old alone, which this handle has just replaced
