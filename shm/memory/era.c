@@ -1,4 +1,4 @@
-/* Eras and grace periods; see era.h. */
+/* Eras, and a look at all pins; see era.h. */
 
 #include "shm/memory/era.h"
 
@@ -12,16 +12,18 @@
 void sb_era_advance(struct sb_peer *peer)
 {
         struct sb_superblock *super = peer->segment.super;
-        uint32_t era = sb_load_acquire(&super->era);               /* A:era. */
-        uint32_t age = era - sb_load_acquire(&super->birth_floor); /* A:sweep. */
+        /* A:era. Also the value that the CAS below expects. */
+        uint32_t era = sb_load_acquire(&super->era);
+        /* A:sweep. The sweep that set this floor has raised all older births. */
+        uint32_t age = era - sb_load_acquire(&super->birth_floor);
 
         if (SB_UNLIKELY(age > SB_ERA_ASK) && era % 4096 == 0)
-                sb_add_full(&super->sweep_wanted, 1);
+                sb_add_full(&super->sweep_wanted, 1); /* R:sweep. The engine sweeps. */
+        /* Some client has been pinned for that long. While the era stands still, what is retired
+         * waits for every client that is pinned then. */
         if (SB_UNLIKELY(age > SB_ERA_STOP && age < UINT32_MAX - SB_ERA_STOP))
-                return; /* somebody has been pinned for that long: what is retired waits for whoever
-                           is pinned just then */
-        /* R:era > A:era. A failed CAS means that somebody else advanced it, which serves as well.
-         */
+                return;
+        /* R:era > A:era. If the CAS fails, another process advanced it, which serves as well. */
         sb_cas32_full(&super->era, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
 }
 
@@ -32,12 +34,16 @@ void sb_era_look(struct sb_peer *peer)
         uint32_t slot;
 
         sb_era_advance(peer);
-        peer->era.looked = peer->era.oldest = sb_load_acquire(&segment->super->era); /* A:era. */
+        /* A:era. What is dated before was unlinked before. */
+        peer->era.looked = peer->era.oldest = sb_load_acquire(&segment->super->era);
         peer->era.pin_count = 0;
-        segment->os->membarrier(segment->os->context);        /* M:pins. */
-        high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
+        /* M:pins. Pins that other clients have stored are visible from here on. */
+        segment->os->membarrier(segment->os->context);
+        /* A:roster. A record beyond belongs to a client that has not begun a pin yet. */
+        high = sb_load_acquire(&segment->super->client_high);
         for (slot = 0; slot < high && slot < segment->geometry.client_count; slot++) {
-                pin = sb_load_acquire(&sb_client_at(segment, slot)->pin); /* A:pins. */
+                /* A:pins. Where a pin has ended, its reads are over (R:unpin). */
+                pin = sb_load_acquire(&sb_client_at(segment, slot)->pin);
                 if (!pin || slot == peer->slot)
                         continue;
                 if (sb_era_before((uint32_t)(pin >> 32), peer->era.oldest))
@@ -72,7 +78,7 @@ uint32_t sb_era_bygone(const struct sb_peer *peer)
 
 void sb_era_init(struct sb_peer *peer)
 {
-        /* A:era. It has not looked yet: no date is that old. */
+        /* A:era. The handle has not looked yet: by such an old look no date is past. */
         peer->era.looked = peer->era.oldest =
                 sb_load_acquire(&peer->segment.super->era) - SB_ERA_STOP;
 }

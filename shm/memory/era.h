@@ -1,33 +1,43 @@
 /*
- * Eras and grace periods: when no process can be reading a block any more.
+ * Eras: the clock by which blocks and units grow old enough to be used again.
  *
- * The era is one word. A block that is linked by nothing any more is dated with the era; it is free
- * when no pin is left that was published in that era or before, by a process that can know the
- * block.
+ * The era is one word of the superblock, shared by all. A block or unit notes the era of its birth,
+ * and a block that is linked by nothing any more is dated with the era of that moment. It is free
+ * once no process has a pin that was begun in that era or before and reaches its birth (pin.h).
+ * This file advances the era, and answers that question from one look at all pins; units need no
+ * more. Blocks may be held by guards too: grace.h asks for both.
+ *
+ * Eras compare by unsigned difference, so that they may wrap. Always true: all eras that are
+ * compared lie within 2^31 of each other. Every sweep raises births to SB_ERA_OLD behind the era at
+ * least, and the era stands still rather than run further ahead than that allows.
  */
 #ifndef SB_MEMORY_ERA_H
 #define SB_MEMORY_ERA_H
 
 #include "shm/layout/handle.h"
 
-void sb_era_advance(struct sb_peer *peer);
-/* Advance the era, flush everybody's stores, look at the pins of the others. */
-void sb_era_look(struct sb_peer *peer);
-/* By that look: nobody was pinned at @era or before who can know what was born in @birth. */
-bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth);
-/* By that look: an era before which no process is pinned, SB_ERA_OLD ago at least. */
-uint32_t sb_era_bygone(const struct sb_peer *peer);
-/* For a handle that begins. */
-void sb_era_init(struct sb_peer *peer);
-/* Eras compare by unsigned difference, so that they may wrap. That is right while all that are
- * compared lie within 2^31: births are raised by every sweep to SB_ERA_OLD behind the era at least,
- * and the era stands still rather than run further ahead than that allows. */
-#define SB_ERA_OLD  (1u << 28) /* a sweep raises births that are older */
-#define SB_ERA_ASK  (1u << 29) /* one is asked for when the floor is that far behind */
-#define SB_ERA_STOP (1u << 30) /* the era does not advance when it is that far behind */
+#define SB_ERA_OLD  (1u << 28) /* a sweep raises births that are older than this */
+#define SB_ERA_ASK  (1u << 29) /* a sweep is asked for when the floor is that far behind */
+#define SB_ERA_STOP (1u << 30) /* the era does not advance when the floor is that far behind */
+
+/* Whether @a is an earlier era than @b. */
 static inline bool sb_era_before(uint32_t a, uint32_t b)
 {
         return (int32_t)(a - b) < 0;
 }
+
+/* Advance the era by one, or see that another process has. The era stands still where a sweep is
+ * SB_ERA_STOP behind. Cost: a CAS on a word that all readers load. */
+void sb_era_advance(struct sb_peer *peer);
+/* Advance the era, flush all clients' stores, and look at the pins of all other clients. What was
+ * seen stays in the handle, for the two calls below. Cost: a membarrier, a load for each record. */
+void sb_era_look(struct sb_peer *peer);
+/* By the last look: true when no other client is pinned that may be reading what was born in @birth
+ * and was out of use in @era. */
+bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth);
+/* By the last look: an era, SB_ERA_OLD ago or more, before which no other client is pinned. */
+uint32_t sb_era_bygone(const struct sb_peer *peer);
+/* For a handle that begins. */
+void sb_era_init(struct sb_peer *peer);
 
 #endif

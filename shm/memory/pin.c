@@ -1,4 +1,4 @@
-/* Pins; see pin.h. */
+/* The rare ways of a pin: raising hi, and continuing a dead process's pin; see pin.h. */
 
 #include "shm/memory/pin.h"
 
@@ -7,9 +7,10 @@
 
 void sb_pin_resume(struct sb_peer *peer)
 {
-        /* Relaxed: its writer is dead, and we were told by the kernel. */
+        /* Relaxed: the writer is dead, as the kernel has told this process. */
         uint64_t pin = sb_load_relaxed(&peer->client->pin);
-        uint32_t era = sb_load_acquire(&peer->segment.super->era); /* A:era. */
+        /* A:era. As in sb_pin(). */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
 
         peer->pin.hi = era;
         sb_pin_publish(peer, pin ? pin >> 32 : era, era);

@@ -1,10 +1,16 @@
 /*
- * Pins and grace periods: interval reclamation (models: retire, hold, claim; interval-based
- * reclamation: Wen et al., PPoPP 2018).
+ * Pins: in which eras a client may be following offsets (models: retire, hold, claim).
  *
- * A pin is one word in the owner's record, {lo, hi}: the eras in which the owner may be following
- * offsets. It is a plain store: whoever frees pays with a membarrier. Every load that is followed
- * looks at the era again and raises hi.
+ * A pin is one word in its owner's record, {lo, hi}. Both begin as the era of now. lo stays; every
+ * load of an offset that is followed looks at the era again and raises hi. So a pin protects each
+ * block that was born in hi or before and was unlinked in lo or after. This is interval-based
+ * reclamation: Wen et al., PPoPP 2018. grace.h frees what no pin protects.
+ *
+ * Publishing a pin is a plain store without a fence, since readers are many and hurry. A process
+ * that frees blocks pays instead: one membarrier, before it reads the pins of all records.
+ *
+ * Always true: an offset is followed under a pin of which hi is no older than the era in which the
+ * offset was loaded. Only the owner writes its pin, and the reaper of a dead owner.
  */
 #ifndef SB_MEMORY_PIN_H
 #define SB_MEMORY_PIN_H
@@ -14,68 +20,90 @@
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 
+/* Write {@lo, @hi} into the own record. */
 static inline void sb_pin_publish(struct sb_peer *peer, uint64_t lo, uint32_t hi)
 {
         /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from
-         * overlapping. Whoever frees flushes this store out with a membarrier before it reads the
-         * pins (M:pins). */
+         * overlapping. A reclaimer flushes this store out with a membarrier before it reads the
+         * pins (R:pins > A:pins, by M:pins). */
         sb_store_relaxed(&peer->client->pin, lo << 32 | hi);
-        sb_compiler_barrier();
+        sb_compiler_barrier(); /* The compiler, too, keeps later loads behind the store. */
 }
 
-/* Not nested. */
-static inline void sb_pin(struct sb_peer *peer)
+/* A pin of one era, at its beginning. */
+static inline void sb_pin_publish_first(struct sb_peer *peer, uint32_t era)
 {
-        /* A:era. What was retired in an era before this one was unlinked before this load. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
-
-        peer->pin.hi = era;
         if (!SB_FAULT(PIN_LATE))
                 sb_pin_publish(peer, era, era);
 }
 
-/* Go on under the pin that a dead process left in this record: it stays, and grows up to now. */
+/* The fault PIN_LATE: the pin is published after the load that it should have covered. */
+static inline void sb_pin_publish_late(struct sb_peer *peer)
+{
+        if (SB_FAULT(PIN_LATE))
+                sb_pin_publish(peer, peer->pin.hi, peer->pin.hi);
+}
+
+/* Begin a pin. Pins do not nest. */
+static inline void sb_pin(struct sb_peer *peer)
+{
+        /* A:era. What was dated with an earlier era was unlinked before this load. */
+        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+
+        peer->pin.hi = era;
+        sb_pin_publish_first(peer, era);
+}
+
+/* Continue the pin that a dead process left in this record: lo stays, hi becomes the era of now.
+ * For the reaper. */
 void sb_pin_resume(struct sb_peer *peer);
 
+/* End the pin. No offset that was loaded under it is followed any more, unless a guard holds it. */
 static inline void sb_unpin(struct sb_peer *peer)
 {
         peer->pin.hi = 0;
-        /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
+        /* R:unpin > A:pins. All reads under the pin, and all guards set under it, come before. */
         sb_store_release(&peer->client->pin, 0);
 }
 
+/* Raise hi to @era. */
 void sb_pin_raise(struct sb_peer *peer, uint32_t era);
 
-/* Under a pin: the era up to which it covers. What is built under it is born then. */
+/* Under a pin: hi, the era up to which it covers. What is built under the pin is born then. */
 static inline uint32_t sb_pin_era(const struct sb_peer *peer)
 {
         return peer->pin.hi;
 }
 
-/* After loading a word of a block that no link led to: true when hi still is the era; else hi is
- * raised: load again. */
+/* Whether @era, read just now, is still the pin's hi. */
+static inline bool sb_pin_reaches(const struct sb_peer *peer, uint32_t era)
+{
+        return SB_LIKELY(era == peer->pin.hi) || SB_FAULT(PIN_NO_RECHECK);
+}
+
+/* To be called after a load. True: hi still is the era, so the pin covers what was loaded. False:
+ * hi has been raised, and the caller must load again. */
 static inline bool sb_pin_covers(struct sb_peer *peer)
 {
         /* A:era. If the era is still hi, what was loaded before was born in hi at the latest. */
         uint32_t era = sb_load_acquire(&peer->segment.super->era);
 
-        if (SB_LIKELY(era == peer->pin.hi) || SB_FAULT(PIN_NO_RECHECK))
+        if (sb_pin_reaches(peer, era))
                 return true;
         sb_pin_raise(peer, era);
         return false;
 }
 
-/* Load a word whose offset will be followed. */
-static inline uint64_t sb_pin_load(struct sb_peer *peer, const struct sb_cell64 *cell)
+/* Load a word that holds an offset which will be followed. Under a pin. */
+static inline uint64_t sb_pin_load(struct sb_peer *peer, const struct sb_cell64 *source)
 {
         uint64_t word;
 
         do
                 /* A:publish. The object that the word names is complete. */
-                word = sb_load_acquire(cell);
+                word = sb_load_acquire(source);
         while (SB_UNLIKELY(!sb_pin_covers(peer)));
-        if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, peer->pin.hi, peer->pin.hi);
+        sb_pin_publish_late(peer);
         return word;
 }
 
