@@ -1,4 +1,5 @@
-/* Guard words, and the chunks that hold more of them; see guard.h. */
+/* Guard words, and the chunks that hold more of them: which chunk has which words, making a chunk,
+ * and freeing one; see guard.h. */
 
 #include "shm/memory/guard.h"
 
@@ -13,13 +14,13 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 
-static uint64_t chunk_owner(uint32_t slot, uint32_t generation, uint32_t chunk)
+static uint64_t guard_chunk_owner(uint32_t slot, uint32_t generation, uint32_t chunk)
 {
         return (uint64_t)generation << 32 | (uint64_t)slot << 16 | chunk;
 }
 
-/* What the largest class holds. */
-static uint32_t chunk_words_most(const struct sb_segment *segment)
+/* Words in a chunk of the largest class. */
+static uint32_t guard_chunk_words_most(const struct sb_segment *segment)
 {
         return (uint32_t)((segment->class_size[segment->class_count - 1] -
                                   sizeof(struct sb_guard_chunk)) /
@@ -28,27 +29,28 @@ static uint32_t chunk_words_most(const struct sb_segment *segment)
 
 /* Words in chunk @chunk > 0: as many as all before it together, as long as a slab has a class for
  * them. */
-static uint32_t chunk_words(const struct sb_segment *segment, uint32_t chunk)
+static uint32_t guard_chunk_words(const struct sb_segment *segment, uint32_t chunk)
 {
         uint64_t words = (uint64_t)segment->geometry.guard_inline
                          << (chunk - 1 < 16 ? chunk - 1 : 16);
-        uint32_t most = chunk_words_most(segment);
+        uint32_t most = guard_chunk_words_most(segment);
 
         return words < most ? (uint32_t)words : most;
 }
 
-/* Which chunk holds guard word *index, which becomes the place in it; SB_GUARD_CHUNKS: none can. */
-static uint32_t chunk_of(const struct sb_segment *segment, uint32_t *index)
+/* Which chunk holds guard word *@index, which becomes the index in that chunk; SB_GUARD_CHUNKS: no
+ * chunk can. */
+static uint32_t guard_chunk_of(const struct sb_segment *segment, uint32_t *index)
 {
         uint32_t chunk = 0, words = segment->geometry.guard_inline,
-                 most = chunk_words_most(segment);
+                 most = guard_chunk_words_most(segment);
 
         while (*index >= words) {
                 *index -= words;
                 chunk++;
-                words = chunk_words(segment, chunk);
+                words = guard_chunk_words(segment, chunk);
                 if (words == most) {
-                        /* And so are all that follow. */
+                        /* All chunks that follow are as large. */
                         chunk += *index / most;
                         *index %= most;
                 }
@@ -59,14 +61,14 @@ static uint32_t chunk_of(const struct sb_segment *segment, uint32_t *index)
 struct sb_cell64 *sb_guard_word(
         const struct sb_segment *segment, struct sb_client *client, uint32_t index)
 {
-        uint32_t chunk = chunk_of(segment, &index);
+        uint32_t chunk = guard_chunk_of(segment, &index);
         uint64_t offset, size;
 
         if (!chunk)
                 return &sb_client_guards(segment, client)[index];
         if (chunk >= SB_GUARD_CHUNKS)
                 return NULL;
-        /* A:guard-chunk. */
+        /* A:guard-chunk. Its words are zero, or guards. */
         offset = sb_load_acquire(&client->guard_chunk[chunk]);
         if (!offset || !sb_block_at(segment, offset) ||
                 !sb_unit_is_block(segment, offset, SB_UNIT_GUARDS, &size) ||
@@ -84,25 +86,31 @@ void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset)
         sb_store_release(word, offset);
 }
 
-uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+/* Load a guard word in a chunk that may be freed at this moment. A chunk is freed as soon as its
+ * owner is gone, without a grace period. Then what is loaded is no guard, and at worst it keeps one
+ * block for one round more. A living owner's chunk stays. */
+static uint64_t guard_load_unchecked(const struct sb_cell64 *word)
 {
-        struct sb_cell64 *word = sb_guard_word(segment, client, index);
         uint64_t held;
 
-        /* A chunk is freed at once when its owner is gone: then this is no guard any more, and
-         * whatever lies there keeps one block for one round more. What a living one holds lies in a
-         * chunk of his. */
         sb_model_unchecked_begin();
-        /* A:guard. Ordered behind the reclaimer's reading of the pins. */
-        held = word ? sb_load_acquire(word) : 0;
+        /* A:guard. The reclaimer has read the pins before. */
+        held = sb_load_acquire(word);
         sb_model_unchecked_end();
         return held;
+}
+
+uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+{
+        const struct sb_cell64 *word = sb_guard_word(segment, client, index);
+
+        return word ? guard_load_unchecked(word) : 0;
 }
 
 int sb_guard_grow(struct sb_peer *peer, uint32_t index)
 {
         struct sb_client *client = peer->client;
-        uint32_t within = index, chunk = chunk_of(&peer->segment, &within), words;
+        uint32_t within = index, chunk = guard_chunk_of(&peer->segment, &within), words;
         struct sb_guard_chunk *block;
         uint64_t offset;
         int r;
@@ -110,23 +118,23 @@ int sb_guard_grow(struct sb_peer *peer, uint32_t index)
         if (index >= SB_GUARDS_MAX || chunk >= SB_GUARD_CHUNKS)
                 return SB_E_FULL;
         if (chunk && !sb_guard_word(&peer->segment, client, index)) {
-                words = chunk_words(&peer->segment, chunk);
+                words = guard_chunk_words(&peer->segment, chunk);
                 r = sb_slab_take(
                         peer, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, 0, &offset);
                 if (r)
                         return r;
                 block = sb_block_at(&peer->segment, offset);
-                block->owner = chunk_owner(peer->slot, peer->generation, chunk);
+                block->owner = guard_chunk_owner(peer->slot, peer->generation, chunk);
                 for (uint32_t i = 0; i < words; i++)
                         /* Relaxed: published by the release below. */
                         sb_store_relaxed(&block->guard[i], 0);
-                /* R:guard-chunk > A:guard-chunk. */
+                /* R:guard-chunk > A:guard-chunk. The chunk's words are zero before it is named. */
                 sb_store_release(&client->guard_chunk[chunk], offset);
                 sb_slab_settle(peer);
         }
-        /* Relaxed read: the owner's own word. R:guard > A:guard: the bound comes before what it
-         * bounds. */
+        /* Relaxed: the owner reads back its own word. */
         if (index >= sb_load_relaxed(&client->guard_high))
+                /* R:guard > A:guard. The bound comes before the guards that it bounds. */
                 sb_store_release(&client->guard_high, index + 1);
         return 0;
 }
@@ -134,15 +142,16 @@ int sb_guard_grow(struct sb_peer *peer, uint32_t index)
 bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk)
 {
         struct sb_client *client = sb_client_at(&peer->segment, slot);
-        /* A:guard-chunk. */
+        /* A:guard-chunk. The chunk's owner word is written before. */
         uint64_t offset = sb_load_acquire(&client->guard_chunk[chunk]);
         struct sb_guard_chunk *block = sb_block_at(&peer->segment, offset);
         bool freed = false;
 
         if (offset && block && sb_unit_is_block(&peer->segment, offset, SB_UNIT_GUARDS, NULL) &&
-                block->owner == chunk_owner(slot, generation, chunk)) {
-                /* Relaxed: the CAS below orders it. */
+                block->owner == guard_chunk_owner(slot, generation, chunk)) {
+                /* Relaxed: the CAS below orders it (R:freeing). */
                 sb_store_relaxed(&peer->client->freeing, offset);
+                /* R:retire > A:retire. One of several that free this chunk wins. */
                 if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | peer->slot)) {
                         sb_unit_clear(peer, offset);
                         freed = true;
@@ -150,6 +159,7 @@ bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generatio
                 /* R:freed. The bit is clear before the note is gone. */
                 sb_store_release(&peer->client->freeing, 0);
         }
-        sb_store_release(&client->guard_chunk[chunk], 0); /* R:guard-chunk. */
+        /* R:guard-chunk. The record names the chunk until it is free, so that a kill loses none. */
+        sb_store_release(&client->guard_chunk[chunk], 0);
         return freed;
 }

@@ -1,10 +1,15 @@
 /*
- * Guards: words in a client's record, each of which holds one version (or node) in place for any
- * time.
+ * Guards: words in a client's record, each of which holds one version, or one node, in place for
+ * any length of time. A reader sets one before it unpins, and so keeps the value without a copy.
  *
- * The first words lie in the record itself; more of them lie in chunks, blocks of the segment that
- * the record names. A chunk stays where it is until its owner leaves, so that a word never moves.
- * Only the owner writes guard words; reclaimers read them all, up to the owner's guard_high.
+ * The first words, geometry.guard_inline of them, lie in the record itself. More of them lie in
+ * chunks, which are blocks of the segment that the record names. Each chunk is as large as all
+ * before it together, up to the largest size class. A chunk stays until its owner leaves, so that a
+ * word never moves.
+ *
+ * Always true: only the owner writes its guard words, and the reaper of a dead owner. Reclaimers
+ * read the words of all records, up to each owner's guard_high, after they have read all pins: a
+ * block passes from its reader's pin to its guard without a gap (model: hold).
  */
 #ifndef SB_MEMORY_GUARD_H
 #define SB_MEMORY_GUARD_H
@@ -20,12 +25,11 @@ struct sb_cell64 *sb_guard_word(
         const struct sb_segment *segment, struct sb_client *client, uint32_t index);
 /* sb_guard_set() for a word outside the record. */
 void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset);
-/* Guard word @index (0 .. guard capacity-1) holds the version at @offset; call it before
- * sb_unpin(). 0 lets go. */
+/* Let the own guard word @index hold the block at @offset; 0 lets go. Called under the pin that
+ * protects the block. sb_guard_grow() must have been called for this index once. */
 static inline void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
 {
-        /* R:guard > A:guard. Before the unpin, so that a reclaimer that saw no pin sees the guard.
-         */
+        /* R:guard > A:guard. Before the unpin: a reclaimer that saw no pin sees the guard. */
         if (SB_LIKELY(index < peer->segment.geometry.guard_inline))
                 sb_store_release(&peer->guards.words[index], offset);
         else
@@ -42,13 +46,14 @@ static inline void sb_guard_init(struct sb_peer *peer)
 {
         peer->guards.words = sb_client_guards(&peer->segment, peer->client);
 }
-/* Make room for guard word @index. Return: 0, SB_E_FULL. */
+/* See to it that the own guard word @index exists, and that reclaimers read it. Return: 0,
+ * SB_E_FULL. */
 int sb_guard_grow(struct sb_peer *peer, uint32_t index);
 
-/* Guard word @index of any record, 0 when it holds nothing or was never made. */
+/* What guard word @index of any record holds; 0 when it holds nothing or was never made. */
 uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index);
-/* Free one more chunk of guard words, the owner's own or a dead one's. True when this call freed a
- * block. */
+/* Free chunk @chunk of record @slot, which is the caller's own or that of a dead client. True when
+ * this call freed a block. */
 bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk);
 
 #endif
