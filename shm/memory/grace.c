@@ -1,4 +1,4 @@
-/* Which blocks in limbo are free to go; see grace.h. */
+/* A look at all clients, for the blocks in limbo; see grace.h. */
 
 #include "shm/memory/grace.h"
 
@@ -17,52 +17,62 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 
-static void block(struct sb_grace *grace, uint32_t i)
+#define FETCH_AHEAD 8u /* entries */
+
+static void grace_block(struct sb_grace *grace, uint32_t i)
 {
         grace->blocked[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
-static uint32_t filter_bit(uint64_t offset)
+/* Whether a pin or a guard holds entry @i. The fault STOCK_NO_GRACE lets the magazine have its
+ * blocks all the same. */
+static bool grace_is_blocked(const struct sb_peer *peer, const struct sb_grace *grace, uint32_t i)
+{
+        return (grace->blocked[i / 64] >> (i % 64) & 1) &&
+               !(peer->limbo.entries[i].held && SB_FAULT(STOCK_NO_GRACE));
+}
+
+static uint32_t grace_filter_bit(uint64_t offset)
 {
         return (uint32_t)((offset >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54);
 }
 
-static bool retire_words_wait(const struct sb_limbo_entry *limbo, struct sb_block *block_)
+/* Whether the retire word, and in a first grace period the node, are as they were dated. */
+static bool grace_words_wait(const struct sb_limbo_entry *entry, struct sb_block *block)
 {
-        struct sb_node *node = (struct sb_node *)block_;
+        struct sb_node *node = (struct sb_node *)block;
 
-        if (!(limbo->offset & SB_LIMBO_FIRST_GRACE))
-                return sb_load_acquire(&block_->retire) == limbo->era; /* A:retire. */
-        /* A:retire, all three. */
-        return !sb_load_acquire(&block_->retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
-               sb_load_acquire(&node->unhooked) == limbo->era;
+        if (!(entry->offset & SB_LIMBO_FIRST_GRACE))
+                return sb_load_acquire(&block->retire) == entry->era; /* A:retire. Of this life. */
+        /* A:retire, all three. A new life resets cell and unhooked first. */
+        return !sb_load_acquire(&block->retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
+               sb_load_acquire(&node->unhooked) == entry->era;
 }
 
-/* Kind and class as they were, before and after: so it is a block's start still, and its retire
- * word one; once our pin covers the era, the unit cannot have been anything else in between, nor
- * become it while we are pinned. */
-static bool still_waits(
-        struct sb_peer *peer, const struct sb_limbo_entry *limbo, struct sb_block *block_)
+/* Whether no process has brought the block further. The unit has its kind and class of then before
+ * and after the look, so that this still is the start of a block and holds a retire word. Once the
+ * own pin covers the era, the unit was nothing else in between, and becomes nothing else as long as
+ * the pin lasts. */
+static bool grace_still_waits(
+        struct sb_peer *peer, const struct sb_limbo_entry *entry, struct sb_block *block)
 {
-        uint64_t offset = limbo->offset & ~SB_LIMBO_FIRST_GRACE;
+        uint64_t offset = sb_limbo_offset(entry);
 
-        return sb_unit_kind_of(&peer->segment, offset) == limbo->unit_kind &&
-               retire_words_wait(limbo, block_) &&
-               sb_unit_kind_of(&peer->segment, offset) == limbo->unit_kind;
+        return sb_unit_kind_of(&peer->segment, offset) == entry->unit_kind &&
+               grace_words_wait(entry, block) &&
+               sb_unit_kind_of(&peer->segment, offset) == entry->unit_kind;
 }
 
-#define FETCH_AHEAD 8u
-
-/* What it takes to free a block: its retire word and its bit. */
-static void fetch(const struct sb_segment *segment, const struct sb_limbo_entry *limbo)
+/* Prefetch what freeing a block takes: its retire word and its bit. */
+static void grace_fetch(const struct sb_segment *segment, const struct sb_limbo_entry *entry)
 {
-        uint64_t within = (limbo->offset & ~SB_LIMBO_FIRST_GRACE) - segment->geometry.units_at;
-        uint32_t class_ = limbo->unit_kind & 63, index = 0;
+        uint64_t within = sb_limbo_offset(entry) - segment->geometry.units_at;
+        uint32_t class_ = entry->unit_kind & 63, index = 0;
 
         if (class_ < segment->class_count)
                 index = (uint32_t)(within & (segment->geometry.unit_size - 1)) /
                         segment->class_size[class_];
-        __builtin_prefetch(segment->base + (limbo->offset & ~SB_LIMBO_FIRST_GRACE), 1);
+        __builtin_prefetch(segment->base + sb_limbo_offset(entry), 1);
         __builtin_prefetch(
                 segment->base + segment->geometry.bitmaps_at +
                         (within >> segment->unit_shift) * segment->geometry.bitmap_stride +
@@ -70,92 +80,124 @@ static void fetch(const struct sb_segment *segment, const struct sb_limbo_entry 
                 1);
 }
 
-static void keep(struct sb_peer *peer, struct sb_grace *grace, uint32_t i,
-        const struct sb_limbo_entry *limbo)
+static void grace_keep(struct sb_peer *peer, struct sb_grace *grace, uint32_t i,
+        const struct sb_limbo_entry *entry)
 {
-        uint32_t bit = filter_bit(limbo->offset & ~SB_LIMBO_FIRST_GRACE);
+        uint32_t bit = grace_filter_bit(sb_limbo_offset(entry));
 
-        peer->limbo.entries[i] = *limbo;
+        peer->limbo.entries[i] = *entry;
         grace->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
-/* Forget what somebody else has brought further meanwhile (what is in hand, nobody has). Read under
- * our pin: what is dated before the pin's era cannot be dated the same in a later life; what is
- * dated in it cannot be freed by others. */
-static void drop_stale(struct sb_peer *peer, struct sb_grace *grace)
+/* Drop the entries that other processes have brought further meanwhile. What is in the magazine, no
+ * other process touches. The words are read under the own pin: a block that is dated before the
+ * pin's era cannot get the same date in a later life, and one that is dated in it cannot be freed
+ * by others. */
+static void grace_drop_stale(struct sb_peer *peer, struct sb_grace *grace)
 {
         uint32_t i, kept = 0;
 
         for (i = 0; i < peer->limbo.count; i++) {
-                struct sb_limbo_entry *limbo = &peer->limbo.entries[i];
-                uint64_t offset = limbo->offset & ~SB_LIMBO_FIRST_GRACE;
-                struct sb_block *block_ = sb_block_at(&peer->segment, offset);
+                struct sb_limbo_entry *entry = &peer->limbo.entries[i];
+                struct sb_block *block = sb_block_at(&peer->segment, sb_limbo_offset(entry));
                 bool same;
 
-                if (limbo->held) {
-                        keep(peer, grace, kept++, limbo);
+                if (entry->held) {
+                        grace_keep(peer, grace, kept++, entry);
                         continue;
                 }
                 if (i + FETCH_AHEAD < peer->limbo.count &&
                         !peer->limbo.entries[i + FETCH_AHEAD].held)
-                        fetch(&peer->segment, &peer->limbo.entries[i + FETCH_AHEAD]);
+                        grace_fetch(&peer->segment, &peer->limbo.entries[i + FETCH_AHEAD]);
                 do {
-                        same = still_waits(peer, limbo, block_);
+                        same = grace_still_waits(peer, entry, block);
                 } while (!sb_pin_covers(peer));
                 if (!same)
                         continue;
-                keep(peer, grace, kept++, limbo);
+                grace_keep(peer, grace, kept++, entry);
         }
         peer->limbo.count = kept;
         grace->count = kept;
 }
 
-static void mark_pinned(struct sb_peer *peer, struct sb_grace *grace)
+/* Make each pin visible that covers a load from before an unlink. The fault: NO_MEMBARRIER. */
+static void grace_flush_pins(const struct sb_peer *peer)
 {
-        /* A:roster. */
+        if (!SB_FAULT(NO_MEMBARRIER))
+                /* M:pins. Readers publish their pins without a fence. */
+                peer->segment.os->membarrier(peer->segment.os->context);
+}
+
+/* The pin of another client; 0: none, or the own one. */
+static uint64_t grace_load_pin(const struct sb_peer *peer, uint32_t slot)
+{
+        /* A:pins. Where a pin has ended, its reads are over and its guards are set (R:unpin). */
+        uint64_t pin = sb_load_acquire(&sb_client_at(&peer->segment, slot)->pin);
+
+        return slot == peer->slot || SB_FAULT(FREE_IGNORES_PINS) ? 0 : pin;
+}
+
+static void grace_mark_pinned(struct sb_peer *peer, struct sb_grace *grace)
+{
+        /* A:roster. A record beyond belongs to a client that began after the unlinks. */
         uint64_t high = sb_load_acquire(&peer->segment.super->client_high);
         uint32_t slot, i;
 
         for (slot = 0; slot < high && slot < peer->segment.geometry.client_count; slot++) {
-                /* A:pins. The membarrier before has made every pin visible that covers a load
-                 * before the unlink. */
-                uint64_t pin = sb_load_acquire(&sb_client_at(&peer->segment, slot)->pin);
+                uint64_t pin = grace_load_pin(peer, slot);
                 uint32_t lo = (uint32_t)(pin >> 32), hi = (uint32_t)pin;
 
-                if (!pin || slot == peer->slot || SB_FAULT(FREE_IGNORES_PINS))
+                if (!pin)
                         continue;
                 for (i = 0; i < grace->count; i++)
                         if (!sb_era_before(peer->limbo.entries[i].era, lo) &&
                                 !sb_era_before(hi, peer->limbo.entries[i].birth))
-                                block(grace, i);
+                                grace_block(grace, i);
         }
 }
 
-static void mark_guarded(struct sb_peer *peer, struct sb_grace *grace)
+static bool grace_may_hold(const struct sb_grace *grace, uint64_t offset)
+{
+        uint32_t bit = grace_filter_bit(offset);
+
+        return grace->filter[bit / 64] >> (bit % 64) & 1;
+}
+
+static void grace_read_guards(struct sb_peer *peer, struct sb_grace *grace)
 {
         struct sb_segment *segment = &peer->segment;
-        /* A:roster. */
+        /* A:roster. As above. */
         uint64_t high = sb_load_acquire(&segment->super->client_high), count, offset;
         uint32_t slot, i, index;
 
-        for (slot = 0; slot < high && slot < segment->geometry.client_count &&
-                       !SB_FAULT(FREE_IGNORES_GUARDS);
-                slot++) {
-                struct sb_client *client = sb_client_at(segment, slot);
+        for (slot = 0; slot < high && slot < segment->geometry.client_count; slot++) {
+                struct sb_client *record = sb_client_at(segment, slot);
 
-                count = sb_load_acquire(&client->guard_high); /* A:guard. */
+                /* A:guard. No guard is set beyond it yet. */
+                count = sb_load_acquire(&record->guard_high);
                 for (index = 0; index < count && index < SB_GUARDS_MAX; index++) {
-                        offset = sb_guard_read(segment, client, index);
-                        if (!offset || !(grace->filter[filter_bit(offset) / 64] >>
-                                                       (filter_bit(offset) % 64) &
-                                               1))
+                        offset = sb_guard_read(segment, record, index);
+                        if (!offset || !grace_may_hold(grace, offset))
                                 continue;
                         for (i = 0; i < grace->count; i++)
-                                if ((peer->limbo.entries[i].offset & ~SB_LIMBO_FIRST_GRACE) ==
-                                        offset)
-                                        block(grace, i);
+                                if (sb_limbo_offset(&peer->limbo.entries[i]) == offset)
+                                        grace_block(grace, i);
                 }
         }
+}
+
+/* The fault FREE_GUARDS_FIRST: the guards are read before the pins. */
+static void grace_mark_guarded_early(struct sb_peer *peer, struct sb_grace *grace)
+{
+        if (SB_FAULT(FREE_GUARDS_FIRST))
+                grace_read_guards(peer, grace);
+}
+
+/* After the pins. The fault FREE_IGNORES_GUARDS leaves it out. */
+static void grace_mark_guarded(struct sb_peer *peer, struct sb_grace *grace)
+{
+        if (!SB_FAULT(FREE_GUARDS_FIRST) && !SB_FAULT(FREE_IGNORES_GUARDS))
+                grace_read_guards(peer, grace);
 }
 
 void sb_grace_look(struct sb_peer *peer, struct sb_grace *ret)
@@ -165,14 +207,26 @@ void sb_grace_look(struct sb_peer *peer, struct sb_grace *ret)
                 sb_era_advance(peer);
         peer->limbo.ripened = false;
         sb_pin(peer);
-        drop_stale(peer, ret);
-        if (SB_FAULT(FREE_GUARDS_FIRST))
-                mark_guarded(peer, ret);
-        if (!SB_FAULT(NO_MEMBARRIER))
-                peer->segment.os->membarrier(peer->segment.os->context); /* M:pins. */
-        mark_pinned(peer, ret);
-        if (!SB_FAULT(FREE_GUARDS_FIRST))
-                mark_guarded(peer, ret);
+        grace_drop_stale(peer, ret);
+        grace_mark_guarded_early(peer, ret);
+        grace_flush_pins(peer);
+        grace_mark_pinned(peer, ret);
+        grace_mark_guarded(peer, ret);
+}
+
+bool sb_grace_next(struct sb_peer *peer, struct sb_grace *grace, struct sb_limbo_entry *ret)
+{
+        for (; grace->next < grace->count; grace->next++) {
+                uint32_t i = grace->next;
+
+                if (grace_is_blocked(peer, grace, i))
+                        continue;
+                *ret = peer->limbo.entries[i];
+                peer->limbo.entries[i].offset = 0;
+                grace->next++;
+                return true;
+        }
+        return false;
 }
 
 void sb_grace_end(struct sb_peer *peer)
@@ -185,10 +239,11 @@ void sb_grace_end(struct sb_peer *peer)
                         peer->limbo.entries[kept++] = peer->limbo.entries[i];
                 }
         peer->limbo.count = kept;
-        /* What somebody's pin or guard keeps is not for the stock. */
+        /* A magazine serves its client's next writes. Blocks that another client's pin or guard
+         * keeps for long are of no use to it. */
         if (held > peer->magazine.limit / 2)
                 held = sb_stock_release_waiting(peer);
-        /* It is dated: the next sweep finds it, and here is room for more. */
+        /* These blocks are dated, so that a sweep finds them, and the list takes new ones. */
         if (kept > SB_LIMBO_MAX / 2) {
                 held = sb_stock_release_waiting(peer);
                 peer->limbo.count = SB_LIMBO_MAX / 4;

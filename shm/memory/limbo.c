@@ -1,4 +1,4 @@
-/* Blocks and cells that a handle has yet to see to; see limbo.h. */
+/* Putting blocks and cells on a handle's lists; see limbo.h. */
 
 #include "shm/memory/limbo.h"
 
@@ -13,12 +13,14 @@
 bool sb_limbo_begin(struct sb_peer *peer, struct sb_block *block)
 {
         (void)peer;
+        /* R:retire > A:retire. Before the first link goes. */
         return sb_cas32_full(&block->retire, 0, SB_RETIRE_DYING);
 }
 
 void sb_limbo_leave(struct sb_peer *peer)
 {
         peer->limbo.left_behind++;
+        /* R:sweep > A:sweep. What is left behind is visible to the sweep that this asks for. */
         sb_add_full(&peer->segment.super->sweep_wanted, 1);
 }
 
@@ -50,13 +52,22 @@ void sb_limbo_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool fir
         sb_limbo_count(peer);
 }
 
+/* The era to date a block with to which no link is left. The fault RETIRE_ERA_EARLY takes one from
+ * before the unlink. */
+static uint32_t limbo_era_after_unlink(const struct sb_peer *peer)
+{
+        if (SB_FAULT(RETIRE_ERA_EARLY))
+                return SB_ERA_MIN;
+        /* A:era. Loaded after the unlink, so that a process that reads the block now has a pin of
+         * this era or an earlier one. */
+        return sb_load_acquire(&peer->segment.super->era);
+}
+
 void sb_limbo_date(struct sb_peer *peer, struct sb_block *block)
 {
-        /* A:era. Read after the unlink, so that whoever reads the block now is pinned at this era
-         * or before. */
-        uint32_t era = SB_FAULT(RETIRE_ERA_EARLY) ? SB_ERA_MIN
-                                                  : sb_load_acquire(&peer->segment.super->era);
+        uint32_t era = limbo_era_after_unlink(peer);
 
+        /* R:retire > A:retire. One process dates the block, and waits for it. */
         if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, era))
                 sb_limbo_wait(peer, sb_offset_of(&peer->segment, block), era, false);
 }

@@ -1,10 +1,13 @@
 /*
- * What a handle has yet to do about memory: cells of which the chains can be shortened once the
- * stable cut has moved (pending), and blocks that wait for a grace period (limbo). Both lists are
- * private hints: what counts is in the blocks' retire words, and a sweep finds it there.
+ * What a handle has yet to do about memory, in two lists. Limbo: blocks that wait for a grace
+ * period. Pending: cells of which the chains can be shortened once the prune horizon has moved.
  *
- * A block's way: live -> DYING (sb_limbo_begin) -> dated with an era, when nothing links it any
- * more (sb_limbo_date) -> free, when no process can be reading it (grace.h, upkeep/reclaim.h).
+ * A block's way, told by its retire word: live -> DYING (sb_limbo_begin), before the first link to
+ * it goes -> dated with an era (sb_limbo_date), after the last one went -> free, when no process
+ * can be reading it any more (grace.h finds that out, upkeep/reclaim.h frees it).
+ *
+ * Always true: both lists are private hints. What counts is in the blocks' retire words, where a
+ * sweep finds what a list had no space for, or what was lost with its process.
  */
 #ifndef SB_MEMORY_LIMBO_H
 #define SB_MEMORY_LIMBO_H
@@ -14,16 +17,24 @@
 #include "shm/layout/handle.h"
 #include "shm/memory/era.h"
 
-/* Retire word 0 -> DYING: on its way out; before anything that links the block goes. True: this
- * call did it. */
-bool sb_limbo_begin(struct sb_peer *peer, struct sb_block *block);
+/* Low bit of an entry's offset: the entry is a node in the first of its two grace periods. */
+#define SB_LIMBO_FIRST_GRACE UINT64_C(1)
 
-/* The block is linked by nothing any more: date it and let it wait for its grace period.
- * Idempotent; under a pin. */
+static inline uint64_t sb_limbo_offset(const struct sb_limbo_entry *entry)
+{
+        return entry->offset & ~SB_LIMBO_FIRST_GRACE;
+}
+
+/* Retire word 0 -> DYING: the block is on its way out. To be called before any link to it goes.
+ * True: this call did it. */
+bool sb_limbo_begin(struct sb_peer *peer, struct sb_block *block);
+/* Date a DYING block to which no link is left, and let it wait for its grace period. Idempotent: of
+ * several processes one dates it. Under a pin. */
 void sb_limbo_date(struct sb_peer *peer, struct sb_block *block);
-/* Let a dated block, or a node in its first grace period, wait. */
+/* Let a block that is dated with @era wait, or a node in its first grace period. */
 void sb_limbo_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace);
-/* One more is in limbo. */
+/* Count the entry that was just written. Near the next batch the era advances, so that by then few
+ * clients are pinned in the eras of what waits. */
 static inline void sb_limbo_count(struct sb_peer *peer)
 {
         if (SB_UNLIKELY(++peer->limbo.count == peer->limbo.ripe)) {
@@ -32,13 +43,10 @@ static inline void sb_limbo_count(struct sb_peer *peer)
         }
 }
 
-/* A cell to look at again once `safe` reaches @stamp. */
+/* Note a cell to look at again once the prune horizon's bound reaches @stamp. */
 void sb_limbo_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp);
-/* Something stays behind that only a sweep will find. */
+/* Ask for a sweep: some work stays behind that nothing else will find. */
 void sb_limbo_leave(struct sb_peer *peer);
-
-/* Low bit of sb_limbo.offset: a node whose first grace period this is. */
-#define SB_LIMBO_FIRST_GRACE UINT64_C(1)
 
 static inline bool sb_limbo_is_empty(const struct sb_peer *peer)
 {
@@ -49,12 +57,12 @@ static inline bool sb_limbo_due(const struct sb_peer *peer)
 {
         return peer->limbo.count >= peer->limbo.wake;
 }
-/* More than half of the list is taken: a sweep frees before it goes on. */
+/* More than half of the list is taken: a sweep frees blocks before it goes on. */
 static inline bool sb_limbo_half_full(const struct sb_peer *peer)
 {
         return peer->limbo.count > SB_LIMBO_MAX / 2;
 }
-/* Cells that wait for sb_limbo_take_pending(), which gives the oldest. */
+/* How many cells wait. sb_limbo_take_pending() takes the oldest; there must be one. */
 static inline uint32_t sb_limbo_pending(const struct sb_peer *peer)
 {
         return peer->limbo.pending_tail - peer->limbo.pending_head;
