@@ -1,27 +1,30 @@
 /*
- * The stock: blocks that a client has in its own hands, to be used again by itself.
+ * The magazine: replaced blocks that a client keeps in its own hands, to build its next versions
+ * in. (Magazines of free objects for each processor: Bonwick and Adams, USENIX 2001.)
  *
- * A version that was replaced and that no cut needs would go a long way: out of the chain, dated,
- * found free by a batch, its bit cleared, set again by whoever owns its slab then. An overwriting
- * client goes a short one: it takes the replaced version in hand, lets its grace period pass, and
- * builds one of its next versions in it. The block stays warm in its cache, and no word that others
- * write is touched.
+ * A version that was replaced and that no cut needs would go a long way: it leaves the chain, is
+ * dated, is found free in a batch, loses its bit, and gets it again from the client that owns its
+ * slab then. A client that overwrites goes a short way: it takes the replaced version in hand, lets
+ * the grace period pass, and builds one of its next versions in it. The block stays warm in that
+ * client's cache, and no word is touched that others write.
+ *
+ * An entry is a word in the client's record that notes one block. It is either free, or held: its
+ * block waits in limbo (limbo.h), is ready to be built in, or was just installed again.
  *
  * Always true:
  *
- * - A block whose retire word is FREEING | slot is noted in that client's record, in `stock` (or
- *   `freeing`), before the word says so and as long as it does: who finds the client dead finds it.
+ * - A block of which the retire word is FREEING | slot is noted in the record of that client, in
+ *   its magazine (or in `freeing`), before the word says so and as long as it does. The reaper of a
+ *   dead client finds it there.
  *
- * - Such a block is left alone by everybody but that client and its reaper, linked or not.
+ * - Only that client and its reaper touch such a block, linked or not.
  *
- * - So a version that is published out of the stock is in hand until its retire word is 0 again,
- *   which follows the install, and one that is replaced is in hand before it is unlinked: no kill
- *   finds a block that is neither linked nor noted.
+ * - So a version that is built in the magazine's block is in hand until its retire word is 0 again,
+ *   which follows the install, and a replaced one is in hand before it is unlinked: no kill leaves
+ *   a block that is neither linked nor noted.
  *
- * - The record has room for a fixed number of blocks: what one client can hoard is a small part of
- *   the segment.
- *
- * (Magazines of free objects for each processor: Bonwick and Adams, USENIX 2001.)
+ * - The record has a fixed number of entries: what one client can hoard is a small part of the
+ *   segment.
  */
 #ifndef SB_MEMORY_MAGAZINE_H
 #define SB_MEMORY_MAGAZINE_H
@@ -36,86 +39,104 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/unit.h"
 
-/* The place of a block of this class that is ready to be built in, or 0. It stays where it is until
- * sb_stock_take(). */
-static inline uint32_t sb_stock_first(const struct sb_peer *peer, uint32_t class_)
-{
-        return peer->magazine.ready[class_];
-}
 /* Whether blocks of this class are for the magazine at all. */
 static inline bool sb_stock_serves(const struct sb_peer *peer, uint32_t class_)
 {
         return class_ < peer->magazine.class_end;
 }
-static inline uint64_t sb_stock_offset(const struct sb_peer *peer, uint32_t place)
+/* The entry of a block of this class that is ready to be built in, or 0. It stays ready until
+ * sb_stock_take(). */
+static inline uint32_t sb_stock_first(const struct sb_peer *peer, uint32_t class_)
 {
-        return sb_load_relaxed(&peer->magazine.words[place]); /* Relaxed: the own word. */
+        return peer->magazine.ready[class_];
 }
-static inline void sb_stock_take(struct sb_peer *peer, uint32_t class_, uint32_t place)
+/* The block of an entry. */
+static inline uint64_t sb_stock_offset(const struct sb_peer *peer, uint32_t entry)
 {
-        peer->magazine.ready[class_] = peer->magazine.next[place];
+        /* Relaxed: the owner reads back its own word. */
+        return sb_load_relaxed(&peer->magazine.words[entry]);
 }
-static inline void sb_stock_put(struct sb_peer *peer, uint32_t class_, uint32_t place)
+/* Take what sb_stock_first() said off the ready ones. */
+static inline void sb_stock_take(struct sb_peer *peer, uint32_t class_, uint32_t entry)
 {
-        peer->magazine.next[place] = (uint16_t)peer->magazine.ready[class_];
-        peer->magazine.ready[class_] = (uint16_t)place;
+        peer->magazine.ready[class_] = peer->magazine.next[entry];
+}
+/* Make an entry's block ready. */
+static inline void sb_stock_put(struct sb_peer *peer, uint32_t class_, uint32_t entry)
+{
+        peer->magazine.next[entry] = (uint16_t)peer->magazine.ready[class_];
+        peer->magazine.ready[class_] = (uint16_t)entry;
 }
 
-/* The block at @place was just installed: everybody's from now on. Then the place is noted for
- * another block, or emptied. */
+/* Let go of an entry's block, which was just installed and so is any process's from now on. The
+ * entry still notes it: the caller notes another block there, or vacates the entry. */
 static inline void sb_stock_publish(struct sb_peer *peer, struct sb_block *block)
 {
         (void)peer;
-        /* R:retire > A:retire. Behind the install, and before the note goes. */
+        /* R:retire > A:retire. After the install, and before the note goes. */
         sb_store_release(&block->retire, 0);
 }
-static inline void sb_stock_vacate(struct sb_peer *peer, uint32_t place)
+/* Make the entry free. */
+static inline void sb_stock_vacate(struct sb_peer *peer, uint32_t entry)
 {
-        /* R:stock > A:stock. The block is linked, or another client's. */
-        sb_store_release(&peer->magazine.words[place], 0);
-        peer->magazine.next[place] = (uint16_t)peer->magazine.free;
-        peer->magazine.free = (uint16_t)place;
+        /* R:magazine > A:magazine. The block is linked or dated by now. */
+        sb_store_release(&peer->magazine.words[entry], 0);
+        peer->magazine.next[entry] = (uint16_t)peer->magazine.free;
+        peer->magazine.free = (uint16_t)entry;
         peer->magazine.held--;
 }
 
-/* Take @old, which this peer has just replaced with @version, in hand, and out of the chain: @place
- * is the new one's in the stock, or 0. True: done, and the place is the old one's. False: nothing
- * happened; it is for the long way. */
+/* Note in @entry the block that is about to be taken in hand. The fault STOCK_NOTE_LATE does it
+ * when the block is out of the chain already. */
+static inline void sb_magazine_note(struct sb_peer *peer, uint32_t entry, uint64_t offset)
+{
+        if (!SB_FAULT(STOCK_NOTE_LATE))
+                /* R:magazine > A:magazine. Noted, then in hand, then out of the chain: the reaper
+                 * of a client that died in between finds the block. */
+                sb_store_release(&peer->magazine.words[entry], offset);
+}
+static inline void sb_magazine_note_late(struct sb_peer *peer, uint32_t entry, uint64_t offset)
+{
+        if (SB_FAULT(STOCK_NOTE_LATE))
+                /* R:magazine, too late: that is the fault. */
+                sb_store_release(&peer->magazine.words[entry], offset);
+}
+
+/* Take @old, which this client has just replaced with @version, in hand and out of the chain.
+ * @offset: of @old. @entry: the one of which the block holds @version now, or 0. Return: true when
+ * @old is in hand, and @entry (or a free one) notes it; false when nothing happened, and @old is
+ * for the long way. */
 static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *peer,
-        struct sb_version *version, struct sb_version *old, uint64_t offset, uint32_t place)
+        struct sb_version *version, struct sb_version *old, uint64_t offset, uint32_t entry)
 {
         struct sb_segment *segment = &peer->segment;
-        uint32_t unit_kind = sb_unit_kind_of(segment, offset), used = place;
+        uint32_t unit_kind = sb_unit_kind_of(segment, offset), used = entry;
 
-        /* A:publish. The last of its chain: then nothing can be taken out behind it, and no mark is
-         * needed. */
+        /* A:publish. Only the last version of its chain is taken: nothing can be taken out from
+         * behind it, so its link needs no mark. */
         if (SB_UNLIKELY(sb_load_acquire(&old->prev) & SB_OFFSET_MASK) ||
                 SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= peer->magazine.class_end) ||
                 SB_UNLIKELY(peer->limbo.count == SB_LIMBO_MAX))
                 return false;
-        if (!place) {
+        if (!entry) {
                 used = peer->magazine.free;
                 if (SB_UNLIKELY(peer->magazine.held >= peer->magazine.limit)) {
                         peer->magazine.lacking = true;
                         return false;
                 }
         }
-        /* R:stock > A:stock. Noted, then in hand, then out of the chain: whoever finds us dead in
-         * between finds it. */
-        if (!SB_FAULT(STOCK_NOTE_LATE))
-                sb_store_release(&peer->magazine.words[used], offset);
+        sb_magazine_note(peer, used, offset);
+        /* R:retire > A:retire. No pruner that meets it touches it from here on. */
         if (SB_UNLIKELY(!sb_cas32_full(&old->block.retire, 0, SB_RETIRE_FREEING | peer->slot)))
                 goto undo;
+        /* R:publish. The unlink; a reader that passes is told that the past is not whole. */
         if (SB_UNLIKELY(!sb_cas64_full(&version->prev, offset, SB_PREV_TRIMMED))) {
-                /* R:retire. Our version is on its way out itself: this one is linked by its
-                 * successor now. */
+                /* R:retire. @version is on its way out itself, and its successor links @old now. */
                 sb_store_release(&old->block.retire, 0);
                 goto undo;
         }
-        if (SB_FAULT(STOCK_NOTE_LATE))
-                /* R:stock, too late: that is the fault. */
-                sb_store_release(&peer->magazine.words[used], offset);
-        if (!place) {
+        sb_magazine_note_late(peer, used, offset);
+        if (!entry) {
                 peer->magazine.free = peer->magazine.next[used];
                 peer->magazine.held++;
         }
@@ -130,38 +151,38 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
         sb_limbo_count(peer);
         return true;
 undo:
-        if (!place)
-                sb_store_release(&peer->magazine.words[used], 0); /* R:stock. */
+        if (!entry)
+                /* R:magazine. The block is not in hand, so the note may go. */
+                sb_store_release(&peer->magazine.words[used], 0);
         return false;
 }
 
-/* Its grace period is over: ready to be built in. */
-void sb_stock_ready(struct sb_peer *peer, const struct sb_limbo_entry *limbo);
-/* How many blocks this client may hold: all clients together about as many as half the units, since
- * a unit in which one lies cannot change its class. */
-void sb_stock_limit(struct sb_peer *peer);
-/* Give back all that is ready. */
+/* The grace period of a held block is over: it is ready to be built in. */
+void sb_stock_ready(struct sb_peer *peer, const struct sb_limbo_entry *waiting);
+/* Give back all blocks that are ready. */
 void sb_stock_empty(struct sb_peer *peer);
-/* Give back what is ready when an entry was missing: blocks of classes that are not asked for any
- * more. */
+/* Give back what is ready if an entry was missing: these are blocks of classes that are not asked
+ * for any more. */
 static inline void sb_stock_make_way(struct sb_peer *peer)
 {
         if (peer->magazine.lacking)
                 sb_stock_empty(peer);
 }
+/* A held block waits for too long: it is dated, so that any process may free it, and @waiting
+ * becomes an ordinary entry of limbo. */
+void sb_stock_release(struct sb_peer *peer, struct sb_limbo_entry *waiting);
+/* The same for all held blocks that wait. Return: how many wait then, 0. */
+uint32_t sb_stock_release_waiting(struct sb_peer *peer);
+/* Let go of all blocks in hand: what is ready is given back, what waits becomes any process's. */
+void sb_stock_release_all(struct sb_peer *peer);
+/* Set how many blocks this client may hold: all clients together about half as many as there are
+ * units, since a unit in which one lies cannot change its class. */
+void sb_stock_limit(struct sb_peer *peer);
+/* Set when the next batch is due; @old entries in limbo may stay there for long. */
+void sb_stock_expect(struct sb_peer *peer, uint32_t old);
 /* Whether client @slot has the block at @offset in hand. */
 bool sb_stock_noted(const struct sb_segment *segment, uint32_t slot, uint64_t offset);
-/* It waits too long in here: dated, and everybody's to free. @limbo becomes an ordinary one. */
-void sb_stock_release(struct sb_peer *peer, struct sb_limbo_entry *limbo);
-
-/* When the next batch is due, with @old ones in limbo that may stay there for long. */
-void sb_stock_expect(struct sb_peer *peer, uint32_t old);
-/* Let go of what is in hand: all that is ready, and what waits becomes everybody's. */
-void sb_stock_release_all(struct sb_peer *peer);
-
-/* All entries free, for a handle that begins. */
+/* For a handle that begins: all entries are free. */
 void sb_stock_init(struct sb_peer *peer);
-/* What waits in hand becomes any process's to free. Return: how much is in hand then, 0. */
-uint32_t sb_stock_release_waiting(struct sb_peer *peer);
 
 #endif
