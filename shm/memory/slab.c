@@ -1,4 +1,9 @@
-/* Slabs and blocks: taking memory and giving it back; see slab.h. */
+/*
+ * Finding units for slabs and large blocks, and filling the slab cache; see slab.h.
+ *
+ * Slabs are looked for from where the last search ended, unit by unit, with growing effort (enum
+ * effort). Large blocks are looked for from the top of the segment, where slabs leave them runs.
+ */
 
 #include "shm/memory/slab.h"
 
@@ -19,44 +24,47 @@
 #define EXHAUSTED_MAX                                                                              \
         ((uint32_t)(sizeof(((struct sb_peer *)0)->slabs.exhausted) / sizeof(uint32_t)))
 
-static void exhaust(struct sb_peer *peer, uint32_t unit)
+/* Note a unit to give up when the operation is over. */
+static void slab_exhaust(struct sb_peer *peer, uint32_t unit)
 {
-        /* More than fit are found by their words, when the operation is over. */
+        /* What does not fit is found by its unit's word then. */
         if (SB_LIKELY(peer->slabs.exhausted_count < EXHAUSTED_MAX))
                 peer->slabs.exhausted[peer->slabs.exhausted_count++] = unit;
         else
                 peer->slabs.exhausted_many = true;
 }
 
-/* Make an EMPTY unit of a slab of nobody's in which no block is left. */
-static void empty_slab(struct sb_peer *peer, uint32_t unit, uint64_t word)
+/* Make a slab EMPTY that has no owner and no blocks. */
+static void slab_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
         if (SB_UNIT_OWNER(word) || !SB_UNIT_KIND(word) || SB_UNIT_KIND(word) >= SB_UNIT_LARGE ||
                 !sb_unit_is_empty(&peer->segment, unit))
                 return;
+        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
         if (sb_cas64_full(&peer->segment.unit_words[unit], word, word | sb_unit_owner(peer)))
                 sb_unit_give_up(peer, unit);
 }
 
+/* EASY: a fresh unit, an EMPTY one, or a slab without an owner that has a quarter free.
+ * ANY_FREE_BLOCK: such a slab with any free block. AFTER_GRACE: a new look at all pins comes first,
+ * by which more EMPTY units may serve another kind or class. */
 enum effort { EASY, ANY_FREE_BLOCK, AFTER_GRACE, EFFORTS };
 
+#define LOOK_BELOW 16u /* units, at most */
+#define LOOK_AT    64u /* more would cost more than they find */
+
 struct search {
-        uint64_t wanted; /* unit word with us as the owner */
+        uint64_t wanted; /* the unit's word, with this client as its owner */
         uint32_t first, count, block_count;
         enum effort effort;
-        /* slabs of this class without an owner, with less than a quarter free */
-        uint32_t looked_at;
-        uint32_t best, best_count; /* the emptiest of them */
+        uint32_t looked_at;        /* slabs that serve but have less than a quarter free */
+        uint32_t best, best_count; /* the emptiest of them: taken after LOOK_AT */
         uint32_t next;             /* where the next search goes on */
-        bool roomy;                /* only what is three quarters free will do */
+        bool roomy;                /* only a slab that is three quarters free will do */
 };
-#define LOOK_BELOW 16u
-#define LOOK_AT                                                                                    \
-        64u /* of those, before the emptiest is taken: a search of the whole segment would cost    \
-               more than it finds */
 
-/* Whether the unit, whose word is @word, serves; if so it is ours now. */
-static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit, uint64_t word)
+/* Whether the unit, of which the word is @word, serves. If it does, this client owns it now. */
+static bool slab_try_unit(struct sb_peer *peer, struct search *search, uint32_t unit, uint64_t word)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
@@ -85,11 +93,12 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
                 return false;
         } else if (word) {
                 if (search->effort == ANY_FREE_BLOCK)
-                        empty_slab(peer, unit, word);
+                        slab_empty(peer, unit, word);
                 return false;
         } else {
                 same = false;
         }
+        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
         if (!sb_cas64_full(&segment->unit_words[unit], word, search->wanted))
                 return false;
         if (!same)
@@ -97,11 +106,11 @@ static bool try_unit(struct sb_peer *peer, struct search *search, uint32_t unit,
         return true;
 }
 
-/* Before the never used unit @fresh is broken: a slab further down that is nearly empty. On a bus
- * with few keys slabs so stay at the low end, and do not wander up with the search until some block
- * of them lies in every run that a large value needs. Where to look depends on @fresh: elsewhere
- * each time. */
-static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32_t fresh)
+/* Before the fresh unit @fresh is broken into: a slab further down that is nearly empty. So on a
+ * bus with few keys slabs stay at the low end. They would wander up with the search, until each run
+ * of units that a large value needs had some block of theirs in it. Where to look depends on
+ * @fresh: elsewhere each time. */
+static uint32_t slab_search_below(struct sb_peer *peer, struct search *search, uint32_t fresh)
 {
         uint32_t i, unit, from = (uint32_t)((uint64_t)(fresh * UINT32_C(2654435769)) * fresh >> 32);
 
@@ -109,7 +118,7 @@ static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32
         for (i = 0; i < LOOK_BELOW && i < fresh; i++) {
                 unit = (from + i) % fresh;
                 if (sb_unit_word(&peer->segment, unit) &&
-                        try_unit(peer, search, unit, sb_unit_word(&peer->segment, unit)))
+                        slab_try_unit(peer, search, unit, sb_unit_word(&peer->segment, unit)))
                         break;
         }
         search->roomy = false;
@@ -119,7 +128,9 @@ static uint32_t search_below(struct sb_peer *peer, struct search *search, uint32
         return unit;
 }
 
-static uint32_t search_units(struct sb_peer *peer, struct search *search)
+/* One round over the units, with the effort of this round. Return: the unit that this client owns
+ * now, or NO_UNIT. */
+static uint32_t slab_search(struct sb_peer *peer, struct search *search)
 {
         uint32_t i, unit,
                 start = peer->slabs.search_unit >= search->first
@@ -132,13 +143,13 @@ static uint32_t search_units(struct sb_peer *peer, struct search *search)
                 unit = search->first + (start + i) % search->count;
                 word = sb_unit_word(&peer->segment, unit);
                 if (!word && !search->first && search->effort == EASY) {
-                        uint32_t below = search_below(peer, search, unit);
+                        uint32_t below = slab_search_below(peer, search, unit);
 
                         if (below != NO_UNIT)
                                 return below;
                 }
                 search->next = unit;
-                if (try_unit(peer, search, unit, word))
+                if (slab_try_unit(peer, search, unit, word))
                         return unit;
         }
         search->looked_at = 0;
@@ -147,13 +158,15 @@ static uint32_t search_units(struct sb_peer *peer, struct search *search)
                 uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
 
                 search->best = NO_UNIT;
+                /* R:unit-owned > A:unit-owned. It may have an owner by now. */
                 if (sb_cas64_full(&peer->segment.unit_words[unit], unowned, search->wanted))
                         return unit;
         }
         return NO_UNIT;
 }
 
-static uint32_t acquire_slab(
+/* Become the owner of a unit that serves as a slab. Return: the unit, or NO_UNIT. */
+static uint32_t slab_acquire(
         struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, bool reserve)
 {
         const struct sb_geometry *g = &peer->segment.geometry;
@@ -164,7 +177,7 @@ static uint32_t acquire_slab(
         };
         uint32_t unit = NO_UNIT;
 
-        /* Eras pass with what is taken, too: what comes now is younger than whoever is stopped. */
+        /* Eras pass with what is taken, too: a client that is stopped protects nothing younger. */
         sb_era_advance(peer);
         search.block_count = sb_unit_block_count(&peer->segment, search.wanted);
         if (reserve) {
@@ -174,20 +187,15 @@ static uint32_t acquire_slab(
         for (; search.effort < EFFORTS && unit == NO_UNIT; search.effort++) {
                 if (search.effort == AFTER_GRACE)
                         sb_era_look(peer);
-                unit = search_units(peer, &search);
+                unit = slab_search(peer, &search);
         }
         if (unit != NO_UNIT && !reserve)
                 peer->slabs.search_unit = search.next;
         return unit;
 }
 
-/* A new life. The retire word comes last: whoever still holds the offset from the life before, and
- * finds 0 there, finds nothing else of that life behind it. */
-static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+static void slab_reset_words(struct sb_block *block, enum sb_unit_kind kind)
 {
-        struct sb_block *block = sb_block_at(&peer->segment, offset);
-
-        sb_model_unchecked_begin();
         if (kind == SB_UNIT_NODES) {
                 /* Relaxed, both: ordered by the release below. */
                 sb_store_relaxed(&((struct sb_node *)block)->cell, 0);
@@ -195,103 +203,130 @@ static void reset_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind
         } else if (kind == SB_UNIT_GUARDS) {
                 ((struct sb_guard_chunk *)block)->owner = 0;
         }
-        /* R:retire > A:retire. */
+        /* R:retire > A:retire. It comes last: a process that holds the offset from the life before,
+         * and finds 0 here, finds nothing else of that life. */
         sb_store_release(&block->retire, 0);
+}
+
+/* Begin another life of a block. A process that holds its offset may look at it just now. */
+static void slab_reset(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+{
+        sb_model_unchecked_begin();
+        slab_reset_words(sb_block_at(&peer->segment, offset), kind);
         sb_model_unchecked_end();
 }
 
-/* A write fills a block and then waits for its stores: have its lines by then. */
-static void fetch_block(
+/* To be called before the bit is set. The fault ALLOC_BIT_FIRST leaves it to slab_reset_late(). */
+static void slab_reset_first(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+{
+        if (!SB_FAULT(ALLOC_BIT_FIRST))
+                slab_reset(peer, offset, kind);
+}
+
+static void slab_reset_late(
+        struct sb_peer *peer, const struct sb_slab_cache *cache, enum sb_unit_kind kind)
+{
+        for (uint32_t i = 0; SB_FAULT(ALLOC_BIT_FIRST) && i < cache->count; i++)
+                slab_reset(peer, cache->offset[i], kind);
+}
+
+/* Tell the model checker which blocks were taken. */
+static void slab_tell(const struct sb_slab_cache *cache, uint64_t size)
+{
+        for (uint32_t i = 0; i < cache->count; i++)
+                sb_model_block(cache->offset[i], size, 1);
+}
+
+/* Prefetch a block. A write fills it and then waits for its stores: its lines are there by then. */
+static void slab_fetch(
         const struct sb_segment *segment, uint64_t offset, uint64_t size, uint64_t from)
 {
         for (uint64_t at = from; at < size && at < 4 * SB_LINE; at += SB_LINE)
                 __builtin_prefetch(segment->base + offset + at, 1);
 }
 
-/* Move up to SB_SLAB_CACHE_MAX free blocks of the owned slab into the reserve. */
-static bool refill_from(struct sb_peer *peer, struct sb_slab_cache *reserve, enum sb_unit_kind kind,
-        uint32_t class_)
+/* Prefetch the blocks of the next refill: those of @free_mask, from @first on. */
+static void slab_fetch_next(
+        const struct sb_segment *segment, uint64_t first, uint64_t size, uint64_t free_mask)
+{
+        for (uint32_t i = 0; free_mask && i < SB_SLAB_CACHE_MAX; i++, free_mask &= free_mask - 1)
+                slab_fetch(segment, first + (uint32_t)__builtin_ctzll(free_mask) * size, size, 0);
+}
+
+/* Move up to SB_SLAB_CACHE_MAX free blocks of the owned slab into its empty slab cache. */
+static bool slab_refill_from(
+        struct sb_peer *peer, struct sb_slab_cache *cache, enum sb_unit_kind kind, uint32_t class_)
 {
         const struct sb_segment *segment = &peer->segment;
-        uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, reserve->unit);
+        uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, cache->unit);
         uint32_t block_count = segment->geometry.unit_size / (uint32_t)size, word;
 
         for (word = 0; word * 64 < block_count; word++) {
-                uint64_t free_mask = sb_unit_free_bits(segment, reserve->unit, word, block_count),
+                uint64_t free_mask = sb_unit_free_bits(segment, cache->unit, word, block_count),
                          taken = 0;
-                struct sb_cell64 *bits = &sb_unit_bitmap(segment, reserve->unit)[word];
+                struct sb_cell64 *bits = &sb_unit_bitmap(segment, cache->unit)[word];
 
-                while (free_mask && reserve->count < SB_SLAB_CACHE_MAX) {
+                while (free_mask && cache->count < SB_SLAB_CACHE_MAX) {
                         uint64_t bit = free_mask & -free_mask;
                         uint64_t offset =
                                 base + (word * 64 + (uint32_t)__builtin_ctzll(bit)) * size;
 
                         free_mask ^= bit;
                         taken |= bit;
-                        if (!SB_FAULT(ALLOC_BIT_FIRST))
-                                reset_block(peer, offset, kind);
-                        fetch_block(segment, offset, size, SB_LINE);
-                        reserve->offset[reserve->count++] = offset;
+                        slab_reset_first(peer, offset, kind);
+                        slab_fetch(segment, offset, size, SB_LINE);
+                        cache->offset[cache->count++] = offset;
                 }
                 if (!taken)
                         continue;
-                /* R:block-taken. The reset words come first: whoever sees the bit sees a block that
-                 * is nobody's to free. */
+                /* R:block-taken. The reset comes first: a process that sees the bit sees a block
+                 * that it may not free. */
                 sb_or_full(bits, taken);
-                for (uint32_t i = 0; i < reserve->count; i++)
-                        sb_model_block(reserve->offset[i], size, 1);
-                /* And those of the next refill. */
-                for (uint32_t i = 0; free_mask && i < SB_SLAB_CACHE_MAX;
-                        i++, free_mask &= free_mask - 1)
-                        fetch_block(segment,
-                                base + (word * 64 + (uint32_t)__builtin_ctzll(free_mask)) * size,
-                                size, 0);
-                if (SB_FAULT(ALLOC_BIT_FIRST))
-                        for (uint32_t i = 0; i < reserve->count; i++)
-                                reset_block(peer, reserve->offset[i], kind);
+                slab_tell(cache, size);
+                slab_fetch_next(segment, base + word * 64 * size, size, free_mask);
+                slab_reset_late(peer, cache, kind);
                 return true;
         }
         return false;
 }
 
-/* Whether this peer has more slabs than it may keep when it is idle: however many clients there
- * are, and sizes that each of them once wrote, a quarter of the units is left for who writes next.
- */
-static bool has_many(const struct sb_peer *peer)
+/* Whether this client owns more slabs than an idle client may keep. However many clients there are,
+ * and sizes that each of them once wrote: a quarter of the units is left for the next writer. */
+static bool slab_has_many(const struct sb_peer *peer)
 {
         uint64_t unit_count = peer->segment.geometry.unit_count;
         /* A:roster. Records that were ever in use, the engine's too. */
         uint64_t high = sb_load_acquire(&peer->segment.super->client_high), count = 0;
 
-        if (unit_count < UNITS_SHARED) /* shared out, so few are none */
+        if (unit_count < UNITS_SHARED) /* so few cannot be shared out */
                 return false;
         for (uint32_t i = 0; i < peer->segment.class_count; i++)
                 count += (peer->slabs.versions[i].unit != NO_UNIT) +
                          (peer->slabs.nodes[i].unit != NO_UNIT);
-        /* A sixteenth, shared out; two for everybody, while those are few. Multiplied, not divided:
-         * the roster is input. */
+        /* A sixteenth of the units, shared out; but two for each client, while those are few.
+         * Multiplied, not divided: the roster is input. */
         return count * high > unit_count / 16 && (count > 2 || high > unit_count / 4);
 }
 
-static bool refill(struct sb_peer *peer, struct sb_slab_cache *reserve, enum sb_unit_kind kind,
-        uint32_t class_)
+/* Fill an empty slab cache, out of its slab or of another one. False: none has a free block. */
+static bool slab_refill(
+        struct sb_peer *peer, struct sb_slab_cache *cache, enum sb_unit_kind kind, uint32_t class_)
 {
         for (;;) {
-                if (reserve->unit != NO_UNIT) {
-                        if (refill_from(peer, reserve, kind, class_))
+                if (cache->unit != NO_UNIT) {
+                        if (slab_refill_from(peer, cache, kind, class_))
                                 return true;
-                        exhaust(peer, reserve->unit);
-                        reserve->unit = NO_UNIT;
+                        slab_exhaust(peer, cache->unit);
+                        cache->unit = NO_UNIT;
                 }
-                reserve->unit =
-                        acquire_slab(peer, kind, class_, reserve == &peer->slabs.tombstones);
-                if (reserve->unit == NO_UNIT)
+                cache->unit = slab_acquire(peer, kind, class_, cache == &peer->slabs.tombstones);
+                if (cache->unit == NO_UNIT)
                         return false;
-                peer->slabs.many = has_many(peer);
+                peer->slabs.many = slab_has_many(peer);
         }
 }
 
-static struct sb_slab_cache *reserve_of(
+static struct sb_slab_cache *slab_cache_of(
         struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_)
 {
         return kind == SB_UNIT_GUARDS  ? &peer->slabs.guards
@@ -299,16 +334,18 @@ static struct sb_slab_cache *reserve_of(
                                        : &peer->slabs.versions[class_];
 }
 
-/* Claim @count units in a row: the head says whose they are, each part where its head is. */
-static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
+/* Claim @count units in a row: the head names the owner, each part names the head. Return: how many
+ * could be claimed; if that is fewer than @count, they are given back. */
+static uint32_t slab_claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
 {
         struct sb_cell64 *words = peer->segment.unit_words;
         uint32_t claimed = 1;
 
+        /* R:unit-owned > A:unit-owned. The head first, so that the reaper finds the parts. */
         if (!sb_cas64_full(
                     &words[first], 0, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_unit_owner(peer)))
                 return 0;
-        while (claimed < count &&
+        while (claimed < count && /* R:unit-owned. As above. */
                 sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
                 claimed++;
         sb_unit_set_birth(peer, first);
@@ -317,9 +354,9 @@ static uint32_t claim_run(struct sb_peer *peer, uint32_t first, uint32_t count)
         return claimed;
 }
 
-/* Empty slabs of nobody's are units again once their grace period is over, so that a run can be
- * found among them. */
-static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
+/* Make FREE what is EMPTY and past its grace period, and slabs without an owner that are empty: so
+ * that a run of units can be found. Below @limit. */
+static void slab_free_empty(struct sb_peer *peer, uint32_t limit)
 {
         uint32_t unit;
 
@@ -329,18 +366,20 @@ static void free_empty_slabs(struct sb_peer *peer, uint32_t limit)
                 if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
                         sb_unit_finish_large(peer, unit);
                 else
-                        empty_slab(peer, unit, word);
+                        slab_empty(peer, unit, word);
         }
         sb_era_look(peer);
         for (unit = 0; unit < limit; unit++) {
                 uint64_t word = sb_unit_word(&peer->segment, unit);
 
                 if (sb_unit_past_grace(peer, unit, word))
+                        /* R:unit-owned > A:unit-owned. The unit may be taken again by now. */
                         sb_cas64_full(&peer->segment.unit_words[unit], word, 0);
         }
 }
 
-static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
+/* Take a large block: units in a row, the first of which names this client as the owner. */
+static int slab_take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 {
         const struct sb_segment *segment = &peer->segment;
         uint64_t count = (size + segment->geometry.unit_size - 1) >> segment->unit_shift;
@@ -349,7 +388,7 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
 
         if (count > limit)
                 return SB_E_FULL;
-        sb_era_advance(peer); /* as for a slab */
+        sb_era_advance(peer); /* As for a slab. */
         for (round = 0; round < 2; round++) {
                 /* From the top: slabs are taken from below, so that runs stay. */
                 for (end = limit; end >= count;) {
@@ -360,67 +399,66 @@ static int take_large(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
                                 continue;
                         }
                         unit = end - (uint32_t)count;
-                        run = claim_run(peer, unit, (uint32_t)count);
+                        run = slab_claim_run(peer, unit, (uint32_t)count);
                         if (run < count) {
                                 end = unit + run;
                                 continue;
                         }
                         *ret_offset = sb_unit_offset(segment, unit);
-                        reset_block(peer, *ret_offset, SB_UNIT_VERSIONS);
+                        slab_reset(peer, *ret_offset, SB_UNIT_VERSIONS);
                         /* R:block-taken. As for small ones. */
                         sb_or_full(&sb_unit_bitmap(segment, unit)[0], 1);
                         sb_model_block(*ret_offset, count << segment->unit_shift, 1);
-                        exhaust(peer, unit);
+                        slab_exhaust(peer, unit);
                         return 0;
                 }
-                free_empty_slabs(peer, limit);
+                slab_free_empty(peer, limit);
         }
         return SB_E_FULL;
 }
 
-/* The reserve that serves @class_, filled; NULL: none can. */
-static struct sb_slab_cache *serving(
+/* A slab cache that serves @class_ and is filled; NULL: none can be. */
+static struct sb_slab_cache *slab_cache_serving(
         struct sb_peer *peer, enum sb_unit_kind kind, uint32_t class_, uint32_t also)
 {
         const struct sb_segment *segment = &peer->segment;
         uint32_t end = (also & SB_SLAB_LARGER) ? segment->class_count : class_ + 1, larger;
-        struct sb_slab_cache *reserve;
+        struct sb_slab_cache *cache;
 
         for (larger = class_; larger < end; larger++) {
-                reserve = reserve_of(peer, kind, larger);
-                if (reserve->count || refill(peer, reserve, kind, larger))
-                        return reserve;
+                cache = slab_cache_of(peer, kind, larger);
+                if (cache->count || slab_refill(peer, cache, kind, larger))
+                        return cache;
         }
         if (!(also & SB_SLAB_RESERVE) || class_ > segment->reserve_class)
                 return NULL;
-        reserve = &peer->slabs.tombstones;
-        return reserve->count || refill(peer, reserve, kind, segment->reserve_class) ? reserve
-                                                                                     : NULL;
+        cache = &peer->slabs.tombstones;
+        return cache->count || slab_refill(peer, cache, kind, segment->reserve_class) ? cache
+                                                                                      : NULL;
 }
 
 int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also,
         uint64_t *ret_offset)
 {
         uint32_t class_ = sb_unit_class(&peer->segment, size);
-        struct sb_slab_cache *reserve;
+        struct sb_slab_cache *cache;
 
         if (class_ == peer->segment.class_count)
-                return take_large(peer, size, ret_offset);
-        reserve = reserve_of(peer, kind, class_);
-        if (kind == SB_UNIT_GUARDS && reserve->unit != NO_UNIT) {
-                /* Chunks differ in class and are rare: one slab each, given up with the operation.
-                 */
-                exhaust(peer, reserve->unit);
-                reserve->unit = NO_UNIT;
-                while (reserve->count)
-                        sb_unit_clear(peer, reserve->offset[--reserve->count]);
+                return slab_take_large(peer, size, ret_offset);
+        cache = slab_cache_of(peer, kind, class_);
+        if (kind == SB_UNIT_GUARDS && cache->unit != NO_UNIT) {
+                /* Chunks differ in class and are rare: each has a slab, given up at once. */
+                slab_exhaust(peer, cache->unit);
+                cache->unit = NO_UNIT;
+                while (cache->count)
+                        sb_unit_clear(peer, cache->offset[--cache->count]);
         }
-        if (SB_UNLIKELY(!reserve->count)) {
-                reserve = serving(peer, kind, class_, also);
-                if (!reserve)
+        if (SB_UNLIKELY(!cache->count)) {
+                cache = slab_cache_serving(peer, kind, class_, also);
+                if (!cache)
                         return SB_E_FULL;
         }
-        *ret_offset = reserve->offset[--reserve->count];
+        *ret_offset = cache->offset[--cache->count];
         return 0;
 }
 
@@ -429,10 +467,10 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
         uint32_t unit = sb_unit_of(&peer->segment, offset);
         uint64_t word = sb_unit_word(&peer->segment, unit);
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
-        struct sb_slab_cache *reserve;
+        struct sb_slab_cache *cache;
 
         if (kind == SB_UNIT_LARGE) {
-                /* It is on the list of what sb_slab_settle() gives up. */
+                /* R:block-freed. sb_slab_settle() gives the unit up. */
                 sb_and_full(&sb_unit_bitmap(&peer->segment, unit)[0], ~UINT64_C(1));
                 sb_model_block(offset,
                         (uint64_t)sb_unit_large_count(&peer->segment, unit)
@@ -440,27 +478,28 @@ void sb_slab_give_back(struct sb_peer *peer, uint64_t offset)
                         0);
                 return;
         }
-        reserve = unit == peer->slabs.tombstones.unit ? &peer->slabs.tombstones
-                                                      : reserve_of(peer, kind, SB_UNIT_CLASS(word));
-        if (reserve->unit == unit && reserve->count < SB_SLAB_CACHE_MAX) {
-                reset_block(peer, offset, kind);
-                reserve->offset[reserve->count++] = offset;
+        cache = unit == peer->slabs.tombstones.unit
+                        ? &peer->slabs.tombstones
+                        : slab_cache_of(peer, kind, SB_UNIT_CLASS(word));
+        if (cache->unit == unit && cache->count < SB_SLAB_CACHE_MAX) {
+                slab_reset(peer, offset, kind);
+                cache->offset[cache->count++] = offset;
                 return;
         }
         sb_unit_clear(peer, offset);
 }
 
-static void release(struct sb_peer *peer, struct sb_slab_cache *reserve)
+static void slab_release(struct sb_peer *peer, struct sb_slab_cache *cache)
 {
-        while (reserve->count)
-                sb_unit_clear(peer, reserve->offset[--reserve->count]);
-        if (reserve->unit != NO_UNIT) {
-                sb_unit_give_up(peer, reserve->unit);
-                reserve->unit = NO_UNIT;
+        while (cache->count)
+                sb_unit_clear(peer, cache->offset[--cache->count]);
+        if (cache->unit != NO_UNIT) {
+                sb_unit_give_up(peer, cache->unit);
+                cache->unit = NO_UNIT;
         }
 }
 
-static bool in_reserve(const struct sb_peer *peer, enum sb_unit_kind kind, uint32_t unit)
+static bool slab_is_cached(const struct sb_peer *peer, enum sb_unit_kind kind, uint32_t unit)
 {
         uint32_t i;
 
@@ -473,9 +512,9 @@ static bool in_reserve(const struct sb_peer *peer, enum sb_unit_kind kind, uint3
         return peer->slabs.tombstones.unit == unit;
 }
 
-/* Behind an operation that took more slabs than the list has room for: all that are ours and not in
- * reserve. */
-static void give_up_all(struct sb_peer *peer)
+/* After an operation that took more slabs than the list holds: give up all owned units out of which
+ * no slab cache is filled. */
+static void slab_give_up_all(struct sb_peer *peer)
 {
         uint32_t unit;
 
@@ -484,18 +523,18 @@ static void give_up_all(struct sb_peer *peer)
 
                 if (word && SB_UNIT_KIND(word) < SB_UNIT_PART &&
                         SB_UNIT_OWNER(word) == sb_unit_owner(peer) &&
-                        !in_reserve(peer, SB_UNIT_KIND(word), unit))
+                        !slab_is_cached(peer, SB_UNIT_KIND(word), unit))
                         sb_unit_give_up(peer, unit);
         }
         peer->slabs.exhausted_count = 0;
         peer->slabs.exhausted_many = false;
 }
 
-static void release_slabs(struct sb_peer *peer)
+static void slab_release_classes(struct sb_peer *peer)
 {
         for (uint32_t i = 0; i < SB_CLASS_MAX; i++) {
-                release(peer, &peer->slabs.versions[i]);
-                release(peer, &peer->slabs.nodes[i]);
+                slab_release(peer, &peer->slabs.versions[i]);
+                slab_release(peer, &peer->slabs.nodes[i]);
         }
         peer->slabs.many = false;
 }
@@ -503,22 +542,22 @@ static void release_slabs(struct sb_peer *peer)
 void sb_slab_settle_some(struct sb_peer *peer)
 {
         if (SB_UNLIKELY(peer->slabs.exhausted_many))
-                give_up_all(peer);
+                slab_give_up_all(peer);
         while (SB_UNLIKELY(peer->slabs.exhausted_count))
                 sb_unit_give_up(peer, peer->slabs.exhausted[--peer->slabs.exhausted_count]);
-        /* What is in reserve is everybody's: nobody keeps it for the next time. */
+        /* The reserve is there for all clients: none keeps a part of it for later. */
         if (SB_UNLIKELY(peer->slabs.tombstones.unit != NO_UNIT))
-                release(peer, &peer->slabs.tombstones);
+                slab_release(peer, &peer->slabs.tombstones);
         if (SB_UNLIKELY(peer->slabs.many))
-                release_slabs(peer);
+                slab_release_classes(peer);
 }
 
 void sb_slab_release_all(struct sb_peer *peer)
 {
         sb_slab_settle(peer);
-        release_slabs(peer);
-        release(peer, &peer->slabs.guards);
-        release(peer, &peer->slabs.tombstones);
+        slab_release_classes(peer);
+        slab_release(peer, &peer->slabs.guards);
+        slab_release(peer, &peer->slabs.tombstones);
 }
 
 void sb_slab_init(struct sb_peer *peer)
@@ -526,7 +565,7 @@ void sb_slab_init(struct sb_peer *peer)
         const struct sb_geometry *geometry = &peer->segment.geometry;
         uint32_t i;
 
-        /* Apart from each other, so that clients seldom want the same slab. */
+        /* Clients begin apart from each other, so that they seldom want the same slab. */
         peer->slabs.search_unit = peer->slot % (geometry->unit_count - geometry->reserve_count);
         for (i = 0; i < SB_CLASS_MAX; i++)
                 peer->slabs.versions[i].unit = peer->slabs.nodes[i].unit = NO_UNIT;

@@ -1,4 +1,4 @@
-/* Units: their words, births and bitmaps; see unit.h. */
+/* Units: their words, births and bitmaps, and the end of a unit's life; see unit.h. */
 
 #include "shm/memory/unit.h"
 
@@ -42,9 +42,9 @@ uint32_t sb_unit_block_count(const struct sb_segment *segment, uint64_t unit_wor
         return segment->geometry.unit_size / segment->class_size[SB_UNIT_CLASS(unit_word)];
 }
 
-static void set_unit_word(const struct sb_segment *segment, uint32_t unit, uint64_t word)
+static void unit_set_word(const struct sb_segment *segment, uint32_t unit, uint64_t word)
 {
-        /* R:unit-owned > A:unit-owned. Bits and blocks first, then the slab is anybody's. */
+        /* R:unit-owned > A:unit-owned. The bits come first, then any process may own the slab. */
         sb_store_release(&segment->unit_words[unit], word);
 }
 
@@ -59,8 +59,8 @@ uint64_t sb_unit_free_bits(
         return ~sb_load_acquire(&sb_unit_bitmap(segment, unit)[word]) & valid;
 }
 
-/* The compiler's own is a call where the processor is not known to have an instruction for it. */
-static uint32_t count_bits(uint64_t word)
+/* The compiler's builtin is a call where the processor may lack the instruction. */
+static uint32_t unit_count_bits(uint64_t word)
 {
         word -= word >> 1 & UINT64_C(0x5555555555555555);
         word = (word & UINT64_C(0x3333333333333333)) + (word >> 2 & UINT64_C(0x3333333333333333));
@@ -73,7 +73,7 @@ uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uin
         uint32_t count = 0, word;
 
         for (word = 0; word * 64 < block_count; word++)
-                count += count_bits(sb_unit_free_bits(segment, unit, word, block_count));
+                count += unit_count_bits(sb_unit_free_bits(segment, unit, word, block_count));
         return count;
 }
 
@@ -82,7 +82,7 @@ bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit)
         uint32_t word;
 
         for (word = 0; word < segment->geometry.bitmap_stride / 8; word++)
-                /* A:block-freed. As above. */
+                /* A:block-freed. As in sb_unit_free_bits(). */
                 if (sb_load_acquire(&sb_unit_bitmap(segment, unit)[word]))
                         return false;
         return true;
@@ -98,41 +98,38 @@ uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit)
         return count;
 }
 
-/* The owner's last word on an empty unit. */
-static void set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
+/* Make an empty unit EMPTY, dated with the era. For its owner. */
+static void unit_set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
-        /* A:era. Read after the unit was found empty. */
-        set_unit_word(&peer->segment, unit,
+        /* A:era. Loaded after the unit was found empty: its blocks' readers were pinned before. */
+        unit_set_word(&peer->segment, unit,
                 SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
                         sb_load_acquire(&peer->segment.super->era)));
 }
 
-/* An EMPTY unit that may serve any kind: its grace period is over. */
 bool sb_unit_past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word)
 {
-        /* A:unit-owned. */
+        /* A:unit-owned. Where the birth is another by now, so is the word. */
         return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
                sb_era_clear(
                        peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
 }
 
-/* The owner of a unit that begins another life; before any of its bits is set. */
 void sb_unit_set_birth(struct sb_peer *peer, uint32_t unit)
 {
-        /* R:unit-owned, A:era. */
+        /* A:era, and R:unit-owned > A:unit-owned: the birth comes before the first bit. */
         sb_store_release(
                 &peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
 }
 
-/* The owner's: parts first, the head last, so that a kill leaves a shorter run with the same owner.
- */
+/* The parts go first and the head last, so that a kill leaves a shorter run with the same owner. */
 void sb_unit_free_large(struct sb_peer *peer, uint32_t unit)
 {
         uint32_t count = sb_unit_large_count(&peer->segment, unit);
 
         while (count-- > 1)
-                set_unit_word(&peer->segment, unit + count, 0);
-        set_empty(peer, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+                unit_set_word(&peer->segment, unit + count, 0);
+        unit_set_empty(peer, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
 }
 
 void sb_unit_give_up(struct sb_peer *peer, uint32_t unit)
@@ -145,26 +142,27 @@ void sb_unit_give_up(struct sb_peer *peer, uint32_t unit)
                         sb_unit_free_large(peer, unit);
                         return;
                 }
-                set_unit_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+                unit_set_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
                 return;
         }
-        /* Only the owner sets bits: what is empty now stays empty until somebody takes the unit. */
+        /* Only the owner sets bits: an empty unit stays empty until it has another owner. */
         if (sb_unit_is_empty(segment, unit))
-                set_empty(peer, unit, word);
+                unit_set_empty(peer, unit, word);
         else
-                set_unit_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
+                unit_set_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
 }
 
-/* A large block that nobody owns and whose bit is clear: a freer stopped half way, or met an owner.
- * Whoever gets it frees it. */
+/* The bit of a large block without an owner is clear when the process that freed it was stopped
+ * half way, or met an owner. */
 void sb_unit_finish_large(struct sb_peer *peer, uint32_t unit)
 {
-        struct sb_cell64 *cell = &peer->segment.unit_words[unit];
+        struct sb_cell64 *word = &peer->segment.unit_words[unit];
         uint64_t unowned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
 
         if (!sb_unit_is_empty(&peer->segment, unit))
                 return;
-        if (sb_cas64_full(cell, unowned, unowned | sb_unit_owner(peer)))
+        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
+        if (sb_cas64_full(word, unowned, unowned | sb_unit_owner(peer)))
                 sb_unit_give_up(peer, unit);
 }
 
@@ -188,10 +186,9 @@ void sb_unit_clear(struct sb_peer *peer, uint64_t offset)
                                            segment->class_inverse[SB_UNIT_CLASS(word)] >>
                                    32);
         }
-        /* R:block-freed > A:block-freed. */
+        /* R:block-freed > A:block-freed. This process is done with the block. */
         sb_and_full(&sb_unit_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
         sb_model_block(offset, size, 0);
-        (void)size;
         peer->counters.freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
                 sb_unit_finish_large(peer, unit);
@@ -222,8 +219,8 @@ bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
         }
         if (ret_size)
                 *ret_size = size;
-        /* A:block-freed, as above, and A:unit-owned: the bit is of this kind and class. Then, if a
-         * pin covers the era, it stays that. */
+        /* A:block-freed, as in sb_unit_free_bits(). The unit's word is loaded again (A:unit-owned):
+         * so the bit was one of this kind and class. While a pin covers the era, it stays one. */
         return (sb_load_acquire(&sb_unit_bitmap(segment, unit)[index / 64]) >> (index % 64) & 1) &&
                (sb_unit_word(segment, unit) ^ word) >> 54 == 0;
 }

@@ -1,7 +1,18 @@
 /*
- * Units, the pieces that memory is divided into: whose one is, what blocks are in it, and its way
- * from one life to the next. What is taken out of them is slab.c's; what everybody may ask is
- * declared in slab.h.
+ * Units, the pieces that the segment's memory is divided into: which client owns a unit, which
+ * blocks in it are taken, and how it passes from one life to the next.
+ *
+ * A unit is a slab of blocks of one kind and size class, or part of one large block, or it is FREE
+ * or EMPTY. Its word says so (layout/block.h draws it), its birth says since which era, and its
+ * bitmap has a bit for each block. Taking blocks out of units is slab.h's.
+ *
+ * Always true:
+ *
+ * - Only a unit's owner sets bits. A bit is cleared by the process that won the block's retire
+ *   word, or by the reaper of the client that took the block.
+ *
+ * - A unit that its owner found empty becomes EMPTY, dated with the era. It serves another kind or
+ *   class only after a grace period: until then, what a slow reader takes for a retire word is one.
  */
 #ifndef SB_MEMORY_UNIT_H
 #define SB_MEMORY_UNIT_H
@@ -11,59 +22,66 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 
+/* ---- what a unit is ---- */
+
 static inline uint64_t sb_unit_word(const struct sb_segment *segment, uint32_t unit)
 {
-        /* A:unit-owned. Whoever reads that a unit is nobody's also sees the bits that its last
-         * owner set. */
+        /* A:unit-owned. A process that reads that a unit has no owner also sees the bits that the
+         * last owner set. */
         return sb_load_acquire(&segment->unit_words[unit]);
 }
-
-/* Blocks of word @word of the bitmap that are free. */
-uint64_t sb_unit_free_bits(
-        const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count);
-uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count);
-bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit);
-/* An EMPTY unit that may serve any kind: its grace period is over. */
-bool sb_unit_past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word);
-/* The owner of a unit that begins another life; before any of its bits is set. */
-void sb_unit_set_birth(struct sb_peer *peer, uint32_t unit);
-/* The owner's: the large block that begins at @unit is free. */
-void sb_unit_free_large(struct sb_peer *peer, uint32_t unit);
-/* A large block that nobody owns and whose bit is clear is free; whoever gets it frees it. */
-void sb_unit_finish_large(struct sb_peer *peer, uint32_t unit);
-
-/* Clear the bit of a block; the caller has won its retire word, or is its dead taker's reaper. */
-void sb_unit_clear(struct sb_peer *peer, uint64_t offset);
-/* Take over unit @unit of a dead owner, or give up an own one: FREE when nothing is left in it,
- * else nobody's. */
-void sb_unit_give_up(struct sb_peer *peer, uint32_t unit);
-
-/* The size class of @size, or class_count when no class is that large. */
-uint32_t sb_unit_class(const struct sb_segment *segment, uint64_t size);
-/* Blocks in a slab of this class; 1 for a large block. */
-uint32_t sb_unit_block_count(const struct sb_segment *segment, uint64_t unit_word);
-/* Whether @offset is the start of a block of @kind (LARGE counts as VERSIONS) with its bit set;
- * ret_size may be NULL. */
-bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
-        uint64_t *ret_size);
-/* Bitmap words of a unit. */
-struct sb_cell64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit);
-/* Units of the large block that begins at @unit. */
-uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit);
-
-/* {kind : 4, class : 6} of the unit that a block lies in. */
+/* {kind : 4, class : 6} of the unit that a block lies in. @offset: within the units. */
 static inline uint32_t sb_unit_kind_of(const struct sb_segment *segment, uint64_t offset)
 {
-        /* A:unit-owned. */
+        /* A:unit-owned. As in sb_unit_word(). */
         return (uint32_t)(sb_load_acquire(
                                   &segment->unit_words[(offset - segment->geometry.units_at) >>
                                                        segment->unit_shift]) >>
                           54);
 }
-
+/* The owner's bits in the words of the units that this client owns. */
 static inline uint64_t sb_unit_owner(const struct sb_peer *peer)
 {
         return (uint64_t)(peer->slot + 1) << 32 | peer->generation;
 }
+/* The size class of @size bytes, or class_count when no class is that large. */
+uint32_t sb_unit_class(const struct sb_segment *segment, uint64_t size);
+/* Blocks in a unit with this word: in a slab as many as its class allows, 1 in a large block. */
+uint32_t sb_unit_block_count(const struct sb_segment *segment, uint64_t unit_word);
+/* Units of the large block that begins at @unit. */
+uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit);
+
+/* ---- which of its blocks are taken ---- */
+
+/* A unit's bitmap: geometry.bitmap_stride / 8 words. */
+struct sb_cell64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit);
+/* A bit for each free block of word @word of the bitmap; @block_count: of the whole unit. */
+uint64_t sb_unit_free_bits(
+        const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count);
+uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count);
+/* Whether no block of the unit is taken. */
+bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit);
+/* Whether @offset is the start of a block of @kind (LARGE counts as VERSIONS) that is taken;
+ * @ret_size may be NULL. */
+bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,
+        uint64_t *ret_size);
+/* Clear the bit of a block, which ends its life. The caller has won the block's retire word, or is
+ * the reaper of the dead client that took the block. */
+void sb_unit_clear(struct sb_peer *peer, uint64_t offset);
+
+/* ---- from one life to the next ---- */
+
+/* Whether an EMPTY unit may serve any kind: its grace period is over, by the last sb_era_look(). */
+bool sb_unit_past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word);
+/* Note the era in which a unit begins another life. For its new owner, before it sets any bit. */
+void sb_unit_set_birth(struct sb_peer *peer, uint32_t unit);
+/* End the owner's part in a unit: it becomes EMPTY when no block is left in it, else it has no
+ * owner from now on. For the owner, or the reaper of a dead one. */
+void sb_unit_give_up(struct sb_peer *peer, uint32_t unit);
+/* Free the empty large block that begins at @unit. For its owner. */
+void sb_unit_free_large(struct sb_peer *peer, uint32_t unit);
+/* Free the large block that begins at @unit, if it has no owner and its bit is clear. Of several
+ * processes that try, one becomes its owner and frees it. */
+void sb_unit_finish_large(struct sb_peer *peer, uint32_t unit);
 
 #endif
