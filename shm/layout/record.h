@@ -1,6 +1,15 @@
 /*
- * Client records: the words in the segment that belong to one attached process, and which process
- * has which record. The engine claims a record; its owner frees it, or the reaper of a dead owner.
+ * A client record: the words in the segment that belong to one attached process. Record 0 is the
+ * engine's. roster.h says which process has which record.
+ *
+ *      struct sb_client             identity | the owner's words | guard_chunk[]
+ *      snapshot[snapshot_count]     announcements of the cuts of open snapshots
+ *      guard[guard_inline]          guard words (memory/guard.h)
+ *      stock[stock_count]           entries of the magazine (memory/magazine.h)
+ *      feed entries                 later
+ *
+ * Always true: a record's words are written by its owner, and by the reaper of a dead owner. Where
+ * another process writes one, too, the word's comment says so. All processes may read them.
  */
 #ifndef SB_LAYOUT_RECORD_H
 #define SB_LAYOUT_RECORD_H
@@ -14,17 +23,20 @@
 #include "shm/layout/superblock.h"
 
 #define SB_GUARDS_MAX      65536u
-#define SB_STOCK_MAX       352u /* blocks that one client has in hand */
-#define SB_STOCK_BATCH_MIN 64u  /* so many at least: a smaller stock is not worth its batches */
-#define SB_STOCK_BLOCK     256u /* of this size at least, where there are any */
-/* Chunk 0 of a client's guard words lies in its record; each further one doubles, up to the largest
- * class. So many are SB_GUARDS_MAX words where units are smallest, in segments of up to 16 MiB. */
+#define SB_STOCK_MAX       352u /* entries of a magazine */
+#define SB_STOCK_BATCH_MIN 64u  /* a magazine of fewer entries is not worth its batches */
+#define SB_STOCK_BLOCK     256u /* bytes; every magazine takes blocks of up to this size */
+/* Chunk 0 of a client's guard words lies in its record. Each further one is as large as all before
+ * it, up to the largest class. So many chunks hold SB_GUARDS_MAX words where units are smallest, in
+ * segments of up to 16 MiB. */
 #ifndef SB_GUARD_CHUNKS
 #define SB_GUARD_CHUNKS 264u
 #endif
 
-/* The record's tag: {generation : 32, state : 32}. FREE -> CLAIMED -> ATTACHED by the engine;
- * ATTACHED -> FREE by the owner (sb_close) ; CLAIMED, ATTACHED -> DEAD -> FREE by the reaper. The
+/* ---- the tag ---- */
+
+/* A record's tag: {generation : 32, state : 32}. FREE -> CLAIMED -> ATTACHED by the engine;
+ * ATTACHED -> FREE by the owner (sb_close); CLAIMED, ATTACHED -> DEAD -> FREE by the reaper. The
  * generation grows on the way to FREE. */
 enum sb_client_state {
         SB_CLIENT_FREE = 0,
@@ -35,50 +47,56 @@ enum sb_client_state {
 #define SB_CLIENT_TAG(generation, state)                                                           \
         ((uint64_t)(uint32_t)(generation) << 32 | (uint32_t)(state))
 
-/* An announcement: 0 none; SB_SNAPSHOT_PENDING | count of opens: being opened, whoever meets it
- * gives it a cut by CAS; else the cut. The engine takes one away (shm/evict.h): cut |
- * SB_SNAPSHOT_EVICTING: reads at it are over, pruners keep it still; then SB_SNAPSHOT_EVICTED,
- * below every cut; both by CAS, and it stays so until the owner ends it. */
+/* ---- announcements ---- */
+
+/* An announcement is 0 (none), or SB_SNAPSHOT_PENDING | count of opens: a snapshot is being opened,
+ * and any process that meets it gives it a cut, by CAS; or the cut. The engine may take a snapshot
+ * away (mvcc/evict.h): cut | SB_SNAPSHOT_EVICTING: reads at it are over, but pruners keep it still;
+ * then SB_SNAPSHOT_EVICTED, below every cut, until the owner ends it. Both by CAS. */
 #define SB_SNAPSHOT_PENDING  (UINT64_C(1) << 63)
 #define SB_SNAPSHOT_EVICTING (UINT64_C(1) << 62)
 #define SB_SNAPSHOT_EVICTED  UINT64_C(1)
 
+/* ---- the record ---- */
+
 struct sb_client {
-        /* line: identity. The engine writes it in state CLAIMED. */
-        struct sb_cell64 tag;
+        /* Line 0: identity. The engine writes it in state CLAIMED. */
+        struct sb_cell64 tag; /* SB_CLIENT_TAG; engine, owner, reaper: by CAS to claim the record,
+                                 to leave it and to declare its owner dead */
         uint64_t pid_start; /* /proc/PID/stat field 22, in clock ticks: tells a pid's lives apart */
         uint32_t pid, uid;  /* as the engine's namespace sees them */
         uint64_t attached_ns; /* CLOCK_MONOTONIC */
         uint32_t access, zero;
-        uint64_t ticket; /* names the attempt to attach (ring/hello.h) */
+        uint64_t ticket; /* names the attempt to attach (ring/attach/hello.h) */
         uint64_t pad0[2];
-        /* line: the owner's own words, read by reclaimers and by the reaper.
-         * pin: 0, or {lo : 32, hi : 32}, the eras that this client may be reading in.
-         * operation: 0, or the offset of the node (low bits 0) whose key is being written, or
-         * SB_OPERATION_COMMIT | that of a descriptor (struct sb_commit). freeing: 0, or the offset
-         * of the block that is being freed. guard_high: guard words 0 .. guard_high-1 were ever
-         * used. opens: counts snapshots opened. commits: counts transactions, never reset. */
-        struct sb_cell64 pin;
-        struct sb_cell64 operation;
-        struct sb_cell64 freeing;
-        struct sb_cell64 guard_high;
-        struct sb_cell64 opens;
-        struct sb_cell64 feed_head, feed_tail; /* of the feed ring: the engine's and the owner's */
-        struct sb_cell64 commits;
-        /* guard_chunk[i], i > 0: offset of the block with more guard words; the owner, cleared by
-         * the reaper. */
+
+        /* Line 1: the owner's own words, which reclaimers and the reaper read. */
+        struct sb_cell64 pin;       /* 0, or {lo : 32, hi : 32}: the eras that the owner may be
+                                       reading in (memory/pin.h) */
+        struct sb_cell64 operation; /* 0; or offset of the node of the key that is being written; or
+                                       SB_OPERATION_COMMIT | offset of a descriptor */
+        struct sb_cell64 freeing;   /* 0, or offset of the block that is being freed */
+        struct sb_cell64 guard_high;           /* guard words 0 .. guard_high-1 were ever used */
+        struct sb_cell64 opens;                /* counts snapshots opened */
+        struct sb_cell64 feed_head, feed_tail; /* of the feed: the engine's, the owner's (later) */
+        struct sb_cell64 commits;              /* counts transactions, never reset */
+
+        /* Lines 2 to 34: chunk i > 0 is the block at offset guard_chunk[i], or not made yet: 0. */
         struct sb_cell64 guard_chunk[SB_GUARD_CHUNKS];
-        /* struct sb_cell64 snapshot[snapshot_count]; struct sb_cell64 guard[guard_inline]; struct
-         * sb_cell64 stock[stock_count]: 0, or the offset of a block that the owner has in hand
-         * (shm/stock.h); feed entries */
+
+        /* snapshot[snapshot_count]: announcements; pending ones any process resolves, the engine
+         * takes cuts away, both by CAS. guard[guard_inline]: 0, or offset of the version or node
+         * that is held. stock[stock_count]: 0, or offset of a block that the owner has in hand.
+         * Feed entries. */
         struct sb_cell64 words[];
 };
 static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
+static_assert(offsetof(struct sb_client, guard_chunk) == 2 * SB_LINE, "line");
 static_assert(offsetof(struct sb_client, words) % SB_LINE == 0, "line");
 
 #define SB_OPERATION_COMMIT UINT64_C(1)
 
-/* What a feed ring carries: which key changed, never which version. */
+/* What a feed carries (later): which key changed, never which version. */
 struct sb_feed_entry {
         uint64_t node;
         uint64_t stamp;

@@ -1,4 +1,4 @@
-/* The roster; see roster.h. */
+/* Claiming, clearing and freeing client records; see roster.h. */
 
 #include "shm/layout/roster.h"
 
@@ -7,7 +7,7 @@
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 
-static struct sb_cell64 *tag_of(const struct sb_segment *segment, uint32_t slot)
+static struct sb_cell64 *roster_tag(const struct sb_segment *segment, uint32_t slot)
 {
         return &sb_client_at(segment, slot)->tag;
 }
@@ -16,7 +16,7 @@ enum sb_client_state sb_slot_state(
         const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation)
 {
         /* A:slot-tag. The record's identity was written before. */
-        uint64_t tag = sb_load_acquire(tag_of(segment, slot));
+        uint64_t tag = sb_load_acquire(roster_tag(segment, slot));
 
         if (ret_generation)
                 *ret_generation = (uint32_t)(tag >> 32);
@@ -29,26 +29,27 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first,
         uint32_t slot, generation;
 
         for (slot = first; slot < segment->geometry.client_count && (first || !slot); slot++) {
-                struct sb_client *client = sb_client_at(segment, slot);
+                struct sb_client *record = sb_client_at(segment, slot);
                 uint64_t high;
 
+                /* R:slot-tag > A:slot-tag. From CLAIMED on the engine writes the identity. */
                 if (sb_slot_state(segment, slot, &generation) != SB_CLIENT_FREE ||
-                        !sb_cas64_full(&client->tag, SB_CLIENT_TAG(generation, SB_CLIENT_FREE),
+                        !sb_cas64_full(&record->tag, SB_CLIENT_TAG(generation, SB_CLIENT_FREE),
                                 SB_CLIENT_TAG(generation, SB_CLIENT_CLAIMED)))
                         continue;
-                client->pid = identity->pid;
-                client->uid = identity->uid;
-                client->access = identity->access;
-                client->pid_start = identity->pid_start;
-                client->attached_ns = identity->attached_ns;
-                client->ticket = identity->ticket;
+                record->pid = identity->pid;
+                record->uid = identity->uid;
+                record->access = identity->access;
+                record->pid_start = identity->pid_start;
+                record->attached_ns = identity->attached_ns;
+                record->ticket = identity->ticket;
                 /* R:roster > A:roster. Before the owner can pin: reclaimers look at every record
                  * below. */
                 for (high = sb_load_acquire(&segment->super->client_high); high <= slot;
                         high = sb_load_acquire(&segment->super->client_high))
                         sb_cas64_full(&segment->super->client_high, high, (uint64_t)slot + 1);
-                /* R:slot-tag > A:slot-tag. */
-                sb_store_release(&client->tag, SB_CLIENT_TAG(generation, SB_CLIENT_ATTACHED));
+                /* R:slot-tag > A:slot-tag. The identity comes first. */
+                sb_store_release(&record->tag, SB_CLIENT_TAG(generation, SB_CLIENT_ATTACHED));
                 *ret_slot = slot;
                 *ret_generation = generation;
                 return 0;
@@ -58,27 +59,31 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first,
 
 void sb_slot_clear(const struct sb_segment *segment, uint32_t slot)
 {
-        struct sb_client *client = sb_client_at(segment, slot);
-        uint64_t high = sb_load_acquire(&client->guard_high); /* A:guard. */
+        struct sb_client *record = sb_client_at(segment, slot);
+        /* A:guard. Words beyond were never used, so that they are 0. */
+        uint64_t high = sb_load_acquire(&record->guard_high);
         uint32_t i;
 
+        /* R:announce. The owner reads at none of these cuts any more. */
         for (i = 0; i < segment->geometry.snapshot_count; i++)
-                sb_store_release(&sb_client_snapshots(client)[i], 0); /* R:announce. */
+                sb_store_release(&sb_client_snapshots(record)[i], 0);
+        /* R:guard. All reads of what a guard held are over. */
         for (i = 0; i < segment->geometry.guard_inline && i < high; i++)
-                sb_store_release(&sb_client_guards(segment, client)[i], 0); /* R:guard. */
+                sb_store_release(&sb_client_guards(segment, record)[i], 0);
+        /* R:magazine. The blocks are given back by now. */
         for (i = 0; i < segment->geometry.stock_count; i++)
-                sb_store_release(&sb_client_stock(segment, client)[i], 0); /* R:stock. */
-        sb_store_release(&client->guard_high, 0);                          /* R:guard. */
-        sb_store_release(&client->operation, 0);                           /* R:operation. */
-        sb_store_release(&client->freeing, 0);                             /* R:freeing. */
-        /* R:unpin. Last: until here nothing that it read under the pin is reused. */
-        sb_store_release(&client->pin, 0);
+                sb_store_release(&sb_client_stock(segment, record)[i], 0);
+        sb_store_release(&record->guard_high, 0); /* R:guard. After the words that it bounds. */
+        sb_store_release(&record->operation, 0);  /* R:operation. It is finished. */
+        sb_store_release(&record->freeing, 0);    /* R:freeing. The block's bit is clear. */
+        /* R:unpin > A:pins. Last: until here nothing that was read under the pin is reused. */
+        sb_store_release(&record->pin, 0);
 }
 
 void sb_slot_release(struct sb_segment *segment, uint32_t slot, uint32_t generation)
 {
         sb_slot_clear(segment, slot);
-        /* R:slot-tag > A:slot-tag. By CAS, so that a second call changes nobody else's record. */
-        sb_cas64_full(tag_of(segment, slot), SB_CLIENT_TAG(generation, SB_CLIENT_ATTACHED),
+        /* R:slot-tag > A:slot-tag. A CAS, so that a second call changes no other owner's record. */
+        sb_cas64_full(roster_tag(segment, slot), SB_CLIENT_TAG(generation, SB_CLIENT_ATTACHED),
                 SB_CLIENT_TAG(generation + 1, SB_CLIENT_FREE));
 }
