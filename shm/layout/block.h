@@ -1,7 +1,21 @@
 /*
- * Units, and the blocks in them: versions, descriptors, nodes and chunks of guard words.
+ * Units, and the blocks in them: versions, descriptors of transactions, nodes of keys, and chunks
+ * of guard words.
  *
- * Always true: what is plain is written before the block is published, and never afterwards.
+ *      unit word         {kind, class, owner or what it was}       one for each unit
+ *      unit birth        era                                       one for each unit
+ *      unit bitmap       a bit for each block that is taken        one for each unit
+ *
+ *      version           block | rev  stamp  prev  node  shape | key  value  trailers
+ *      descriptor        block | number  status  -  -  shape | cut  counts | write set | read set
+ *      node              block | cell  ring  rule  hash  unhooked | links | key
+ *      guard chunk       block | owner | guard words
+ *
+ * All blocks begin with struct sb_block, and a descriptor is laid out like a version, so that all
+ * code that frees blocks needs no more than that.
+ *
+ * Always true: what is plain is written before the block is published, and never afterwards. What
+ * changes is a word, and its comment names what may write it.
  */
 #ifndef SB_LAYOUT_BLOCK_H
 #define SB_LAYOUT_BLOCK_H
@@ -14,27 +28,30 @@
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 
-#define SB_CLASS_MAX 60u
-#define SB_BLOCK_MIN 64u
+#define SB_CLASS_MAX 60u /* size classes of slabs */
+#define SB_BLOCK_MIN 64u /* bytes of the smallest class */
 
 /* ---- units ---- */
 
-/* A unit's word: {kind : 4, class : 6, owner's slot + 1 or 0 : 22, owner's generation : 32}; for
- * SB_UNIT_PART the lower 32 bits are the number of the unit where the large block begins. FREE ->
- * anything: by CAS; with an owner: only the owner changes it (or the reaper of a dead one); slab
- * without owner: anybody makes it his own by CAS. A slab found empty by its owner becomes EMPTY:
- * {EMPTY, class, what kind it was : 22, era : 32}; it serves the same kind and class at once,
- * others only when nobody is pinned any more who was in that era and can know the unit's life: so a
- * slow freer's CAS never meets anything but a retire word. The bitmap of a FREE or EMPTY unit is
- * all zero. A unit's birth is the era in which its owner made it what it is, written before the
- * first bit. */
+/* A unit's word: {kind : 4, class : 6, owner : 54}. The owner is {slot + 1 : 22, generation : 32},
+ * or 0. In a PART the low 32 bits are the number of the unit where the large block begins. In an
+ * EMPTY unit the 22 bits are the kind that it was, and the low 32 bits the era since when.
+ *
+ * FREE -> anything: any client, by CAS. With an owner: that owner alone (or the reaper of a dead
+ * one). A slab without an owner: any client, by CAS, becomes its owner. A slab that its owner finds
+ * empty becomes EMPTY. An EMPTY unit serves the same kind and class at once, and others only when
+ * no process is pinned any more that was in that era and can know the unit's life: so a slow
+ * freer's CAS never meets anything but a retire word.
+ *
+ * The bitmap of a FREE or EMPTY unit is all zero. A unit's birth is the era in which its owner made
+ * it what it is; the owner writes it before the first bit. */
 enum sb_unit_kind {
         SB_UNIT_FREE = 0,
-        SB_UNIT_VERSIONS = 1,
+        SB_UNIT_VERSIONS = 1, /* a slab, as the next two are */
         SB_UNIT_NODES = 2,
         SB_UNIT_GUARDS = 3,
-        SB_UNIT_LARGE = 4,
-        SB_UNIT_PART = 5,
+        SB_UNIT_LARGE = 4, /* the first unit of a large block */
+        SB_UNIT_PART = 5,  /* a further one */
         SB_UNIT_EMPTY = 6
 };
 #define SB_UNIT_WORD(kind, class_, slot1, generation)                                              \
@@ -42,20 +59,23 @@ enum sb_unit_kind {
                 (uint32_t)(generation))
 #define SB_UNIT_KIND(word)  ((uint32_t)((word) >> 60))
 #define SB_UNIT_CLASS(word) ((uint32_t)((word) >> 54) & 63u)
-#define SB_UNIT_OWNER(word)                                                                        \
-        ((word)&UINT64_C(0x003fffffffffffff)) /* of a slab or large block; 0: nobody's */
-#define SB_UNIT_ERA(word) ((uint32_t)(word))  /* of an EMPTY one */
+/* Of a slab or large block; 0: no owner. */
+#define SB_UNIT_OWNER(word) ((word)&UINT64_C(0x003fffffffffffff))
+#define SB_UNIT_ERA(word)   ((uint32_t)(word)) /* of an EMPTY unit */
 
 /* ---- blocks ---- */
 
-/* The first word of every block. birth: the allocator's hi when it filled the block; raised by a
- * sweep when it is very old, so that eras can wrap. retire: 0 live (or not published yet);
- * SB_RETIRE_HELD: an intent of a transaction that is not over for all; SB_RETIRE_DYING: on its way
- * out of what links it; an era: unlinked in that era; SB_RETIRE_FREEING | slot: client slot has it
- * in hand, to clear its bit or to use it again, and has noted it. */
+/* The first word of every block.
+ *
+ * The retire word of a block: 0: live, or not published yet. SB_RETIRE_HELD: an intent of a
+ * transaction that is not over for all processes. SB_RETIRE_DYING: on its way out of what links it.
+ * An era: unlinked in that era. SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its
+ * bit or to use it again, and has noted it in its record. docs/format.md draws a block's life. */
 struct sb_block {
-        struct sb_cell32 birth;
-        struct sb_cell32 retire;
+        struct sb_cell32 birth;  /* the era of its taker's pin; a sweep raises it when it is very
+                                    old, so that eras can wrap */
+        struct sb_cell32 retire; /* see above; any process, CAS; the client that has it in hand or
+                                    begins its next life, a store */
 };
 #define SB_RETIRE_HELD    1u
 #define SB_RETIRE_DYING   2u
@@ -63,18 +83,23 @@ struct sb_block {
 #define SB_ERA_MAX        0xfffeffffu
 #define SB_RETIRE_FREEING 0xffff0000u
 
+/* ---- versions ---- */
+
+/* VALUE, DELETED and EXPIRED are what a reader finds. BIRTH is a placeholder: it stands in a new
+ * key's cell until the first version, and no reader finds it. COMMIT is no version, but a
+ * transaction's descriptor. With one of them: HAS_EXPIRY, HAS_TXN: a trailer. */
 enum sb_version_kind {
         SB_VERSION_VALUE = 0,
         SB_VERSION_DELETED = 1,
         SB_VERSION_EXPIRED = 2,
         SB_VERSION_BIRTH = 3,
-        SB_VERSION_COMMIT = 4, /* no version: a transaction's descriptor */
-        SB_VERSION_KIND = 7,
+        SB_VERSION_COMMIT = 4,
+        SB_VERSION_KIND = 7, /* mask */
         SB_VERSION_HAS_EXPIRY = 8,
         SB_VERSION_HAS_TXN = 16
 };
 
-/* shape: {value length : 36, key length : 11, kind : 5, writer : 12} */
+/* A shape: {value length : 36, key length : 11, kind : 5, writer : 12}. */
 #define SB_SHAPE(value_len, key_len, kind, writer)                                                 \
         ((uint64_t)(value_len) << 28 | (uint64_t)(key_len) << 17 | (uint64_t)(kind) << 12 |        \
                 (uint64_t)(writer))
@@ -87,32 +112,38 @@ struct sb_version {
         struct sb_block block;
         uint64_t rev;
         struct sb_cell64 stamp; /* 0: not yet; SB_STAMP_BIRTH; the clock after the install;
-                                   SB_STAMP_INTENT | offset of the descriptor; SB_STAMP_ABORTED. By
-                                   CAS */
-        struct sb_cell64 prev;  /* offset of what it replaced, or 0; SB_PREV_MARKED: this version
-                                   leaves the chain; SETTLED, TRIMMED. By CAS once published */
-        uint64_t node;
+                                   SB_STAMP_INTENT | offset of the descriptor; SB_STAMP_ABORTED.
+                                   Any process, CAS */
+        struct sb_cell64 prev;  /* offset of the version that it replaced, or 0; with SB_PREV_*.
+                                   Once published: any process, CAS */
+        uint64_t node;          /* offset of its key's node */
         uint64_t shape;
         unsigned char bytes[]; /* key, value, trailers */
 };
 static_assert(sizeof(struct sb_version) == 48, "version");
-#define SB_STAMP_BIRTH  UINT64_C(1) /* older than every cut that anybody took */
-#define SB_STAMP_INTENT (UINT64_C(1) << 63)
-/* Neither is ever a stamp: negative, so that every short way leaves them alone. */
+
+/* A placeholder's stamp: older than every cut that was ever taken. */
+#define SB_STAMP_BIRTH UINT64_C(1)
+/* Intents and aborted versions have no stamp: their words are negative, so that every short way
+ * leaves them alone. */
+#define SB_STAMP_INTENT  (UINT64_C(1) << 63)
 #define SB_STAMP_ABORTED (SB_STAMP_INTENT | 8)
 static inline bool sb_stamp_is_intent(uint64_t stamp)
 {
         return (stamp & SB_STAMP_INTENT) && (stamp & SB_OFFSET_MASK);
 }
-#define SB_PREV_MARKED UINT64_C(1)
-/* Something behind this version of a transaction was taken out: so the version was in its chain,
- * and no helper may set its link any more. */
+
+/* MARKED: this version leaves the chain. SETTLED: a version behind this one, which is a
+ * transaction's, was taken out, so this one was in its chain, and no helper may set its link any
+ * more. TRIMMED: a committed version was taken out from behind this one, so that the past is not
+ * whole any more. */
+#define SB_PREV_MARKED  UINT64_C(1)
 #define SB_PREV_SETTLED UINT64_C(2)
-/* A committed version was taken out from behind this one: the past is not whole any more. */
 #define SB_PREV_TRIMMED UINT64_C(4)
-/* Behind the value, where the kind has SB_VERSION_HAS_TXN: the number of the transaction. */
+
+/* Bytes behind the value, where the kind has SB_VERSION_HAS_TXN: the number of the transaction. */
 #define SB_TRAILER_TXN 8u
-/* All of a version, header and trailer included. */
+/* Bytes of a whole version, header and trailer included. */
 static inline uint64_t sb_version_size(uint64_t shape)
 {
         return sizeof(struct sb_version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape) +
@@ -124,67 +155,78 @@ static inline bool sb_version_has_value(const struct sb_version *version)
         return (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE;
 }
 
-/* A transaction's descriptor: a block of its own, laid out like a version, so that all that frees
- * blocks takes it for one. What is plain is written before its offset is shown to anybody. */
+/* ---- descriptors ---- */
+
+/* A transaction's descriptor: the versions that it writes, the ranges that it read, and its
+ * outcome. What is plain is written before another process sees the descriptor's offset. */
 struct sb_commit {
-        struct sb_block block; /* retire: 0, DYING once the outcome is in all versions, an era */
-        uint64_t number;       /* {slot + 1 : 16, count : 48}: as in the versions' trailers */
-        struct sb_cell64 status;
-        struct sb_cell64 zero; /* where versions have prev */
-        uint64_t node;         /* 0: linked by nothing */
+        struct sb_block block;   /* retire: 0; DYING once the outcome is in all versions; an era */
+        uint64_t number;         /* {slot + 1 : 16, count : 48}: as in the versions' trailers */
+        struct sb_cell64 status; /* SB_STATUS_*; any process, CAS */
+        struct sb_cell64 zero;   /* where versions have prev */
+        uint64_t node;           /* 0: no node links it */
         uint64_t shape; /* kind SB_VERSION_COMMIT, no key; value length: all behind the head */
-        uint64_t cut;   /* that was read at */
+        uint64_t cut;   /* at which the transaction read */
         uint32_t write_count;
         uint32_t range_count;
         uint64_t ranges_len; /* bytes */
-        /* Offsets of the versions, in the order of their keys; then the ranges, packed: {low length
-         * : 16, high length : 16, flags : 16, low, high}. */
+        /* The write set: offsets of the versions, in the order of their keys. Then the read set:
+         * ranges, packed: {low length : 16, high length : 16, flags : 16, low, high}. */
         uint64_t write[];
 };
 static_assert(offsetof(struct sb_commit, shape) == offsetof(struct sb_version, shape), "commit");
 static_assert(offsetof(struct sb_commit, status) == offsetof(struct sb_version, stamp), "commit");
 static_assert(offsetof(struct sb_commit, zero) == offsetof(struct sb_version, prev), "commit");
 static_assert(offsetof(struct sb_commit, node) == offsetof(struct sb_version, node), "commit");
-/* status: {stamp or cause : 61, serializable : 1, state : 2}. Every change is a CAS:
- * snapshot isolation: {UNDECIDED, 0} -> {COMMITTED, 0} -> {COMMITTED, stamp};
- * serializable: {UNDECIDED, 0} -> {UNDECIDED, STAMPING}, all intents are in -> {UNDECIDED, stamp}
- * -> {COMMITTED, stamp}; both: {UNDECIDED, any}
- * -> {ABORTED, cause}: 0 gave way; 1 + number of the write that was not first; 1 + write_count +
- * number of the range; SB_CAUSE_GONE: a key went away, to be made again. */
+
+/* A status: {stamp or cause : 61, serializable : 1, state : 2}.
+ *
+ * Snapshot isolation: {UNDECIDED, 0} -> {COMMITTED, 0} -> {COMMITTED, stamp}.
+ * Serializable: {UNDECIDED, 0} -> {UNDECIDED, STAMPING}: all intents are in, and the clock is read
+ * for it from now on -> {UNDECIDED, stamp} -> {COMMITTED, stamp}.
+ * Both: {UNDECIDED, any} -> {ABORTED, cause}. A cause is 0: it gave way; 1 + number of the write
+ * that was not first; 1 + write_count + number of the range that changed; SB_CAUSE_GONE: a key went
+ * away, to be made again. */
 enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABORTED = 2 };
 #define SB_STATUS_STATE(word)      ((enum sb_status)((word)&3u))
 #define SB_STATUS_SERIALIZABLE     UINT64_C(4)
 #define SB_STATUS_VALUE(word)      ((word) >> 3)
 #define SB_STATUS_OF(state, value) ((uint64_t)(value) << 3 | (uint64_t)(state))
-/* The clock is read for it from now on: no stamp, but below all. */
-#define SB_STATUS_STAMPING UINT64_C(1)
-#define SB_CAUSE_GONE      ((UINT64_C(1) << 61) - 1)
-#define SB_RANGE_POINT     1u /* the key low alone */
-#define SB_RANGE_NO_END    2u
-#define SB_RANGE_HEAD      6u /* bytes before low and high */
+#define SB_STATUS_STAMPING         UINT64_C(1) /* no stamp, but below all */
+#define SB_CAUSE_GONE              ((UINT64_C(1) << 61) - 1)
 
+/* Flags of a range: the key low alone; up to the last key. */
+#define SB_RANGE_POINT  1u
+#define SB_RANGE_NO_END 2u
+#define SB_RANGE_HEAD   6u /* bytes before low and high */
+
+/* ---- nodes ---- */
+
+/* What a key keeps through all its versions: its links in the ordered index, and its cell. */
 struct sb_node {
         struct sb_block block;
-        struct sb_cell64 cell; /* 0 none yet; number of the cell that is the key's (SB_CELL_NUMBER);
-                                  SB_NODE_GONE. By CAS */
+        struct sb_cell64 cell; /* 0: none yet; number of the key's cell (SB_CELL_NUMBER);
+                                  SB_NODE_GONE. Any process, CAS */
         struct sb_cell64 ring; /* later: the ring of a watched key */
-        struct sb_cell64 rule; /* of history, SB_RULE_WORD (shm/rules.h); by CAS */
+        struct sb_cell64 rule; /* of history, SB_RULE_WORD (history/rules.h); any client, CAS */
         uint64_t hash;
-        struct sb_cell32 unhooked; /* 0, or the era when the removed node was out of cell and index:
-                                      starts its first grace period */
+        struct sb_cell32 unhooked; /* 0, or the era when the removed node was out of cell and index,
+                                      which begins its first grace period; any process, CAS */
         uint16_t key_len;
         uint16_t height;         /* 1 .. SB_HEIGHT_MAX */
-        struct sb_cell64 next[]; /* height links, SB_PREV_MARKED as in versions: this node leaves
-                                    the level; then the key */
+        struct sb_cell64 next[]; /* height links, with SB_PREV_MARKED when this node leaves the
+                                    level; any process, CAS. Then the key */
 };
 static_assert(sizeof(struct sb_node) == 48, "node");
 #define SB_NODE_GONE UINT64_MAX
 
+/* ---- guard chunks ---- */
+
 /* A block of a SB_UNIT_GUARDS slab: more guard words for one client. */
 struct sb_guard_chunk {
         struct sb_block block;
-        uint64_t owner; /* {generation : 32, slot : 16, number of the chunk : 16} */
-        struct sb_cell64 guard[];
+        uint64_t owner;           /* {generation : 32, slot : 16, number of the chunk : 16} */
+        struct sb_cell64 guard[]; /* as in the record; the owner, the reaper of a dead one */
 };
 
 #endif
