@@ -1,4 +1,4 @@
-/* Geometry: how the areas of a segment share its bytes; see geometry.h. */
+/* Computing a geometry from a wish, and checking one; see geometry.h. */
 
 #include "shm/layout/geometry.h"
 
@@ -13,17 +13,18 @@
 #define MARKS_MAX 64u
 #define UNITS_MIN 4u
 
-static uint64_t round_up(uint64_t value, uint64_t alignment)
+static uint64_t geometry_round_up(uint64_t value, uint64_t alignment)
 {
         return (value + alignment - 1) / alignment * alignment;
 }
 
-static bool power_of_two(uint64_t value)
+static bool geometry_is_power_of_two(uint64_t value)
 {
         return value && !(value & (value - 1));
 }
 
-static uint32_t unit_size_for(uint64_t size)
+/* A 4096th of the segment, within 4 KiB and 1 MiB. */
+static uint32_t geometry_unit_size(uint64_t size)
 {
         uint32_t unit = 4096;
 
@@ -34,7 +35,7 @@ static uint32_t unit_size_for(uint64_t size)
 
 /* The power of two nearest to one bucket for each 800 bytes: about seven of the smallest keys share
  * a bucket when nothing else is stored, four of ordinary ones. */
-static uint32_t bucket_count_for(uint64_t size)
+static uint32_t geometry_bucket_count(uint64_t size)
 {
         uint64_t wanted = size / 800, count = 1;
 
@@ -43,36 +44,36 @@ static uint32_t bucket_count_for(uint64_t size)
         return (uint32_t)count;
 }
 
-static uint32_t bitmap_stride_for(uint32_t unit_size)
+static uint32_t geometry_bitmap_stride(uint32_t unit_size)
 {
         uint32_t bytes = unit_size / SB_BLOCK_MIN / 8;
 
         return bytes < 8 ? 8 : bytes;
 }
 
-/* Two at least, where that is not much: one may be in the hands of a process that is stopped. */
-static uint32_t reserve_for(uint32_t unit_count)
+/* Two at least, where that is not much: a process that is stopped may own one. */
+static uint32_t geometry_reserve_count(uint32_t unit_count)
 {
         return unit_count < 32 ? 1 : unit_count < 192 ? 2 : unit_count / 64;
 }
 
 /* What lies between the client records and the units' words; clients_at is there. */
-static void lay_out_head(struct sb_geometry *g)
+static void geometry_lay_out_head(struct sb_geometry *g)
 {
         g->times_at = g->clients_at + (uint64_t)g->client_count * g->client_stride;
         g->marks_at = g->times_at + sizeof(struct sb_times) +
                       SB_TIME_LEVELS * sizeof(struct sb_time) * (uint64_t)g->times_count;
-        g->buckets_at =
-                round_up(g->marks_at + sizeof(struct sb_mark) * (uint64_t)g->mark_count, SB_LINE);
+        g->buckets_at = geometry_round_up(
+                g->marks_at + sizeof(struct sb_mark) * (uint64_t)g->mark_count, SB_LINE);
 }
 
-/* Lay the areas out; false when too few units are left. */
-static bool lay_out(struct sb_geometry *g)
+/* Lay out all areas. False: too few units are left. */
+static bool geometry_lay_out(struct sb_geometry *g)
 {
-        uint64_t head, each, room;
+        uint64_t head, each, count;
 
-        g->clients_at = round_up(sizeof(struct sb_superblock), g->client_stride);
-        lay_out_head(g);
+        g->clients_at = geometry_round_up(sizeof(struct sb_superblock), g->client_stride);
+        geometry_lay_out_head(g);
         head = g->buckets_at +
                ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
         g->unit_words_at = head;
@@ -80,18 +81,18 @@ static bool lay_out(struct sb_geometry *g)
         /* Two alignments in between cost less than a line and a unit. */
         if (head + SB_LINE + g->unit_size >= g->size)
                 return false;
-        room = (g->size - head - SB_LINE - g->unit_size) / each;
-        if (room > UINT32_MAX / 2)
-                room = UINT32_MAX / 2;
-        g->unit_count = (uint32_t)room;
-        g->bitmaps_at = round_up(head + room * (8 + 4), SB_LINE);
-        g->units_at = round_up(g->bitmaps_at + room * g->bitmap_stride, g->unit_size);
-        g->reserve_count = reserve_for(g->unit_count);
+        count = (g->size - head - SB_LINE - g->unit_size) / each;
+        if (count > UINT32_MAX / 2)
+                count = UINT32_MAX / 2;
+        g->unit_count = (uint32_t)count;
+        g->bitmaps_at = geometry_round_up(head + count * (8 + 4), SB_LINE);
+        g->units_at = geometry_round_up(g->bitmaps_at + count * g->bitmap_stride, g->unit_size);
+        g->reserve_count = geometry_reserve_count(g->unit_count);
         return g->unit_count >= UNITS_MIN;
 }
 
-/* Blocks that each client may hoard: all clients together a sixteenth of the segment. */
-static uint32_t stock_for(uint64_t size, uint32_t client_count)
+/* Entries of a client's magazine: all clients together may hoard a sixteenth of the segment. */
+static uint32_t geometry_magazine_count(uint64_t size, uint32_t client_count)
 {
         uint64_t share = size / 16 / client_count / SB_STOCK_BLOCK;
 
@@ -100,15 +101,17 @@ static uint32_t stock_for(uint64_t size, uint32_t client_count)
         return (uint32_t)(share < SB_STOCK_MAX ? share : SB_STOCK_MAX);
 }
 
-/* One for each 64 KiB, within bounds: a thousandth of the segment at most. */
-static uint32_t history_count_for(uint64_t size, uint32_t most)
+/* Entries of times or marks: one for each 64 KiB, within bounds; at most a thousandth of all. */
+static uint32_t geometry_history_count(uint64_t size, uint32_t most)
 {
         uint64_t count = size / 65536;
 
         return count < 4 ? 4 : count < most ? (uint32_t)count : most;
 }
 
-static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geometry *ret)
+/* The geometry of a segment of @size bytes. Return: 0, -ENOSPC. */
+static int geometry_fit_size(
+        const struct sb_geometry_wish *wish, uint64_t size, struct sb_geometry *ret)
 {
         struct sb_geometry g = {.size = size};
         uint64_t record;
@@ -121,18 +124,20 @@ static int fit(const struct sb_geometry_wish *wish, uint64_t size, struct sb_geo
                  sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
         g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0
                         : wish->stock_count                ? wish->stock_count
-                                                           : stock_for(size, g.client_count);
-        g.times_count = wish->times_count ? wish->times_count : history_count_for(size, TIMES_MAX);
-        g.mark_count = wish->mark_count ? wish->mark_count : history_count_for(size, MARKS_MAX);
-        record = round_up(record + 8 * (uint64_t)g.stock_count,
+                                            : geometry_magazine_count(size, g.client_count);
+        g.times_count =
+                wish->times_count ? wish->times_count : geometry_history_count(size, TIMES_MAX);
+        g.mark_count =
+                wish->mark_count ? wish->mark_count : geometry_history_count(size, MARKS_MAX);
+        record = geometry_round_up(record + 8 * (uint64_t)g.stock_count,
                 wish->client_stride ? wish->client_stride : 4096);
         g.client_stride = (uint32_t)record;
-        g.unit_size = wish->unit_size ? wish->unit_size : unit_size_for(size);
-        g.bucket_count = wish->bucket_count ? wish->bucket_count : bucket_count_for(size);
+        g.unit_size = wish->unit_size ? wish->unit_size : geometry_unit_size(size);
+        g.bucket_count = wish->bucket_count ? wish->bucket_count : geometry_bucket_count(size);
         g.spill_count = g.bucket_count / 4 ? g.bucket_count / 4 : 1;
-        g.bitmap_stride = bitmap_stride_for(g.unit_size);
+        g.bitmap_stride = geometry_bitmap_stride(g.unit_size);
         *ret = g;
-        return lay_out(ret) ? 0 : -ENOSPC;
+        return geometry_lay_out(ret) ? 0 : -ENOSPC;
 }
 
 int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret)
@@ -143,27 +148,27 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
 
         if (!wish->clients || wish->clients > 4000 || wish->size > UINT64_C(1) << 46)
                 return -EINVAL;
-        if (wish->unit_size && (!power_of_two(wish->unit_size) || wish->unit_size < 256 ||
-                                       wish->unit_size > 1u << 24))
+        if (wish->unit_size && (!geometry_is_power_of_two(wish->unit_size) ||
+                                       wish->unit_size < 256 || wish->unit_size > 1u << 24))
                 return -EINVAL;
-        if (wish->bucket_count && !power_of_two(wish->bucket_count))
+        if (wish->bucket_count && !geometry_is_power_of_two(wish->bucket_count))
                 return -EINVAL;
         if (wish->client_stride &&
-                (!power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
+                (!geometry_is_power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
                 return -EINVAL;
         if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 ||
                 wish->feed_count > 1u << 20 || wish->times_count > TIMES_MAX ||
                 wish->mark_count > MARKS_MAX ||
                 (wish->stock_count > SB_STOCK_MAX && wish->stock_count != SB_STOCK_NONE))
                 return -EINVAL;
-        r = fit(wish, size, &g);
+        r = geometry_fit_size(wish, size, &g);
         if (!r) {
                 *ret = g;
                 return 0;
         }
         while (r) {
-                size = round_up(size + 1, 4096);
-                r = fit(wish, size, &g);
+                size = geometry_round_up(size + 1, 4096);
+                r = geometry_fit_size(wish, size, &g);
         }
         ret->size = size;
         return -ENOSPC;
@@ -173,15 +178,15 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
 {
         struct sb_geometry again = *g;
 
-        if (g->size != size || !power_of_two(g->unit_size) || g->unit_size < 256 ||
-                g->unit_size > 1u << 24 || !power_of_two(g->bucket_count) ||
+        if (g->size != size || !geometry_is_power_of_two(g->unit_size) || g->unit_size < 256 ||
+                g->unit_size > 1u << 24 || !geometry_is_power_of_two(g->bucket_count) ||
                 g->bucket_count > 1u << 30 || !g->client_count || g->client_count > 4001 ||
                 g->client_stride < sizeof(struct sb_client) || g->client_stride > 1u << 30 ||
                 g->client_stride % SB_LINE)
                 return false;
         if (g->guard_inline > 4096 || g->snapshot_count > 4096 || g->feed_count > 1u << 20 ||
                 !g->guard_inline || !g->snapshot_count ||
-                g->bitmap_stride != bitmap_stride_for(g->unit_size) ||
+                g->bitmap_stride != geometry_bitmap_stride(g->unit_size) ||
                 g->spill_count != (g->bucket_count / 4 ? g->bucket_count / 4 : 1))
                 return false;
         if (g->stock_count > SB_STOCK_MAX || !g->times_count || g->times_count > TIMES_MAX ||
@@ -192,23 +197,25 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
                                 sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count >
                         g->client_stride)
                 return false;
-        /* clients_at depends on the wished alignment, which is not kept: any place behind the
-         * superblock will do. */
-        if (!lay_out(&again) || again.unit_count < g->unit_count ||
+        /* clients_at depends on the alignment that was wished for, which is not kept: any offset
+         * behind the superblock will do. */
+        if (!geometry_lay_out(&again) || again.unit_count < g->unit_count ||
                 g->clients_at < sizeof(struct sb_superblock) || g->clients_at % SB_LINE ||
                 g->clients_at > size)
                 return false;
         again.clients_at = g->clients_at;
-        lay_out_head(&again);
+        geometry_lay_out_head(&again);
         if (g->times_at != again.times_at || g->marks_at != again.marks_at ||
                 g->buckets_at != again.buckets_at ||
                 g->unit_words_at != g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) *
                                                             sizeof(struct sb_bucket))
                 return false;
         return g->bitmaps_at ==
-                       round_up(g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
+                       geometry_round_up(
+                               g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
                g->units_at >= g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride &&
                !(g->units_at % g->unit_size) &&
                g->units_at + (uint64_t)g->unit_count * g->unit_size <= size &&
-               g->unit_count >= UNITS_MIN && g->reserve_count == reserve_for(g->unit_count);
+               g->unit_count >= UNITS_MIN &&
+               g->reserve_count == geometry_reserve_count(g->unit_count);
 }

@@ -1,6 +1,9 @@
 /*
- * Geometry: how the areas of a segment share its bytes, made from a wish when a bus is made, and
- * recomputed when one is opened.
+ * Geometry: how the areas of a segment share its bytes (superblock.h has the map). It is made from
+ * a wish when a bus is made, and kept in the superblock.
+ *
+ * Always true: nothing about a geometry is believed because it stands in a segment. Every process
+ * that opens one computes again what the geometry must be.
  */
 #ifndef SB_LAYOUT_GEOMETRY_H
 #define SB_LAYOUT_GEOMETRY_H
@@ -15,17 +18,17 @@ struct sb_geometry_wish {
         uint32_t unit_size;      /* power of two [size / 4096, within 4 KiB .. 1 MiB] */
         uint32_t bucket_count;   /* power of two [one per four smallest keys] */
         uint32_t guard_inline;   /* guard words in the record [64] */
-        uint32_t snapshot_count; /* [32] */
-        uint32_t feed_count;     /* [0] */
-        uint32_t stock_count;    /* [by the segment's size and clients]; SB_STOCK_NONE: 0 */
-        uint32_t times_count;    /* [by the segment's size, 4 .. 1024] */
-        uint32_t mark_count;     /* [by the segment's size, 4 .. 64] */
+        uint32_t snapshot_count; /* announcement words in the record [32] */
+        uint32_t feed_count;     /* entries of the feed [0] */
+        uint32_t stock_count;    /* entries of a magazine [by size and clients]; SB_STOCK_NONE: 0 */
+        uint32_t times_count;    /* entries a level [by size, 4 .. 1024] */
+        uint32_t mark_count;     /* [by size, 4 .. 64] */
 };
 
 #define SB_STOCK_NONE UINT32_MAX
 
-/* Return: 0; -EINVAL (a field that cannot be); -ENOSPC: too small, and ret->size says the least
- * that serves. */
+/* Make the geometry that @wish describes. Return: 0; -EINVAL (a field is out of its bounds);
+ * -ENOSPC: @wish->size is too small, and ret->size says the least that serves. */
 int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret);
 
 /* Whether a geometry that was read from a segment of @size bytes is one that sb_geometry_fit()

@@ -1,8 +1,8 @@
 /*
- * Writing an empty bus, and opening one.
+ * Writing an empty bus, and opening one; see segment.h.
  *
- * Always true: sb_segment_open() recomputes what the geometry must be, so it refuses a segment of
- * which the superblock was scribbled over, and believes nothing in it.
+ * Always true: sb_segment_open() recomputes what the geometry must be. So it refuses a segment of
+ * which the superblock was written over, and believes nothing in it.
  */
 
 #include "shm/layout/segment.h"
@@ -16,9 +16,8 @@
 #include "shm/layout/geometry.h"
 #include "shm/layout/superblock.h"
 
-#define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1)
-
-#define SMALLEST_KEY 128u /* a node and a version of the least class */
+#define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1) /* the most that a shape can say */
+#define SMALLEST_KEY    128u                      /* bytes: node and version of the least class */
 
 void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
         const uint64_t id[2], uint64_t now_ns)
@@ -32,7 +31,7 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         super->id[1] = id[1];
         super->created_ns = now_ns;
         super->geometry = *geometry;
-        /* Relaxed: nobody else maps the segment yet. */
+        /* Relaxed: no other process maps the segment yet. */
         sb_store_relaxed(&super->era, SB_ERA_MIN);
         sb_store_relaxed(&super->birth_floor, SB_ERA_MIN);
         sb_store_relaxed(&super->state, SB_SEGMENT_SERVING);
@@ -41,7 +40,8 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         super->magic = SB_MAGIC;
 }
 
-static void make_classes(struct sb_segment *segment)
+/* Classes are 16 bytes apart below 128, 64 below 512; from there on four for each doubling. */
+static void segment_make_classes(struct sb_segment *segment)
 {
         uint32_t size = SB_BLOCK_MIN, step = 16, count = 0;
         uint32_t largest = segment->geometry.unit_size / 2;
@@ -65,20 +65,21 @@ static void make_classes(struct sb_segment *segment)
         }
 }
 
-static void set_limits(struct sb_segment *segment)
+/* How high towers are, how long keys and values may be, and which class serves tombstones. */
+static void segment_set_limits(struct sb_segment *segment)
 {
         const struct sb_geometry *g = &segment->geometry;
-        uint64_t room = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size,
-                 keys = room / SMALLEST_KEY;
-        uint32_t key_room;
+        uint64_t space = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size,
+                 keys = space / SMALLEST_KEY;
+        uint32_t key_space;
 
         segment->height_max = 2;
         while (segment->height_max < SB_HEIGHT_MAX && keys >> (2 * segment->height_max))
                 segment->height_max++;
-        key_room = segment->class_size[segment->class_count - 1] -
-                   (uint32_t)sizeof(struct sb_node) - 8 * segment->height_max;
-        segment->key_len_max = key_room < SB_KEY_LEN_MAX ? key_room : SB_KEY_LEN_MAX;
-        segment->value_len_max = g->size / 4 < room / 2 ? g->size / 4 : room / 2;
+        key_space = segment->class_size[segment->class_count - 1] -
+                    (uint32_t)sizeof(struct sb_node) - 8 * segment->height_max;
+        segment->key_len_max = key_space < SB_KEY_LEN_MAX ? key_space : SB_KEY_LEN_MAX;
+        segment->value_len_max = g->size / 4 < space / 2 ? g->size / 4 : space / 2;
         if (segment->value_len_max > VALUE_LEN_FIELD)
                 segment->value_len_max = VALUE_LEN_FIELD;
         segment->reserve_class = 0;
@@ -107,8 +108,8 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.unit_births =
                 (struct sb_cell32 *)(segment.unit_words + segment.geometry.unit_count);
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
-        make_classes(&segment);
-        set_limits(&segment);
+        segment_make_classes(&segment);
+        segment_set_limits(&segment);
         segment.bucket_mask = segment.geometry.bucket_count - 1;
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
         segment.values_end = segment.geometry.size - sizeof(struct sb_version) -

@@ -1,9 +1,12 @@
 /*
- * A segment: making its geometry, writing an empty one, and looking at one that somebody else
- * wrote.
+ * A segment as one process sees it: struct sb_segment, and the functions that lead from an offset
+ * or a number to what lies there. segment.c writes an empty bus, and opens a segment that another
+ * process wrote; geometry.h makes the geometry of a new one.
  *
- * struct sb_segment is a process's private view: addresses and a copy of the geometry, taken once
- * and checked, so that nothing that changes in the segment later can lead an access out of it.
+ * Always true: struct sb_segment is private memory, made once by sb_segment_open(): addresses, and
+ * a copy of the geometry that was checked. So nothing that changes in the segment later can lead an
+ * access out of it. An offset that was read in the segment is input: only the sb_<noun>_at()
+ * functions follow one, and they say NULL where it points out of the units.
  */
 #ifndef SB_LAYOUT_SEGMENT_H
 #define SB_LAYOUT_SEGMENT_H
@@ -21,6 +24,7 @@
 #define SB_CLASS_TABLE 129 /* sizes up to 2 KiB; larger ones are searched for */
 
 struct sb_segment {
+        /* Where the areas lie in this process. */
         unsigned char *base;
         struct sb_superblock *super;
         struct sb_times *times;
@@ -29,33 +33,37 @@ struct sb_segment {
         struct sb_cell64 *unit_words;
         struct sb_cell32 *unit_births;
         const struct sb_os *os;
+        /* Copies, and what follows from them. */
         struct sb_geometry geometry;
         uint64_t seed;
         uint64_t bucket_mask;
-        /* a block's header lies within [units_at, units_at + blocks_span] */
-        uint64_t blocks_span;
-        /* what begins with a header here, has the longest key and ends here is inside */
-        uint64_t values_end;
+        uint64_t blocks_span; /* a block begins within [units_at, units_at + blocks_span] */
+        uint64_t values_end;  /* a version is inside, whatever its key, if its offset and its
+                                 value's length together are this or less */
         uint32_t unit_shift;
+        /* Size classes: sizes in ascending order, the inverse of each, and a table of the class of
+         * a size in units of 16 bytes, rounded up. An inverse is 2^32 / size, rounded up: by it a
+         * block's distance is multiplied instead of divided. */
         uint32_t class_count;
         uint32_t class_size[SB_CLASS_MAX];
-        /* 2^32 / size, rounded up: multiplies instead of dividing a block's distance */
         uint32_t class_inverse[SB_CLASS_MAX];
-        uint8_t class_of[SB_CLASS_TABLE]; /* class of a size in units of 16 bytes, rounded up */
-        /* the one class of the slabs for tombstones when the segment is full */
-        uint32_t reserve_class;
+        uint8_t class_of[SB_CLASS_TABLE];
+        uint32_t reserve_class; /* of all slabs in the reserve: fits any tombstone */
         uint32_t key_len_max;
         uint32_t height_max; /* of a node's tower */
         uint64_t value_len_max;
 };
 
-/* Write an empty bus into @base, @geometry->size bytes, all zero before. */
+/* Write an empty bus into the @geometry->size bytes at @base, which are all zero. */
 void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
         const uint64_t id[2], uint64_t now_ns);
 
-/* Look at a segment. Return: 0; -EPROTONOSUPPORT (another layout version or unknown feature);
- * -EBADMSG (not a segment, or a geometry that does not fit @size). */
+/* Check the segment of @size bytes at @base, and make this process's side of it. Return: 0;
+ * -EPROTONOSUPPORT (another layout version or unknown feature); -EBADMSG (not a segment, or a
+ * geometry that does not fit @size). */
 int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb_segment *ret);
+
+/* ---- client records ---- */
 
 static inline struct sb_client *sb_client_at(const struct sb_segment *segment, uint32_t slot)
 {
@@ -63,6 +71,7 @@ static inline struct sb_client *sb_client_at(const struct sb_segment *segment, u
         return (struct sb_client *)(segment->base + segment->geometry.clients_at +
                                     (uint64_t)slot * segment->geometry.client_stride);
 }
+/* The arrays behind a record's fixed part; see record.h. */
 static inline struct sb_cell64 *sb_client_snapshots(struct sb_client *client)
 {
         return client->words;
@@ -72,15 +81,14 @@ static inline struct sb_cell64 *sb_client_guards(
 {
         return client->words + segment->geometry.snapshot_count;
 }
-
 static inline struct sb_cell64 *sb_client_stock(
         const struct sb_segment *segment, struct sb_client *client)
 {
         return sb_client_guards(segment, client) + segment->geometry.guard_inline;
 }
 
-/* Whether somebody keeps the segment: false when it was replaced, and when keeper and engine are
- * both dead; the latter may be for a moment only, while an engine that was just started has not
+/* Whether a daemon serves the segment: false when it was replaced, and when supervisor and engine
+ * are both dead. The latter may be for a moment only, while an engine that was just started has not
  * said so yet (sb_attach_lost() knows). */
 static inline bool sb_segment_serving(const struct sb_segment *segment)
 {
@@ -92,7 +100,9 @@ static inline bool sb_segment_serving(const struct sb_segment *segment)
                        SB_LIFE_DIED);
 }
 
-/* Number of the unit that holds an offset, or UINT32_MAX when it lies in none. */
+/* ---- units and blocks ---- */
+
+/* Number of the unit that an offset lies in, or UINT32_MAX when it lies in none. */
 static inline uint32_t sb_unit_of(const struct sb_segment *segment, uint64_t offset)
 {
         uint64_t within = offset - segment->geometry.units_at;
@@ -107,9 +117,9 @@ static inline uint64_t sb_unit_offset(const struct sb_segment *segment, uint32_t
         return segment->geometry.units_at + ((uint64_t)unit << segment->unit_shift);
 }
 
-/* Follow an offset that came out of the segment: NULL unless a whole header lies there, in the
- * units, aligned. The bytes behind are checked where they are read (sb_version_fits, sb_node_fits).
- */
+/* The block at an offset that was read in the segment: NULL unless a whole header lies there, in
+ * the units, aligned. The bytes behind are checked where they are read (sb_version_fits,
+ * sb_node_fits). */
 static inline void *sb_block_at(const struct sb_segment *segment, uint64_t offset)
 {
         if (SB_UNLIKELY(offset - segment->geometry.units_at >
@@ -124,8 +134,7 @@ static inline struct sb_version *sb_version_at(const struct sb_segment *segment,
 }
 static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint64_t offset)
 {
-        /* With the tallest tower there can be, so that its links may be read before its height is.
-         */
+        /* With the tallest tower that there can be: so links may be read before the height. */
         if (SB_UNLIKELY(
                     offset > segment->geometry.size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX))
                 return NULL;
@@ -135,7 +144,10 @@ static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void
 {
         return (uint64_t)((const unsigned char *)pointer - segment->base);
 }
-/* The number of a cell in a bucket, which is eight words: see SB_CELL_NUMBER. */
+
+/* ---- cells ---- */
+
+/* The number of a cell; a bucket is eight words: see SB_CELL_NUMBER. */
 static inline uint64_t sb_cell_number(
         const struct sb_segment *segment, const struct sb_cell64 *cell)
 {
@@ -152,7 +164,9 @@ static inline struct sb_cell64 *sb_cell_at(const struct sb_segment *segment, uin
         return &segment->buckets[bucket].cell[number & 7];
 }
 
-/* The key of a version lies behind its header; false when its lengths do not fit the segment. */
+/* ---- versions ---- */
+
+/* Whether all of a version lies in the segment, by the lengths that its shape says. */
 static inline bool sb_version_fits(
         const struct sb_segment *segment, const struct sb_version *version)
 {
@@ -160,6 +174,7 @@ static inline bool sb_version_fits(
 
         return at + sb_version_size(version->shape) <= segment->geometry.size;
 }
+/* Whether a version is of this key. */
 static inline bool sb_version_is(const struct sb_segment *segment, const struct sb_version *version,
         const void *key, uint32_t key_len)
 {
