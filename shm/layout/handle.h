@@ -1,6 +1,6 @@
 /*
- * A handle: one attached process's (or thread's) private side of its record. It caches, and it
- * lists the work on memory that is still to do.
+ * A handle: the private side of a client record, in the process (or thread) that owns the record.
+ * It caches, and it lists the work on memory that is still to do.
  *
  * This header only declares it, as plain data: a small struct for each module that keeps something
  * in it. Each of them belongs to one room, which is named first in its comment; other rooms call
@@ -43,11 +43,11 @@ struct sb_pin {
 struct sb_era {
         uint32_t looked;    /* the era that the look made */
         uint32_t oldest;    /* the least lo of all pins */
-        uint32_t pin_count; /* may be more than fit below */
+        uint32_t pin_count; /* there may be more than fit below */
         uint64_t pins[SB_ERA_PINS_MAX];
 };
 
-/* Blocks of one class that were taken from one owned slab and are not used yet. */
+/* The slab cache of one class: blocks that were taken from one owned slab and are not used yet. */
 struct sb_slab_cache {
         uint64_t offset[SB_SLAB_CACHE_MAX];
         uint32_t count;
@@ -56,7 +56,7 @@ struct sb_slab_cache {
 struct sb_slabs {
         struct sb_slab_cache versions[SB_CLASS_MAX];
         struct sb_slab_cache nodes[SB_CLASS_MAX];
-        struct sb_slab_cache tombstones; /* from the units in reserve */
+        struct sb_slab_cache tombstones; /* from the reserve */
         struct sb_slab_cache guards;     /* chunks of guard words: rare, of any class */
         uint32_t search_unit;            /* where the search for a slab goes on */
         uint32_t exhausted[8];           /* owned slabs to give up when the operation is over */
@@ -97,7 +97,7 @@ struct sb_limbo {
 
 /* Entries are 1 .. magazine_count; lists end with 0. */
 struct sb_magazine {
-        struct sb_cell64 *words;      /* of the record; [0] is not the magazine's */
+        struct sb_cell64 *words;      /* in the record; [0] is not the magazine's */
         uint16_t ready[SB_CLASS_MAX]; /* blocks that can be built in, by class */
         uint16_t free;                /* entries without a block */
         uint32_t held, limit;         /* entries with one; how many there may be */
@@ -106,7 +106,7 @@ struct sb_magazine {
         bool lacking;       /* an entry was missing */
 };
 
-/* What the table of times said last of a rule with a span. */
+/* What the times said last of a rule with a span. */
 struct sb_rules_memo {
         uint64_t span, bound, cut;
 };
@@ -123,7 +123,7 @@ struct sb_budget {
 struct sb_horizon {
         uint64_t bound;
         uint32_t cut_count;
-        /* open snapshots, ascending; more than fit: the last stands for all above */
+        /* of open snapshots, ascending; when there are more, the last stands for all above */
         uint64_t cuts[SB_HORIZON_CUTS_MAX];
         bool overflow;
 };
@@ -140,7 +140,7 @@ struct sb_work {
 };
 
 struct sb_commits {
-        uint32_t aborted_waiting; /* own transactions with intents that lie in chains still */
+        uint32_t aborted_waiting; /* own transactions of which intents lie in chains still */
 };
 
 /* For people, never for decisions. */

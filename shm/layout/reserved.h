@@ -1,7 +1,7 @@
 /*
- * Keys that are the bus's own: marks and rules of history are stored values like any other, under a
- * prefix that scans of the whole bus pass over. Nothing stops a peer from writing there: a peer may
- * write anywhere.
+ * Reserved keys: the bus keeps the names of marks and the rules of history as values like any
+ * other, under a prefix that scans of the whole bus pass over. Nothing stops a client from writing
+ * there, since a client may write anywhere: what a reserved key holds is checked like other input.
  */
 #ifndef SB_LAYOUT_RESERVED_H
 #define SB_LAYOUT_RESERVED_H
@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* The prefix of all reserved keys. */
 #define SB_RESERVED     "\0sb\0"
 #define SB_RESERVED_LEN 4u
 /* The first key above all reserved ones. */
@@ -24,10 +25,10 @@ static inline bool sb_is_reserved(const void *key, uint64_t key_len)
         return key_len >= SB_RESERVED_LEN && memcmp(key, SB_RESERVED, SB_RESERVED_LEN) == 0;
 }
 
-/* What a mark's key holds. */
+/* The value of a mark's key. */
 struct sb_mark_value {
         uint64_t cut;
-        uint64_t owner; /* of the mark in the table; another one there: the mark was dropped */
+        uint64_t owner; /* of the mark in the table; when another one is there, it was dropped */
         uint32_t index;
         uint32_t zero;
 };
