@@ -1,22 +1,25 @@
 /*
- * Seeded faults: each breaks one rule of the protocols, so that the harness can be shown to bite.
+ * Seeded faults: each breaks one rule of the protocols, to show that the tests find it.
  *
- * SB_FAULT(X) is the constant false unless the tree is built with -DSB_FAULTS, where a global
- * chooses one fault for the process (tests set sb_fault_chosen, or the environment SB_FAULT=name
- * through the harness).
+ * In a build with -DSB_FAULTS one fault is chosen for the process: a test sets sb_fault_chosen, or
+ * the environment names it (SB_FAULT=name, through tests/harness). In every other build SB_FAULT(X)
+ * is the constant 0, and costs nothing.
+ *
+ * Always true: each fault is found by a test (kill-faults, model-faults, storm-faults). The code
+ * that a fault changes is a small helper of its own, so that the protocol reads straight.
  */
 #ifndef SB_BASE_FAULT_H
 #define SB_BASE_FAULT_H
 
 #define SB_FAULT_TABLE(X)                                                                          \
         X(PIN_NO_RECHECK, "a followed load does not look at the era again")                        \
-        X(PIN_LATE, "the cell is loaded before the pin is published")                              \
+        X(PIN_LATE, "a word is loaded before the pin is published")                                \
         X(RETIRE_ERA_EARLY, "the retire era is read before the unlink")                            \
         X(FREE_IGNORES_PINS, "a block is freed without looking at the pins")                       \
         X(FREE_IGNORES_GUARDS, "a reclaimer does not read the guard words")                        \
         X(FREE_GUARDS_FIRST, "a reclaimer reads the guards before the pins")                       \
         X(GUARD_AFTER_UNPIN, "a guard is published after the pin is gone")                         \
-        X(NO_MEMBARRIER, "a reclaimer does not flush the others' store buffers")                   \
+        X(NO_MEMBARRIER, "a reclaimer does not flush the other processes' store buffers")          \
         X(FREE_TWO_WINNERS, "a freer clears the bit without winning the retire word")              \
         X(UNLINK_UNMARKED, "a version is unlinked without marking its own prev")                   \
         X(UNLINK_BEFORE_DYING, "a version is unlinked before its retire word says so")             \
@@ -26,13 +29,13 @@
         X(CUT_BEFORE_ANNOUNCE, "a snapshot takes its cut before it is announced")                  \
         X(PRUNE_IGNORES_SNAPSHOTS, "a pruner does not read the announcements")                     \
         X(PRUNE_PENDING_IGNORED, "a pruner takes a pending announcement for none")                 \
-        X(SAFE_SKIPS_SLOTS, "safe is raised without resolving the operation slots")                \
-        X(BIRTH_UNCONFIRMED, "a birth is believed without asking its node")                        \
+        X(SAFE_SKIPS_SLOTS, "the stable cut is raised without resolving the operation slots")      \
+        X(BIRTH_UNCONFIRMED, "a placeholder is believed without asking its node")                  \
         X(FLOOR_EARLY, "the floor is read before the node is linked")                              \
         X(FLOOR_LATE, "the floor is raised after the cell is emptied")                             \
         X(GONE_UNMARKED, "a removed node is not marked as gone")                                   \
-        X(NO_SECOND_LOOK, "no second look for late births after the grace period")                 \
-        X(FROZEN_WAITS, "nobody but the remover finishes a removal")                               \
+        X(NO_SECOND_LOOK, "no second look for late placeholders after the grace period")           \
+        X(FROZEN_WAITS, "no other client finishes a remover's removal")                            \
         X(REMOVE_IGNORES_CUTS, "a key is removed although an open cut needs it")                   \
         X(ORDER_UNMARKED, "a node is unlinked from the ordered index without a mark")              \
         X(ORDER_STOPS_AT_KEY, "a remover does not look behind a new node of the same key")         \
@@ -41,23 +44,23 @@
         X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes the slot")                 \
         X(REAP_FORGETS_FREEING, "the reaper does not finish a dead freer's work")                  \
         X(REAP_FORGETS_BLOCKS, "the reaper does not recover unpublished blocks")                   \
-        X(REAP_FORGETS_STOCK, "the reaper does not look at what a dead client had in hand")        \
+        X(REAP_FORGETS_STOCK, "the reaper does not look at a dead client's magazine")              \
         X(REACH_UNCOVERED, "a retire word that no link led to is read without a look at the era")  \
         X(STOCK_NOTE_LATE, "a block is taken in hand before it is noted")                          \
         X(STOCK_NO_GRACE, "a block in hand is built in before its grace period is over")           \
         X(STOCK_LIVE_EARLY, "a block in hand is said to be live before it is installed")           \
-        X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that somebody has in hand")               \
+        X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that a client has in hand")               \
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
-        X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its commit")            \
-        X(TRIM_UNMARKED, "what is taken out of a chain leaves no trace")                           \
+        X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its transaction")       \
+        X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
-        X(KEEP_BIRTH_UNFLAGGED, "a birth is stamped before its cell says that a rule applies")     \
+        X(KEEP_BIRTH_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")              \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(MARK_UNASKED, "a mark is made of a cut that was taken away")                             \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \
-        X(TXN_ABORT_BY_FLAGS, "a flag of the cell that changed is taken for a conflict")           \
+        X(TXN_ABORT_BY_FLAGS, "a changed flag of the cell is taken for a conflict")                \
         X(TXN_PREV_STORED, "a helper stores an intent's link instead of comparing it")             \
         X(TXN_CELL_BEFORE_PREV, "a helper loads the cell before the intent's link")                \
         X(PREV_UNSETTLED, "an unlink behind a transaction's version does not say so")              \
@@ -65,35 +68,35 @@
         X(TXN_STAMP_IN_DECISION, "a transaction's stamp is read before the decision")              \
         X(TXN_COPIES_ALL, "a helper copies the outcome into all versions of the list")             \
         X(TXN_NOT_HELD, "intents are not held")                                                    \
-        X(TXN_RELEASE_EARLY, "aborted intents are let go before the grace period")                 \
+        X(TXN_RELEASE_EARLY, "aborted intents are let go before their grace period is over")       \
         X(TXN_DISPOSE_HEAD_ONLY, "an aborted intent is looked for in the cell alone")              \
-        X(TXN_NODE_UNASKED, "a helper installs over whatever is in the cell")                      \
+        X(TXN_NODE_UNASKED, "a helper installs over any word in the cell")                         \
         X(TXN_COMMIT_STALE, "a key is not looked at before an intent is built over it")            \
-        X(TXN_OLD_BELOW, "what lies under an intent is taken without another look")                \
-        X(NOTE_CLEARED_LAZILY, "a descriptor is dated before everybody sees its note gone")        \
+        X(TXN_OLD_BELOW, "the version under an intent is taken without another look")              \
+        X(NOTE_CLEARED_LAZILY, "a descriptor is dated before all processes see its note gone")     \
         X(REAP_COMMITS_EVICTED, "the reaper commits at a cut that was taken away")                 \
         X(TXN_NOT_HELPED, "a writer replaces an undecided intent")                                 \
-        X(SER_VALIDATE_FIRST, "what was read is validated before the intents are in")              \
+        X(SER_VALIDATE_FIRST, "the read set is validated before the intents are in")               \
         X(SER_NO_STAMP, "a serializable transaction has no stamp before it validates")             \
-        X(SER_STAMP_UNSAID, "a serializable transaction's stamp is read before anybody knows")     \
-        X(SER_FOREIGN_AS_BEFORE, "validation looks through another's undecided intent")            \
-        X(SER_SEEN_ONLY, "ranges are not validated")                                               \
-        X(SER_CYCLE_IGNORED, "nobody gives way in a ring")                                         \
-        X(SER_NO_UNWIND, "who found a ring does not go back")                                      \
+        X(SER_STAMP_UNSAID, "a transaction's stamp is read before its status says STAMPING")       \
+        X(SER_FOREIGN_AS_BEFORE, "validation looks through a foreign undecided intent")            \
+        X(SER_SEEN_ONLY, "ranges of the read set are not validated")                               \
+        X(SER_CYCLE_IGNORED, "no transaction gives way in a cycle")                                \
+        X(SER_NO_UNWIND, "a helper that found a cycle does not go back")                           \
         X(TXN_CLOSE_EARLY, "the cut is given up before the decision")                              \
         X(READ_SER_AS_BEFORE, "a read at a cut looks through an intent stamped in it")             \
         X(GET_SER_AS_BEFORE, "a get looks through an intent that is stamped and undecided")        \
         X(REMOVE_UNDER_ABORTED, "a key is removed under an intent that is held")                   \
-        X(REMOVE_HELD, "a key is removed whose delete is held")                                    \
+        X(REMOVE_HELD, "a key is removed of which the delete is held")                             \
         X(UNHOOK_HEAD_ONLY, "a removal retires the newest version alone")                          \
         X(PRUNE_TAKES_HELD, "a pruner unlinks a version that is held")                             \
         X(PRUNE_BY_ABORTED, "an aborted version supersedes")                                       \
-        X(REAP_FORGETS_TXN, "the reaper does not finish a dead one's transaction")                 \
+        X(REAP_FORGETS_TXN, "the reaper does not finish a dead client's transaction")              \
         X(NOTE_CLEARED_LATE, "a transaction's note goes after its descriptor is dated")            \
         X(DYING_LATE, "a transaction's note goes before its descriptor is on its way out")         \
         X(FINISH_FREEING_NO_DISPOSE, "the reaper frees a descriptor and forgets its intents")      \
         X(CONFLICT_BURNS, "a revision counts on from an aborted one")                              \
-        X(SAFE_SKIPS_TXN, "safe is raised without resolving transactions")
+        X(SAFE_SKIPS_TXN, "the stable cut is raised without resolving transactions")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };
