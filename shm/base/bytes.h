@@ -1,5 +1,6 @@
 /*
- * Keys as bytes: whether two are the same, and which comes first.
+ * Keys as bytes: whether two are the same, and which comes first. The callers have checked that the
+ * bytes are there.
  */
 #ifndef SB_BASE_BYTES_H
 #define SB_BASE_BYTES_H
@@ -8,7 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Keys are short and mostly equal here, their tags being so: eight bytes at a time beat a call. */
+/* Whether @len bytes are equal. Keys are short, and mostly equal where they are compared, since
+ * their tags are: so eight bytes at a time are faster than a call. */
 static inline bool sb_bytes_same(const unsigned char *a, const void *key, uint32_t len)
 {
         const unsigned char *b = key;
@@ -26,7 +28,7 @@ static inline bool sb_bytes_same(const unsigned char *a, const void *key, uint32
         return true;
 }
 
-/* < 0, 0, > 0: the order of two keys, by their bytes, then by length. */
+/* The order of two keys, by their bytes, then by their lengths. Return: < 0, 0, > 0. */
 static inline int sb_bytes_compare(const void *a, uint32_t a_len, const void *b, uint32_t b_len)
 {
         int order = memcmp(a, b, a_len < b_len ? a_len : b_len);

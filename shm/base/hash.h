@@ -1,7 +1,8 @@
 /*
- * The hash of a key: XXH3 with the segment's secret seed (xxHash, Y. Collet). The low bits choose
- * the bucket, the high sixteen are the tag in a cell, bits between choose a node's height in the
- * ordered index.
+ * The hash of a key: XXH3 (xxHash, Y. Collet) with the segment's secret seed.
+ *
+ * The low bits choose the bucket, the high sixteen are the tag in the bucket's cell, and bits in
+ * between choose the height of the key's node in the ordered index.
  */
 #ifndef SB_BASE_HASH_H
 #define SB_BASE_HASH_H

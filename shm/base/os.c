@@ -1,4 +1,4 @@
-/* The real table of base/os.h, on Linux. */
+/* The real table of os.h, on Linux. */
 #define _GNU_SOURCE
 #include "shm/base/os.h"
 
@@ -10,7 +10,7 @@
 
 #include "shm/base/word.h"
 
-static uint64_t read_clock(clockid_t clock)
+static uint64_t os_read_clock(clockid_t clock)
 {
         struct timespec now;
 
@@ -18,29 +18,29 @@ static uint64_t read_clock(clockid_t clock)
         return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static uint64_t now_ns(void *context)
+static uint64_t os_now_ns(void *context)
 {
         (void)context;
-        return read_clock(CLOCK_MONOTONIC);
+        return os_read_clock(CLOCK_MONOTONIC);
 }
 
-static uint64_t realtime_ns(void *context)
+static uint64_t os_realtime_ns(void *context)
 {
         (void)context;
-        return read_clock(CLOCK_REALTIME);
+        return os_read_clock(CLOCK_REALTIME);
 }
 
-static void membarrier_expedited(void *context)
+static void os_membarrier(void *context)
 {
         (void)context;
         /* After registration this call has no failure that leaves the process running. */
         if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
                 __builtin_trap();
-        /* M:pins. The others passed a barrier in the call; this one is the caller's own. */
+        /* M:pins. The call was a barrier for all other threads; this one is the caller's own. */
         sb_fence_full();
 }
 
-static void pause_ns(void *context, uint64_t ns)
+static void os_pause(void *context, uint64_t ns)
 {
         struct timespec wait = {
                 .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -50,10 +50,10 @@ static void pause_ns(void *context, uint64_t ns)
 }
 
 const struct sb_os sb_os_linux = {
-        .now_ns = now_ns,
-        .realtime_ns = realtime_ns,
-        .membarrier = membarrier_expedited,
-        .pause = pause_ns,
+        .now_ns = os_now_ns,
+        .realtime_ns = os_realtime_ns,
+        .membarrier = os_membarrier,
+        .pause = os_pause,
 };
 
 int sb_os_register(void)
