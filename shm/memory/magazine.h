@@ -79,7 +79,7 @@ static inline void sb_stock_publish(struct sb_peer *peer, struct sb_block *block
 /* Make the entry free. */
 static inline void sb_stock_vacate(struct sb_peer *peer, uint32_t entry)
 {
-        /* R:magazine > A:magazine. The block is linked or dated by now. */
+        /* R:magazine > A:magazine. The block is linked, dated or free by now. */
         sb_store_release(&peer->magazine.words[entry], 0);
         peer->magazine.next[entry] = (uint16_t)peer->magazine.free;
         peer->magazine.free = (uint16_t)entry;
