@@ -17,7 +17,6 @@
 #ifndef SB_MEMORY_GRACE_H
 #define SB_MEMORY_GRACE_H
 
-#include "shm/base/fault.h"
 #include "shm/layout/handle.h"
 
 struct sb_grace {

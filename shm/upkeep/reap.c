@@ -124,7 +124,7 @@ static void reap_finish_commit(struct sb_peer *peer, struct sb_client *dead, uin
         if (!descriptor)
                 return;
         reap_cancel_evicted(peer, dead, descriptor);
-        sb_txn_finish(peer, descriptor, &dead->operation);
+        sb_finish_noted(peer, descriptor, &dead->operation);
 }
 
 /* What `operation` names: its write is stamped if it was installed, each placeholder is asked

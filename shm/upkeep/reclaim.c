@@ -69,7 +69,7 @@ void sb_reclaim_dispose(struct sb_peer *peer, uint64_t offset)
                 descriptor = sb_commit_at(&peer->segment, offset);
 
         if (descriptor)
-                sb_txn_dispose(peer, descriptor);
+                sb_finish_dispose(peer, descriptor);
 }
 
 /* Win the retire word of a block in limbo. False: another process frees it. */
