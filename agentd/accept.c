@@ -187,16 +187,16 @@ static int accept_open_process(const struct sb_connection *connection, uint64_t 
 /* Find the record that an earlier engine claimed for the same attempt to attach, without answering
  * the client any more. Return: its number; 0: there is none. */
 static uint32_t accept_find_ticket(const struct sb_engine *engine,
-        const struct sb_slot_identity *identity, uint32_t *ret_generation)
+        const struct sb_roster_identity *identity, uint32_t *ret_generation)
 {
-        const struct sb_segment *segment = &engine->peer.segment;
+        const struct sb_segment *segment = &engine->handle.segment;
 
-        for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++) {
-                const struct sb_client *client = sb_client_at(segment, slot);
+        for (uint32_t slot = 1; slot < segment->geometry.record_count; slot++) {
+                const struct sb_record *record = sb_record_at(segment, slot);
 
-                if (sb_slot_state(segment, slot, ret_generation) == SB_CLIENT_ATTACHED &&
-                        client->ticket == identity->ticket && client->pid == identity->pid &&
-                        client->pid_start == identity->pid_start)
+                if (sb_roster_state(segment, slot, ret_generation) == SB_RECORD_ATTACHED &&
+                        record->ticket == identity->ticket && record->pid == identity->pid &&
+                        record->pid_start == identity->pid_start)
                         return slot;
         }
         return 0;
@@ -204,21 +204,21 @@ static uint32_t accept_find_ticket(const struct sb_engine *engine,
 
 /* Claim a record. When none is free, first collect those of dead processes and of clients that gave
  * up. */
-static int accept_claim_record(struct sb_engine *engine, const struct sb_slot_identity *identity,
+static int accept_claim_record(struct sb_engine *engine, const struct sb_roster_identity *identity,
         uint32_t *ret_slot, uint32_t *ret_generation)
 {
-        int r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
+        int r = sb_roster_claim(&engine->handle.segment, 1, identity, ret_slot, ret_generation);
 
         if (r == SB_E_FULL && (sb_reaper_collect(engine) | accept_hear_kept(engine)))
-                r = sb_slot_claim(&engine->peer.segment, 1, identity, ret_slot, ret_generation);
+                r = sb_roster_claim(&engine->handle.segment, 1, identity, ret_slot, ret_generation);
         return r;
 }
 
 static void accept_attach(struct sb_engine *engine, struct sb_connection *connection,
         const struct sb_hello_request *request)
 {
-        const struct sb_superblock *super = engine->peer.segment.super;
-        struct sb_slot_identity identity = {
+        const struct sb_superblock *super = engine->handle.segment.super;
+        struct sb_roster_identity identity = {
                 .pid = connection->pid,
                 .uid = connection->uid,
                 .access = SB_PEER,
@@ -256,7 +256,7 @@ static void accept_attach(struct sb_engine *engine, struct sb_connection *connec
         answer.access = SB_PEER;
         answer.slot = slot;
         answer.generation = generation;
-        answer.size = engine->peer.segment.geometry.size;
+        answer.size = engine->handle.segment.geometry.size;
         memcpy(answer.id, super->id, sizeof(answer.id));
         r = accept_send_answer(connection->fd, &answer, engine->supervisor->memory.fd);
         if (r) {
@@ -286,7 +286,7 @@ static void accept_hear(
         struct sb_engine *engine, struct sb_connection *connection, const void *packet, size_t len)
 {
         struct sb_hello_request request;
-        int r = sb_hello_judge(packet, len, engine->peer.segment.super->features, &request);
+        int r = sb_hello_judge(packet, len, engine->handle.segment.super->features, &request);
 
         if (!r && request.verb == SB_HELLO_GIVE_BACK)
                 r = -EPROTO;
@@ -306,7 +306,7 @@ static void accept_hear_more(
         struct sb_hello_request request;
 
         if (connection->slot &&
-                !sb_hello_judge(packet, len, engine->peer.segment.super->features, &request) &&
+                !sb_hello_judge(packet, len, engine->handle.segment.super->features, &request) &&
                 request.verb == SB_HELLO_GIVE_BACK)
                 sb_reaper_give_back(engine, connection->slot, connection->generation);
         accept_drop(engine, connection);

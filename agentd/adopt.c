@@ -62,7 +62,7 @@ static enum sb_engine_end adopt_map(const struct sb_memory *memory, struct sb_se
 static enum sb_engine_end adopt_take_record(
         struct sb_engine *engine, const struct sb_segment *segment)
 {
-        struct sb_slot_identity identity = {
+        struct sb_roster_identity identity = {
                 .pid = (uint32_t)getpid(),
                 .uid = geteuid(),
                 .access = SB_PEER,
@@ -73,22 +73,22 @@ static enum sb_engine_end adopt_take_record(
 
         (void)sb_reaper_start_time(identity.pid,
                 &identity.pid_start); /* for people: the supervisor watches the engine's death */
-        if (sb_slot_state(segment, 0, &generation) != SB_CLIENT_FREE) {
-                sb_peer_init(&engine->peer, segment, 0, generation);
-                sb_reap_slot(&engine->peer, 0, generation);
+        if (sb_roster_state(segment, 0, &generation) != SB_RECORD_FREE) {
+                sb_handle_init(&engine->handle, segment, 0, generation);
+                sb_reap_record(&engine->handle, 0, generation);
         }
-        if (sb_slot_claim(&copy, 0, &identity, &slot, &generation)) {
+        if (sb_roster_claim(&copy, 0, &identity, &slot, &generation)) {
                 sb_log("the segment is not adopted: the engine's own record cannot be had");
                 return SB_ENGINE_UNSOUND;
         }
-        sb_peer_init(&engine->peer, segment, slot, generation);
+        sb_handle_init(&engine->handle, segment, slot, generation);
         engine->attached = true;
         return SB_ENGINE_STOPPED;
 }
 
 static enum sb_engine_end adopt_validate(struct sb_engine *engine, struct sb_check_report *ret)
 {
-        int r = sb_check(&engine->peer, false, ret);
+        int r = sb_check(&engine->handle, false, ret);
 
         if (r) {
                 sb_log("the segment is not adopted: it cannot be checked (%s)", strerror(-r));
@@ -124,7 +124,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         if (end)
                 return end;
         /* From here on engine_free() unmaps the segment, through the handle. */
-        engine->peer.segment = segment;
+        engine->handle.segment = segment;
         end = adopt_take_record(engine, &segment);
         if (!end)
                 end = adopt_validate(engine, &report);
@@ -134,12 +134,12 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
          * the next sweep on. */
         sb_store_release(&segment.super->history_limit, engine->supervisor->config->history_bytes);
         sb_reaper_adopt(engine);
-        sb_evict_finish(&engine->peer);
-        sb_marks_repair(&engine->peer);
-        sb_keep_repair(&engine->peer);
+        sb_evict_finish(&engine->handle);
+        sb_named_repair(&engine->handle);
+        sb_keep_repair(&engine->handle);
         /* The first note of the time is made before the first client attaches, so that there is a
          * cut for each time. */
-        sb_times_tick(&engine->peer.segment, &now);
+        sb_times_tick(&engine->handle.segment, &now);
         super = segment.super;
         /* Relaxed: for people. */
         generation = sb_load_relaxed(&super->engine_generation) + 1;

@@ -210,8 +210,9 @@ static bool config_take_option(
                 return true;
         case OPTION_SIZE:
                 if (!config_read_size(value, &config->size))
-                        return config_complain("--size %s: give a number of bytes, with K, M, G or T if "
-                                        "you like: --size 256M",
+                        return config_complain(
+                                "--size %s: give a number of bytes, with K, M, G or T if "
+                                "you like: --size 256M",
                                 value);
                 return true;
         case OPTION_HUGEPAGES:
@@ -226,27 +227,31 @@ static bool config_take_option(
                 return true;
         case OPTION_CLIENTS:
                 if (!config_read_number(value, 1, CLIENTS_MAX, &number))
-                        return config_complain("--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
+                        return config_complain(
+                                "--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
                 config->clients = (uint32_t)number;
                 return true;
         case OPTION_HISTORY:
                 if (!strcmp(value, "off"))
                         config->history_bytes = 0;
                 else if (!config_read_size(value, &config->history_bytes) || !config->history_bytes)
-                        return config_complain("--history-memory %s: give a number of bytes, with K, M, G "
-                                        "or T if you like, or off: no limit",
+                        return config_complain(
+                                "--history-memory %s: give a number of bytes, with K, M, G "
+                                "or T if you like, or off: no limit",
                                 value);
                 return true;
         case OPTION_SNAPSHOT_AGE:
                 if (!config_read_age(value, &config->snapshot_age_ns))
-                        return config_complain("--max-snapshot-age %s: give a time such as 500ms, 30s, "
-                                        "10m or 1h, or off",
+                        return config_complain(
+                                "--max-snapshot-age %s: give a time such as 500ms, 30s, "
+                                "10m or 1h, or off",
                                 value);
                 return true;
         case OPTION_RECOVER_TO:
-                return config_complain("--recover-to %s: only a durable bus has cuts to go back to, and "
-                                "this version keeps a "
-                                "bus in memory alone",
+                return config_complain(
+                        "--recover-to %s: only a durable bus has cuts to go back to, and "
+                        "this version keeps a "
+                        "bus in memory alone",
                         value);
         }
         return config_complain("this option is not known");
@@ -257,15 +262,17 @@ static bool config_resolve(const char *bus, struct sb_place *ret)
         int r = sb_place_resolve(bus, ret);
 
         if (r == -EINVAL)
-                return config_complain("the bus needs a name, or a directory with a '/' in it: -b work, "
-                                "-b ./work");
+                return config_complain(
+                        "the bus needs a name, or a directory with a '/' in it: -b work, "
+                        "-b ./work");
         if (r == -ENAMETOOLONG)
                 return config_complain(
                         "the name of the bus is too long: at most %u bytes with its directory",
                         SB_PLACE_MAX - 1);
         if (r == -ENOENT)
-                return config_complain("neither $XDG_STATE_HOME nor $HOME says where buses live: give a "
-                                "directory, -b ./%s",
+                return config_complain(
+                        "neither $XDG_STATE_HOME nor $HOME says where buses live: give a "
+                        "directory, -b ./%s",
                         bus ? bus : "default");
         return true;
 }
@@ -309,8 +316,8 @@ static bool config_judge(const struct sb_config *config)
                         config->size, config->clients, least);
         }
         if (r)
-                return config_complain("--size %" PRIu64 " with --clients %u cannot be: %s", config->size,
-                        config->clients, strerror(-r));
+                return config_complain("--size %" PRIu64 " with --clients %u cannot be: %s",
+                        config->size, config->clients, strerror(-r));
         return true;
 }
 

@@ -125,7 +125,7 @@ static void directory_say_taken(const struct sb_place *place)
 {
         pid_t pid;
 
-        if (!sb_place_keeper(place, &pid))
+        if (!sb_place_supervisor(place, &pid))
                 sb_log("agentd with pid %d serves %s already: `agentctl -b %s stop` ends it",
                         (int)pid, place->directory, place->directory);
         else

@@ -74,7 +74,7 @@ static void engine_set_timer(struct sb_engine *engine, uint64_t interval_ns)
  * none of them until the versions that it replaced are to be freed. */
 static bool engine_is_idle(struct sb_engine *engine)
 {
-        const struct sb_superblock *super = engine->peer.segment.super;
+        const struct sb_superblock *super = engine->handle.segment.super;
         /* All relaxed: only whether they changed matters. */
         uint64_t trace = sb_load_relaxed(&super->clock) + sb_load_relaxed(&super->era) +
                          sb_load_relaxed(&super->sweep_wanted);
@@ -87,7 +87,7 @@ static bool engine_is_idle(struct sb_engine *engine)
 /* Note the time of the last cut, and evict the snapshots that are older than the bus allows. */
 static void engine_note_time(struct sb_engine *engine)
 {
-        struct sb_segment *segment = &engine->peer.segment;
+        struct sb_segment *segment = &engine->handle.segment;
         uint64_t age = engine->supervisor->config->snapshot_age_ns;
         struct sb_moment now, then;
         uint32_t count;
@@ -96,7 +96,7 @@ static void engine_note_time(struct sb_engine *engine)
         if (!age || now.monotonic_ns < age ||
                 !sb_times_at_monotonic(segment, now.monotonic_ns - age, &then))
                 return;
-        count = sb_evict_all(&engine->peer, then.cut);
+        count = sb_evict_all(&engine->handle, then.cut);
         if (count)
                 sb_log("%u snapshots older than --max-snapshot-age were taken away", count);
 }
@@ -105,28 +105,28 @@ static void engine_note_time(struct sb_engine *engine)
  * a sweep, so ask for a sweep now and then. */
 static void engine_look_after_history(struct sb_engine *engine)
 {
-        struct sb_peer *peer = &engine->peer;
+        struct sb_handle *handle = &engine->handle;
         uint64_t now = sb_os_linux.now_ns(sb_os_linux.context), trace;
 
-        if (!sb_rules_any(&peer->segment) || sb_work_sweeping(peer) || now < engine->history_ns)
+        if (!sb_rules_any(&handle->segment) || sb_work_sweeping(handle) || now < engine->history_ns)
                 return;
         /* Relaxed: what the last sweep found. While two sweeps find the same, the next may wait
          * longer. */
-        trace = sb_load_relaxed(&peer->segment.super->history_bytes) + peer->counters.freed;
+        trace = sb_load_relaxed(&handle->segment.super->history_bytes) + handle->counters.freed;
         if (trace != engine->history_trace)
                 engine->history_pause_ns = HISTORY_NS;
         else if (engine->history_pause_ns < HISTORY_MOST_NS)
                 engine->history_pause_ns = 2 * engine->history_pause_ns + HISTORY_NS;
         engine->history_trace = trace;
         engine->history_ns = now + engine->history_pause_ns;
-        sb_work_ask(peer);
+        sb_work_ask(handle);
 }
 
 /* Do a little of the work on memory. Return: whether there is more to do at once. */
 static bool engine_tick(struct sb_engine *engine)
 {
         bool idle = engine_is_idle(engine);
-        bool more = sb_work_tick(&engine->peer, &engine->sweep_cursor);
+        bool more = sb_work_tick(&engine->handle, &engine->sweep_cursor);
 
         engine_note_time(engine);
         engine_look_after_history(engine);
@@ -301,8 +301,8 @@ static void engine_free(struct sb_engine *engine)
 {
         sb_accept_close_all(engine);
         sb_reaper_close_all(engine);
-        if (engine->peer.segment.base)
-                munmap(engine->peer.segment.base, engine->supervisor->memory.size);
+        if (engine->handle.segment.base)
+                munmap(engine->handle.segment.base, engine->supervisor->memory.size);
         if (engine->epoll_fd >= 0)
                 close(engine->epoll_fd);
         if (engine->timer_fd >= 0)
@@ -331,7 +331,7 @@ enum sb_engine_end sb_engine_run(struct sb_supervisor *supervisor)
                 end = engine_adopt_and_serve(engine);
                 if (engine->attached &&
                         (end == SB_ENGINE_STOPPED || end == SB_ENGINE_SUPERVISOR_DIED))
-                        sb_peer_fini(&engine->peer);
+                        sb_handle_fini(&engine->handle);
         }
         sb_guard_disarm();
         engine_free(engine);

@@ -20,21 +20,21 @@
 static struct robust_list entries[2];
 static struct robust_list_head head = {.list = {&head.list}};
 
-static_assert(
-        offsetof(struct sb_superblock, engine_life) - offsetof(struct sb_superblock, keeper_life) ==
-                sizeof(struct robust_list),
+static_assert(offsetof(struct sb_superblock, engine_life) -
+                              offsetof(struct sb_superblock, supervisor_life) ==
+                      sizeof(struct robust_list),
         "the entries of the list lie as far apart as the words");
 static_assert(SB_LIFE_DIED == FUTEX_OWNER_DIED, "what the kernel writes");
 
 void sb_life_hold(struct sb_superblock *super, enum sb_life_role role)
 {
-        struct sb_cell32 *word =
-                role == SB_LIFE_SUPERVISOR ? &super->keeper_life : &super->engine_life;
+        struct sb_word32 *word =
+                role == SB_LIFE_SUPERVISOR ? &super->supervisor_life : &super->engine_life;
 
         head.list.next = &entries[0];
         entries[0].next = &entries[1];
         entries[1].next = &head.list;
-        head.futex_offset = (long)((char *)&super->keeper_life - (char *)&entries[0]);
+        head.futex_offset = (long)((char *)&super->supervisor_life - (char *)&entries[0]);
         /* The kernel marks only words that name this thread, so the other process's word may be on
          * the list as well. */
         sb_assert(!syscall(SYS_set_robust_list, &head, sizeof(head)));

@@ -89,16 +89,16 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
         if (watcher->pidfd < 0 || !reaper_sees_death(watcher->pidfd))
                 return;
         reaper_forget(watcher);
-        sb_reap_slot(&engine->peer, slot, watcher->generation);
-        sb_marks_repair(&engine->peer);
-        sb_keep_repair(&engine->peer);
+        sb_reap_record(&engine->handle, slot, watcher->generation);
+        sb_named_repair(&engine->handle);
+        sb_keep_repair(&engine->handle);
 }
 
 uint32_t sb_reaper_collect(struct sb_engine *engine)
 {
         uint32_t count = 0;
 
-        for (uint32_t slot = 1; slot < engine->peer.segment.geometry.client_count; slot++) {
+        for (uint32_t slot = 1; slot < engine->handle.segment.geometry.record_count; slot++) {
                 if (engine->watchers[slot].pidfd < 0 ||
                         !reaper_sees_death(engine->watchers[slot].pidfd))
                         continue;
@@ -112,24 +112,24 @@ void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t gener
 {
         if (engine->watchers[slot].generation == generation)
                 reaper_forget(&engine->watchers[slot]);
-        sb_reap_slot(&engine->peer, slot, generation);
-        sb_marks_repair(&engine->peer);
-        sb_keep_repair(&engine->peer);
+        sb_reap_record(&engine->handle, slot, generation);
+        sb_named_repair(&engine->handle);
+        sb_keep_repair(&engine->handle);
 }
 
 int sb_reaper_evict(
         struct sb_engine *engine, uint32_t slot, uint64_t pid, bool kill, uint32_t *ret_count)
 {
-        const struct sb_segment *segment = &engine->peer.segment;
+        const struct sb_segment *segment = &engine->handle.segment;
         uint32_t generation;
 
-        if (!slot || slot >= segment->geometry.client_count ||
-                sb_slot_state(segment, slot, &generation) != SB_CLIENT_ATTACHED ||
-                (pid && sb_client_at(segment, slot)->pid != pid))
+        if (!slot || slot >= segment->geometry.record_count ||
+                sb_roster_state(segment, slot, &generation) != SB_RECORD_ATTACHED ||
+                (pid && sb_record_at(segment, slot)->pid != pid))
                 return SB_E_NOT_FOUND;
-        *ret_count = sb_evict_client(&engine->peer, slot, UINT64_MAX);
+        *ret_count = sb_evict_client(&engine->handle, slot, UINT64_MAX);
         sb_log("client %u (pid %u): an operator took %u snapshots away%s", slot,
-                sb_client_at(segment, slot)->pid, *ret_count, kill ? ", and ends it" : "");
+                sb_record_at(segment, slot)->pid, *ret_count, kill ? ", and ends it" : "");
         if (!kill)
                 return 0;
         /* Signal the process by the pidfd that it was attached with, so that no other process with
@@ -143,9 +143,9 @@ int sb_reaper_evict(
 
 /* Open the process that a record names. Return: a pidfd; -1: the process is dead; -2: it lives, and
  * cannot be watched. */
-static int reaper_open_process(const struct sb_client *client)
+static int reaper_open_process(const struct sb_record *record)
 {
-        uint32_t pid = client->pid; /* loaded once: it may be anything */
+        uint32_t pid = record->pid; /* loaded once: it may be anything */
         uint64_t start;
         int pidfd;
 
@@ -155,7 +155,7 @@ static int reaper_open_process(const struct sb_client *client)
         /* The process behind the pidfd cannot change any more, so a start time that is read now is
          * that of this process or of none. A file that cannot be read (/proc mounted with hidepid)
          * says nothing against the process. */
-        if ((!sb_reaper_start_time(pid, &start) && start != client->pid_start) ||
+        if ((!sb_reaper_start_time(pid, &start) && start != record->pid_start) ||
                 reaper_sees_death(pidfd)) {
                 close(pidfd);
                 return -1;
@@ -165,23 +165,23 @@ static int reaper_open_process(const struct sb_client *client)
 
 void sb_reaper_adopt(struct sb_engine *engine)
 {
-        const struct sb_segment *segment = &engine->peer.segment;
+        const struct sb_segment *segment = &engine->handle.segment;
 
-        for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++) {
+        for (uint32_t slot = 1; slot < segment->geometry.record_count; slot++) {
                 uint32_t generation;
                 int pidfd = -1;
 
-                switch (sb_slot_state(segment, slot, &generation)) {
-                case SB_CLIENT_FREE:
+                switch (sb_roster_state(segment, slot, &generation)) {
+                case SB_RECORD_FREE:
                         continue;
-                case SB_CLIENT_ATTACHED:
-                        pidfd = reaper_open_process(sb_client_at(segment, slot));
+                case SB_RECORD_ATTACHED:
+                        pidfd = reaper_open_process(sb_record_at(segment, slot));
                         break;
                 default: /* an engine died while it made or reaped the record */
                         break;
                 }
                 if (pidfd == -1)
-                        sb_reap_slot(&engine->peer, slot, generation);
+                        sb_reap_record(&engine->handle, slot, generation);
                 else if (pidfd == -2)
                         sb_log("client %u cannot be watched: %s", slot, strerror(errno));
                 else
@@ -193,6 +193,6 @@ void sb_reaper_close_all(struct sb_engine *engine)
 {
         if (!engine->watchers)
                 return;
-        for (uint32_t slot = 0; slot < engine->peer.segment.geometry.client_count; slot++)
+        for (uint32_t slot = 0; slot < engine->handle.segment.geometry.record_count; slot++)
                 reaper_forget(&engine->watchers[slot]);
 }

@@ -67,7 +67,7 @@ static int supervisor_become(struct sb_supervisor *supervisor)
                 return -1;
         }
         sb_life_hold(supervisor->memory.super, SB_LIFE_SUPERVISOR);
-        sb_store_relaxed(&supervisor->memory.super->keeper,
+        sb_store_relaxed(&supervisor->memory.super->supervisor,
                 (uint64_t)getpid()); /* relaxed: for people, and for sb_attach_lost() */
         sb_directory_own(&supervisor->directory);
         return 0;
@@ -156,7 +156,7 @@ static int supervisor_replace_segment(struct sb_supervisor *supervisor)
         supervisor->failures = supervisor->crashes = 0;
         supervisor->retry_ns = 0;
         sb_life_hold(supervisor->memory.super, SB_LIFE_SUPERVISOR);
-        sb_store_relaxed(&supervisor->memory.super->keeper,
+        sb_store_relaxed(&supervisor->memory.super->supervisor,
                 (uint64_t)getpid()); /* as in supervisor_become() */
         return 0;
 }

@@ -78,8 +78,8 @@ struct control {
         /* turn: moved on by the parent; workers sleep on it. arrived: counted by workers at the
          * start of a slice; the parent resets it. finished: counted by workers; the parent sleeps
          * on it and resets it. */
-        struct sb_cell32 turn, arrived, finished;
-        uint32_t peer, case_, processes; /* processes 0: end */
+        struct sb_word32 turn, arrived, finished;
+        uint32_t handle, case_, processes; /* processes 0: end */
         uint64_t warm_ns, slice_ns;
         uint64_t pad[3];
         struct answer answers[BENCH_WORKERS_MAX];
@@ -106,7 +106,7 @@ static void on_signal(int number)
         interrupted = 1;
 }
 
-static int futex_wait(struct sb_cell32 *cell, uint32_t value, uint64_t ns)
+static int futex_wait(struct sb_word32 *cell, uint32_t value, uint64_t ns)
 {
         struct timespec timeout = {
                 .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
@@ -114,16 +114,16 @@ static int futex_wait(struct sb_cell32 *cell, uint32_t value, uint64_t ns)
         return (int)syscall(SYS_futex, cell, FUTEX_WAIT, value, &timeout, NULL, 0);
 }
 
-static void futex_wake(struct sb_cell32 *cell)
+static void futex_wake(struct sb_word32 *cell)
 {
         syscall(SYS_futex, cell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
 static bool has_peer(
-        const struct bench_settings *settings, uint32_t peer, const struct bench_case *case_)
+        const struct bench_settings *settings, uint32_t handle, const struct bench_case *case_)
 {
-        return settings->peer_mask >> peer & 1 &&
-               (!case_ || bench_peers[peer]->ops >> case_->op & 1);
+        return settings->peer_mask >> handle & 1 &&
+               (!case_ || bench_peers[handle]->ops >> case_->op & 1);
 }
 
 static bool has_case(const struct bench_settings *settings, const struct bench_case *case_)
@@ -173,7 +173,7 @@ static void batch_fill(
 static void slice_run(struct worker *worker, const struct control *control, struct answer *ret)
 {
         const struct bench_case *case_ = &cases[control->case_];
-        const struct bench_peer *peer = bench_peers[control->peer];
+        const struct bench_peer *handle = bench_peers[control->handle];
         uint64_t now = bench_now_ns(), measure_ns = now + control->warm_ns,
                  end_ns = measure_ns + control->slice_ns;
         struct answer answer = {0};
@@ -189,14 +189,14 @@ static void slice_run(struct worker *worker, const struct control *control, stru
                 getrusage(RUSAGE_THREAD, &usage);
                 switches = usage.ru_nivcsw;
                 start_ns = bench_now_ns();
-                done = peer->run(worker->handles[control->peer], &batch);
+                done = handle->run(worker->handles[control->handle], &batch);
                 now = bench_now_ns();
                 if (done != batch.count && case_->op != BENCH_CAS)
                         answer.error = -EIO;
                 getrusage(RUSAGE_THREAD, &usage);
                 if (start_ns < measure_ns)
                         continue;
-                if (usage.ru_nivcsw != switches && !peer->is_server) {
+                if (usage.ru_nivcsw != switches && !handle->is_server) {
                         answer.preempted++;
                         continue;
                 }
@@ -397,7 +397,7 @@ static void crew_stop(struct crew *crew, bool at_once)
 }
 
 static int slice_order(struct crew *crew, const struct bench_settings *settings,
-        void *const *stores, uint32_t case_, uint32_t peer, uint32_t processes, uint32_t round)
+        void *const *stores, uint32_t case_, uint32_t handle, uint32_t processes, uint32_t round)
 {
         struct control *control = crew->control;
         uint64_t preempted = 0, conflicts = 0, operations = 0, counted_ns = 0;
@@ -405,7 +405,7 @@ static int slice_order(struct crew *crew, const struct bench_settings *settings,
         int r;
 
         control->case_ = case_;
-        control->peer = peer;
+        control->handle = handle;
         control->processes = processes;
         control->warm_ns = settings->warm_ns;
         control->slice_ns = settings->slice_ns;
@@ -422,7 +422,7 @@ static int slice_order(struct crew *crew, const struct bench_settings *settings,
                 counted_ns += control->answers[i].ns;
         }
         printf("slice %s %u %u %s %.0f %llu %.5f %.2f\n", cases[case_].name, processes, round,
-                bench_peers[peer]->name, rate, (unsigned long long)preempted,
+                bench_peers[handle]->name, rate, (unsigned long long)preempted,
                 (double)conflicts / (double)operations,
                 (double)counted_ns / (double)(settings->slice_ns * processes));
         return 0;
@@ -436,12 +436,12 @@ static int case_run(struct crew *crew, const struct bench_settings *settings, vo
         fprintf(stderr, "bench-keys: %s\n", cases[case_].name);
         for (uint32_t round = 0; round < settings->rounds; round++) {
                 for (uint32_t p = 0; p < BENCH_PEERS; p++) {
-                        uint32_t peer = (p + round) % BENCH_PEERS;
+                        uint32_t handle = (p + round) % BENCH_PEERS;
 
-                        if (!has_peer(settings, peer, &cases[case_]))
+                        if (!has_peer(settings, handle, &cases[case_]))
                                 continue;
                         for (uint32_t i = 0; i < settings->process_count_count && !r; i++)
-                                r = slice_order(crew, settings, stores, case_, peer,
+                                r = slice_order(crew, settings, stores, case_, handle,
                                         settings->process_counts[i], round);
                         if (r)
                                 return r;
@@ -465,12 +465,12 @@ static int profile_run(
         for (uint32_t i = 0; i < CASE_COUNT && !r; i++) {
                 if (cases[i].value_len != value_len || !has_case(settings, &cases[i]))
                         continue;
-                for (uint32_t peer = 0; peer < BENCH_PEERS; peer++) {
-                        if (!has_peer(settings, peer, &cases[i]))
+                for (uint32_t handle = 0; handle < BENCH_PEERS; handle++) {
+                        if (!has_peer(settings, handle, &cases[i]))
                                 continue;
                         for (uint64_t done = 0; done < settings->profile_ops; done += BENCH_BATCH) {
                                 batch_fill(worker, &cases[i], &batch);
-                                bench_peers[peer]->run(worker->handles[peer], &batch);
+                                bench_peers[handle]->run(worker->handles[handle], &batch);
                         }
                 }
         }
@@ -573,8 +573,8 @@ static uint64_t bytes_needed(const struct bench_settings *settings)
 
                 if (!has_case(settings, &cases[i]))
                         continue;
-                for (uint32_t peer = 0; peer < BENCH_PEERS; peer++)
-                        if (has_peer(settings, peer, NULL) && !bench_peers[peer]->is_server)
+                for (uint32_t handle = 0; handle < BENCH_PEERS; handle++)
+                        if (has_peer(settings, handle, NULL) && !bench_peers[handle]->is_server)
                                 bytes +=
                                         bench_segment_size(settings->key_count, cases[i].value_len);
                 if (bytes > most)

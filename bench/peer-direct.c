@@ -30,17 +30,17 @@ struct store {
         unsigned char *base;
         uint64_t size;
         struct sb_segment segment;
-        struct sb_peer *engine;
+        struct sb_handle *engine;
         uint32_t slots[BENCH_WORKERS_MAX], generations[BENCH_WORKERS_MAX];
 };
 
 static int claim(
         struct sb_segment *segment, uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
 {
-        struct sb_slot_identity identity = {
+        struct sb_roster_identity identity = {
                 .pid = 1, .access = SB_PEER, .pid_start = 1, .attached_ns = 1};
 
-        return sb_slot_claim(segment, first, &identity, ret_slot, ret_generation);
+        return sb_roster_claim(segment, first, &identity, ret_slot, ret_generation);
 }
 
 static int fill(struct store *store, const struct bench_shape *shape)
@@ -61,7 +61,7 @@ static int fill(struct store *store, const struct bench_shape *shape)
                 memset(value, (int)i & 0xff, shape->value_len);
                 r = sb_op_write(store->engine, &write, &result);
                 if (i % 100000 == 0)
-                        sb_safe_raise(store->engine);
+                        sb_stable_raise(store->engine);
         }
         return r;
 }
@@ -95,7 +95,7 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
                 r = claim(&store->segment, 0, &slot, &generation);
         if (r)
                 return r;
-        sb_peer_init(store->engine, &store->segment, slot, generation);
+        sb_handle_init(store->engine, &store->segment, slot, generation);
         for (uint32_t i = 0; i < BENCH_WORKERS_MAX && i < sysconf(_SC_NPROCESSORS_ONLN) && !r; i++)
                 r = claim(&store->segment, 1, &store->slots[i], &store->generations[i]);
         if (!r)
@@ -107,7 +107,7 @@ static void direct_tick(void *opaque)
 {
         struct store *store = opaque;
 
-        sb_safe_raise(store->engine);
+        sb_stable_raise(store->engine);
 }
 
 static void direct_destroy(void *opaque)
@@ -123,38 +123,38 @@ static void direct_destroy(void *opaque)
 static int direct_attach(void *opaque, uint32_t index, void **ret_handle)
 {
         struct store *store = opaque;
-        struct sb_peer *peer = calloc(1, sizeof(*peer));
+        struct sb_handle *attached = calloc(1, sizeof(*attached));
 
-        if (!peer)
+        if (!attached)
                 return -ENOMEM;
         sb_os_register();
         bench_memory_touch(store->base, store->size);
-        sb_peer_init(peer, &store->segment, store->slots[index], store->generations[index]);
-        *ret_handle = peer;
-        return sb_guard_grow(peer, BENCH_MANY - 1);
+        sb_handle_init(attached, &store->segment, store->slots[index], store->generations[index]);
+        *ret_handle = attached;
+        return sb_guard_grow(attached, BENCH_MANY - 1);
 }
 
 static void direct_detach(void *handle)
 {
-        struct sb_peer *peer = handle;
+        struct sb_handle *attached = handle;
 
-        sb_peer_fini(peer);
-        free(peer);
+        sb_handle_fini(attached);
+        free(attached);
 }
 
 static uint32_t get_one(
-        struct sb_peer *peer, const struct bench_key *key, uint32_t value_len, uint64_t *sum)
+        struct sb_handle *attached, const struct bench_key *key, uint32_t value_len, uint64_t *sum)
 {
         struct sb_version *version;
 
-        if (sb_op_get(peer, key->bytes, BENCH_KEY_LEN, 0, &version))
+        if (sb_op_get(attached, key->bytes, BENCH_KEY_LEN, 0, &version))
                 return 0;
         *sum += bench_consume(version->bytes + BENCH_KEY_LEN, value_len);
-        sb_guard_set(peer, 0, 0);
+        sb_guard_set(attached, 0, 0);
         return 1;
 }
 
-static uint32_t get_many(struct sb_peer *peer, const struct bench_batch *batch, uint64_t *sum)
+static uint32_t get_many(struct sb_handle *attached, const struct bench_batch *batch, uint64_t *sum)
 {
         struct sb_op_key keys[BENCH_MANY];
         struct sb_version *versions[BENCH_MANY];
@@ -167,20 +167,20 @@ static uint32_t get_many(struct sb_peer *peer, const struct bench_batch *batch, 
         for (uint32_t from = 0; from < batch->count; from += BENCH_MANY) {
                 for (uint32_t i = 0; i < BENCH_MANY; i++)
                         keys[i].data = batch->keys[from + i].bytes;
-                sb_op_get_many(peer, keys, BENCH_MANY, guards, versions);
+                sb_op_get_many(attached, keys, BENCH_MANY, guards, versions);
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
                         if (!versions[i])
                                 continue;
                         *sum += bench_consume(versions[i]->bytes + BENCH_KEY_LEN, batch->value_len);
-                        sb_guard_set(peer, i, 0);
+                        sb_guard_set(attached, i, 0);
                         done++;
                 }
         }
         return done;
 }
 
-static uint32_t write_one(
-        struct sb_peer *peer, const struct bench_batch *batch, uint32_t i, uint64_t *expected_rev)
+static uint32_t write_one(struct sb_handle *attached, const struct bench_batch *batch, uint32_t i,
+        uint64_t *expected_rev)
 {
         struct sb_op_write write = {.key = batch->keys[i].bytes,
                 .key_len = BENCH_KEY_LEN,
@@ -188,7 +188,7 @@ static uint32_t write_one(
                 .value_len = batch->value_len,
                 .expected_rev = *expected_rev};
         struct sb_op_result result;
-        int r = sb_op_write(peer, &write, &result);
+        int r = sb_op_write(attached, &write, &result);
 
         if (r == 0 || r == SB_E_CONFLICT)
                 *expected_rev = result.rev;
@@ -197,29 +197,29 @@ static uint32_t write_one(
 
 static uint32_t direct_run(void *handle, const struct bench_batch *batch)
 {
-        struct sb_peer *peer = handle;
+        struct sb_handle *attached = handle;
         uint64_t sum = 0, rev = 0;
         uint32_t done = 0;
 
         switch (batch->op) {
         case BENCH_GET:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += get_one(peer, &batch->keys[i], batch->value_len, &sum);
+                        done += get_one(attached, &batch->keys[i], batch->value_len, &sum);
                 break;
         case BENCH_GET_MANY:
-                done = get_many(peer, batch, &sum);
+                done = get_many(attached, batch, &sum);
                 break;
         case BENCH_MIX:
                 for (uint32_t i = 0; i < batch->count; i++) {
                         rev = SB_OP_ANY_REV;
-                        done += batch->is_write[i]
-                                        ? write_one(peer, batch, i, &rev)
-                                        : get_one(peer, &batch->keys[i], batch->value_len, &sum);
+                        done += batch->is_write[i] ? write_one(attached, batch, i, &rev)
+                                                   : get_one(attached, &batch->keys[i],
+                                                             batch->value_len, &sum);
                 }
                 break;
         case BENCH_CAS:
                 for (uint32_t i = 0; i < batch->count; i++)
-                        done += write_one(peer, batch, 0, &rev);
+                        done += write_one(attached, batch, 0, &rev);
                 break;
         default:
                 break;

@@ -35,7 +35,7 @@ struct store {
         uint64_t bucket_mask;
         uint32_t value_len;
         uint32_t record_size;
-        struct sb_cell64 *word; /* for CAS; on a line of its own */
+        struct sb_word64 *word; /* for CAS; on a line of its own */
 };
 
 static int insert(struct store *store, const struct bench_key *key, uint64_t offset)
@@ -78,7 +78,7 @@ static int ideal_create(const struct bench_shape *shape, void **ret_store)
                 return -ENOMEM;
         }
         store->buckets = (struct bucket *)store->base;
-        store->word = (struct sb_cell64 *)(store->base + bucket_count * sizeof(struct bucket));
+        store->word = (struct sb_word64 *)(store->base + bucket_count * sizeof(struct bucket));
         for (uint32_t i = 0; i < shape->key_count; i++) {
                 uint64_t offset = records_at + (uint64_t)i * store->record_size;
                 int r;

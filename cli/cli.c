@@ -177,7 +177,7 @@ static void cli_say_waiting(const struct cli *cli)
 {
         pid_t supervisor;
 
-        if (sb_admin_keeper(cli->bus, &supervisor) == 0)
+        if (sb_admin_supervisor(cli->bus, &supervisor) == 0)
                 cli_say("waiting for agentd's engine, which does not answer. Is it stopped, or its "
                         "supervisor? `ps -o pid,stat -p %d --ppid %d` shows both, a stopped one "
                         "with state T; `kill -CONT` or `kill -KILL` with that pid helps",

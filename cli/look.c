@@ -59,10 +59,10 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_number("clients", stat->clients);
         cli_json_number("clients_max", stat->clients_max);
         cli_json_number("clock", stat->clock);
-        cli_json_number("safe", stat->safe);
+        cli_json_number("safe", stat->stable);
         cli_json_number("era", stat->era);
         cli_json_number("age_ms", stat->age_ns / 1000000);
-        cli_json_number("keeper_pid", stat->keeper_pid);
+        cli_json_number("keeper_pid", stat->supervisor_pid);
         cli_json_number("engine_pid", stat->engine_pid);
         cli_json_number("engine_generation", stat->engine_generation);
         cli_json_end();
@@ -92,8 +92,8 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
                 look_bytes_words(marks_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %u\n", stat->clock,
-                stat->safe, stat->era);
-        printf("agentd       supervisor %u, engine %u (number %" PRIu64 ")\n", stat->keeper_pid,
+                stat->stable, stat->era);
+        printf("agentd       supervisor %u, engine %u (number %" PRIu64 ")\n", stat->supervisor_pid,
                 stat->engine_pid, stat->engine_generation);
 }
 

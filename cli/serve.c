@@ -107,7 +107,7 @@ int cli_start(struct cli *cli)
         r = cli_place(cli, directory, sizeof(directory));
         if (r != 0)
                 return r;
-        if (sb_admin_keeper(cli->bus, &supervisor) == 0) {
+        if (sb_admin_supervisor(cli->bus, &supervisor) == 0) {
                 cli_say("agentd serves the bus in %s already (pid %d); `agentctl %sstop` ends it",
                         directory, (int)supervisor, cli_bus_words(cli));
                 return CLI_FAILED;
@@ -138,7 +138,7 @@ static int serve_end_process(const struct cli *cli, pid_t pid)
                 return errno == ESRCH ? 0 : -errno;
         /* The supervisor may have ended before pidfd_open(), and its pid may be another process's.
          * When the pid is the supervisor's still, the pidfd is the supervisor's, too. */
-        if (sb_admin_keeper(cli->bus, &again) == 0 && again == pid) {
+        if (sb_admin_supervisor(cli->bus, &again) == 0 && again == pid) {
                 if (pidfd_send_signal(fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
                         r = -errno;
                 } else {
@@ -168,7 +168,7 @@ int cli_stop(struct cli *cli)
         /* More than one process may have to end: when a supervisor is killed, its engine becomes
          * the supervisor. */
         for (;;) {
-                r = sb_admin_keeper(cli->bus, &pid);
+                r = sb_admin_supervisor(cli->bus, &pid);
                 if (r == -ESRCH || r == -ENOENT)
                         return ended ? CLI_DONE : cli_fail(cli, "stop", -ECONNREFUSED);
                 if (r == 0)

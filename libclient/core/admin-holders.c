@@ -90,46 +90,47 @@ static void admin_holders_charge(struct tally *tally, struct sb_admin_holders *h
 
 /* Charge what is superseded in one chain. Call it under a pin. The count of steps bounds a walk
  * through a damaged segment. */
-static void admin_holders_walk_chain(struct sb_peer *peer, const struct sb_cell64 *cell,
+static void admin_holders_walk_chain(struct sb_handle *handle, const struct sb_word64 *cell,
         struct tally *tally, struct sb_admin_holders *holders)
 {
-        const struct sb_segment *segment = &peer->segment;
+        const struct sb_segment *segment = &handle->segment;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN, newer = 0;
         struct sb_version *version =
-                sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK);
+                sb_version_at(segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK);
 
         /* A version that is not stamped yet, or never will be, was never current: it counts for
          * nothing and ends no other. */
         while (version && steps-- > 0) {
                 uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
 
-                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
                         return;
-                if (stamp > SB_STAMP_BIRTH && !(stamp & SB_STAMP_INTENT)) {
+                if (stamp > SB_STAMP_PLACEHOLDER && !(stamp & SB_STAMP_INTENT)) {
                         if (newer != 0)
                                 admin_holders_charge(tally, holders, stamp, newer,
                                         admin_holders_block_bytes(segment, version));
                         newer = stamp;
                 }
-                version =
-                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
+                version = sb_version_at(
+                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
         }
 }
 
 static void admin_holders_walk_all(
         struct sb_bus *bus, struct tally *tally, struct sb_admin_holders *holders)
 {
-        struct sb_peer *peer = &bus->peer;
-        const struct sb_geometry *geometry = &peer->segment.geometry;
+        struct sb_handle *handle = &bus->handle;
+        const struct sb_geometry *geometry = &handle->segment.geometry;
         uint64_t count = (uint64_t)geometry->bucket_count + geometry->spill_count;
 
         for (uint64_t bucket = 0; bucket < count;) {
-                sb_pin(peer);
+                sb_pin(handle);
                 for (uint32_t i = 0; i < BUCKETS_A_PIN && bucket < count; i++, bucket++)
                         for (uint32_t index = 0; index < SB_BUCKET_CELLS; index++)
-                                admin_holders_walk_chain(peer,
-                                        &peer->segment.buckets[bucket].cell[index], tally, holders);
-                sb_unpin(peer);
+                                admin_holders_walk_chain(handle,
+                                        &handle->segment.buckets[bucket].cell[index], tally,
+                                        holders);
+                sb_unpin(handle);
         }
 }
 
@@ -142,19 +143,19 @@ static uint32_t admin_holders_gather(
         uint32_t count = 0;
         uint64_t cut;
 
-        for (uint32_t slot = 0; slot <= geometry->client_count; slot++) {
-                bool marks = slot == geometry->client_count;
+        for (uint32_t slot = 0; slot <= geometry->record_count; slot++) {
+                bool marks = slot == geometry->record_count;
                 uint32_t words = marks ? geometry->mark_count : geometry->snapshot_count,
                          before = count;
 
                 for (uint32_t i = 0; i < words; i++) {
                         if (marks) {
-                                if (!sb_mark_read(segment, i, &cut))
+                                if (!sb_named_read(segment, i, &cut))
                                         continue;
                         } else {
                                 /* A:announce. */
-                                cut = sb_load_acquire(&sb_client_snapshots(
-                                              sb_client_at(segment, slot))[i]) &
+                                cut = sb_load_acquire(&sb_record_snapshots(
+                                              sb_record_at(segment, slot))[i]) &
                                       ~SB_SNAPSHOT_EVICTING;
                                 if (cut <= SB_SNAPSHOT_EVICTED || (cut & SB_SNAPSHOT_PENDING))
                                         continue;
@@ -174,20 +175,20 @@ static uint32_t admin_holders_gather(
 
 int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret)
 {
-        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_segment *segment = &bus->handle.segment;
         const struct sb_geometry *geometry = &segment->geometry;
         size_t room =
-                (size_t)geometry->client_count * geometry->snapshot_count + geometry->mark_count;
+                (size_t)geometry->record_count * geometry->snapshot_count + geometry->mark_count;
         struct sb_admin_holders holders = {0};
         struct tally tally = {0};
         int r = -ENOMEM;
 
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        holders.holders = mi_calloc(geometry->client_count + 1, sizeof(*holders.holders));
+        holders.holders = mi_calloc(geometry->record_count + 1, sizeof(*holders.holders));
         holders.cuts_ = mi_calloc(room, sizeof(*holders.cuts_));
         tally.cuts = mi_calloc(room, sizeof(*tally.cuts));
-        tally.charged = mi_calloc(geometry->client_count + 1, sizeof(*tally.charged));
+        tally.charged = mi_calloc(geometry->record_count + 1, sizeof(*tally.charged));
         if (holders.holders && holders.cuts_ && tally.cuts && tally.charged) {
                 uint32_t done = 0;
 

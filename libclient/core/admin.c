@@ -34,7 +34,7 @@
 
 static uint64_t admin_age_ns(const struct sb_bus *bus, uint64_t since_ns)
 {
-        const struct sb_os *os = bus->peer.segment.os;
+        const struct sb_os *os = bus->handle.segment.os;
         uint64_t now = os->now_ns(os->context);
 
         return now > since_ns ? now - since_ns : 0;
@@ -43,19 +43,19 @@ static uint64_t admin_age_ns(const struct sb_bus *bus, uint64_t since_ns)
 /* Count the keys that have their cell in one bucket. Call it under a pin. */
 static void admin_count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_stat *stat)
 {
-        struct sb_peer *peer = &bus->peer;
+        struct sb_handle *handle = &bus->handle;
 
         for (uint32_t index = 0; index < SB_BUCKET_CELLS; index++) {
-                uint64_t word = sb_pin_load(peer, &peer->segment.buckets[bucket].cell[index]);
-                struct sb_version *version = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+                uint64_t word = sb_pin_load(handle, &handle->segment.buckets[bucket].cell[index]);
+                struct sb_version *version = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 uint32_t kind;
 
-                if (!version || sb_is_reserved(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
+                if (!version || sb_reserved_is(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
                         continue;
                 kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
                 if (kind == SB_VERSION_VALUE)
                         stat->keys++;
-                else if (kind != SB_VERSION_BIRTH)
+                else if (kind != SB_VERSION_PLACEHOLDER)
                         stat->keys_deleted++;
         }
 }
@@ -75,15 +75,15 @@ static void admin_count_units(const struct sb_segment *segment, struct sb_admin_
 
 static void admin_count_clients(const struct sb_segment *segment, struct sb_admin_stat *stat)
 {
-        stat->clients_max = segment->geometry.client_count - 1;
-        for (uint32_t slot = 1; slot < segment->geometry.client_count; slot++)
-                if (sb_slot_state(segment, slot, NULL) == SB_CLIENT_ATTACHED)
+        stat->clients_max = segment->geometry.record_count - 1;
+        for (uint32_t slot = 1; slot < segment->geometry.record_count; slot++)
+                if (sb_roster_state(segment, slot, NULL) == SB_RECORD_ATTACHED)
                         stat->clients++;
 }
 
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
 {
-        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_segment *segment = &bus->handle.segment;
         const struct sb_superblock *super = segment->super;
         struct sb_admin_stat stat = {0};
 
@@ -96,11 +96,11 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         stat.spill_buckets = segment->geometry.spill_count;
         /* Relaxed, all of these: numbers for display, each right by itself. */
         stat.clock = sb_load_relaxed(&super->clock);
-        stat.safe = sb_load_relaxed(&super->safe);
+        stat.stable = sb_load_relaxed(&super->stable);
         stat.marks_max = segment->geometry.mark_count;
         stat.era = sb_load_relaxed(&super->era);
         stat.engine_generation = sb_load_relaxed(&super->engine_generation);
-        stat.keeper_pid = (uint32_t)sb_load_relaxed(&super->keeper);
+        stat.supervisor_pid = (uint32_t)sb_load_relaxed(&super->supervisor);
         stat.engine_pid = (uint32_t)sb_load_relaxed(&super->engine);
         stat.age_ns = admin_age_ns(bus, super->created_ns);
         stat.id[0] = super->id[0];
@@ -112,11 +112,11 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         admin_count_units(segment, &stat);
         admin_count_clients(segment, &stat);
         for (uint64_t bucket = 0; bucket < stat.buckets + stat.spill_buckets;) {
-                sb_pin(&bus->peer);
+                sb_pin(&bus->handle);
                 for (uint32_t i = 0;
                         i < BUCKETS_A_PIN && bucket < stat.buckets + stat.spill_buckets; i++)
                         admin_count_bucket(bus, bucket++, &stat);
-                sb_unpin(&bus->peer);
+                sb_unpin(&bus->handle);
         }
         *ret = stat;
         return 0;
@@ -163,43 +163,43 @@ static void admin_count_snapshot(uint64_t word, struct sb_admin_client *found)
 
 int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret)
 {
-        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_segment *segment = &bus->handle.segment;
         struct sb_admin_client found = {0};
         struct sb_moment moment;
-        struct sb_client *client;
+        struct sb_record *record;
         uint64_t high;
 
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        while (*number < segment->geometry.client_count &&
-                sb_slot_state(segment, *number, NULL) != SB_CLIENT_ATTACHED)
+        while (*number < segment->geometry.record_count &&
+                sb_roster_state(segment, *number, NULL) != SB_RECORD_ATTACHED)
                 ++*number;
-        if (*number >= segment->geometry.client_count)
+        if (*number >= segment->geometry.record_count)
                 return SB_E_NOT_FOUND;
-        client = sb_client_at(segment, *number);
+        record = sb_record_at(segment, *number);
         found.number = (*number)++;
-        found.pid = client->pid;
-        found.uid = client->uid;
-        found.access = client->access;
-        found.age_ns = admin_age_ns(bus, client->attached_ns);
+        found.pid = record->pid;
+        found.uid = record->uid;
+        found.access = record->access;
+        found.age_ns = admin_age_ns(bus, record->attached_ns);
         /* Relaxed, all of these: numbers for display. */
-        found.reading = sb_load_relaxed(&client->pin) != 0;
+        found.reading = sb_load_relaxed(&record->pin) != 0;
         for (uint32_t i = 0; i < segment->geometry.snapshot_count; i++)
-                admin_count_snapshot(sb_load_relaxed(&sb_client_snapshots(client)[i]), &found);
+                admin_count_snapshot(sb_load_relaxed(&sb_record_snapshots(record)[i]), &found);
         if (found.cut != 0 && sb_times_behind(segment, found.cut, &moment))
                 found.cut_age_ns = admin_age_ns(bus, moment.monotonic_ns);
-        high = sb_load_relaxed(&client->guard_high);
+        high = sb_load_relaxed(&record->guard_high);
         /* The pin keeps chunks of guard words from being reused under the walk. */
-        sb_pin(&bus->peer);
+        sb_pin(&bus->handle);
         for (uint32_t i = 0; i < high && i < SB_GUARDS_MAX; i++) {
-                uint64_t offset = sb_guard_read(segment, client, i);
+                uint64_t offset = sb_guard_read(segment, record, i);
 
                 if (offset != 0) {
                         found.guards++;
                         found.pinned_bytes += admin_block_bytes(segment, offset);
                 }
         }
-        sb_unpin(&bus->peer);
+        sb_unpin(&bus->handle);
         *ret = found;
         return 0;
 }
@@ -208,7 +208,7 @@ int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret)
 {
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        return sb_check(&bus->peer, false, ret);
+        return sb_check(&bus->handle, false, ret);
 }
 
 int sb_admin_directory(const char *bus, char *ret_directory, size_t size)
@@ -222,13 +222,13 @@ int sb_admin_directory(const char *bus, char *ret_directory, size_t size)
         return r;
 }
 
-int sb_admin_keeper(const char *bus, pid_t *ret_pid)
+int sb_admin_supervisor(const char *bus, pid_t *ret_pid)
 {
         struct sb_place place;
         int r;
 
         r = sb_place_resolve(bus, &place);
-        return r != 0 ? r : sb_place_keeper(&place, ret_pid);
+        return r != 0 ? r : sb_place_supervisor(&place, ret_pid);
 }
 
 int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, uint32_t *ret_count)
@@ -239,7 +239,7 @@ int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, ui
         if (number == 0)
                 return SB_E_NOT_FOUND; /* the engine has none */
         r = sb_place_resolve(bus, &place);
-        return r != 0 ? r : sb_attach_evict(&place, SB_HELLO_WHOM(pid, number), kill, ret_count);
+        return r != 0 ? r : sb_attach_evict(&place, SB_HELLO_TARGET(pid, number), kill, ret_count);
 }
 
 int sb_admin_start(const char *bus, const char *const *options)

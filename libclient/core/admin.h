@@ -27,13 +27,13 @@ struct sb_admin_stat {
         uint32_t unit_size;
         uint64_t buckets, spill_buckets;
         uint64_t keys, keys_deleted; /* deleted: the tombstone is still there */
-        uint64_t clock, safe;
+        uint64_t clock, stable;
         uint64_t history_bytes, history_limit; /* kept for rules at the last sweep; 0: no limit */
         uint32_t marks, marks_max;
         uint32_t era;
         uint32_t clients, clients_max; /* the engine does not count */
         uint64_t engine_generation;
-        uint32_t keeper_pid, engine_pid;
+        uint32_t supervisor_pid, engine_pid;
         uint64_t age_ns;
         uint64_t id[2];
 };
@@ -88,7 +88,7 @@ int sb_admin_check(struct sb_bus *bus, struct sb_check_report *ret);
 /* Name the directory of a bus. Return: 0, -errno of sb_place_resolve(). */
 int sb_admin_directory(const char *bus, char *ret_directory, size_t size);
 /* Find the supervisor of a bus. Return: 0; -ESRCH: no agentd serves the bus; -errno. */
-int sb_admin_keeper(const char *bus, pid_t *ret_pid);
+int sb_admin_supervisor(const char *bus, pid_t *ret_pid);
 /* Start agentd in the background with more options (NULL at the end), and wait until it is ready.
  * Return: as sb_attach_start(). */
 int sb_admin_start(const char *bus, const char *const *options);

@@ -145,7 +145,7 @@ static int attach_map(const struct sb_hello_answer *answer, int memfd, struct sb
         r = madvise(base, answer->size, MADV_DONTFORK) < 0 ? -errno : 0;
         if (!r)
                 r = sb_segment_open(base, answer->size, &sb_os_linux, &attachment.segment);
-        if (!r && (answer->slot == 0 || answer->slot >= attachment.segment.geometry.client_count ||
+        if (!r && (answer->slot == 0 || answer->slot >= attachment.segment.geometry.record_count ||
                           memcmp(attachment.segment.super->id, answer->id, sizeof(answer->id))))
                 r = -EBADMSG;
         if (r) {
@@ -266,7 +266,7 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
         if (fd < 0)
                 return fd == -ECONNREFUSED;
         lost = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &len) < 0 ||
-               (uint64_t)listener.pid != sb_load_relaxed(&super->keeper);
+               (uint64_t)listener.pid != sb_load_relaxed(&super->supervisor);
         close(fd);
         return lost;
 }

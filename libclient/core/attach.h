@@ -17,7 +17,7 @@
 #include "ring/attach/place.h"
 #include "shm/layout/segment.h"
 
-/* What sb_peer_init() needs: the segment, and which record of it is this client's. */
+/* What sb_handle_init() needs: the segment, and which record of it is this client's. */
 struct sb_attachment {
         struct sb_segment segment; /* segment.base is the map, segment.geometry.size its length */
         uint32_t slot, generation;
@@ -38,8 +38,8 @@ struct sb_attachment {
  */
 int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachment *ret);
 
-/* Unmap the segment. The caller has released the record before (sb_peer_fini(), sb_slot_release()).
- * A second call does nothing. */
+/* Unmap the segment. The caller has released the record before (sb_handle_fini(),
+ * sb_roster_release()). A second call does nothing. */
 void sb_attach_unmap(struct sb_attachment *attachment);
 
 /**
@@ -56,7 +56,7 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
 
 /**
  * sb_attach_evict() - ask the engine to take a client's cuts away
- * @target:     SB_HELLO_WHOM()
+ * @target:     SB_HELLO_TARGET()
  * @kill:       whether the engine ends the client's process, too
  * @ret_count:  the cuts that were taken away
  *

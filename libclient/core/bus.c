@@ -33,7 +33,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
         struct sb_bus *bus;
-        struct sb_cell32 *alive;
+        struct sb_word32 *alive;
         int r;
 
         alive = mmap(NULL, ALIVE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -55,7 +55,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         bus->access = access;
         bus->quick = SB_BUS_QUICK | 1;
         bus->home = home;
-        sb_peer_init(&bus->peer, segment, slot, generation);
+        sb_handle_init(&bus->handle, segment, slot, generation);
         *ret_bus = bus;
         return 0;
 }
@@ -87,7 +87,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
                 /* A segment may have been replaced because it is damaged; and no process needs a
                  * record of it any more. */
                 if (!sb_bus_detached(bus))
-                        sb_peer_fini(&bus->peer);
+                        sb_handle_fini(&bus->handle);
                 if (bus->home)
                         sb_attach_unmap(&bus->home->attachment);
         }
@@ -101,7 +101,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
 
 bool sb_bus_lost(struct sb_bus *bus)
 {
-        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_segment *segment = &bus->handle.segment;
 
         if (bus->home)
                 bus->lost = bus->lost || sb_attach_lost(&bus->home->place, segment);
@@ -113,7 +113,7 @@ bool sb_bus_lost(struct sb_bus *bus)
 
 int sb_bus_guard_txn(struct sb_guard *guard)
 {
-        const struct sb_segment *segment = &guard->bus->peer.segment;
+        const struct sb_segment *segment = &guard->bus->handle.segment;
         const unsigned char *behind = (const unsigned char *)guard->value.data + guard->value.len;
 
         /* In a sound segment the number is there; in a damaged one it may lie beyond the end. */
@@ -132,7 +132,7 @@ void sb_bus_guard_fill_private(
         *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
                 .value = {value->bytes + value->key_len, value->value_len},
                 .kind = SB_VALUE,
-                .writer = bus->peer.slot,
+                .writer = bus->handle.slot,
                 .bus = bus,
                 .reserved = {bus->tickets[index], (uint64_t)(uintptr_t)value}};
 }
@@ -165,11 +165,11 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
                         bus->guards_free = guards_free;
                         bus->guard_capacity = capacity;
                 }
-                r = sb_guard_grow(&bus->peer, bus->guard_count);
+                r = sb_guard_grow(&bus->handle, bus->guard_count);
                 if (r == SB_E_FULL) {
                         /* There is no block for more guard words, unless this reclaims one. */
-                        sb_work_all(&bus->peer, true);
-                        r = sb_guard_grow(&bus->peer, bus->guard_count);
+                        sb_work_all(&bus->handle, true);
+                        r = sb_guard_grow(&bus->handle, bus->guard_count);
                 }
                 if (r != 0)
                         return r;

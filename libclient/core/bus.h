@@ -50,7 +50,7 @@ struct sb_bus_home {
 #define SB_BUS_PRIVATE (UINT64_C(1) << 31)
 
 struct sb_bus {
-        const struct sb_cell32 *alive; /* 1; 0 in a forked child */
+        const struct sb_word32 *alive; /* 1; 0 in a forked child */
         uint64_t quick;                /* SB_BUS_QUICK | count */
         uint64_t *tickets;             /* of each guard word: count of givings back << 32 | index */
         uint32_t *guards_free;         /* indices; a stack, as long as @tickets */
@@ -65,7 +65,7 @@ struct sb_bus {
         struct sb_txn *txns;             /* those that have not ended */
         struct sb_txn *txn_spare;        /* one that ended, kept for the next; or NULL */
         struct sb_write_set_value *held; /* by guards with SB_BUS_PRIVATE */
-        struct sb_peer peer;
+        struct sb_handle handle;
 };
 
 /* Make a bus around what attaching gave. The bus takes @home over, on mimalloc's heap, when the
@@ -75,7 +75,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus);
 
 /* For tests and benchmarks: make a bus on a segment of this process, around a record that
- * sb_slot_claim() gave. The segment outlives the bus. Return: as sb_bus_new(). */
+ * sb_roster_claim() gave. The segment outlives the bus. Return: as sb_bus_new(). */
 int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         struct sb_bus **ret_bus);
 
@@ -95,7 +95,7 @@ static inline bool sb_bus_detached(struct sb_bus *bus)
          * by itself. */
         if (SB_UNLIKELY(sb_load_relaxed(bus->alive) == 0))
                 return true;
-        return SB_UNLIKELY(!sb_segment_serving(&bus->peer.segment)) && sb_bus_lost(bus);
+        return SB_UNLIKELY(!sb_segment_serving(&bus->handle.segment)) && sb_bus_lost(bus);
 }
 
 /* The quick half. False: sb_bus_detached() has to tell. */
@@ -103,14 +103,14 @@ static inline bool sb_bus_usable(const struct sb_bus *bus)
 {
         /* Relaxed: as in sb_bus_detached(). */
         return SB_LIKELY(sb_load_relaxed(bus->alive) != 0) &&
-               SB_LIKELY(sb_segment_serving(&bus->peer.segment));
+               SB_LIKELY(sb_segment_serving(&bus->handle.segment));
 }
 
 /* Whether @key can be a key of this bus. Return: 0, -EINVAL, -ENAMETOOLONG. */
 static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
 {
         /* One comparison for both ends: 0 - 1 is more than any. */
-        if (SB_LIKELY(key.data) && SB_LIKELY(key.len - 1 < bus->peer.segment.key_len_max))
+        if (SB_LIKELY(key.data) && SB_LIKELY(key.len - 1 < bus->handle.segment.key_len_max))
                 return 0;
         return !key.data || key.len == 0 ? -EINVAL : -ENAMETOOLONG;
 }

@@ -60,9 +60,9 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
                 return -EINVAL;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        segment = &bus->peer.segment;
+        segment = &bus->handle.segment;
         if (segment->os->realtime_ns(segment->os->context) <= realtime_ns) {
-                cut = sb_cut_take(&bus->peer);
+                cut = sb_clock_take_cut(&bus->handle);
                 /* A second look at the clock shows that the cut was taken before that time. */
                 if (segment->os->realtime_ns(segment->os->context) <= realtime_ns) {
                         *ret_cut = cut;
@@ -89,20 +89,20 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
         struct sb_version *version = NULL;
         int r;
 
-        if (!bus || !ret_guard || cut <= SB_STAMP_BIRTH)
+        if (!bus || !ret_guard || cut <= SB_STAMP_PLACEHOLDER)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
         if (r != 0)
                 return r;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        if (cut >= sb_load_acquire(&bus->peer.segment.super->clock)) /* A:clock. */
+        if (cut >= sb_load_acquire(&bus->handle.segment.super->clock)) /* A:clock. */
                 return -EINVAL;
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
         r = sb_past_get(
-                &bus->peer, key.data, (uint32_t)key.len, cut, sb_bus_guard_first(bus), &version);
+                &bus->handle, key.data, (uint32_t)key.len, cut, sb_bus_guard_first(bus), &version);
         if (version)
                 history_fill_guard(bus, sb_bus_ticket_take(bus), version, ret_guard);
         else if (r == SB_E_LAPPED)
@@ -155,16 +155,16 @@ static void history_add(struct sb_history *history, struct sb_version *version, 
  * before. Call it under a pin. */
 static void history_find_older(struct sb_history *history, struct sb_version *head)
 {
-        struct sb_peer *peer = &history->bus->peer;
+        struct sb_handle *handle = &history->bus->handle;
         bool going =
-                history->last && (sb_pin_load(peer, &history->last->prev) & SB_PREV_MARKED) != 0;
+                history->last && (sb_pin_load(handle, &history->last->prev) & SB_PREV_MARKED) != 0;
         struct sb_version *version = history->last && !going ? history->last : head;
         bool below = version == history->last;
 
         while (history->count < BATCH_MAX) {
                 bool trimmed = false;
 
-                version = sb_past_next(peer, version, below, &trimmed);
+                version = sb_past_next(handle, version, below, &trimmed);
                 if (!version) {
                         history->ended = true;
                         history->trimmed = trimmed;
@@ -185,7 +185,7 @@ static void history_find_newer(struct sb_history *history, struct sb_version *he
 
         for (;; below = true) {
                 trimmed = false;
-                version = sb_past_next(&history->bus->peer, version, below, &trimmed);
+                version = sb_past_next(&history->bus->handle, version, below, &trimmed);
                 if (!version || version->rev <= history->rev)
                         break;
                 history_add(history, version, BATCH_MAX);
@@ -211,16 +211,16 @@ static void history_turn_round(struct sb_history *history)
 static int history_next_batch(struct sb_history *history)
 {
         struct sb_bus *bus = history->bus;
-        struct sb_peer *peer = &bus->peer;
-        uint64_t hash = sb_hash_key(history->key, history->key_len, peer->segment.seed);
+        struct sb_handle *handle = &bus->handle;
+        uint64_t hash = sb_hash_key(history->key, history->key_len, handle->segment.seed);
         int r = sb_bus_guards_prepare(bus, BATCH_MAX);
         struct sb_version *head;
 
         if (r != 0)
                 return r;
         history->at = history->count = 0;
-        sb_pin(peer);
-        head = sb_past_head(peer, history->key, history->key_len, hash);
+        sb_pin(handle);
+        head = sb_past_head(handle, history->key, history->key_len, hash);
         if (history->reverse) {
                 history_find_newer(history, head);
                 history_turn_round(history);
@@ -231,14 +231,14 @@ static int history_next_batch(struct sb_history *history)
                 struct entry *entry = &history->batch[i];
 
                 entry->ticket = sb_bus_ticket_take(bus);
-                sb_guard_set(peer, (uint32_t)entry->ticket,
-                        sb_offset_of(&peer->segment, entry->version));
+                sb_guard_set(handle, (uint32_t)entry->ticket,
+                        sb_offset_of(&handle->segment, entry->version));
         }
         if (history->count > 0) {
                 history->last = history->batch[history->count - 1].version;
-                sb_guard_set(peer, history->guard, sb_offset_of(&peer->segment, history->last));
+                sb_guard_set(handle, history->guard, sb_offset_of(&handle->segment, history->last));
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         history->begun = true;
         return 0;
 }
@@ -273,7 +273,7 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
         ret_guard->missed = history->rev != 0 ? gap - 1 : 0;
         history->rev = version->rev;
         if (ret_time_ns) {
-                (void)sb_times_before(&bus->peer.segment, ret_guard->cut, &moment);
+                (void)sb_times_before(&bus->handle.segment, ret_guard->cut, &moment);
                 *ret_time_ns = moment.realtime_ns;
         }
         return 0;
@@ -295,11 +295,11 @@ struct sb_history *sb_history_close(struct sb_history *history)
 
                         sb_bus_guard_give(bus, index);
                         if (own)
-                                sb_guard_set(&bus->peer, index, 0);
+                                sb_guard_set(&bus->handle, index, 0);
                 }
                 sb_bus_guard_give(bus, history->guard);
                 if (own)
-                        sb_guard_set(&bus->peer, history->guard, 0);
+                        sb_guard_set(&bus->handle, history->guard, 0);
                 *history->link = history->next;
                 if (history->next)
                         history->next->link = history->link;

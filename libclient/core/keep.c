@@ -22,7 +22,7 @@ static int keep_check(struct sb_bus *bus, struct sb_bytes key, uint32_t flags)
         if (!bus || (flags & ~SB_PREFIX) != 0 || (!key.data && key.len > 0) ||
                 (key.len == 0 && !(flags & SB_PREFIX)))
                 return -EINVAL;
-        if (key.len > sb_keep_len_max(&bus->peer))
+        if (key.len > sb_keep_len_max(&bus->handle))
                 return -ENAMETOOLONG;
         return sb_bus_detached(bus) ? SB_E_DETACHED : 0;
 }
@@ -44,7 +44,7 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
                 r = -EINVAL;
         if (r != 0)
                 return r;
-        return sb_keep_write(&bus->peer, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0,
+        return sb_keep_write(&bus->handle, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0,
                 SB_RULE_WORD(rule->kind, rule->value));
 }
 
@@ -55,7 +55,7 @@ int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_r
 
         if (r == 0)
                 r = sb_keep_look_up(
-                        &bus->peer, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0, &word);
+                        &bus->handle, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0, &word);
         if (r == 0)
                 *ret_rule = (struct sb_rule){.size = sizeof(*ret_rule),
                         .kind = (uint32_t)SB_RULE_KIND(word),

@@ -23,7 +23,7 @@ int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint6
                 return -EINVAL;
         if (!(flags & SB_PREFIX) && key.len == 0)
                 return -EINVAL;
-        if (key.len > bus->peer.segment.key_len_max)
+        if (key.len > bus->handle.segment.key_len_max)
                 return -ENAMETOOLONG;
         return later_answer(bus);
 }

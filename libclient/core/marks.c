@@ -13,7 +13,7 @@ static int marks_check(struct sb_bus *bus, struct sb_bytes name)
 {
         if (!bus || !name.data || name.len == 0)
                 return -EINVAL;
-        if (name.len > sb_mark_name_max(&bus->peer))
+        if (name.len > sb_op_mark_name_max(&bus->handle))
                 return -ENAMETOOLONG;
         return sb_bus_detached(bus) ? SB_E_DETACHED : 0;
 }
@@ -22,19 +22,19 @@ int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
         int r = !ret_cut ? -EINVAL : marks_check(bus, name);
 
-        return r != 0 ? r : sb_mark_make(&bus->peer, name.data, (uint32_t)name.len, ret_cut);
+        return r != 0 ? r : sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut);
 }
 
 int sb_mark_find(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
         int r = !ret_cut ? -EINVAL : marks_check(bus, name);
 
-        return r != 0 ? r : sb_mark_look_up(&bus->peer, name.data, (uint32_t)name.len, ret_cut);
+        return r != 0 ? r : sb_op_mark_find(&bus->handle, name.data, (uint32_t)name.len, ret_cut);
 }
 
 int sb_mark_drop(struct sb_bus *bus, struct sb_bytes name)
 {
         int r = marks_check(bus, name);
 
-        return r != 0 ? r : sb_mark_forget(&bus->peer, name.data, (uint32_t)name.len);
+        return r != 0 ? r : sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len);
 }

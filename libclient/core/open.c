@@ -42,7 +42,7 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
                 r = sb_bus_new(&attachment->segment, attachment->slot, attachment->generation,
                         (enum sb_access)attachment->access, home, ret_bus);
         if (r != 0) {
-                sb_slot_release(&attachment->segment, attachment->slot, attachment->generation);
+                sb_roster_release(&attachment->segment, attachment->slot, attachment->generation);
                 sb_attach_unmap(attachment);
         }
         return r;

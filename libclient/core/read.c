@@ -41,7 +41,7 @@ static __attribute__((noinline)) int read_get_long(
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
-        r = sb_op_get(&bus->peer, key.data, (uint32_t)key.len, sb_bus_guard_first(bus), &version);
+        r = sb_op_get(&bus->handle, key.data, (uint32_t)key.len, sb_bus_guard_first(bus), &version);
         if (r != 0)
                 return r;
         return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
@@ -50,7 +50,7 @@ static __attribute__((noinline)) int read_get_long(
 SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
         struct sb_found found;
-        struct sb_peer *peer;
+        struct sb_handle *handle;
         uint64_t ticket;
 
         if (SB_UNLIKELY(!bus))
@@ -63,14 +63,14 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         if (SB_UNLIKELY(!key.data) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
                 SB_UNLIKELY(!sb_bus_usable(bus)))
                 return read_get_long(bus, key, ret_guard);
-        peer = &bus->peer;
+        handle = &bus->handle;
         ticket = bus->quick + 1;
         if (SB_UNLIKELY(!(ticket & 1)) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key.data, key.len,
-                        sb_find_hash(peer, key.data, key.len), sb_find_pin(peer), &found)))
+                SB_UNLIKELY(!sb_find_plain(handle, key.data, key.len,
+                        sb_find_hash(handle, key.data, key.len), sb_find_pin(handle), &found)))
                 return read_get_long(bus, key, ret_guard);
         bus->quick = ticket;
-        sb_find_hold_and_unpin(peer, 0, found.offset);
+        sb_find_hold_and_unpin(handle, 0, found.offset);
         return sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
 }
 
@@ -88,8 +88,8 @@ static void read_get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint
                               offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
                 "the same layout");
         bus->guard_free_count = first;
-        sb_op_get_many(
-                &bus->peer, (const struct sb_op_key *)(const void *)keys, count, indices, versions);
+        sb_op_get_many(&bus->handle, (const struct sb_op_key *)(const void *)keys, count, indices,
+                versions);
         for (uint32_t i = 0; i < count; i++) {
                 uint32_t index = indices[i];
 
@@ -160,7 +160,7 @@ static inline void read_release_guard(struct sb_bus *bus, const struct sb_guard 
         sb_bus_guard_give(bus, index);
         /* In a forked child the guard word is the parent's. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
-                sb_guard_set(&bus->peer, index, 0);
+                sb_guard_set(&bus->handle, index, 0);
 }
 
 void sb_guard_release(struct sb_guard *guard)
@@ -179,5 +179,5 @@ void sb_guard_release(struct sb_guard *guard)
         bus->quick = ticket + 1;
         /* In a forked child the guard word is the parent's. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
-                sb_guard_set_near(&bus->peer, 0, 0);
+                sb_guard_set_near(&bus->handle, 0, 0);
 }

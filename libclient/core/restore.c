@@ -115,7 +115,7 @@ int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t
 {
         struct wish wish = {.bus = bus, .key = key, .cut = cut};
 
-        if (!bus || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_BIRTH ||
+        if (!bus || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_PLACEHOLDER ||
                 (!key.data && key.len > 0) || (key.len == 0 && !(flags & SB_PREFIX)))
                 return -EINVAL;
         return sb_transact(

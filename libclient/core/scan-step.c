@@ -35,8 +35,8 @@
 /* Whether the rules that covered the cut still do. It is asked after each read. */
 static bool scan_step_past_holds(const struct sb_scan *scan)
 {
-        struct sb_peer *peer = &scan->bus->peer;
-        const struct sb_segment *segment = &peer->segment;
+        struct sb_handle *handle = &scan->bus->handle;
+        const struct sb_segment *segment = &handle->segment;
         uint64_t end_ns;
 
         if (!scan->past)
@@ -49,7 +49,7 @@ static bool scan_step_past_holds(const struct sb_scan *scan)
         /* A:rule. The count goes up before a rule is changed. So what was read before this look was
          * kept, if the rules that are read after it say so. */
         return sb_load_acquire(&segment->super->rule_count) == scan->rules ||
-               sb_past_kept_all(peer, scan->prefix, scan->prefix_len, scan->cut, &end_ns);
+               sb_past_kept_all(handle, scan->prefix, scan->prefix_len, scan->cut, &end_ns);
 }
 
 /* The version of a key that the scan shows, or NULL. Call it under a pin. */
@@ -60,13 +60,13 @@ static struct sb_version *scan_step_version_of(struct sb_scan *scan, struct sb_n
 
         scan->trimmed = false;
         if (scan->past) {
-                past = sb_past_walk(&scan->bus->peer, node, scan->cut, &version);
+                past = sb_past_walk(&scan->bus->handle, node, scan->cut, &version);
                 scan->trimmed = past == SB_PAST_TRIMMED && version;
                 if (past == SB_PAST_TRIMMED)
                         return version;
                 version = past == SB_PAST_FOUND ? version : NULL;
         } else {
-                version = sb_find_in_node(&scan->bus->peer, node, scan->cut);
+                version = sb_find_in_node(&scan->bus->handle, node, scan->cut);
         }
         return version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE
                        ? version
@@ -80,7 +80,7 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         /* Let go after the copy: the key may lie in the node, which only this guard word still
          * holds. */
         if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->peer, scan->guard, 0);
+                sb_guard_set(&scan->bus->handle, scan->guard, 0);
         scan->key_len = key_len;
         scan->after = after;
         scan->ahead = 1;
@@ -91,15 +91,15 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
 /* Stand at a node, under the pin under which it was found. */
 static void scan_step_stand_at_node(struct sb_scan *scan, struct sb_node *node)
 {
-        scan->node = sb_offset_of(&scan->bus->peer.segment, node);
-        sb_guard_set(&scan->bus->peer, scan->guard, scan->node);
+        scan->node = sb_offset_of(&scan->bus->handle.segment, node);
+        sb_guard_set(&scan->bus->handle, scan->guard, scan->node);
         scan->position = AT_NODE;
 }
 
 void sb_scan_stand_at_end(struct sb_scan *scan)
 {
         if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->peer, scan->guard, 0);
+                sb_guard_set(&scan->bus->handle, scan->guard, 0);
         scan->position = AT_END;
 }
 
@@ -125,7 +125,7 @@ static bool scan_step_in_prefix(const struct sb_scan *scan, const void *key, uin
 static int scan_step_stand_behind_entry(
         struct sb_scan *scan, const struct sb_write_set_value *value, struct sb_node *node)
 {
-        const unsigned char *key = node ? sb_node_key(&scan->bus->peer.segment, node) : NULL;
+        const unsigned char *key = node ? sb_node_key(&scan->bus->handle.segment, node) : NULL;
 
         if (key && node->key_len == value->key_len &&
                 memcmp(key, value->bytes, value->key_len) == 0)
@@ -143,7 +143,7 @@ static void scan_step_fetch_ahead(struct sb_scan *scan, struct sb_node *node)
                 scan->fetched--;
                 return;
         }
-        scan->fetched = sb_order_fetch(&scan->bus->peer, node, scan->ahead);
+        scan->fetched = sb_order_fetch(&scan->bus->handle, node, scan->ahead);
         scan->ahead = scan->ahead < SB_ORDER_FETCH ? 2 * scan->ahead : SB_ORDER_FETCH;
 }
 
@@ -153,25 +153,25 @@ static void scan_step_fetch_ahead(struct sb_scan *scan, struct sb_node *node)
 static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_entry *entry,
         struct sb_version **ret_version)
 {
-        struct sb_peer *peer = &scan->bus->peer;
+        struct sb_handle *handle = &scan->bus->handle;
         struct sb_node *node = NULL;
 
         if (scan->position == AT_NODE)
-                node = sb_node_at(&peer->segment, scan->node);
+                node = sb_node_at(&handle->segment, scan->node);
         for (uint32_t steps = 0;; steps++) {
                 struct sb_version *version;
                 const unsigned char *key;
                 bool gone = false;
 
                 if (!node) {
-                        node = sb_order_seek(peer, scan->key, scan->key_len, scan->after);
+                        node = sb_order_seek(handle, scan->key, scan->key_len, scan->after);
                 } else {
                         struct sb_node *from = node;
 
                         scan_step_fetch_ahead(scan, from);
-                        node = sb_order_next(peer, from, &gone);
+                        node = sb_order_next(handle, from, &gone);
                         if (gone) {
-                                key = sb_node_key(&peer->segment, from);
+                                key = sb_node_key(&handle->segment, from);
                                 if (!key)
                                         break;
                                 sb_scan_stand_at_key(scan, key, from->key_len, true);
@@ -180,11 +180,11 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 }
                 if (!node)
                         break;
-                key = sb_node_key(&peer->segment, node);
+                key = sb_node_key(&handle->segment, node);
                 if (!key || !scan_step_in_prefix(scan, key, node->key_len) ||
                         scan_step_entry_is_first(entry, key, node->key_len, false))
                         break;
-                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                if (!scan->reserved && sb_reserved_is(key, node->key_len)) {
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         return AGAIN;
                 }
@@ -223,7 +223,7 @@ static void scan_step_bound_set(struct bound *ret, const void *key, uint32_t len
 /* Say where the scan stands. */
 static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
 {
-        const struct sb_segment *segment = &scan->bus->peer.segment;
+        const struct sb_segment *segment = &scan->bus->handle.segment;
         uint32_t len = scan->prefix_len;
 
         if (scan->position == AT_NODE) {
@@ -261,12 +261,12 @@ static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
 static int scan_step_back(struct sb_scan *scan, struct bound *bound,
         const struct sb_write_set_entry *entry, struct sb_version **ret_version)
 {
-        struct sb_peer *peer = &scan->bus->peer;
+        struct sb_handle *handle = &scan->bus->handle;
 
         for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
                 struct sb_node *node =
-                        sb_order_below(peer, bound->key, bound->len, bound->inclusive);
-                const unsigned char *key = node ? sb_node_key(&peer->segment, node) : NULL;
+                        sb_order_below(handle, bound->key, bound->len, bound->inclusive);
+                const unsigned char *key = node ? sb_node_key(&handle->segment, node) : NULL;
                 struct sb_version *version;
 
                 if (!key || !scan_step_in_prefix(scan, key, node->key_len))
@@ -281,7 +281,7 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
                         sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
                         return SB_E_NOT_FOUND;
                 }
-                if (!scan->reserved && sb_is_reserved(key, node->key_len)) {
+                if (!scan->reserved && sb_reserved_is(key, node->key_len)) {
                         scan_step_bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
                         continue;
                 }
@@ -307,7 +307,7 @@ static struct sb_write_set_entry *scan_step_entry_from(
                 return NULL;
         entry = backwards ? sb_write_set_below(writes, bound->key, bound->len, bound->inclusive)
                           : sb_write_set_above(writes, bound->key, bound->len, bound->inclusive);
-        if (entry && !scan->reserved && sb_is_reserved(entry->value->bytes, entry->value->key_len))
+        if (entry && !scan->reserved && sb_reserved_is(entry->value->bytes, entry->value->key_len))
                 entry = backwards ? sb_write_set_below(writes, SB_RESERVED, SB_RESERVED_LEN, false)
                                   : sb_write_set_above(
                                             writes, SB_RESERVED_END, SB_RESERVED_LEN, false);
@@ -323,16 +323,16 @@ static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool back
         uint32_t guard, struct sb_version **ret_version, struct sb_write_set_entry **ret_entry)
 {
         struct sb_write_set_entry *entry = scan_step_entry_from(scan, bound, backwards);
-        struct sb_peer *peer = &scan->bus->peer;
+        struct sb_handle *handle = &scan->bus->handle;
         int r;
 
         do {
-                sb_pin(peer);
+                sb_pin(handle);
                 r = backwards ? scan_step_back(scan, bound, entry, ret_version)
                               : scan_step_forward(scan, entry, ret_version);
                 if (r == 0)
-                        sb_guard_set(peer, guard, sb_offset_of(&peer->segment, *ret_version));
-                sb_unpin(peer);
+                        sb_guard_set(handle, guard, sb_offset_of(&handle->segment, *ret_version));
+                sb_unpin(handle);
                 if (r == IN_WRITE_SET && entry->kind == SB_WRITE_SET_DELETED) {
                         scan_step_bound_of(scan, bound);
                         entry = scan_step_entry_from(scan, bound, backwards);
@@ -392,10 +392,10 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 scan_step_bound_set(&from, bound.key, bound.len, bound.inclusive);
         guard = sb_bus_guard_first(bus);
         r = scan_step_merged(scan, &bound, backwards, guard, &version, &entry);
-        if (!sb_snapshot_holds(&bus->peer, scan->snapshot, scan->cut) ||
+        if (!sb_snapshot_holds(&bus->handle, scan->snapshot, scan->cut) ||
                 !scan_step_past_holds(scan)) {
                 if (r == 0)
-                        sb_guard_set(&bus->peer, guard, 0);
+                        sb_guard_set(&bus->handle, guard, 0);
                 scan->trimmed = false;
                 return SB_E_LAPPED;
         }

@@ -37,20 +37,20 @@
  * SB_E_LAPPED, SB_E_FULL. */
 static int scan_take_past(struct sb_scan *scan, struct sb_bus *bus, uint64_t cut)
 {
-        struct sb_peer *peer = &bus->peer;
-        int r = sb_snapshot_open_at(peer, cut, &scan->snapshot);
+        struct sb_handle *handle = &bus->handle;
+        int r = sb_snapshot_open_at(handle, cut, &scan->snapshot);
 
         if (r != 0)
                 return r;
         scan->cut = cut;
         /* After the announcement: until here the mark kept the cut, from here on the scan does. */
-        if (sb_past_marked(&peer->segment, cut))
+        if (sb_past_marked(&handle->segment, cut))
                 return 0;
         scan->past = true;
-        scan->rules = sb_load_acquire(&peer->segment.super->rule_count); /* A:rule. */
-        if (sb_past_kept_all(peer, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
+        scan->rules = sb_load_acquire(&handle->segment.super->rule_count); /* A:rule. */
+        if (sb_past_kept_all(handle, scan->prefix, scan->prefix_len, cut, &scan->end_ns))
                 return 0;
-        sb_snapshot_close(peer, scan->snapshot);
+        sb_snapshot_close(handle, scan->snapshot);
         return SB_E_LAPPED;
 }
 
@@ -60,7 +60,7 @@ static int scan_take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn
         if (cut != 0)
                 return scan_take_past(scan, bus, cut);
         if (!txn)
-                return sb_snapshot_open(&bus->peer, &scan->snapshot, &scan->cut);
+                return sb_snapshot_open(&bus->handle, &scan->snapshot, &scan->cut);
         scan->txn = txn;
         scan->in_txn = true;
         scan->snapshot = txn->snapshot;
@@ -81,7 +81,7 @@ int sb_scan_open(
 static bool scan_options_are_valid(const struct sb_scan_options *how)
 {
         return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
-               (how->cut == 0 || (!how->txn && how->cut > SB_STAMP_BIRTH));
+               (how->cut == 0 || (!how->txn && how->cut > SB_STAMP_PLACEHOLDER));
 }
 
 int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,
@@ -101,12 +101,12 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         txn = how->txn;
         if (txn && (txn->state != SB_BUS_TXN_OPEN || txn->bus != bus))
                 return -EINVAL;
-        if (prefix.len > bus->peer.segment.key_len_max)
+        if (prefix.len > bus->handle.segment.key_len_max)
                 return -ENAMETOOLONG;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
         /* A:clock. A cut that was not taken yet has no past. */
-        if (how->cut != 0 && how->cut >= sb_load_acquire(&bus->peer.segment.super->clock))
+        if (how->cut != 0 && how->cut >= sb_load_acquire(&bus->handle.segment.super->clock))
                 return -EINVAL;
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
@@ -130,7 +130,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         scan->ahead = 1;
         scan->reverse = (how->flags & SB_REVERSE) != 0;
         scan->position = scan->reverse ? AT_END : AT_KEY;
-        scan->reserved = sb_is_reserved(scan->prefix, prefix.len);
+        scan->reserved = sb_reserved_is(scan->prefix, prefix.len);
         scan->next = bus->scans;
         scan->link = &bus->scans;
         if (scan->next)
@@ -230,9 +230,9 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
                 /* In a forked child the announcement and the guard word are the parent's. */
                 if (sb_load_relaxed(scan->bus->alive) != 0) {
                         if (scan->position == AT_NODE)
-                                sb_guard_set(&scan->bus->peer, scan->guard, 0);
+                                sb_guard_set(&scan->bus->handle, scan->guard, 0);
                         if (!scan->in_txn)
-                                sb_snapshot_close(&scan->bus->peer, scan->snapshot);
+                                sb_snapshot_close(&scan->bus->handle, scan->snapshot);
                 }
                 if (scan->txn)
                         scan->txn->scan_count--;

@@ -21,20 +21,20 @@
 /* Pause before attempt @number: the first two come at once. */
 static void transact_pause_before(struct sb_bus *bus, uint32_t number)
 {
-        const struct sb_os *os = bus->peer.segment.os;
+        const struct sb_os *os = bus->handle.segment.os;
         uint32_t bits = number + PAUSE_MORE;
 
         /* Another transaction committed: a second try at once may well be in time. */
         if (number < 2)
                 return;
-        sb_update_pause(number ^ bus->peer.slot << 8, bits < PAUSE_BITS ? bits : PAUSE_BITS);
+        sb_update_pause(number ^ bus->handle.slot << 8, bits < PAUSE_BITS ? bits : PAUSE_BITS);
         if (number >= SLEEP_FROM)
                 os->pause(os->context, SLEEP_NS);
 }
 
 static bool transact_is_over(const struct sb_bus *bus, const struct sb_write *how)
 {
-        const struct sb_os *os = bus->peer.segment.os;
+        const struct sb_os *os = bus->handle.segment.os;
 
         return how && how->deadline_ns != 0 && os->now_ns(os->context) >= how->deadline_ns;
 }

@@ -46,7 +46,7 @@
 /* Take the spare transaction, or make one. Return: NULL: there is no memory. */
 static struct sb_txn *txn_new(struct sb_bus *bus)
 {
-        const struct sb_segment *segment = &bus->peer.segment;
+        const struct sb_segment *segment = &bus->handle.segment;
         struct sb_txn *txn = bus->txn_spare;
 
         if (txn) {
@@ -82,7 +82,7 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
         txn = txn_new(bus);
         if (!txn)
                 return -ENOMEM;
-        r = sb_snapshot_open(&bus->peer, &txn->snapshot, &txn->cut);
+        r = sb_snapshot_open(&bus->handle, &txn->snapshot, &txn->cut);
         if (r != 0) {
                 if (!bus->txn_spare)
                         bus->txn_spare = txn;
@@ -109,7 +109,7 @@ static void txn_let_go(struct sb_txn *txn, enum sb_bus_txn_state state)
 {
         /* In a forked child the announcement is the parent's. */
         if (txn->state == SB_BUS_TXN_OPEN && txn->bus && sb_load_relaxed(txn->bus->alive) != 0)
-                sb_snapshot_close(&txn->bus->peer, txn->snapshot);
+                sb_snapshot_close(&txn->bus->handle, txn->snapshot);
         txn->state = state;
 }
 
@@ -175,7 +175,7 @@ static int txn_read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_ve
                 r = sb_read_set_prepare(&txn->read_set, &txn->write_set);
         if (r != 0)
                 return r;
-        r = sb_op_get_at(&bus->peer, key.data, (uint32_t)key.len, txn->snapshot, txn->cut,
+        r = sb_op_get_at(&bus->handle, key.data, (uint32_t)key.len, txn->snapshot, txn->cut,
                 sb_bus_guard_first(bus), ret_version);
         if (txn->serializable && (r == 0 || r == SB_E_NOT_FOUND))
                 sb_read_set_add_key(&txn->read_set, key.data, (uint32_t)key.len);
@@ -248,7 +248,7 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
         r = txn_read_at_cut(txn, key, &version);
         if (r == 0) {
                 /* Only that there is a version matters: it is not held. */
-                sb_guard_set(&txn->bus->peer, sb_bus_guard_first(txn->bus), 0);
+                sb_guard_set(&txn->bus->handle, sb_bus_guard_first(txn->bus), 0);
                 return sb_write_set_put(
                         &txn->write_set, SB_WRITE_SET_DELETED, key, (struct sb_bytes){NULL, 0});
         }
@@ -275,11 +275,11 @@ static void txn_name_conflict(struct sb_txn *txn, const void *key, uint32_t key_
  * was looked at is named. */
 static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *range, bool after)
 {
-        struct sb_peer *peer = &txn->bus->peer;
-        struct sb_node *node = sb_order_seek(peer, txn->conflict, txn->conflict_len, after);
+        struct sb_handle *handle = &txn->bus->handle;
+        struct sb_node *node = sb_order_seek(handle, txn->conflict, txn->conflict_len, after);
 
         for (uint32_t steps = 0; node; steps++) {
-                const unsigned char *key = sb_node_key(&peer->segment, node);
+                const unsigned char *key = sb_node_key(&handle->segment, node);
                 struct sb_version *version;
                 struct sb_node *from;
                 bool gone;
@@ -288,13 +288,13 @@ static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *r
                                     sb_bytes_compare(
                                             key, node->key_len, range->high, range->high_len) >= 0))
                         break;
-                version = sb_find_newest(peer, key, node->key_len, node->hash);
+                version = sb_find_newest(handle, key, node->key_len, node->hash);
                 if (version && sb_load_acquire(&version->stamp) > txn->cut) {
                         txn_name_conflict(txn, key, node->key_len);
                         return true;
                 }
                 from = node;
-                node = sb_order_next(peer, from, &gone);
+                node = sb_order_next(handle, from, &gone);
                 if (gone || steps == STEPS_MAX) {
                         txn_name_conflict(txn, key, from->key_len);
                         return false;
@@ -319,9 +319,9 @@ static void txn_find_conflict(struct sb_txn *txn, const struct sb_commit_wish *w
         range = &wish->ranges[cause - wish->write_count];
         txn_name_conflict(txn, range->low, range->low_len);
         for (; !done && !(range->flags & SB_RANGE_POINT); after = true) {
-                sb_pin(&txn->bus->peer);
+                sb_pin(&txn->bus->handle);
                 done = txn_name_changed(txn, range, after);
-                sb_unpin(&txn->bus->peer);
+                sb_unpin(&txn->bus->handle);
         }
 }
 
@@ -341,7 +341,7 @@ uint64_t sb_txn_cut(const struct sb_txn *txn)
 
 /* One commit, as sb_write_wait() needs it: to be tried several times. */
 struct commit {
-        struct sb_peer *peer;
+        struct sb_handle *handle;
         struct sb_commit_wish wish;
         struct sb_commit_result result;
 };
@@ -350,13 +350,13 @@ static int txn_attempt(void *argument)
 {
         struct commit *commit = argument;
 
-        return sb_commit_run(commit->peer, &commit->wish, &commit->result);
+        return sb_commit_run(commit->handle, &commit->wish, &commit->result);
 }
 
 /* Describe what is to be committed. Return: 0, -ENOMEM. */
 static int txn_fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 {
-        uint64_t value_len_max = txn->bus->peer.segment.value_len_max, rest;
+        uint64_t value_len_max = txn->bus->handle.segment.value_len_max, rest;
         const struct sb_write_set_entry *entry = NULL;
         uint32_t count = txn->write_set.count;
 
@@ -385,7 +385,7 @@ static int txn_fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
         if (!txn->serializable)
                 return 0;
         /* A descriptor is as long as a value at most, and its list of writes lies in it, too. */
-        rest = 8 * (uint64_t)count + sizeof(struct sb_commit);
+        rest = 8 * (uint64_t)count + sizeof(struct sb_descriptor);
         rest = rest < value_len_max ? value_len_max - rest : 0;
         return sb_read_set_order(&txn->read_set, &txn->write_set,
                 rest < txn->read_set.len_max ? rest : txn->read_set.len_max, &ret->ranges,
@@ -395,7 +395,7 @@ static int txn_fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
 /* Commit a write set that is not empty. Return: as sb_txn_commit(). */
 static int txn_commit_writes(struct sb_txn *txn, const struct sb_write *how, uint64_t *ret_cut)
 {
-        struct commit commit = {.peer = &txn->bus->peer};
+        struct commit commit = {.handle = &txn->bus->handle};
         int r = txn_fill_wish(txn, &commit.wish);
 
         if (r == 0)
@@ -425,7 +425,7 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
         cut = txn->cut;
         if (txn->write_set.count > 0)
                 r = txn_commit_writes(txn, how, &cut);
-        else if (!sb_snapshot_holds(&txn->bus->peer, txn->snapshot, cut))
+        else if (!sb_snapshot_holds(&txn->bus->handle, txn->snapshot, cut))
                 r = SB_E_LAPPED;
         if (r == 0 || r == SB_E_CONFLICT)
                 txn_let_go(txn, SB_BUS_TXN_DECIDED);

@@ -29,7 +29,7 @@ void sb_update_pause(uint32_t attempt, uint32_t bits)
         uint32_t turns = (uint32_t)(mixed >> 32) & ((1u << bits) - 1);
 
         while (turns--)
-                sb_cpu_relax();
+                sb_stall();
 }
 
 /* Make one attempt. Return: as sb_update(); SB_E_CONFLICT: another write came in between. */
@@ -191,7 +191,7 @@ int sb_append(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes bytes,
 
         if (!bus || (!bytes.data && bytes.len > 0))
                 return -EINVAL;
-        if (bytes.len > bus->peer.segment.value_len_max)
+        if (bytes.len > bus->handle.segment.value_len_max)
                 return -EMSGSIZE;
         r = sb_update(bus, key, update_join, &tail, how, ret_rev);
         mi_free(tail.whole);

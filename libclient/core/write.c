@@ -64,7 +64,7 @@ int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
 
 static uint64_t write_now_ns(const struct sb_bus *bus)
 {
-        const struct sb_os *os = bus->peer.segment.os;
+        const struct sb_os *os = bus->handle.segment.os;
 
         return os->now_ns(os->context);
 }
@@ -79,7 +79,7 @@ int sb_write_wait(
         if (deadline_ns == 0)
                 deadline_ns = now + ROOM_WAIT_NS;
         for (;;) {
-                sb_work_all(&bus->peer, true);
+                sb_work_all(&bus->handle, true);
                 r = attempt(argument);
                 if (r != SB_E_FULL)
                         return r;
@@ -101,7 +101,7 @@ int sb_write_wait(
 
 /* One write, as sb_write_wait() needs it: to be tried several times. */
 struct single {
-        struct sb_peer *peer;
+        struct sb_handle *handle;
         const struct sb_op_write *write;
         struct sb_op_result *result;
 };
@@ -110,7 +110,7 @@ static int write_attempt_single(void *argument)
 {
         struct single *single = argument;
 
-        return sb_op_write(single->peer, single->write, single->result);
+        return sb_op_write(single->handle, single->write, single->result);
 }
 
 /* Write without wishes, on a bus that serves, over a value: nearly every write is such a one.
@@ -124,7 +124,7 @@ static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus
         if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
                 SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
                 SB_UNLIKELY(!value.data) ||
-                SB_UNLIKELY(!sb_overwrite(&bus->peer, key.data, key.len, value.data, value.len,
+                SB_UNLIKELY(!sb_overwrite(&bus->handle, key.data, key.len, value.data, value.len,
                         expected_rev, &result)))
                 return false;
         if (ret_rev)
@@ -145,7 +145,7 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
                 return r;
         if (!value.data && value.len > 0)
                 return -EINVAL;
-        if (value.len > bus->peer.segment.value_len_max)
+        if (value.len > bus->handle.segment.value_len_max)
                 return -EMSGSIZE;
         r = sb_write_check(how);
         if (r != 0)
@@ -159,10 +159,10 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         write->key_len = (uint32_t)key.len;
         write->value = value.data;
         write->value_len = value.len;
-        r = sb_op_write(&bus->peer, write, &result);
+        r = sb_op_write(&bus->handle, write, &result);
         if (SB_UNLIKELY(r == SB_E_FULL))
                 r = sb_write_wait(bus, how, write_attempt_single,
-                        &(struct single){&bus->peer, write, &result});
+                        &(struct single){&bus->handle, write, &result});
         if (ret_rev && (r == 0 || r == SB_E_CONFLICT))
                 *ret_rev = result.rev;
         if (r == 0 && how && how->ret_cut)

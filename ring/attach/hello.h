@@ -36,13 +36,13 @@ enum sb_hello_verb {
         /* on the same connection: the client cannot use what it was given, and the engine takes it
          * back. No answer */
         SB_HELLO_GIVE_BACK = 2,
-        /* the engine takes away the snapshots of the client that the ticket names, SB_HELLO_WHOM.
+        /* the engine takes away the snapshots of the client that the ticket names, SB_HELLO_TARGET.
          * Answer: slot: how many */
         SB_HELLO_EVICT = 3,
         SB_HELLO_KILL = 4, /* the same, and the engine ends that client's process */
 };
 /* Which client: {pid or 0: any : 32, number of the client : 32}. */
-#define SB_HELLO_WHOM(pid, slot) ((uint64_t)(pid) << 32 | (uint32_t)(slot))
+#define SB_HELLO_TARGET(pid, slot) ((uint64_t)(pid) << 32 | (uint32_t)(slot))
 
 /* The first three fields of both messages stay where they are in every protocol version. */
 struct sb_hello_request {
@@ -53,7 +53,7 @@ struct sb_hello_request {
         uint32_t features;       /* those that the client understands */
         uint32_t access;         /* enum sb_access: the most that the client wants */
         uint32_t zero;
-        uint64_t ticket; /* never 0. Random, it names this attempt to attach; or SB_HELLO_WHOM */
+        uint64_t ticket; /* never 0. Random, it names this attempt to attach; or SB_HELLO_TARGET */
 };
 static_assert(sizeof(struct sb_hello_request) == 40, "request");
 

@@ -130,7 +130,7 @@ int sb_place_address(
         return 0;
 }
 
-int sb_place_keeper(const struct sb_place *place, pid_t *ret_pid)
+int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid)
 {
         struct flock holder = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
         char path[SB_PLACE_MAX + 16];

@@ -52,7 +52,7 @@ int sb_place_address(
 
 /* Says which process is the bus's supervisor. Return: 0; -ESRCH: there is none, or it is just
  * starting; -errno. */
-int sb_place_keeper(const struct sb_place *place, pid_t *ret_pid);
+int sb_place_supervisor(const struct sb_place *place, pid_t *ret_pid);
 
 /* Makes the directory and those above it, before a daemon is started. Return: 0, also if the
  * directory was there; -errno. */

@@ -43,7 +43,7 @@
 struct attempt {
         const struct sb_commit_wish *wish;
         uint64_t at; /* offset of the descriptor; 0: no blocks yet */
-        struct sb_commit *descriptor;
+        struct sb_descriptor *descriptor;
         uint32_t taken; /* blocks for versions, entries of descriptor->write */
         bool made;      /* whether keys were made that have no value yet */
 };
@@ -69,42 +69,42 @@ static uint64_t commit_read_set_size(const struct sb_commit_wish *wish)
 
 static uint64_t commit_descriptor_size(const struct sb_commit_wish *wish)
 {
-        return sizeof(struct sb_commit) + 8 * (uint64_t)wish->write_count +
+        return sizeof(struct sb_descriptor) + 8 * (uint64_t)wish->write_count +
                commit_read_set_size(wish);
 }
 
 /* ---- blocks ---- */
 
 /* Gives back each block that was taken and not used. */
-static void commit_give_back(struct sb_peer *peer, struct attempt *attempt)
+static void commit_give_back(struct sb_handle *handle, struct attempt *attempt)
 {
         if (!attempt->at)
                 return;
         while (attempt->taken)
-                sb_slab_give_back(peer, attempt->descriptor->write[--attempt->taken]);
-        sb_slab_give_back(peer, attempt->at);
+                sb_slab_give_back(handle, attempt->descriptor->write[--attempt->taken]);
+        sb_slab_give_back(handle, attempt->at);
         attempt->at = 0;
 }
 
 /* Takes all blocks, or none. Return: 0, SB_E_FULL. */
-static int commit_take_all(struct sb_peer *peer, struct attempt *attempt, uint32_t also)
+static int commit_take_all(struct sb_handle *handle, struct attempt *attempt, uint32_t also)
 {
         const struct sb_commit_wish *wish = attempt->wish;
         int r = sb_slab_take(
-                peer, SB_UNIT_VERSIONS, commit_descriptor_size(wish), also, &attempt->at);
+                handle, SB_UNIT_VERSIONS, commit_descriptor_size(wish), also, &attempt->at);
 
         if (r)
                 return r;
-        attempt->descriptor = (struct sb_commit *)(peer->segment.base + attempt->at);
+        attempt->descriptor = (struct sb_descriptor *)(handle->segment.base + attempt->at);
         attempt->taken = 0;
         while (!r && attempt->taken < wish->write_count) {
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS,
+                r = sb_slab_take(handle, SB_UNIT_VERSIONS,
                         commit_version_size(&wish->writes[attempt->taken]), also,
                         &attempt->descriptor->write[attempt->taken]);
                 attempt->taken += !r;
         }
         if (r)
-                commit_give_back(peer, attempt);
+                commit_give_back(handle, attempt);
         return r;
 }
 
@@ -122,61 +122,64 @@ static bool commit_only_deletes(const struct sb_commit_wish *wish)
  * holds no block that nothing links: such a block is found by the reaper only as long as its slab
  * is
  * this client's, and the work may give slabs up. Return: 0, SB_E_FULL. */
-static int commit_take_blocks(struct sb_peer *peer, struct attempt *attempt)
+static int commit_take_blocks(struct sb_handle *handle, struct attempt *attempt)
 {
         uint32_t reserve = commit_only_deletes(attempt->wish) ? SB_SLAB_RESERVE : 0, effort;
-        int r = commit_take_all(peer, attempt, 0);
+        int r = commit_take_all(handle, attempt, 0);
 
         for (effort = 0; r && effort < EFFORTS; effort++) {
-                sb_slab_settle(peer);
-                sb_work_all(peer, effort > 0);
-                r = commit_take_all(peer, attempt, effort ? SB_SLAB_LARGER | reserve : 0);
+                sb_slab_settle(handle);
+                sb_work_all(handle, effort > 0);
+                r = commit_take_all(handle, attempt, effort ? SB_SLAB_LARGER | reserve : 0);
         }
         if (r)
-                sb_slab_settle(peer);
+                sb_slab_settle(handle);
         return r;
 }
 
 /* ---- keys ---- */
 
 /* Makes one key, unless it is there. Return: 0, SB_E_FULL. */
-static int commit_make_key(struct sb_peer *peer, const struct sb_commit_write *write, uint32_t also)
+static int commit_make_key(
+        struct sb_handle *handle, const struct sb_commit_write *write, uint32_t also)
 {
-        uint64_t hash = sb_hash_key(write->key, write->key_len, peer->segment.seed);
+        uint64_t hash = sb_hash_key(write->key, write->key_len, handle->segment.seed);
         struct sb_key_supplies supplies = {0};
         struct sb_spot spot;
         uint32_t rounds = 0;
         int r = 0;
 
-        sb_pin(peer);
+        sb_pin(handle);
         while (!r && rounds++ < ROUNDS_MAX &&
-                !sb_key_find(peer, write->key, write->key_len, hash, &spot)) {
+                !sb_key_find(handle, write->key, write->key_len, hash, &spot)) {
                 if (!supplies.node)
-                        r = sb_slab_take(peer, SB_UNIT_NODES,
-                                sb_node_size(sb_node_height(&peer->segment, hash), write->key_len),
+                        r = sb_slab_take(handle, SB_UNIT_NODES,
+                                sb_node_size(
+                                        sb_node_height(&handle->segment, hash), write->key_len),
                                 also, &supplies.node);
-                if (!r && !supplies.birth)
-                        r = sb_slab_take(peer, SB_UNIT_VERSIONS,
-                                sizeof(struct sb_version) + write->key_len, also, &supplies.birth);
+                if (!r && !supplies.placeholder)
+                        r = sb_slab_take(handle, SB_UNIT_VERSIONS,
+                                sizeof(struct sb_version) + write->key_len, also,
+                                &supplies.placeholder);
                 if (!r)
-                        r = sb_key_make(peer, write->key, write->key_len, hash, &supplies);
+                        r = sb_key_make(handle, write->key, write->key_len, hash, &supplies);
         }
         /* R:operation > A:operation, R:unpin > A:pins. As in put_run(). */
-        sb_store_release(&peer->client->operation, 0);
-        sb_unpin(peer);
+        sb_store_release(&handle->record->operation, 0);
+        sb_unpin(handle);
         if (supplies.node)
-                sb_slab_give_back(peer, supplies.node);
-        if (supplies.birth)
-                sb_slab_give_back(peer, supplies.birth);
-        sb_slab_settle(peer);
+                sb_slab_give_back(handle, supplies.node);
+        if (supplies.placeholder)
+                sb_slab_give_back(handle, supplies.placeholder);
+        sb_slab_settle(handle);
         if (r == SB_E_FULL)
-                sb_limbo_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
+                sb_limbo_leave(handle); /* perhaps a node without a cell, which a sweep takes out */
         return r;
 }
 
 /* Gives each key that is to have a value a node and a cell. A key that is made here and not used
  * stays bare, and the sweep takes it out. */
-static int commit_make_keys(struct sb_peer *peer, struct attempt *attempt)
+static int commit_make_keys(struct sb_handle *handle, struct attempt *attempt)
 {
         const struct sb_commit_wish *wish = attempt->wish;
         uint32_t i, effort;
@@ -189,17 +192,17 @@ static int commit_make_keys(struct sb_peer *peer, struct attempt *attempt)
 
                 if (write->kind == SB_VERSION_DELETED)
                         continue;
-                sb_pin(peer);
-                there = sb_key_find(peer, write->key, write->key_len,
-                        sb_hash_key(write->key, write->key_len, peer->segment.seed), &spot);
-                sb_unpin(peer);
+                sb_pin(handle);
+                there = sb_key_find(handle, write->key, write->key_len,
+                        sb_hash_key(write->key, write->key_len, handle->segment.seed), &spot);
+                sb_unpin(handle);
                 if (there)
                         continue;
                 attempt->made = true;
-                r = commit_make_key(peer, write, 0);
+                r = commit_make_key(handle, write, 0);
                 for (effort = 0; r == SB_E_FULL && effort < EFFORTS; effort++) {
-                        sb_work_all(peer, effort > 0);
-                        r = commit_make_key(peer, write, effort ? SB_SLAB_LARGER : 0);
+                        sb_work_all(handle, effort > 0);
+                        r = commit_make_key(handle, write, effort ? SB_SLAB_LARGER : 0);
                 }
         }
         return r;
@@ -218,10 +221,10 @@ static uint64_t commit_next_rev(const struct sb_version *head, const struct sb_v
 /* Whether @effective was committed above the cut, so that the transaction did not read it. Fault
  * TXN_COMMIT_STALE: not asked. */
 static bool commit_is_stale(
-        struct sb_peer *peer, struct sb_version *effective, const struct sb_commit_wish *wish)
+        struct sb_handle *handle, struct sb_version *effective, const struct sb_commit_wish *wish)
 {
-        return SB_SHAPE_KIND(effective->shape) != SB_VERSION_BIRTH &&
-               sb_stamp(peer, effective) > wish->cut && !SB_FAULT(TXN_COMMIT_STALE);
+        return SB_SHAPE_KIND(effective->shape) != SB_VERSION_PLACEHOLDER &&
+               sb_stamp(handle, effective) > wish->cut && !SB_FAULT(TXN_COMMIT_STALE);
 }
 
 /* Says that the version's block is held until the transaction is over. Fault TXN_NOT_HELD: left
@@ -235,24 +238,24 @@ static void commit_hold(struct sb_version *version)
 }
 
 /* Fills block @i with the key's next version: an intent over the head that was found. */
-static void commit_fill_version(struct sb_peer *peer, struct attempt *attempt, uint32_t i,
+static void commit_fill_version(struct sb_handle *handle, struct attempt *attempt, uint32_t i,
         const struct sb_spot *spot, uint64_t rev)
 {
         const struct sb_commit_write *write = &attempt->wish->writes[i];
         struct sb_version *version =
-                (struct sb_version *)(peer->segment.base + attempt->descriptor->write[i]);
+                (struct sb_version *)(handle->segment.base + attempt->descriptor->write[i]);
 
         version->rev = rev;
         version->node = spot->head->node;
         version->shape = SB_SHAPE(
-                write->value_len, write->key_len, write->kind | SB_VERSION_HAS_TXN, peer->slot);
+                write->value_len, write->key_len, write->kind | SB_VERSION_HAS_TXN, handle->slot);
         memcpy(version->bytes, write->key, write->key_len);
         if (write->value_len)
                 memcpy(version->bytes + write->key_len, write->value, write->value_len);
         memcpy(version->bytes + write->key_len + write->value_len, &attempt->descriptor->number,
                 SB_TRAILER_TXN);
         /* Relaxed, all: the version is private until the note. */
-        sb_store_relaxed(&version->block.birth, sb_pin_era(peer));
+        sb_store_relaxed(&version->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | attempt->at);
         sb_store_relaxed(&version->prev, spot->word & SB_OFFSET_MASK);
         commit_hold(version);
@@ -269,65 +272,65 @@ static const uint32_t commit_fetch_max = 64;
 /* Has the memory of all keys come at once: first their buckets; then, with @versions, what the
  * buckets name. */
 static void commit_fetch(
-        const struct sb_peer *peer, const struct sb_commit_wish *wish, bool versions)
+        const struct sb_handle *handle, const struct sb_commit_wish *wish, bool versions)
 {
         uint32_t i;
 
         for (i = 0; i < wish->write_count && i < commit_fetch_max; i++) {
                 const struct sb_commit_write *write = &wish->writes[i];
-                uint64_t hash = sb_find_hash(peer, write->key, write->key_len);
+                uint64_t hash = sb_find_hash(handle, write->key, write->key_len);
 
                 if (versions)
-                        sb_find_fetch_version(peer, hash);
+                        sb_find_fetch_version(handle, hash);
                 else
-                        sb_find_fetch_bucket(peer, hash);
+                        sb_find_fetch_bucket(handle, hash);
         }
 }
 
 /* Looks at key @i as it is now, and builds its next version. Return: 0, AGAIN (the key was never
  * made, or went away), SB_E_CONFLICT. */
-static int commit_prepare(struct sb_peer *peer, struct attempt *attempt, uint32_t i)
+static int commit_prepare(struct sb_handle *handle, struct attempt *attempt, uint32_t i)
 {
         const struct sb_commit_write *write = &attempt->wish->writes[i];
-        uint64_t hash = sb_hash_key(write->key, write->key_len, peer->segment.seed);
+        uint64_t hash = sb_hash_key(write->key, write->key_len, handle->segment.seed);
         struct sb_version *effective;
         struct sb_settled settled;
         struct sb_spot spot;
 
         for (;;) {
-                if (!sb_key_find(peer, write->key, write->key_len, hash, &spot))
+                if (!sb_key_find(handle, write->key, write->key_len, hash, &spot))
                         return write->kind == SB_VERSION_DELETED ? SB_E_CONFLICT : AGAIN;
-                effective = sb_txn_effective(peer, spot.head, &settled);
-                if (settled.outcome != SB_TXN_UNDECIDED)
+                effective = sb_stamp_effective(handle, spot.head, &settled);
+                if (settled.outcome != SB_OUTCOME_UNDECIDED)
                         break;
-                sb_txn_help(peer, spot.head);
+                sb_help_version(handle, spot.head);
         }
         if (!effective)
                 return AGAIN;
-        if (commit_is_stale(peer, effective, attempt->wish))
+        if (commit_is_stale(handle, effective, attempt->wish))
                 return SB_E_CONFLICT;
         if (write->kind == SB_VERSION_DELETED && !sb_version_has_value(effective))
                 return SB_E_CONFLICT;
-        __builtin_prefetch(peer->segment.base + spot.head->node); /* for the install */
-        commit_fill_version(peer, attempt, i, &spot, commit_next_rev(spot.head, effective));
+        __builtin_prefetch(handle->segment.base + spot.head->node); /* for the install */
+        commit_fill_version(handle, attempt, i, &spot, commit_next_rev(spot.head, effective));
         return 0;
 }
 
 /* Writes the descriptor, but for its list of versions, which commit_take_all() wrote. */
-static void commit_fill_descriptor(struct sb_peer *peer, struct attempt *attempt)
+static void commit_fill_descriptor(struct sb_handle *handle, struct attempt *attempt)
 {
         const struct sb_commit_wish *wish = attempt->wish;
-        struct sb_commit *descriptor = attempt->descriptor;
+        struct sb_descriptor *descriptor = attempt->descriptor;
         unsigned char *at = (unsigned char *)&descriptor->write[wish->write_count];
         uint32_t i;
 
         /* Relaxed, all: the descriptor is private until the note. */
-        sb_store_relaxed(&descriptor->block.birth, sb_pin_era(peer));
+        sb_store_relaxed(&descriptor->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&descriptor->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0);
         sb_store_relaxed(&descriptor->zero, 0);
         descriptor->node = 0;
         descriptor->shape = SB_SHAPE(commit_descriptor_size(wish) - sizeof(struct sb_version), 0,
-                SB_VERSION_COMMIT, peer->slot);
+                SB_VERSION_DESCRIPTOR, handle->slot);
         descriptor->cut = wish->cut;
         descriptor->write_count = wish->write_count;
         descriptor->range_count = wish->range_count;
@@ -349,31 +352,31 @@ static void commit_fill_descriptor(struct sb_peer *peer, struct attempt *attempt
 
 /* Behind the commit: takes each replaced version out of its chain, or notes the cell to look at it
  * again later. */
-static void commit_supersede(struct sb_peer *peer, struct attempt *attempt, uint64_t stamp)
+static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, uint64_t stamp)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint32_t i;
 
         for (i = 0; i < attempt->wish->write_count; i++) {
                 struct sb_version *version =
                         (struct sb_version *)(segment->base + attempt->descriptor->write[i]);
-                struct sb_version *old =
-                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
+                struct sb_version *old = sb_version_at(
+                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
                 struct sb_node *node = sb_node_at(segment, version->node);
-                struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
+                struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
 
                 /* A:stamp. The cell's flag is read again behind the decision, because a rule may
                  * have come in between. */
-                if (cell && !(sb_pin_load(peer, cell) & SB_CELL_KEPT) && old &&
+                if (cell && !(sb_pin_load(handle, cell) & SB_CELL_KEPT) && old &&
                         !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
-                        sb_version_has_value(version) && sb_prune_behind(peer, version, old))
+                        sb_version_has_value(version) && sb_prune_behind(handle, version, old))
                         continue;
-                sb_limbo_later(peer, sb_pin_load(peer, &node->cell), stamp);
+                sb_limbo_later(handle, sb_pin_load(handle, &node->cell), stamp);
         }
 }
 
 /* Aborts the transaction, the announcement of which was taken away. */
-static void commit_abort_gone(struct sb_commit *descriptor, bool serializable)
+static void commit_abort_gone(struct sb_descriptor *descriptor, bool serializable)
 {
         uint64_t flags = serializable ? SB_STATUS_SERIALIZABLE : 0;
 
@@ -384,22 +387,22 @@ static void commit_abort_gone(struct sb_commit *descriptor, bool serializable)
 }
 
 /* Fault TXN_CLOSE_EARLY: the cut is given up before the decision. */
-static void commit_fault_close(struct sb_peer *peer, const struct sb_commit_wish *wish)
+static void commit_fault_close(struct sb_handle *handle, const struct sb_commit_wish *wish)
 {
-        (void)peer, (void)wish;
+        (void)handle, (void)wish;
         if (SB_FAULT(TXN_CLOSE_EARLY))
                 /* R:announce, too early: that is the fault. */
-                sb_store_release(&sb_client_snapshots(peer->client)[wish->snapshot], 0);
+                sb_store_release(&sb_record_snapshots(handle->record)[wish->snapshot], 0);
 }
 
 /* Notes the descriptor, which is complete, and runs the transaction: all versions are held, so from
  * the note on any process can go on with it. Return: 0, AGAIN (a key went away), SB_E_CONFLICT,
  * SB_E_LAPPED. */
 static int commit_note_and_run(
-        struct sb_peer *peer, struct attempt *attempt, struct sb_commit_result *ret)
+        struct sb_handle *handle, struct attempt *attempt, struct sb_commit_result *ret)
 {
         const struct sb_commit_wish *wish = attempt->wish;
-        struct sb_commit *descriptor = attempt->descriptor;
+        struct sb_descriptor *descriptor = attempt->descriptor;
         enum sb_outcome outcome;
         uint64_t value;
         bool holds;
@@ -407,21 +410,21 @@ static int commit_note_and_run(
         /* R:operation > A:operation. A full barrier: a process that takes the announcement away
          * looks at the note afterwards, and this one looks at the announcement behind the note; so
          * one of the two sees the other. */
-        sb_exchange_full(&peer->client->operation, attempt->at | SB_OPERATION_COMMIT);
-        holds = sb_snapshot_holds(peer, wish->snapshot, wish->cut);
+        sb_exchange_full(&handle->record->operation, attempt->at | SB_OPERATION_DESCRIPTOR);
+        holds = sb_snapshot_holds(handle, wish->snapshot, wish->cut);
         if (!holds)
                 commit_abort_gone(descriptor, wish->serializable);
-        commit_fault_close(peer, wish);
-        outcome = sb_finish_run(peer, descriptor, &value);
-        if (outcome == SB_TXN_COMMITTED) {
+        commit_fault_close(handle, wish);
+        outcome = sb_finish_run(handle, descriptor, &value);
+        if (outcome == SB_OUTCOME_COMMITTED) {
                 ret->cut = value;
                 ret->number = descriptor->number;
-                commit_supersede(peer, attempt, value);
+                commit_supersede(handle, attempt, value);
                 attempt->at = 0;
                 return 0;
         }
         attempt->at = 0; /* the versions stay held until the descriptor is freed */
-        peer->commits.aborted_waiting++;
+        handle->commits.aborted_waiting++;
         if (!holds)
                 return SB_E_LAPPED;
         if (value == SB_CAUSE_GONE)
@@ -432,31 +435,31 @@ static int commit_note_and_run(
 
 /* One round with all blocks at hand, under one pin. Return: as of commit_note_and_run(). */
 static int commit_attempt(
-        struct sb_peer *peer, struct attempt *attempt, struct sb_commit_result *ret)
+        struct sb_handle *handle, struct attempt *attempt, struct sb_commit_result *ret)
 {
         /* Relaxed, load and store: only this client writes the word. */
-        uint64_t number = sb_load_relaxed(&peer->client->commits) + 1;
+        uint64_t number = sb_load_relaxed(&handle->record->commits) + 1;
         uint32_t i;
         int r = 0;
 
-        sb_store_relaxed(&peer->client->commits, number);
-        sb_pin(peer);
-        attempt->descriptor->number = (uint64_t)(peer->slot + 1) << 48 | number;
+        sb_store_relaxed(&handle->record->commits, number);
+        sb_pin(handle);
+        attempt->descriptor->number = (uint64_t)(handle->slot + 1) << 48 | number;
         for (i = 0; i < attempt->wish->write_count && !r; i++) {
-                r = commit_prepare(peer, attempt, i);
+                r = commit_prepare(handle, attempt, i);
                 if (r == SB_E_CONFLICT)
                         ret->cause = i;
         }
         if (!r) {
-                commit_fill_descriptor(peer, attempt);
-                r = commit_note_and_run(peer, attempt, ret);
+                commit_fill_descriptor(handle, attempt);
+                r = commit_note_and_run(handle, attempt, ret);
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         return r;
 }
 
 int sb_commit_run(
-        struct sb_peer *peer, const struct sb_commit_wish *wish, struct sb_commit_result *ret)
+        struct sb_handle *handle, const struct sb_commit_wish *wish, struct sb_commit_result *ret)
 {
         struct attempt attempt = {.wish = wish};
         uint32_t i, rounds = 0;
@@ -466,32 +469,32 @@ int sb_commit_run(
         for (i = 0; i < wish->write_count; i++)
                 if (commit_version_size(&wish->writes[i]) > sizeof(struct sb_version) +
                                                                     wish->writes[i].key_len +
-                                                                    peer->segment.value_len_max)
+                                                                    handle->segment.value_len_max)
                         return -EMSGSIZE;
-        if (commit_descriptor_size(wish) > peer->segment.value_len_max)
+        if (commit_descriptor_size(wish) > handle->segment.value_len_max)
                 return -EMSGSIZE;
         ret->cause = SB_COMMIT_CAUSE_NONE;
-        commit_fetch(peer, wish, false);
+        commit_fetch(handle, wish, false);
         do {
                 /* Mostly no key has to be made. The first round finds out. */
-                r = make ? commit_make_keys(peer, &attempt) : 0;
+                r = make ? commit_make_keys(handle, &attempt) : 0;
                 make = true;
                 if (!r)
-                        r = commit_take_blocks(peer, &attempt);
-                commit_fetch(peer, wish, true);
+                        r = commit_take_blocks(handle, &attempt);
+                commit_fetch(handle, wish, true);
                 if (!r)
-                        r = commit_attempt(peer, &attempt, ret);
-                commit_give_back(peer, &attempt);
-                sb_slab_settle(peer);
+                        r = commit_attempt(handle, &attempt, ret);
+                commit_give_back(handle, &attempt);
+                sb_slab_settle(handle);
         } while (r == AGAIN && ++rounds < ROUNDS_MAX);
         if (r == AGAIN)
                 r = SB_E_CONFLICT;
         if (r && attempt.made)
-                sb_limbo_leave(peer);
-        if (peer->commits.aborted_waiting >= ABORTED_WAITING) {
-                peer->commits.aborted_waiting = 0;
-                sb_reclaim_free(peer);
+                sb_limbo_leave(handle);
+        if (handle->commits.aborted_waiting >= ABORTED_WAITING) {
+                handle->commits.aborted_waiting = 0;
+                sb_reclaim_free(handle);
         }
-        sb_work_due(peer);
+        sb_work_due(handle);
         return r;
 }

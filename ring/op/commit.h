@@ -51,10 +51,10 @@ struct sb_commit_result {
 };
 
 /* Commits. The caller has checked the lengths, holds no pin, and is the only thread that uses
- * @peer; each key that is deleted had a value at the cut. Return: 0; SB_E_CONFLICT; SB_E_FULL
+ * @handle; each key that is deleted had a value at the cut. Return: 0; SB_E_CONFLICT; SB_E_FULL
  * (nothing could be reclaimed; the commit may be tried again); -EMSGSIZE (it never fits this bus);
  * SB_E_LAPPED (the announcement was taken away). Except for 0, nothing happened. */
 int sb_commit_run(
-        struct sb_peer *peer, const struct sb_commit_wish *wish, struct sb_commit_result *ret);
+        struct sb_handle *handle, const struct sb_commit_wish *wish, struct sb_commit_result *ret);
 
 #endif

@@ -24,56 +24,58 @@
 /* Publishes the guard, before the unpin; with fault GUARD_AFTER_UNPIN get_fault_guard() does it,
  * behind the unpin. */
 static inline __attribute__((always_inline)) void get_guard(
-        struct sb_peer *peer, uint32_t guard_index, const struct sb_version *version)
+        struct sb_handle *handle, uint32_t guard_index, const struct sb_version *version)
 {
         if (!SB_FAULT(GUARD_AFTER_UNPIN))
-                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+                sb_guard_set(handle, guard_index, sb_offset_of(&handle->segment, version));
 }
 static inline __attribute__((always_inline)) void get_fault_guard(
-        struct sb_peer *peer, uint32_t guard_index, const struct sb_version *version)
+        struct sb_handle *handle, uint32_t guard_index, const struct sb_version *version)
 {
         if (SB_FAULT(GUARD_AFTER_UNPIN))
-                sb_guard_set(peer, guard_index, sb_offset_of(&peer->segment, version));
+                sb_guard_set(handle, guard_index, sb_offset_of(&handle->segment, version));
 }
 
 /* Before the unpin: the guard takes over from the pin. Return: whether @version is a value. */
-static bool get_hold(struct sb_peer *peer, struct sb_version *version, uint32_t guard_index,
+static bool get_hold(struct sb_handle *handle, struct sb_version *version, uint32_t guard_index,
         struct sb_version **ret_version)
 {
         if (!version || !sb_version_has_value(version))
                 return false;
-        get_guard(peer, guard_index, version);
+        get_guard(handle, guard_index, version);
         *ret_version = version;
         return true;
 }
 
-static __attribute__((noinline)) int get_long(struct sb_peer *peer, const void *key,
+static __attribute__((noinline)) int get_long(struct sb_handle *handle, const void *key,
         uint32_t key_len, uint32_t guard_index, struct sb_version **ret_version)
 {
-        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        uint64_t hash = sb_hash_key(key, key_len, handle->segment.seed);
         bool held;
 
-        sb_pin(peer);
-        held = get_hold(peer, sb_find_newest(peer, key, key_len, hash), guard_index, ret_version);
-        sb_unpin(peer);
+        sb_pin(handle);
+        held = get_hold(
+                handle, sb_find_newest(handle, key, key_len, hash), guard_index, ret_version);
+        sb_unpin(handle);
         if (held)
-                get_fault_guard(peer, guard_index, *ret_version);
+                get_fault_guard(handle, guard_index, *ret_version);
         return held ? 0 : SB_E_NOT_FOUND;
 }
 
-static __attribute__((noinline)) bool get_at_long(struct sb_peer *peer, const void *key,
+static __attribute__((noinline)) bool get_at_long(struct sb_handle *handle, const void *key,
         uint32_t key_len, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
-        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        uint64_t hash = sb_hash_key(key, key_len, handle->segment.seed);
         bool held;
 
-        sb_pin(peer);
-        held = get_hold(peer, sb_find_at(peer, key, key_len, hash, cut), guard_index, ret_version);
-        sb_unpin(peer);
+        sb_pin(handle);
+        held = get_hold(
+                handle, sb_find_at(handle, key, key_len, hash, cut), guard_index, ret_version);
+        sb_unpin(handle);
         return held;
 }
 
-SB_FIND_FLAT int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len,
+SB_FIND_FLAT int sb_op_get_at(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t snapshot, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
         struct sb_found found;
@@ -81,32 +83,32 @@ SB_FIND_FLAT int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t ke
 
         /* The short way finds the newest version. If that is in the cut, it is what was current in
          * it. */
-        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
-                        sb_find_pin(peer), &found)) ||
+        if (SB_UNLIKELY(guard_index >= handle->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(handle, key, key_len, sb_find_hash(handle, key, key_len),
+                        sb_find_pin(handle), &found)) ||
                 SB_UNLIKELY(found.stamp > cut)) {
-                held = get_at_long(peer, key, key_len, cut, guard_index, ret_version);
+                held = get_at_long(handle, key, key_len, cut, guard_index, ret_version);
         } else {
-                sb_find_hold_and_unpin(peer, guard_index, found.offset);
+                sb_find_hold_and_unpin(handle, guard_index, found.offset);
                 *ret_version = found.version;
         }
-        if (sb_snapshot_holds(peer, snapshot, cut))
+        if (sb_snapshot_holds(handle, snapshot, cut))
                 return held ? 0 : SB_E_NOT_FOUND;
         if (held)
-                sb_guard_set(peer, guard_index, 0);
+                sb_guard_set(handle, guard_index, 0);
         return SB_E_LAPPED;
 }
 
-SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len,
+SB_FIND_FLAT int sb_op_get(struct sb_handle *handle, const void *key, uint32_t key_len,
         uint32_t guard_index, struct sb_version **ret_version)
 {
         struct sb_found found;
 
-        if (SB_UNLIKELY(guard_index >= peer->segment.geometry.guard_inline) ||
-                SB_UNLIKELY(!sb_find_plain(peer, key, key_len, sb_find_hash(peer, key, key_len),
-                        sb_find_pin(peer), &found)))
-                return get_long(peer, key, key_len, guard_index, ret_version);
-        sb_find_hold_and_unpin(peer, guard_index, found.offset);
+        if (SB_UNLIKELY(guard_index >= handle->segment.geometry.guard_inline) ||
+                SB_UNLIKELY(!sb_find_plain(handle, key, key_len, sb_find_hash(handle, key, key_len),
+                        sb_find_pin(handle), &found)))
+                return get_long(handle, key, key_len, guard_index, ret_version);
+        sb_find_hold_and_unpin(handle, guard_index, found.offset);
         *ret_version = found.version;
         return 0;
 }
@@ -116,45 +118,45 @@ SB_FIND_FLAT int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_l
 #define TOGETHER 32u
 
 /* Gets up to TOGETHER keys under one pin: first all buckets come, then all versions. */
-static inline __attribute__((always_inline)) void get_together(struct sb_peer *peer,
+static inline __attribute__((always_inline)) void get_together(struct sb_handle *handle,
         const struct sb_op_key *keys, uint32_t count, const uint32_t *guard_indexes,
         struct sb_version **ret_versions)
 {
         uint64_t hash[TOGETHER];
-        struct sb_cell64 *cells[TOGETHER];
+        struct sb_word64 *cells[TOGETHER];
         struct sb_found found;
         uint32_t i, era;
 
         for (i = 0; i < count; i++) {
-                hash[i] = sb_find_hash(peer, keys[i].data, keys[i].len);
-                sb_find_fetch_bucket(peer, hash[i]);
+                hash[i] = sb_find_hash(handle, keys[i].data, keys[i].len);
+                sb_find_fetch_bucket(handle, hash[i]);
         }
         for (i = 0; i < count; i++)
-                cells[i] = sb_find_fetch_version(peer, hash[i]);
-        era = sb_find_pin(peer);
+                cells[i] = sb_find_fetch_version(handle, hash[i]);
+        era = sb_find_pin(handle);
         for (i = 0; i < count; i++) {
                 if (SB_LIKELY(sb_find_plain_in(
-                            peer, cells[i], keys[i].data, keys[i].len, era, &found))) {
-                        sb_guard_set(peer, guard_indexes[i], found.offset);
+                            handle, cells[i], keys[i].data, keys[i].len, era, &found))) {
+                        sb_guard_set(handle, guard_indexes[i], found.offset);
                         ret_versions[i] = found.version;
                         continue;
                 }
                 /* Guards hold what was found so far, so another pin may take this one's
                  * place. */
-                if (get_long(peer, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
+                if (get_long(handle, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
                             &ret_versions[i]))
                         ret_versions[i] = NULL;
-                era = sb_find_pin(peer);
+                era = sb_find_pin(handle);
         }
-        sb_find_unpin(peer);
+        sb_find_unpin(handle);
 }
 
-SB_FIND_FLAT void sb_op_get_many(struct sb_peer *peer, const struct sb_op_key *keys, uint32_t count,
-        const uint32_t *guard_indexes, struct sb_version **ret_versions)
+SB_FIND_FLAT void sb_op_get_many(struct sb_handle *handle, const struct sb_op_key *keys,
+        uint32_t count, const uint32_t *guard_indexes, struct sb_version **ret_versions)
 {
         uint32_t done;
 
         for (done = 0; done < count; done += TOGETHER)
-                get_together(peer, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
+                get_together(handle, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
                         guard_indexes + done, ret_versions + done);
 }

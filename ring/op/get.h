@@ -21,13 +21,13 @@
 
 /* Finds the newest value of a key. On 0 guard word @guard_index holds *ret_version. Return: 0,
  * SB_E_NOT_FOUND. */
-int sb_op_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t guard_index,
+int sb_op_get(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t guard_index,
         struct sb_version **ret_version);
 
 /* Finds the value at @cut, which the caller's word @snapshot announces. On 0 guard word
  * @guard_index holds *ret_version. Return: 0; SB_E_NOT_FOUND; SB_E_LAPPED: the announcement was
  * taken away. */
-int sb_op_get_at(struct sb_peer *peer, const void *key, uint32_t key_len, uint32_t snapshot,
+int sb_op_get_at(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t snapshot,
         uint64_t cut, uint32_t guard_index, struct sb_version **ret_version);
 
 /* Laid out as struct sb_bytes, an array of which callers may give. */
@@ -38,7 +38,7 @@ struct sb_op_key {
 /* sb_op_get() for @count keys, the memory of 32 of which is fetched together. guard_indexes[i] is
  * for key i; ret_versions[i] is NULL for a key without a value. Each key is read for itself: the
  * values together are not of one cut. */
-void sb_op_get_many(struct sb_peer *peer, const struct sb_op_key *keys, uint32_t count,
+void sb_op_get_many(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count,
         const uint32_t *guard_indexes, struct sb_version **ret_versions);
 
 #endif

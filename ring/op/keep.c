@@ -39,35 +39,35 @@ static void keep_aim(struct target *ret, const void *key, uint32_t key_len, bool
         ret->len = sb_rules_key(key, key_len, prefix, ret->bytes);
 }
 
-uint32_t sb_keep_len_max(const struct sb_peer *peer)
+uint32_t sb_keep_len_max(const struct sb_handle *handle)
 {
-        return peer->segment.key_len_max - SB_KEEP_PREFIX;
+        return handle->segment.key_len_max - SB_KEEP_PREFIX;
 }
 
 /* Writes the rule's key over revision @expected; @value NULL: deletes it. Return: as
- * sb_op_write_own(). */
-static int keep_write_rule(struct sb_peer *peer, const struct target *target,
+ * sb_op_write_reserved(). */
+static int keep_write_rule(struct sb_handle *handle, const struct target *target,
         const struct sb_rule_value *value, uint64_t expected, uint64_t *ret_rev)
 {
-        return sb_op_write_own(
-                peer, target->bytes, target->len, value, sizeof(*value), expected, ret_rev);
+        return sb_op_write_reserved(
+                handle, target->bytes, target->len, value, sizeof(*value), expected, ret_rev);
 }
 
 /* sb_rules_read() under a pin of its own. */
-static bool keep_read_rule(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+static bool keep_read_rule(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret)
 {
         bool found;
 
-        sb_pin(peer);
-        found = sb_rules_read(peer, key, key_len, prefix, ret);
-        sb_unpin(peer);
+        sb_pin(handle);
+        found = sb_rules_read(handle, key, key_len, prefix, ret);
+        sb_unpin(handle);
         return found;
 }
 
 /* All that @narrow covered falls to the rules of shorter prefixes. They did not keep it so far, so
  * the past that they cover begins anew. */
-static void keep_renew_wider(struct sb_peer *peer, const struct target *narrow)
+static void keep_renew_wider(struct sb_handle *handle, const struct target *narrow)
 {
         uint32_t len = narrow->prefix ? narrow->key_len : narrow->key_len + 1;
 
@@ -76,10 +76,11 @@ static void keep_renew_wider(struct sb_peer *peer, const struct target *narrow)
                 struct target target;
                 uint64_t rev;
 
-                while (keep_read_rule(peer, narrow->key, len, true, &found) && found.value.since) {
+                while (keep_read_rule(handle, narrow->key, len, true, &found) &&
+                        found.value.since) {
                         keep_aim(&target, narrow->key, len, true);
-                        found.value.since = sb_cut_take(peer);
-                        if (keep_write_rule(peer, &target, &found.value, found.rev, &rev) !=
+                        found.value.since = sb_clock_take_cut(handle);
+                        if (keep_write_rule(handle, &target, &found.value, found.rev, &rev) !=
                                 SB_E_CONFLICT)
                                 break;
                 }
@@ -89,24 +90,24 @@ static void keep_renew_wider(struct sb_peer *peer, const struct target *narrow)
 /* Does the rest for a rule, the key of which is there with revision @rev and covers nothing yet. If
  * another process has written the key anew meanwhile, the rest is left to that process. Return: 0,
  * SB_E_FULL. */
-static int keep_finish(
-        struct sb_peer *peer, const struct target *target, struct sb_rule_value value, uint64_t rev)
+static int keep_finish(struct sb_handle *handle, const struct target *target,
+        struct sb_rule_value value, uint64_t rev)
 {
         int r;
 
-        sb_rules_apply_all(peer, target->key, target->key_len, target->prefix);
+        sb_rules_apply_all(handle, target->key, target->key_len, target->prefix);
         if (SB_RULE_KIND(value.word) == SB_RULE_NEWEST) {
-                keep_renew_wider(peer, target);
-                r = keep_write_rule(peer, target, NULL, rev, &rev);
+                keep_renew_wider(handle, target);
+                r = keep_write_rule(handle, target, NULL, rev, &rev);
         } else {
-                value.since = sb_cut_take(peer);
-                r = keep_write_rule(peer, target, &value, rev, &rev);
+                value.since = sb_clock_take_cut(handle);
+                r = keep_write_rule(handle, target, &value, rev, &rev);
         }
         return r == SB_E_CONFLICT || r == SB_E_NOT_FOUND ? 0 : r;
 }
 
 int sb_keep_write(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t word)
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix, uint64_t word)
 {
         struct sb_rule_value value = {.word = word};
         struct sb_rule_found found;
@@ -116,19 +117,19 @@ int sb_keep_write(
 
         keep_aim(&target, key, key_len, prefix);
         if (SB_RULE_KIND(word) == SB_RULE_NEWEST &&
-                !keep_read_rule(peer, key, key_len, prefix, &found))
+                !keep_read_rule(handle, key, key_len, prefix, &found))
                 return 0;
-        sb_rules_announce(peer, key_len, prefix);
-        r = keep_write_rule(peer, &target, &value, SB_OP_ANY_REV, &rev);
-        return r ? r : keep_finish(peer, &target, value, rev);
+        sb_rules_announce(handle, key_len, prefix);
+        r = keep_write_rule(handle, &target, &value, SB_OP_ANY_REV, &rev);
+        return r ? r : keep_finish(handle, &target, value, rev);
 }
 
-int sb_keep_look_up(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t *ret_word)
+int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
+        uint64_t *ret_word)
 {
         struct sb_rule_found found;
 
-        if (!keep_read_rule(peer, key, key_len, prefix, &found) ||
+        if (!keep_read_rule(handle, key, key_len, prefix, &found) ||
                 SB_RULE_KIND(found.value.word) == SB_RULE_NEWEST)
                 return SB_E_NOT_FOUND;
         *ret_word = found.value.word;
@@ -138,15 +139,15 @@ int sb_keep_look_up(
 /* Moves @target on to the next rule's key, with @after behind its own, and reads what that key
  * holds. Return: whether there is one. */
 static bool keep_next_rule(
-        struct sb_peer *peer, struct target *target, bool after, struct sb_rule_found *ret)
+        struct sb_handle *handle, struct target *target, bool after, struct sb_rule_found *ret)
 {
         const unsigned char *bytes;
         struct sb_node *node;
         bool found = false;
 
-        sb_pin(peer);
-        node = sb_order_seek(peer, target->bytes, target->len, after);
-        bytes = node ? sb_node_key(&peer->segment, node) : NULL;
+        sb_pin(handle);
+        node = sb_order_seek(handle, target->bytes, target->len, after);
+        bytes = node ? sb_node_key(&handle->segment, node) : NULL;
         if (bytes && node->key_len >= SB_KEEP_PREFIX &&
                 !memcmp(bytes, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1)) {
                 target->len = node->key_len;
@@ -154,25 +155,25 @@ static bool keep_next_rule(
                 target->key = target->bytes + SB_KEEP_PREFIX;
                 target->key_len = target->len - SB_KEEP_PREFIX;
                 target->prefix = bytes[SB_KEEP_PREFIX - 1] == 'P';
-                if (!sb_rules_read(peer, target->key, target->key_len, target->prefix, ret))
+                if (!sb_rules_read(handle, target->key, target->key_len, target->prefix, ret))
                         ret->value.since = 1; /* deleted: nothing is left to do */
                 found = true;
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         return found;
 }
 
-void sb_keep_repair(struct sb_peer *peer)
+void sb_keep_repair(struct sb_handle *handle)
 {
         struct sb_rule_found found;
         struct target target;
         bool after = false;
 
-        if (!sb_rules_any(&peer->segment))
+        if (!sb_rules_any(&handle->segment))
                 return;
         keep_aim(&target, NULL, 0, false);
         target.len--;
-        for (; keep_next_rule(peer, &target, after, &found); after = true)
+        for (; keep_next_rule(handle, &target, after, &found); after = true)
                 if (!found.value.since)
-                        (void)keep_finish(peer, &target, found.value, found.rev);
+                        (void)keep_finish(handle, &target, found.value, found.rev);
 }

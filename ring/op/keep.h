@@ -23,14 +23,14 @@
  * sb_keep_len_max() at most. @word: SB_RULE_WORD; NEWEST takes the rule away. Return: 0; SB_E_FULL:
  * no memory for the rule's key, nothing happened. */
 int sb_keep_write(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t word);
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix, uint64_t word);
 /* Looks up the rule of exactly this key or prefix. Return: 0, SB_E_NOT_FOUND. */
-int sb_keep_look_up(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix, uint64_t *ret_word);
+int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
+        uint64_t *ret_word);
 /* Finishes each rule that a dead process left in the middle. The engine calls it at its start and
  * behind each reaping. */
-void sb_keep_repair(struct sb_peer *peer);
+void sb_keep_repair(struct sb_handle *handle);
 /* Return: bytes of the longest key or prefix that a rule can be for. */
-uint32_t sb_keep_len_max(const struct sb_peer *peer);
+uint32_t sb_keep_len_max(const struct sb_handle *handle);
 
 #endif

@@ -7,7 +7,7 @@
  *      drop: delete the key -> free the entry
  *
  * Always true: while a mark is being made, its maker announces the cut; so an entry without a key
- * that no live process announces is a dead maker's, and sb_marks_repair() frees it. A key of which
+ * that no live process announces is a dead maker's, and sb_named_repair() frees it. A key of which
  * the entry is free, or another mark's by now, names no mark, and its name may be taken again.
  *
  * The caller of each of these holds no pin, and is the only thread that uses the handle.
@@ -17,15 +17,16 @@
 
 #include "shm/layout/handle.h"
 
-/* Marks a cut that is taken now. The caller has checked the length, sb_mark_name_max() at most.
+/* Marks a cut that is taken now. The caller has checked the length, sb_op_mark_name_max() at most.
  * Return: 0; SB_E_CONFLICT: the name is taken; SB_E_FULL: no entry or no memory is left, or too
  * many snapshots are open; SB_E_LAPPED: the cut was taken away meanwhile. */
-int sb_mark_make(struct sb_peer *peer, const void *name, uint32_t name_len, uint64_t *ret_cut);
+int sb_op_mark(struct sb_handle *handle, const void *name, uint32_t name_len, uint64_t *ret_cut);
 /* Looks up the cut of a mark. Return: 0, SB_E_NOT_FOUND. */
-int sb_mark_look_up(struct sb_peer *peer, const void *name, uint32_t name_len, uint64_t *ret_cut);
+int sb_op_mark_find(
+        struct sb_handle *handle, const void *name, uint32_t name_len, uint64_t *ret_cut);
 /* Drops a mark. Return: 0; SB_E_NOT_FOUND; SB_E_FULL: no memory even for that. */
-int sb_mark_forget(struct sb_peer *peer, const void *name, uint32_t name_len);
+int sb_op_mark_drop(struct sb_handle *handle, const void *name, uint32_t name_len);
 /* Return: bytes of the longest name. */
-uint32_t sb_mark_name_max(const struct sb_peer *peer);
+uint32_t sb_op_mark_name_max(const struct sb_handle *handle);
 
 #endif

@@ -79,70 +79,71 @@ struct sb_overwrite_block {
 /* Tells the model checker whether the block is allocated: any access to one that is not is an
  * error. In the magazine a block is not. */
 static inline __attribute__((always_inline)) void sb_overwrite_tell_model(
-        const struct sb_peer *peer, const struct sb_overwrite_block *block, int allocated)
+        const struct sb_handle *handle, const struct sb_overwrite_block *block, int allocated)
 {
-        (void)peer, (void)block, (void)allocated;
-        sb_model_block(block->offset, peer->segment.class_size[block->class_], allocated);
+        (void)handle, (void)block, (void)allocated;
+        sb_model_block(block->offset, handle->segment.class_size[block->class_], allocated);
 }
 
 /* Finds a block for a version of @size bytes, and leaves it where it is. Return: false when the
  * client has none, or when memory work is due before the slab cache may serve. */
 static inline __attribute__((always_inline)) bool sb_overwrite_block(
-        struct sb_peer *peer, uint64_t size, struct sb_overwrite_block *ret)
+        struct sb_handle *handle, uint64_t size, struct sb_overwrite_block *ret)
 {
         /* The table of classes has an entry for each size that a short write can ask for. */
         static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SB_OVERWRITE_MAX + 15) / 16 <
                               SB_CLASS_TABLE,
                 "short");
-        ret->class_ = peer->segment.class_of[(size + 15) / 16];
-        ret->entry = sb_stock_first(peer, ret->class_);
+        ret->class_ = handle->segment.class_of[(size + 15) / 16];
+        ret->entry = sb_magazine_first(handle, ret->class_);
         if (SB_LIKELY(ret->entry)) {
-                ret->offset = sb_stock_offset(peer, ret->entry);
-                sb_overwrite_tell_model(peer, ret, 1);
+                ret->offset = sb_magazine_offset(handle, ret->entry);
+                sb_overwrite_tell_model(handle, ret, 1);
                 return true;
         }
-        return SB_LIKELY(sb_slab_peek(peer, ret->class_, &ret->offset)) &&
-               SB_LIKELY(!sb_limbo_due(peer));
+        return SB_LIKELY(sb_slab_peek(handle, ret->class_, &ret->offset)) &&
+               SB_LIKELY(!sb_limbo_due(handle));
 }
 
 /* Behind the install: the block leaves the magazine, or the slab cache, for good. */
-static inline __attribute__((always_inline)) void sb_overwrite_take(
-        struct sb_peer *peer, const struct sb_overwrite_block *block, struct sb_version *version)
+static inline __attribute__((always_inline)) void sb_overwrite_take(struct sb_handle *handle,
+        const struct sb_overwrite_block *block, struct sb_version *version)
 {
         if (SB_LIKELY(block->entry)) {
-                sb_stock_take(peer, block->class_, block->entry);
-                sb_stock_publish(peer, &version->block);
+                sb_magazine_take(handle, block->class_, block->entry);
+                sb_magazine_publish(handle, &version->block);
         } else {
-                sb_slab_take_peeked(peer, block->class_);
+                sb_slab_take_peeked(handle, block->class_);
         }
 }
 
 /* Leaves the short way before the install. */
-static inline void sb_overwrite_leave(struct sb_peer *peer, const struct sb_overwrite_block *block)
+static inline void sb_overwrite_leave(
+        struct sb_handle *handle, const struct sb_overwrite_block *block)
 {
-        sb_find_unpin(peer);
+        sb_find_unpin(handle);
         if (block->entry)
-                sb_overwrite_tell_model(peer, block, 0);
+                sb_overwrite_tell_model(handle, block, 0);
 }
 
 /* ---- steps that the long way takes too, and what the seeded faults make of them ---- */
 
 /* Says which node this client is about to write, before it installs a version there. */
 static inline __attribute__((always_inline)) void sb_overwrite_note(
-        struct sb_peer *peer, uint64_t node)
+        struct sb_handle *handle, uint64_t node)
 {
         /* R:operation > A:operation. The note comes before the install: the process that raises the
          * stable cut reads it, and stamps what it finds at that node. */
         if (!SB_FAULT(SLOT_AFTER_INSTALL))
-                sb_store_release(&peer->client->operation, node);
+                sb_store_release(&handle->record->operation, node);
 }
 /* Fault SLOT_AFTER_INSTALL: the note comes behind the install. */
 static inline __attribute__((always_inline)) void sb_overwrite_fault_note(
-        struct sb_peer *peer, uint64_t node)
+        struct sb_handle *handle, uint64_t node)
 {
         if (SB_FAULT(SLOT_AFTER_INSTALL))
                 /* R:operation, too late: that is the fault. */
-                sb_store_release(&peer->client->operation, node);
+                sb_store_release(&handle->record->operation, node);
 }
 /* Fault STAMP_EARLY: the clock is read before the install. Return: what it said; 0: no fault. */
 static inline __attribute__((always_inline)) uint64_t sb_overwrite_fault_clock(
@@ -152,12 +153,12 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_fault_clock(
         /* A:clock, too early: that is the fault. */
         return SB_FAULT(STAMP_EARLY) ? sb_load_acquire(&segment->super->clock) : 0;
 }
-/* Fault STOCK_LIVE_EARLY: a block of the magazine is said to be live before it is installed. */
-static inline __attribute__((always_inline)) void sb_overwrite_fault_live(
-        struct sb_peer *peer, const struct sb_overwrite_block *block, struct sb_version *version)
+/* Fault MAGAZINE_LIVE_EARLY: a block of the magazine is said to be live before it is installed. */
+static inline __attribute__((always_inline)) void sb_overwrite_fault_live(struct sb_handle *handle,
+        const struct sb_overwrite_block *block, struct sb_version *version)
 {
-        if (SB_FAULT(STOCK_LIVE_EARLY) && block->entry)
-                sb_stock_publish(peer, &version->block);
+        if (SB_FAULT(MAGAZINE_LIVE_EARLY) && block->entry)
+                sb_magazine_publish(handle, &version->block);
 }
 
 /* ---- the write ---- */
@@ -165,11 +166,11 @@ static inline __attribute__((always_inline)) void sb_overwrite_fault_live(
 /* Builds the next version of the key in @block, and sets ret->rev. No other process can reach the
  * version yet. */
 static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_build(
-        struct sb_peer *peer, const struct sb_overwrite_block *block, const struct sb_found *found,
-        uint32_t era, const void *key, uint64_t key_len, const void *value, uint64_t value_len,
-        struct sb_op_result *ret)
+        struct sb_handle *handle, const struct sb_overwrite_block *block,
+        const struct sb_found *found, uint32_t era, const void *key, uint64_t key_len,
+        const void *value, uint64_t value_len, struct sb_op_result *ret)
 {
-        struct sb_version *version = (struct sb_version *)(peer->segment.base + block->offset);
+        struct sb_version *version = (struct sb_version *)(handle->segment.base + block->offset);
 
         /* Relaxed, these three: the version is private until the CAS on the cell publishes it. */
         sb_store_relaxed(&version->block.birth, era);
@@ -177,7 +178,7 @@ static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_bui
         sb_store_relaxed(&version->prev, found->offset);
         version->rev = ret->rev = found->version->rev + 1;
         version->node = found->version->node;
-        version->shape = SB_SHAPE(value_len, key_len, SB_VERSION_VALUE, peer->slot);
+        version->shape = SB_SHAPE(value_len, key_len, SB_VERSION_VALUE, handle->slot);
         sb_overwrite_copy(version->bytes, key, key_len);
         sb_overwrite_copy(version->bytes + key_len, value, value_len);
         return version;
@@ -200,19 +201,19 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
 
 /* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false
  * when it stays in its chain; then its cell is noted, and pruned later. */
-static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb_peer *peer,
+static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb_handle *handle,
         const struct sb_overwrite_block *block, struct sb_version *version,
         const struct sb_found *found, uint64_t stamp)
 {
         bool held = SB_LIKELY(!(found->word & SB_CELL_KEPT)) &&
-                    SB_LIKELY(sb_horizon_passed(peer, stamp, found->stamp)) &&
-                    SB_LIKELY(sb_stock_hold(
-                            peer, version, found->version, found->offset, block->entry));
+                    SB_LIKELY(sb_horizon_passed(handle, stamp, found->stamp)) &&
+                    SB_LIKELY(sb_magazine_hold(
+                            handle, version, found->version, found->offset, block->entry));
 
         if (SB_UNLIKELY(!held)) {
                 if (block->entry)
-                        sb_stock_vacate(peer, block->entry);
-                sb_limbo_later(peer, sb_cell_number(&peer->segment, found->cell), stamp);
+                        sb_magazine_vacate(handle, block->entry);
+                sb_limbo_later(handle, sb_cell_number(&handle->segment, found->cell), stamp);
         }
         return held;
 }
@@ -220,7 +221,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
 /* Overwrites the value of a key. Lengths may be any that the segment takes; @expected_rev as in
  * struct sb_op_write. Return: true with ret->rev and ret->cut set; false: nothing happened, go the
  * long way. */
-static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *peer,
+static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle *handle,
         const void *key, uint64_t key_len, const void *value, uint64_t value_len,
         uint64_t expected_rev, struct sb_op_result *ret)
 {
@@ -233,39 +234,39 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_peer *p
 
         if (SB_UNLIKELY(!sb_find_two_words(key_len)) ||
                 SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > SB_OVERWRITE_MAX - SB_OVERWRITE_MIN) ||
-                SB_UNLIKELY(
-                        !sb_overwrite_block(peer, sizeof(*version) + key_len + value_len, &block)))
+                SB_UNLIKELY(!sb_overwrite_block(
+                        handle, sizeof(*version) + key_len + value_len, &block)))
                 return false;
-        era = sb_find_pin(peer);
+        era = sb_find_pin(handle);
         if (SB_UNLIKELY(!sb_find_plain(
-                    peer, key, key_len, sb_find_hash(peer, key, key_len), era, &found)) ||
+                    handle, key, key_len, sb_find_hash(handle, key, key_len), era, &found)) ||
                 SB_UNLIKELY(expected_rev != SB_OP_ANY_REV && expected_rev != found.version->rev)) {
-                sb_overwrite_leave(peer, &block);
+                sb_overwrite_leave(handle, &block);
                 return false;
         }
-        version =
-                sb_overwrite_build(peer, &block, &found, era, key, key_len, value, value_len, ret);
-        sb_overwrite_fault_live(peer, &block, version);
-        early = sb_overwrite_fault_clock(&peer->segment);
-        sb_overwrite_note(peer, version->node);
+        version = sb_overwrite_build(
+                handle, &block, &found, era, key, key_len, value, value_len, ret);
+        sb_overwrite_fault_live(handle, &block, version);
+        early = sb_overwrite_fault_clock(&handle->segment);
+        sb_overwrite_note(handle, version->node);
         /* R:publish > A:publish. This is the write: the new offset, the same tag and flags. */
         if (SB_UNLIKELY(!sb_cas64_full(
                     found.cell, found.word, found.word ^ found.offset ^ block.offset))) {
                 /* R:operation > A:operation. Nothing was installed. */
-                sb_store_release(&peer->client->operation, 0);
-                sb_overwrite_leave(peer, &block);
+                sb_store_release(&handle->record->operation, 0);
+                sb_overwrite_leave(handle, &block);
                 return false;
         }
-        sb_overwrite_fault_note(peer, version->node);
-        sb_overwrite_take(peer, &block, version);
-        ret->cut = stamp = sb_overwrite_stamp(&peer->segment, version, early);
-        held = sb_overwrite_replace(peer, &block, version, &found, stamp);
+        sb_overwrite_fault_note(handle, version->node);
+        sb_overwrite_take(handle, &block, version);
+        ret->cut = stamp = sb_overwrite_stamp(&handle->segment, version, early);
+        held = sb_overwrite_replace(handle, &block, version, &found, stamp);
         /* R:operation > A:operation, R:unpin > A:pins. As in put_run(): nothing is left to finish.
          */
-        sb_store_release(&peer->client->operation, 0);
-        sb_find_unpin(peer);
+        sb_store_release(&handle->record->operation, 0);
+        sb_find_unpin(handle);
         if (SB_UNLIKELY(!held))
-                sb_work_due(peer);
+                sb_work_due(handle);
         return true;
 }
 

@@ -19,30 +19,30 @@
 #include "shm/mvcc/find.h"
 
 /* Has the guard word hold @version; NULL: nothing. */
-static void past_hold(struct sb_peer *peer, uint32_t guard_index, struct sb_version *version)
+static void past_hold(struct sb_handle *handle, uint32_t guard_index, struct sb_version *version)
 {
-        sb_guard_set(peer, guard_index, version ? sb_offset_of(&peer->segment, version) : 0);
+        sb_guard_set(handle, guard_index, version ? sb_offset_of(&handle->segment, version) : 0);
 }
 
 #define AGAIN (-1) /* the mark went meanwhile */
 /* Reads at a cut that a mark keeps, as at one that is announced. Return: 0, SB_E_NOT_FOUND,
  * AGAIN. */
-static int past_get_marked(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
-        uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
+static int past_get_marked(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint64_t hash, uint64_t cut, uint32_t guard_index, struct sb_version **ret_version)
 {
         struct sb_version *version;
         bool there;
 
-        sb_pin(peer);
-        version = sb_find_at(peer, key, key_len, hash, cut);
+        sb_pin(handle);
+        version = sb_find_at(handle, key, key_len, hash, cut);
         there = version && sb_version_has_value(version);
         if (there)
-                past_hold(peer, guard_index, version);
-        sb_unpin(peer);
+                past_hold(handle, guard_index, version);
+        sb_unpin(handle);
         /* Asked behind the read: a process that drops the mark does so before any pruner takes out
          * what the mark kept. */
-        if (!sb_past_marked(&peer->segment, cut)) {
-                past_hold(peer, guard_index, NULL);
+        if (!sb_past_marked(&handle->segment, cut)) {
+                past_hold(handle, guard_index, NULL);
                 return AGAIN;
         }
         if (!there)
@@ -51,29 +51,29 @@ static int past_get_marked(struct sb_peer *peer, const void *key, uint32_t key_l
         return 0;
 }
 
-int sb_past_get(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t cut,
+int sb_past_get(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cut,
         uint32_t guard_index, struct sb_version **ret_version)
 {
-        uint64_t hash = sb_hash_key(key, key_len, peer->segment.seed);
+        uint64_t hash = sb_hash_key(key, key_len, handle->segment.seed);
         struct sb_version *version = NULL;
         enum sb_past past;
         bool kept = false;
         int r;
 
-        if (sb_past_marked(&peer->segment, cut)) {
-                r = past_get_marked(peer, key, key_len, hash, cut, guard_index, ret_version);
+        if (sb_past_marked(&handle->segment, cut)) {
+                r = past_get_marked(handle, key, key_len, hash, cut, guard_index, ret_version);
                 if (r != AGAIN)
                         return r;
         }
-        sb_pin(peer);
-        past = sb_past_find(peer, key, key_len, hash, cut, &version);
+        sb_pin(handle);
+        past = sb_past_find(handle, key, key_len, hash, cut, &version);
         if (past == SB_PAST_FOUND && !sb_version_has_value(version))
                 version = NULL;
         else if (past != SB_PAST_ABSENT && version)
-                past_hold(peer, guard_index, version);
+                past_hold(handle, guard_index, version);
         if (past == SB_PAST_ABSENT)
-                kept = sb_past_kept(peer, key, key_len, cut);
-        sb_unpin(peer);
+                kept = sb_past_kept(handle, key, key_len, cut);
+        sb_unpin(handle);
         if (past == SB_PAST_ABSENT)
                 return kept ? SB_E_NOT_FOUND : SB_E_LAPPED;
         if (past == SB_PAST_FOUND && !version)

@@ -55,76 +55,77 @@ struct attempt {
 
 /* Tells the model checker whether the block is allocated: any access to one that is not is an
  * error. In the magazine a block is not. */
-static inline __attribute__((always_inline)) void put_tell_model(
-        const struct sb_peer *peer, const struct attempt *attempt, uint32_t class_, int allocated)
+static inline __attribute__((always_inline)) void put_tell_model(const struct sb_handle *handle,
+        const struct attempt *attempt, uint32_t class_, int allocated)
 {
-        (void)peer, (void)attempt, (void)class_, (void)allocated;
-        sb_model_block(attempt->version, peer->segment.class_size[class_], allocated);
+        (void)handle, (void)attempt, (void)class_, (void)allocated;
+        sb_model_block(attempt->version, handle->segment.class_size[class_], allocated);
 }
 
 /* Takes a block for the new version, if the client has one at hand. A tombstone never takes one out
  * of the magazine: so the removal of a key meets no version that is in a client's hands. */
-static bool put_take_ready(struct sb_peer *peer, struct attempt *attempt, uint64_t size)
+static bool put_take_ready(struct sb_handle *handle, struct attempt *attempt, uint64_t size)
 {
-        uint32_t class_ = sb_unit_class(&peer->segment, size);
+        uint32_t class_ = sb_unit_class(&handle->segment, size);
 
         attempt->entry = 0;
-        if (sb_stock_serves(peer, class_) && attempt->write->kind == SB_VERSION_VALUE)
-                attempt->entry = sb_stock_first(peer, class_);
+        if (sb_magazine_serves(handle, class_) && attempt->write->kind == SB_VERSION_VALUE)
+                attempt->entry = sb_magazine_first(handle, class_);
         if (!attempt->entry)
-                return sb_slab_take_ready(peer, size, &attempt->version);
-        attempt->version = sb_stock_offset(peer, attempt->entry);
-        sb_stock_take(peer, class_, attempt->entry);
-        put_tell_model(peer, attempt, class_, 1);
+                return sb_slab_take_ready(handle, size, &attempt->version);
+        attempt->version = sb_magazine_offset(handle, attempt->entry);
+        sb_magazine_take(handle, class_, attempt->entry);
+        put_tell_model(handle, attempt, class_, 1);
         return true;
 }
 
 /* Puts the block for the version back into the magazine. */
-static void put_return_to_magazine(struct sb_peer *peer, struct attempt *attempt)
+static void put_return_to_magazine(struct sb_handle *handle, struct attempt *attempt)
 {
-        uint32_t class_ = sb_unit_kind_of(&peer->segment, attempt->version) & 63;
+        uint32_t class_ = sb_unit_kind_of(&handle->segment, attempt->version) & 63;
 
-        sb_stock_put(peer, class_, attempt->entry);
-        put_tell_model(peer, attempt, class_, 0);
+        sb_magazine_put(handle, class_, attempt->entry);
+        put_tell_model(handle, attempt, class_, 0);
 }
 
 /* Gives back each block that was taken and not used. */
-static __attribute__((noinline)) void put_give_back(struct sb_peer *peer, struct attempt *attempt)
+static __attribute__((noinline)) void put_give_back(
+        struct sb_handle *handle, struct attempt *attempt)
 {
         if (attempt->version && attempt->entry)
-                put_return_to_magazine(peer, attempt);
+                put_return_to_magazine(handle, attempt);
         else if (attempt->version)
-                sb_slab_give_back(peer, attempt->version);
+                sb_slab_give_back(handle, attempt->version);
         if (attempt->supplies.node)
-                sb_slab_give_back(peer, attempt->supplies.node);
-        if (attempt->supplies.birth)
-                sb_slab_give_back(peer, attempt->supplies.birth);
-        attempt->version = attempt->supplies.node = attempt->supplies.birth = 0;
+                sb_slab_give_back(handle, attempt->supplies.node);
+        if (attempt->supplies.placeholder)
+                sb_slab_give_back(handle, attempt->supplies.placeholder);
+        attempt->version = attempt->supplies.node = attempt->supplies.placeholder = 0;
 }
 
 /* ---- keys ---- */
 
 /* Takes the blocks that a new key needs, node and placeholder, before anything is linked. Return:
  * 0, SB_E_FULL. */
-static int put_take_supplies(struct sb_peer *peer, struct attempt *attempt)
+static int put_take_supplies(struct sb_handle *handle, struct attempt *attempt)
 {
         uint32_t key_len = attempt->write->key_len;
         int r = 0;
 
         if (!attempt->supplies.node)
-                r = sb_slab_take(peer, SB_UNIT_NODES,
-                        sb_node_size(sb_node_height(&peer->segment, attempt->hash), key_len),
+                r = sb_slab_take(handle, SB_UNIT_NODES,
+                        sb_node_size(sb_node_height(&handle->segment, attempt->hash), key_len),
                         attempt->also, &attempt->supplies.node);
-        if (!r && !attempt->supplies.birth)
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len,
-                        attempt->also, &attempt->supplies.birth);
+        if (!r && !attempt->supplies.placeholder)
+                r = sb_slab_take(handle, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len,
+                        attempt->also, &attempt->supplies.placeholder);
         return r;
 }
 
 /* Makes the key, which has no cell. Return: 0: this writer, or another one, has made it: look
  * again; SB_E_NOT_FOUND, SB_E_CONFLICT: the write does not want a new key; SB_E_FULL. */
 static __attribute__((noinline)) int put_make_key(
-        struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+        struct sb_handle *handle, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
         int r;
@@ -135,30 +136,30 @@ static __attribute__((noinline)) int put_make_key(
                 ret->rev = 0;
                 return SB_E_CONFLICT;
         }
-        r = put_take_supplies(peer, attempt);
+        r = put_take_supplies(handle, attempt);
         if (!r)
                 r = sb_key_make(
-                        peer, write->key, write->key_len, attempt->hash, &attempt->supplies);
+                        handle, write->key, write->key_len, attempt->hash, &attempt->supplies);
         return r;
 }
 
 /* Finds the key's cell: the short way first, then the search that settles unconfirmed placeholders
  * and finishes removals. Return: whether there is one. */
 static inline __attribute__((always_inline)) bool put_find(
-        struct sb_peer *peer, struct attempt *attempt)
+        struct sb_handle *handle, struct attempt *attempt)
 {
         const struct sb_op_write *write = attempt->write;
         struct sb_found found;
 
-        if (SB_LIKELY(sb_find_plain(
-                    peer, write->key, write->key_len, attempt->hash, sb_pin_era(peer), &found))) {
+        if (SB_LIKELY(sb_find_plain(handle, write->key, write->key_len, attempt->hash,
+                    sb_pin_era(handle), &found))) {
                 attempt->spot = (struct sb_spot){.cell = found.cell,
                         .word = found.word,
                         .head = found.version,
-                        .cell_number = sb_cell_number(&peer->segment, found.cell)};
+                        .cell_number = sb_cell_number(&handle->segment, found.cell)};
                 return true;
         }
-        return sb_key_find(peer, write->key, write->key_len, attempt->hash, &attempt->spot);
+        return sb_key_find(handle, write->key, write->key_len, attempt->hash, &attempt->spot);
 }
 
 /* ---- the version ---- */
@@ -191,14 +192,14 @@ static inline __attribute__((always_inline)) void put_copy(
 
 /* Fills in what does not depend on the version that will be replaced. */
 static inline __attribute__((always_inline)) void put_fill(
-        struct sb_peer *peer, struct attempt *attempt)
+        struct sb_handle *handle, struct attempt *attempt)
 {
         const struct sb_op_write *write = attempt->write;
-        struct sb_version *version = (struct sb_version *)(peer->segment.base + attempt->version);
+        struct sb_version *version = (struct sb_version *)(handle->segment.base + attempt->version);
 
         /* Relaxed: the version is private until it is installed. */
-        sb_store_relaxed(&version->block.birth, sb_pin_era(peer));
-        version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, peer->slot);
+        sb_store_relaxed(&version->block.birth, sb_pin_era(handle));
+        version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, handle->slot);
         put_copy(version->bytes, write->key, write->key_len);
         put_copy(version->bytes + write->key_len, write->value, write->value_len);
 }
@@ -217,31 +218,32 @@ static inline __attribute__((always_inline)) uint64_t put_next_rev(
  * stamp. Fault SUPERSEDE_UNSTAMPED: left out. Return: whether the head is an intent, or was
  * aborted. */
 static inline __attribute__((always_inline)) bool put_head_is_intent(
-        struct sb_peer *peer, struct sb_version *head)
+        struct sb_handle *handle, struct sb_version *head)
 {
-        return SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH && !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
-               SB_UNLIKELY(sb_stamp(peer, head) & SB_STAMP_INTENT);
+        return SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER &&
+               !SB_FAULT(SUPERSEDE_UNSTAMPED) &&
+               SB_UNLIKELY(sb_stamp(handle, head) & SB_STAMP_INTENT);
 }
 
 /* Fault TXN_NOT_HELPED: a writer replaces an undecided intent. */
 static inline __attribute__((always_inline)) bool put_must_help(struct sb_settled settled)
 {
-        return settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(TXN_NOT_HELPED);
+        return settled.outcome == SB_OUTCOME_UNDECIDED && !SB_FAULT(TXN_NOT_HELPED);
 }
 
 /* The head is an intent or was aborted, so the version that counts is below it. An undecided
  * transaction is brought to its end first. Return: the version that counts; NULL: look again. */
 static __attribute__((noinline)) struct sb_version *put_look_through(
-        struct sb_peer *peer, const struct sb_spot *spot)
+        struct sb_handle *handle, const struct sb_spot *spot)
 {
         struct sb_settled settled;
-        struct sb_version *version = sb_txn_effective(peer, spot->head, &settled);
+        struct sb_version *version = sb_stamp_effective(handle, spot->head, &settled);
 
         if (put_must_help(settled)) {
-                sb_txn_help(peer, spot->head);
+                sb_help_version(handle, spot->head);
                 return NULL;
         }
-        if (!sb_txn_lasts(peer, spot->cell, spot->word, spot->head, settled))
+        if (!sb_stamp_lasts(handle, spot->cell, spot->word, spot->head, settled))
                 return NULL;
         /* Only in a damaged segment nothing below counts; a writer must not hang there. */
         return version ? version : spot->head;
@@ -252,16 +254,16 @@ static __attribute__((noinline)) struct sb_version *put_look_through(
  * magazine; what a delete replaces goes into limbo and becomes free for every client, also when
  * this one does nothing more. @entry: the new version's in the magazine, or 0; afterwards the entry
  * holds the old version, or is free. Return: false when the old version stays for later. */
-static bool put_supersede(struct sb_peer *peer, struct sb_version *version, struct sb_version *old,
-        uint64_t cut, uint32_t entry)
+static bool put_supersede(struct sb_handle *handle, struct sb_version *version,
+        struct sb_version *old, uint64_t cut, uint32_t entry)
 {
         if (sb_version_has_value(old) && sb_version_has_value(version) &&
-                sb_horizon_passed(peer, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
-                sb_stock_hold(peer, version, old, sb_offset_of(&peer->segment, old), entry))
+                sb_horizon_passed(handle, cut, sb_load_acquire(&old->stamp)) && /* A:stamp. */
+                sb_magazine_hold(handle, version, old, sb_offset_of(&handle->segment, old), entry))
                 return true;
         if (entry)
-                sb_stock_vacate(peer, entry);
-        return sb_prune_behind(peer, version, old);
+                sb_magazine_vacate(handle, entry);
+        return sb_prune_behind(handle, version, old);
 }
 
 /* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */
@@ -275,15 +277,15 @@ static inline __attribute__((always_inline)) void put_fault_stamp(
 /* Installs the version over the head that was found. Return: 0, AGAIN, SB_E_CONFLICT,
  * SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int put_install(
-        struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+        struct sb_handle *handle, struct attempt *attempt, struct sb_op_result *ret)
 {
         const struct sb_op_write *write = attempt->write;
         struct sb_version *head = attempt->spot.head, *old = head,
-                          *version = (struct sb_version *)(peer->segment.base + attempt->version);
+                          *version = (struct sb_version *)(handle->segment.base + attempt->version);
         uint64_t early;
 
-        if (put_head_is_intent(peer, head)) {
-                old = put_look_through(peer, &attempt->spot);
+        if (put_head_is_intent(handle, head)) {
+                old = put_look_through(handle, &attempt->spot);
                 if (!old)
                         return AGAIN;
         }
@@ -298,29 +300,29 @@ static inline __attribute__((always_inline)) int put_install(
         version->node = head->node;
         /* Relaxed, both: the version is private until the CAS publishes it. */
         sb_store_relaxed(&version->stamp, 0);
-        sb_store_relaxed(&version->prev, sb_offset_of(&peer->segment, head));
-        early = sb_overwrite_fault_clock(&peer->segment);
-        sb_overwrite_note(peer, head->node);
+        sb_store_relaxed(&version->prev, sb_offset_of(&handle->segment, head));
+        early = sb_overwrite_fault_clock(&handle->segment);
+        sb_overwrite_note(handle, head->node);
         /* R:publish > A:publish. This is the write: the new offset, the same tag and flags. */
         if (SB_UNLIKELY(!sb_cas64_full(attempt->spot.cell, attempt->spot.word,
                     (attempt->spot.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
-                peer->counters.retried++;
+                handle->counters.retried++;
                 return AGAIN;
         }
-        sb_overwrite_fault_note(peer, head->node);
+        sb_overwrite_fault_note(handle, head->node);
         if (attempt->entry)
-                sb_stock_publish(peer, &version->block);
+                sb_magazine_publish(handle, &version->block);
         put_fault_stamp(version, early);
-        ret->cut = sb_stamp(peer, version);
+        ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
         if (SB_LIKELY(old == head) && SB_LIKELY(!(attempt->spot.word & SB_CELL_KEPT))) {
                 attempt->look_again =
-                        !put_supersede(peer, version, old, ret->cut, attempt->entry) ||
+                        !put_supersede(handle, version, old, ret->cut, attempt->entry) ||
                         write->kind == SB_VERSION_DELETED;
         } else {
                 attempt->look_again = true;
                 if (attempt->entry)
-                        sb_stock_vacate(peer, attempt->entry);
+                        sb_magazine_vacate(handle, attempt->entry);
         }
         attempt->version = 0;
         return 0;
@@ -330,18 +332,18 @@ static inline __attribute__((always_inline)) int put_install(
 
 /* The part of a write that is under a pin. */
 static inline __attribute__((always_inline)) int put_run(
-        struct sb_peer *peer, struct attempt *attempt, struct sb_op_result *ret)
+        struct sb_handle *handle, struct attempt *attempt, struct sb_op_result *ret)
 {
         uint32_t rounds = 0;
         int r;
 
-        sb_pin(peer);
-        put_fill(peer, attempt);
+        sb_pin(handle);
+        put_fill(handle, attempt);
         for (;;) {
-                if (SB_LIKELY(put_find(peer, attempt)))
-                        r = put_install(peer, attempt, ret);
+                if (SB_LIKELY(put_find(handle, attempt)))
+                        r = put_install(handle, attempt, ret);
                 else
-                        r = put_make_key(peer, attempt, ret);
+                        r = put_make_key(handle, attempt, ret);
                 if (SB_LIKELY(r != AGAIN && (r || !attempt->version)))
                         break;
                 if (++rounds == ROUNDS_MAX) {
@@ -352,37 +354,37 @@ static inline __attribute__((always_inline)) int put_run(
         /* R:operation > A:operation, R:unpin > A:pins. Last, and in this order: the note stands
          * until nothing is left that a reaper would have to finish, and as long as it stands, the
          * pin keeps the node that it names from being freed. */
-        sb_store_release(&peer->client->operation, 0);
-        sb_unpin(peer);
+        sb_store_release(&handle->record->operation, 0);
+        sb_unpin(handle);
         return r;
 }
 
 /* Behind the operation, unpinned: remembers what can be pruned later, gives back what was not used,
  * and works when there is enough to do. */
 static inline __attribute__((always_inline)) void put_settle(
-        struct sb_peer *peer, struct attempt *attempt, int r, uint64_t cut)
+        struct sb_handle *handle, struct attempt *attempt, int r, uint64_t cut)
 {
         if (!r && attempt->look_again)
-                sb_limbo_later(peer, attempt->spot.cell_number, cut);
+                sb_limbo_later(handle, attempt->spot.cell_number, cut);
         else if (r == SB_E_FULL)
-                sb_limbo_leave(peer); /* perhaps a node without a cell, which a sweep takes out */
-        if (SB_UNLIKELY(attempt->version | attempt->supplies.node | attempt->supplies.birth))
-                put_give_back(peer, attempt);
-        sb_slab_settle(peer);
-        sb_work_due(peer);
+                sb_limbo_leave(handle); /* perhaps a node without a cell, which a sweep takes out */
+        if (SB_UNLIKELY(attempt->version | attempt->supplies.node | attempt->supplies.placeholder))
+                put_give_back(handle, attempt);
+        sb_slab_settle(handle);
+        sb_work_due(handle);
 }
 
 /* Takes a block for the version, if none was at hand: at once, or after the work on this handle's
  * lists, or after a sweep of the whole segment. Return: 0, SB_E_FULL. */
 static __attribute__((noinline)) int put_take_block(
-        struct sb_peer *peer, uint64_t size, bool tombstone, uint64_t *ret_offset)
+        struct sb_handle *handle, uint64_t size, bool tombstone, uint64_t *ret_offset)
 {
-        int r = sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, ret_offset), effort;
+        int r = sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, ret_offset), effort;
 
         for (effort = 0; r && effort < 3; effort++) {
-                sb_slab_settle(peer);
-                sb_work_all(peer, effort > 0);
-                r = sb_slab_take(peer, SB_UNIT_VERSIONS, size,
+                sb_slab_settle(handle);
+                sb_work_all(handle, effort > 0);
+                r = sb_slab_take(handle, SB_UNIT_VERSIONS, size,
                         !effort ? 0 : SB_SLAB_LARGER | (tombstone ? SB_SLAB_RESERVE : 0),
                         ret_offset);
         }
@@ -391,17 +393,17 @@ static __attribute__((noinline)) int put_take_block(
 
 /* No free block was found. Return: SB_E_FULL, or the answer that needs no block: SB_E_NOT_FOUND,
  * SB_E_CONFLICT. */
-static __attribute__((noinline)) int put_answer_full(struct sb_peer *peer,
+static __attribute__((noinline)) int put_answer_full(struct sb_handle *handle,
         const struct sb_op_write *write, uint64_t hash, struct sb_op_result *ret)
 {
         struct sb_version *version;
         uint64_t rev = 0;
 
-        sb_pin(peer);
-        version = sb_find_newest(peer, write->key, write->key_len, hash);
+        sb_pin(handle);
+        version = sb_find_newest(handle, write->key, write->key_len, hash);
         if (version && sb_version_has_value(version))
                 rev = version->rev;
-        sb_unpin(peer);
+        sb_unpin(handle);
         if (!rev && write->kind == SB_VERSION_DELETED)
                 return SB_E_NOT_FOUND;
         if (write->expected_rev == SB_OP_ANY_REV || write->expected_rev == rev)
@@ -412,46 +414,46 @@ static __attribute__((noinline)) int put_answer_full(struct sb_peer *peer,
 
 /* The long way: the whole write, with more and more work on memory while the bus is full. */
 static __attribute__((noinline)) SB_FIND_FLAT int put_long(
-        struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+        struct sb_handle *handle, const struct sb_op_write *write, struct sb_op_result *ret)
 {
         struct attempt attempt;
         uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;
         int r, effort;
 
         attempt.write = write;
-        attempt.hash = sb_find_hash(peer, write->key, write->key_len);
-        attempt.supplies.node = attempt.supplies.birth = 0;
+        attempt.hash = sb_find_hash(handle, write->key, write->key_len);
+        attempt.supplies.node = attempt.supplies.placeholder = 0;
         attempt.look_again = false;
         for (effort = 0;; effort++) {
                 attempt.also = effort > 1 ? SB_SLAB_LARGER : 0;
-                if (SB_UNLIKELY(!put_take_ready(peer, &attempt, size))) {
+                if (SB_UNLIKELY(!put_take_ready(handle, &attempt, size))) {
                         r = put_take_block(
-                                peer, size, write->kind == SB_VERSION_DELETED, &attempt.version);
+                                handle, size, write->kind == SB_VERSION_DELETED, &attempt.version);
                         if (r) {
-                                sb_slab_settle(peer);
-                                return put_answer_full(peer, write, attempt.hash, ret);
+                                sb_slab_settle(handle);
+                                return put_answer_full(handle, write, attempt.hash, ret);
                         }
                 }
-                r = put_run(peer, &attempt, ret);
-                put_settle(peer, &attempt, r, ret->cut);
+                r = put_run(handle, &attempt, ret);
+                put_settle(handle, &attempt, r, ret->cut);
                 if (SB_LIKELY(r != SB_E_FULL) || effort == 2)
                         return r;
-                sb_work_all(peer, effort > 0);
+                sb_work_all(handle, effort > 0);
         }
 }
 
 SB_FIND_FLAT int sb_op_write(
-        struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret)
+        struct sb_handle *handle, const struct sb_op_write *write, struct sb_op_result *ret)
 {
         if (SB_LIKELY(write->kind == SB_VERSION_VALUE) &&
-                SB_LIKELY(sb_overwrite(peer, write->key, write->key_len, write->value,
+                SB_LIKELY(sb_overwrite(handle, write->key, write->key_len, write->value,
                         write->value_len, write->expected_rev, ret)))
                 return 0;
-        return put_long(peer, write, ret);
+        return put_long(handle, write, ret);
 }
 
-int sb_op_write_own(struct sb_peer *peer, const void *key, uint32_t key_len, const void *value,
-        uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
+int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,
+        const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev)
 {
         struct sb_op_write write = {.key = key,
                 .key_len = key_len,
@@ -460,7 +462,7 @@ int sb_op_write_own(struct sb_peer *peer, const void *key, uint32_t key_len, con
                 .value_len = value ? value_len : 0,
                 .expected_rev = expected_rev};
         struct sb_op_result result = {0};
-        int r = sb_op_write(peer, &write, &result);
+        int r = sb_op_write(handle, &write, &result);
 
         *ret_rev = result.rev;
         return r;

@@ -21,14 +21,15 @@
 #include "shm/layout/handle.h"
 
 /* Writes one key, after all the memory work that this handle can do, if that is needed. The caller
- * has checked the lengths, holds no pin, and is the only thread that uses @peer. Return: 0;
+ * has checked the lengths, holds no pin, and is the only thread that uses @handle. Return: 0;
  * SB_E_CONFLICT; SB_E_NOT_FOUND (a delete); SB_E_FULL (nothing could be reclaimed just now). Except
  * for 0, nothing happened. */
-int sb_op_write(struct sb_peer *peer, const struct sb_op_write *write, struct sb_op_result *ret);
+int sb_op_write(
+        struct sb_handle *handle, const struct sb_op_write *write, struct sb_op_result *ret);
 
 /* Writes a whole value of a key that is the bus's own (shm/layout/reserved.h), or deletes it, with
  * @value NULL. *ret_rev and Return: as for sb_op_write(). */
-int sb_op_write_own(struct sb_peer *peer, const void *key, uint32_t key_len, const void *value,
-        uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev);
+int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,
+        const void *value, uint64_t value_len, uint64_t expected_rev, uint64_t *ret_rev);
 
 #endif

@@ -29,8 +29,8 @@
         X(CUT_BEFORE_ANNOUNCE, "a snapshot takes its cut before it is announced")                  \
         X(PRUNE_IGNORES_SNAPSHOTS, "a pruner does not read the announcements")                     \
         X(PRUNE_PENDING_IGNORED, "a pruner takes a pending announcement for none")                 \
-        X(SAFE_SKIPS_SLOTS, "the stable cut is raised without resolving the operation slots")      \
-        X(BIRTH_UNCONFIRMED, "a placeholder is believed without asking its node")                  \
+        X(STABLE_SKIPS_SLOTS, "the stable cut is raised without resolving the operation slots")    \
+        X(PLACEHOLDER_UNCONFIRMED, "a placeholder is believed without asking its node")            \
         X(FLOOR_EARLY, "the floor is read before the node is linked")                              \
         X(FLOOR_LATE, "the floor is raised after the cell is emptied")                             \
         X(GONE_UNMARKED, "a removed node is not marked as gone")                                   \
@@ -44,18 +44,18 @@
         X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes the slot")                 \
         X(REAP_FORGETS_FREEING, "the reaper does not finish a dead freer's work")                  \
         X(REAP_FORGETS_BLOCKS, "the reaper does not recover unpublished blocks")                   \
-        X(REAP_FORGETS_STOCK, "the reaper does not look at a dead client's magazine")              \
+        X(REAP_FORGETS_MAGAZINE, "the reaper does not look at a dead client's magazine")           \
         X(REACH_UNCOVERED, "a retire word that no link led to is read without a look at the era")  \
-        X(STOCK_NOTE_LATE, "a block is taken in hand before it is noted")                          \
-        X(STOCK_NO_GRACE, "a block in hand is built in before its grace period is over")           \
-        X(STOCK_LIVE_EARLY, "a block in hand is said to be live before it is installed")           \
-        X(PRUNE_TAKES_STOCK, "a pruner unlinks a version that a client has in hand")               \
+        X(MAGAZINE_NOTE_LATE, "a block is taken in hand before it is noted")                       \
+        X(MAGAZINE_NO_GRACE, "a block in hand is built in before its grace period is over")        \
+        X(MAGAZINE_LIVE_EARLY, "a block in hand is said to be live before it is installed")        \
+        X(PRUNE_TAKES_MAGAZINE, "a pruner unlinks a version that a client has in hand")            \
         X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its transaction")       \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
-        X(KEEP_BIRTH_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")              \
+        X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(MARK_UNASKED, "a mark is made of a cut that was taken away")                             \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
@@ -96,7 +96,7 @@
         X(DYING_LATE, "a transaction's note goes before its descriptor is on its way out")         \
         X(FINISH_FREEING_NO_DISPOSE, "the reaper frees a descriptor and forgets its intents")      \
         X(CONFLICT_BURNS, "a revision counts on from an aborted one")                              \
-        X(SAFE_SKIPS_TXN, "the stable cut is raised without resolving transactions")
+        X(STABLE_SKIPS_TXN, "the stable cut is raised without resolving transactions")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };

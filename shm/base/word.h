@@ -17,10 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sb_cell64 {
+struct sb_word64 {
         _Atomic uint64_t word_;
 };
-struct sb_cell32 {
+struct sb_word32 {
         _Atomic uint32_t word_;
 };
 
@@ -48,13 +48,13 @@ struct sb_cell32 {
 
 /* Compare and swap. True: the word was @expected, and is @desired now. False: it was something
  * else, and this was an acquire load. */
-static inline bool sb_cas64_full(struct sb_cell64 *word, uint64_t expected, uint64_t desired)
+static inline bool sb_cas64_full(struct sb_word64 *word, uint64_t expected, uint64_t desired)
 {
         return atomic_compare_exchange_strong_explicit(
                 &word->word_, &expected, desired, memory_order_seq_cst, memory_order_acquire);
 }
 
-static inline bool sb_cas32_full(struct sb_cell32 *word, uint32_t expected, uint32_t desired)
+static inline bool sb_cas32_full(struct sb_word32 *word, uint32_t expected, uint32_t desired)
 {
         return atomic_compare_exchange_strong_explicit(
                 &word->word_, &expected, desired, memory_order_seq_cst, memory_order_acquire);
@@ -66,13 +66,6 @@ static inline bool sb_cas32_full(struct sb_cell32 *word, uint32_t expected, uint
 
 /* A thread's stores become visible to all before its later loads. */
 #define sb_fence_full() atomic_thread_fence(memory_order_seq_cst)
-
-/* Between two looks at a word that another process is about to change. */
-#if defined(__x86_64__)
-#define sb_cpu_relax() __builtin_ia32_pause()
-#else
-#define sb_cpu_relax() atomic_signal_fence(memory_order_seq_cst)
-#endif
 
 /* One polite turn of a spinning loop. */
 #define sb_stall() ck_pr_stall()

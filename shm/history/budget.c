@@ -13,32 +13,32 @@
 
 #define SHORT_PAST 64u /* versions: so many a write looks through */
 
-void sb_history_begin(struct sb_peer *peer)
+void sb_budget_begin(struct sb_handle *handle)
 {
-        struct sb_superblock *super = peer->segment.super;
+        struct sb_superblock *super = handle->segment.super;
         uint64_t clock = sb_load_acquire(&super->clock); /* A:clock. */
         uint32_t i;
 
-        peer->budget.counts = sb_rules_any(&peer->segment);
-        if (!peer->budget.counts)
+        handle->budget.counts = sb_rules_any(&handle->segment);
+        if (!handle->budget.counts)
                 return;
-        peer->budget.from = sb_load_acquire(&super->history_floor); /* A:history-floor. */
-        peer->budget.width = (clock - peer->budget.from) / SB_BUDGET_STEPS + 1;
+        handle->budget.from = sb_load_acquire(&super->history_floor); /* A:history-floor. */
+        handle->budget.width = (clock - handle->budget.from) / SB_BUDGET_STEPS + 1;
         for (i = 0; i < SB_BUDGET_STEPS; i++)
-                peer->budget.bytes[i] = 0;
+                handle->budget.bytes[i] = 0;
 }
 
-bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
+bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,
         const struct sb_version *version, uint64_t successor)
 {
-        const struct sb_segment *segment = &peer->segment;
+        const struct sb_segment *segment = &handle->segment;
         uint64_t bytes, step;
         uint32_t class_;
 
-        if (!peer->budget.counts)
+        if (!handle->budget.counts)
                 return SB_RULE_KIND(keeping->word) == SB_RULE_LAST &&
                        SB_RULE_VALUE(keeping->word) <= SHORT_PAST;
-        if (successor <= peer->budget.from)
+        if (successor <= handle->budget.from)
                 return true;
         bytes = sb_version_size(version->shape);
         class_ = sb_unit_class(segment, bytes);
@@ -46,35 +46,35 @@ bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
                         ? segment->class_size[class_]
                         : (bytes + segment->geometry.unit_size - 1) &
                                   ~((uint64_t)segment->geometry.unit_size - 1);
-        step = (successor - peer->budget.from - 1) / peer->budget.width;
-        peer->budget.bytes[step < SB_BUDGET_STEPS ? step : SB_BUDGET_STEPS - 1] += bytes;
+        step = (successor - handle->budget.from - 1) / handle->budget.width;
+        handle->budget.bytes[step < SB_BUDGET_STEPS ? step : SB_BUDGET_STEPS - 1] += bytes;
         return true;
 }
 
-void sb_history_end(struct sb_peer *peer)
+void sb_budget_end(struct sb_handle *handle)
 {
-        struct sb_superblock *super = peer->segment.super;
+        struct sb_superblock *super = handle->segment.super;
         /* A:history-floor. The limit, which the engine stores. */
         uint64_t limit = sb_load_acquire(&super->history_limit), total = 0, old;
-        uint64_t floor = peer->budget.from;
+        uint64_t floor = handle->budget.from;
         uint32_t i;
 
-        if (!peer->budget.counts)
+        if (!handle->budget.counts)
                 return;
-        peer->budget.counts = false;
+        handle->budget.counts = false;
         for (i = 0; i < SB_BUDGET_STEPS; i++)
-                total += peer->budget.bytes[i];
+                total += handle->budget.bytes[i];
         sb_store_relaxed(&super->history_bytes, total); /* Relaxed: for people, no decision. */
         for (i = 0; limit && total > limit && i < SB_BUDGET_STEPS; i++) {
-                total -= peer->budget.bytes[i];
-                floor += peer->budget.width;
+                total -= handle->budget.bytes[i];
+                floor += handle->budget.width;
         }
-        if (floor == peer->budget.from)
+        if (floor == handle->budget.from)
                 return;
         for (old = sb_load_acquire(&super->history_floor); old < floor; /* A:history-floor. */
                 old = sb_load_acquire(&super->history_floor))           /* A:history-floor. */
                 /* R:history-floor > A:history-floor. Before anything below it is taken out. */
                 sb_cas64_full(&super->history_floor, old, floor);
         /* What was superseded below it goes with the next sweep. */
-        sb_limbo_leave(peer);
+        sb_limbo_leave(handle);
 }

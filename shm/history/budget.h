@@ -17,11 +17,11 @@
 #include "shm/layout/handle.h"
 
 /* Around a whole sweep: begin a sum; publish it, and raise the floor if it is too much. */
-void sb_history_begin(struct sb_peer *peer);
-void sb_history_end(struct sb_peer *peer);
+void sb_budget_begin(struct sb_handle *handle);
+void sb_budget_end(struct sb_handle *handle);
 /* For a pruner that met a version that a rule alone keeps, superseded at @successor.
  * Return: whether to look further down the chain: where the past is long, only a sweep does. */
-bool sb_history_count(struct sb_peer *peer, const struct sb_keeping *keeping,
+bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,
         const struct sb_version *version, uint64_t successor);
 
 #endif

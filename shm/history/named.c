@@ -22,15 +22,15 @@
 
 #define ROUNDS_MAX 1024u /* more only in a damaged segment */
 
-bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)
+bool sb_named_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)
 {
-        const struct sb_mark *mark = &segment->marks[index];
+        const struct sb_named_cut *mark = &segment->marks[index];
         uint32_t rounds;
 
         for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
                 uint64_t owner = sb_load_acquire(&mark->owner), cut; /* A:mark. */
 
-                if (!owner || (owner & SB_MARK_MAKING))
+                if (!owner || (owner & SB_NAMED_MAKING))
                         return false;
                 /* A:mark, both. If the owner is the same behind the load, this is its cut. */
                 cut = sb_load_acquire(&mark->cut);
@@ -42,9 +42,9 @@ bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *re
         return false;
 }
 
-bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)
+bool sb_named_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)
 {
-        const struct sb_mark *mark = &segment->marks[index];
+        const struct sb_named_cut *mark = &segment->marks[index];
 
         if (!sb_load_acquire(&mark->owner)) /* A:mark. */
                 return false;
@@ -57,74 +57,76 @@ bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *r
  * now on. Return: whether the announcement was still there then: if so, there was always something
  * that kept the cut. */
 static bool named_set_cut(
-        struct sb_peer *peer, struct sb_mark *mark, uint32_t snapshot, uint64_t cut)
+        struct sb_handle *handle, struct sb_named_cut *mark, uint32_t snapshot, uint64_t cut)
 {
         /* R:mark > A:mark. A full barrier: if the engine takes the announcement away after the look
          * at it, pruners see that only after this cut is there. */
         sb_exchange_full(&mark->cut, cut);
-        return sb_snapshot_holds(peer, snapshot, cut) || SB_FAULT(MARK_UNASKED);
+        return sb_snapshot_holds(handle, snapshot, cut) || SB_FAULT(MARK_UNASKED);
 }
 
-int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct sb_mark_value *ret)
+int sb_named_take(
+        struct sb_handle *handle, uint32_t snapshot, uint64_t cut, struct sb_named_value *ret)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         /* Relaxed: the own word. It was counted on for the snapshot, and will be for the next one,
          * so no two marks have the same owner. */
-        uint64_t owner = (uint64_t)(peer->slot + 1) << 48 | sb_load_relaxed(&peer->client->opens);
+        uint64_t owner =
+                (uint64_t)(handle->slot + 1) << 48 | sb_load_relaxed(&handle->record->opens);
         uint64_t high;
         uint32_t index;
 
         for (index = 0; index < segment->geometry.mark_count; index++) {
-                struct sb_mark *mark = &segment->marks[index];
+                struct sb_named_cut *mark = &segment->marks[index];
 
-                /* A:mark, R:mark > A:mark. With MAKING, sb_mark_read() passes it by. */
+                /* A:mark, R:mark > A:mark. With MAKING, sb_named_read() passes it by. */
                 if (sb_load_acquire(&mark->owner) ||
-                        !sb_cas64_full(&mark->owner, 0, owner | SB_MARK_MAKING))
+                        !sb_cas64_full(&mark->owner, 0, owner | SB_NAMED_MAKING))
                         continue;
                 /* R:mark > A:mark. Pruners look so far before the mark is one. */
                 for (high = sb_load_acquire(&segment->super->mark_high); high <= index;
                         high = sb_load_acquire(&segment->super->mark_high))
                         sb_cas64_full(&segment->super->mark_high, high, (uint64_t)index + 1);
-                if (!named_set_cut(peer, mark, snapshot, cut)) {
-                        sb_cas64_full(&mark->owner, owner | SB_MARK_MAKING, 0);
+                if (!named_set_cut(handle, mark, snapshot, cut)) {
+                        sb_cas64_full(&mark->owner, owner | SB_NAMED_MAKING, 0);
                         return SB_E_LAPPED;
                 }
-                sb_cas64_full(&mark->owner, owner | SB_MARK_MAKING, owner);
-                *ret = (struct sb_mark_value){.cut = cut, .owner = owner, .index = index};
+                sb_cas64_full(&mark->owner, owner | SB_NAMED_MAKING, owner);
+                *ret = (struct sb_named_value){.cut = cut, .owner = owner, .index = index};
                 return 0;
         }
         return SB_E_FULL;
 }
 
-bool sb_mark_stands(const struct sb_segment *segment, const struct sb_mark_value *value)
+bool sb_named_stands(const struct sb_segment *segment, const struct sb_named_value *value)
 {
         return value->index < segment->geometry.mark_count && value->owner &&
                sb_load_acquire(&segment->marks[value->index].owner) == value->owner; /* A:mark. */
 }
 
-void sb_mark_let_go(struct sb_peer *peer, const struct sb_mark_value *value)
+void sb_named_let_go(struct sb_handle *handle, const struct sb_named_value *value)
 {
         /* R:mark > A:mark. No key names it any more. */
-        if (sb_mark_stands(&peer->segment, value) &&
-                sb_cas64_full(&peer->segment.marks[value->index].owner, value->owner, 0))
+        if (sb_named_stands(&handle->segment, value) &&
+                sb_cas64_full(&handle->segment.marks[value->index].owner, value->owner, 0))
                 /* Pruners kept for it what perhaps nothing needs any more. */
-                sb_limbo_leave(peer);
+                sb_limbo_leave(handle);
 }
 
 /* Whether the maker may be at work: the client of this slot announces @cut, or, with MAKING, any
  * cut at all. */
 static bool named_is_announced(struct sb_segment *segment, uint64_t owner, uint64_t cut)
 {
-        uint64_t slot = ((owner & ~SB_MARK_MAKING) >> 48) - 1;
+        uint64_t slot = ((owner & ~SB_NAMED_MAKING) >> 48) - 1;
         uint32_t i;
 
-        for (i = 0; slot < segment->geometry.client_count && i < segment->geometry.snapshot_count;
+        for (i = 0; slot < segment->geometry.record_count && i < segment->geometry.snapshot_count;
                 i++) {
                 /* A:announce. */
                 uint64_t word = sb_load_acquire(
-                        &sb_client_snapshots(sb_client_at(segment, (uint32_t)slot))[i]);
+                        &sb_record_snapshots(sb_record_at(segment, (uint32_t)slot))[i]);
 
-                if (word && ((owner & SB_MARK_MAKING) || (word & ~SB_SNAPSHOT_EVICTING) == cut))
+                if (word && ((owner & SB_NAMED_MAKING) || (word & ~SB_SNAPSHOT_EVICTING) == cut))
                         return true;
         }
         return false;
@@ -132,65 +134,65 @@ static bool named_is_announced(struct sb_segment *segment, uint64_t owner, uint6
 
 /* The next key of a mark from @key on, or, with @after, behind it: it replaces @key; and what it
  * holds. False: there is none. */
-static bool named_next_key(struct sb_peer *peer, unsigned char *key, uint32_t *key_len, bool after,
-        struct sb_mark_value *ret)
+static bool named_next_key(struct sb_handle *handle, unsigned char *key, uint32_t *key_len,
+        bool after, struct sb_named_value *ret)
 {
         struct sb_version *version;
         const unsigned char *bytes;
         struct sb_node *node;
         bool found = false;
 
-        sb_pin(peer);
-        node = sb_order_seek(peer, key, *key_len, after);
-        bytes = node ? sb_node_key(&peer->segment, node) : NULL;
+        sb_pin(handle);
+        node = sb_order_seek(handle, key, *key_len, after);
+        bytes = node ? sb_node_key(&handle->segment, node) : NULL;
         if (bytes && node->key_len >= SB_MARK_PREFIX &&
                 !memcmp(bytes, SB_RESERVED_MARK, SB_MARK_PREFIX)) {
                 *key_len = node->key_len;
                 memcpy(key, bytes, *key_len);
-                *ret = (struct sb_mark_value){0};
-                version = sb_find_in_node(peer, node, SB_STAMP_INTENT - 1);
+                *ret = (struct sb_named_value){0};
+                version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
                 if (version && SB_SHAPE_VALUE_LEN(version->shape) == sizeof(*ret))
                         memcpy(ret, version->bytes + *key_len, sizeof(*ret));
                 found = true;
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         return found;
 }
 
 /* Whether a key names the mark of this owner. */
-static bool named_has_key(struct sb_peer *peer, uint64_t owner)
+static bool named_has_key(struct sb_handle *handle, uint64_t owner)
 {
         unsigned char key[SB_KEY_LEN_MAX];
         uint32_t key_len = SB_MARK_PREFIX;
-        struct sb_mark_value value;
+        struct sb_named_value value;
         bool after = false;
 
         memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
-        for (; named_next_key(peer, key, &key_len, after, &value); after = true)
+        for (; named_next_key(handle, key, &key_len, after, &value); after = true)
                 if (value.owner == owner)
                         return true;
         return false;
 }
 
-void sb_marks_repair(struct sb_peer *peer)
+void sb_named_repair(struct sb_handle *handle)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         bool freed = false;
         uint32_t i;
 
         /* All of them: one that is being made may lie above mark_high. */
         for (i = 0; i < segment->geometry.mark_count; i++) {
-                struct sb_mark *mark = &segment->marks[i];
+                struct sb_named_cut *mark = &segment->marks[i];
                 uint64_t owner = sb_load_acquire(&mark->owner); /* A:mark. */
 
                 /* First whether the maker is at work, then whether there is a key: if the maker has
                  * finished in between, there is. A:mark. */
                 if (!owner || named_is_announced(segment, owner, sb_load_acquire(&mark->cut)) ||
-                        named_has_key(peer, owner))
+                        named_has_key(handle, owner))
                         continue;
                 /* R:mark > A:mark. Failed: its maker, or another repairer, has freed it. */
                 freed = sb_cas64_full(&mark->owner, owner, 0) || freed;
         }
         if (freed)
-                sb_limbo_leave(peer);
+                sb_limbo_leave(handle);
 }

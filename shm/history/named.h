@@ -9,7 +9,7 @@
  * Always true:
  *
  * - A mark without a key belongs to no client, unless its maker is at work; then the maker
- * announces the mark's cut. So a maker that dies in between leaves a mark that sb_marks_repair()
+ * announces the mark's cut. So a maker that dies in between leaves a mark that sb_named_repair()
  * frees.
  *
  * - A key that names a mark which is free, or has another owner by now, names none.
@@ -25,19 +25,20 @@
 #include "shm/layout/segment.h"
 
 /* The cut of mark @index. Return: whether the mark is in use. */
-bool sb_mark_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
+bool sb_named_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
 /* For pruners: the same, and what is being made. Perhaps nothing needs that cut any more. */
-bool sb_mark_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
+bool sb_named_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut);
 /* Take a mark for @cut, which the caller announces by its latest snapshot, @snapshot. Return: 0;
  * SB_E_FULL: no mark is free; SB_E_LAPPED: the announcement was taken away. */
-int sb_mark_take(struct sb_peer *peer, uint32_t snapshot, uint64_t cut, struct sb_mark_value *ret);
+int sb_named_take(
+        struct sb_handle *handle, uint32_t snapshot, uint64_t cut, struct sb_named_value *ret);
 /* Whether what a key holds still names a mark. */
-bool sb_mark_stands(const struct sb_segment *segment, const struct sb_mark_value *value);
+bool sb_named_stands(const struct sb_segment *segment, const struct sb_named_value *value);
 /* Free the mark that a key held, unless that was done already. */
-void sb_mark_let_go(struct sb_peer *peer, const struct sb_mark_value *value);
+void sb_named_let_go(struct sb_handle *handle, const struct sb_named_value *value);
 /* Free the marks that dead makers left. The engine calls it behind a reaping and when it starts, a
  * client when it finds no mark free. Not under a pin. Cost: each mark in use is looked for among
  * all keys of marks. */
-void sb_marks_repair(struct sb_peer *peer);
+void sb_named_repair(struct sb_handle *handle);
 
 #endif

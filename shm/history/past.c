@@ -24,43 +24,44 @@
 
 /* The version that the link of @version leads to, or NULL; *trimmed: as for sb_past_next(). */
 static struct sb_version *past_follow(
-        struct sb_peer *peer, struct sb_version *version, bool *trimmed)
+        struct sb_handle *handle, struct sb_version *version, bool *trimmed)
 {
-        uint64_t link = sb_pin_load(peer, &version->prev);
+        uint64_t link = sb_pin_load(handle, &version->prev);
 
         *trimmed = *trimmed || (link & SB_PREV_TRIMMED);
-        return sb_version_at(&peer->segment, link & SB_OFFSET_MASK);
+        return sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
 }
 
 static bool past_is_placeholder(const struct sb_version *version)
 {
-        return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH;
+        return SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER;
 }
 
 /* A walk down a chain, from its head. */
-static enum sb_past past_walk(struct sb_peer *peer, struct sb_version *version, uint64_t cut,
+static enum sb_past past_walk(struct sb_handle *handle, struct sb_version *version, uint64_t cut,
         struct sb_version **ret_version)
 {
-        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN; /* more: damaged */
+        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN; /* more: damaged */
         struct sb_version *oldest = NULL;
         bool trimmed = false;
 
-        while (version && sb_version_fits(&peer->segment, version) && steps-- &&
+        while (version && sb_version_fits(&handle->segment, version) && steps-- &&
                 !past_is_placeholder(version)) {
-                struct sb_settled settled = sb_txn_settle(peer, version);
+                struct sb_settled settled = sb_stamp_settle(handle, version);
 
                 /* As in every read at a cut: if it commits, it is in the cut. */
-                if (settled.outcome == SB_TXN_UNDECIDED && settled.stamp && settled.stamp <= cut) {
-                        sb_txn_help(peer, version);
+                if (settled.outcome == SB_OUTCOME_UNDECIDED && settled.stamp &&
+                        settled.stamp <= cut) {
+                        sb_help_version(handle, version);
                         continue;
                 }
-                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut && !trimmed) {
+                if (settled.outcome == SB_OUTCOME_COMMITTED && settled.stamp <= cut && !trimmed) {
                         *ret_version = version;
                         return SB_PAST_FOUND;
                 }
-                if (settled.outcome == SB_TXN_COMMITTED)
+                if (settled.outcome == SB_OUTCOME_COMMITTED)
                         oldest = version;
-                version = past_follow(peer, version, &trimmed);
+                version = past_follow(handle, version, &trimmed);
         }
         if (!trimmed)
                 return SB_PAST_ABSENT;
@@ -69,14 +70,14 @@ static enum sb_past past_walk(struct sb_peer *peer, struct sb_version *version, 
 }
 
 struct sb_version *sb_past_head(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_probe probe = sb_probe_first(segment, hash);
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
-        while ((cell = sb_probe_next(segment, &probe)) != NULL) {
-                uint64_t word = sb_pin_load(peer, cell);
+        while ((cell = sb_probe_next(segment, &probe))) {
+                uint64_t word = sb_pin_load(handle, cell);
                 struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                 if (!(word & SB_CELL_FROZEN) && version && !past_is_placeholder(version) &&
@@ -86,40 +87,40 @@ struct sb_version *sb_past_head(
         return NULL;
 }
 
-enum sb_past sb_past_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
-        uint64_t cut, struct sb_version **ret_version)
+enum sb_past sb_past_find(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint64_t hash, uint64_t cut, struct sb_version **ret_version)
 {
-        struct sb_version *head = sb_past_head(peer, key, key_len, hash);
+        struct sb_version *head = sb_past_head(handle, key, key_len, hash);
 
-        return head ? past_walk(peer, head, cut, ret_version) : SB_PAST_ABSENT;
+        return head ? past_walk(handle, head, cut, ret_version) : SB_PAST_ABSENT;
 }
 
-enum sb_past sb_past_walk(
-        struct sb_peer *peer, struct sb_node *node, uint64_t cut, struct sb_version **ret_version)
+enum sb_past sb_past_walk(struct sb_handle *handle, struct sb_node *node, uint64_t cut,
+        struct sb_version **ret_version)
 {
-        struct sb_segment *segment = &peer->segment;
-        struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
-        uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
+        struct sb_segment *segment = &handle->segment;
+        struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         if (!word || (word & SB_CELL_FROZEN) || !head || head->node != sb_offset_of(segment, node))
                 return SB_PAST_ABSENT;
-        return past_walk(peer, head, cut, ret_version);
+        return past_walk(handle, head, cut, ret_version);
 }
 
 struct sb_version *sb_past_next(
-        struct sb_peer *peer, struct sb_version *version, bool below, bool *trimmed)
+        struct sb_handle *handle, struct sb_version *version, bool below, bool *trimmed)
 {
-        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
+        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN;
 
         if (version && below)
-                version = past_follow(peer, version, trimmed);
-        while (version && sb_version_fits(&peer->segment, version) && steps--) {
+                version = past_follow(handle, version, trimmed);
+        while (version && sb_version_fits(&handle->segment, version) && steps--) {
                 if (past_is_placeholder(version))
                         return NULL;
-                if (sb_txn_settle(peer, version).outcome == SB_TXN_COMMITTED)
+                if (sb_stamp_settle(handle, version).outcome == SB_OUTCOME_COMMITTED)
                         return version;
-                version = past_follow(peer, version, trimmed);
+                version = past_follow(handle, version, trimmed);
         }
         return NULL;
 }
@@ -132,7 +133,7 @@ bool sb_past_marked(const struct sb_segment *segment, uint64_t cut)
         uint32_t i;
 
         for (i = 0; i < high && i < segment->geometry.mark_count; i++)
-                if (sb_mark_read(segment, i, &marked) && marked == cut)
+                if (sb_named_read(segment, i, &marked) && marked == cut)
                         return true;
         return false;
 }
@@ -144,42 +145,42 @@ static bool past_above_floor(const struct sb_segment *segment, uint64_t cut)
 }
 
 /* Whether one rule covers @cut. */
-static bool past_covers(struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut)
+static bool past_covers(struct sb_handle *handle, const struct sb_rule_value *value, uint64_t cut)
 {
         return SB_RULE_KIND(value->word) != SB_RULE_NEWEST && value->since && value->since <= cut &&
-               past_above_floor(&peer->segment, cut) &&
+               past_above_floor(&handle->segment, cut) &&
                (SB_RULE_KIND(value->word) != SB_RULE_SPAN ||
-                       sb_rules_horizon(peer, SB_RULE_VALUE(value->word)) <= cut);
+                       sb_rules_horizon(handle, SB_RULE_VALUE(value->word)) <= cut);
 }
 
-bool sb_past_kept(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t cut)
+bool sb_past_kept(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cut)
 {
         struct sb_rule_found found;
 
-        sb_rules_find(peer, key, key_len, false, &found);
-        return !found.renewed && past_covers(peer, &found.value, cut);
+        sb_rules_find(handle, key, key_len, false, &found);
+        return !found.renewed && past_covers(handle, &found.value, cut);
 }
 
 /* Lower *end_ns to the time until which a rule with a span keeps @cut: for that long after the next
  * cut that was noted. */
 static void past_bound_end(
-        struct sb_peer *peer, const struct sb_rule_value *value, uint64_t cut, uint64_t *end_ns)
+        struct sb_handle *handle, const struct sb_rule_value *value, uint64_t cut, uint64_t *end_ns)
 {
-        const struct sb_os *os = peer->segment.os;
+        const struct sb_os *os = handle->segment.os;
         struct sb_moment next;
         uint64_t end;
 
         if (SB_RULE_KIND(value->word) != SB_RULE_SPAN)
                 return;
-        end = sb_times_behind(&peer->segment, cut + 1, &next) ? next.monotonic_ns
-                                                              : os->now_ns(os->context);
+        end = sb_times_behind(&handle->segment, cut + 1, &next) ? next.monotonic_ns
+                                                                : os->now_ns(os->context);
         if (!__builtin_add_overflow(end, SB_RULE_VALUE(value->word), &end) && end < *end_ns)
                 *end_ns = end;
 }
 
 /* Whether all rules for keys and prefixes further down cover @cut, too. @at: where the keys of such
  * rules begin. Lowers *end_ns. */
-static bool past_all_cover(struct sb_peer *peer, const unsigned char *at, uint32_t at_len,
+static bool past_all_cover(struct sb_handle *handle, const unsigned char *at, uint32_t at_len,
         uint64_t cut, uint64_t *end_ns)
 {
         unsigned char key[SB_KEY_LEN_MAX];
@@ -193,28 +194,28 @@ static bool past_all_cover(struct sb_peer *peer, const unsigned char *at, uint32
                 struct sb_rule_value value;
                 struct sb_node *node;
 
-                sb_pin(peer);
-                node = sb_order_seek(peer, key, key_len, after);
-                bytes = node ? sb_node_key(&peer->segment, node) : NULL;
+                sb_pin(handle);
+                node = sb_order_seek(handle, key, key_len, after);
+                bytes = node ? sb_node_key(&handle->segment, node) : NULL;
                 more = bytes && node->key_len >= at_len && !memcmp(bytes, at, at_len);
                 if (more) {
                         key_len = node->key_len;
                         memcpy(key, bytes, key_len);
                         after = true;
-                        version = sb_find_in_node(peer, node, SB_STAMP_INTENT - 1);
+                        version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
                         if (version && SB_SHAPE_VALUE_LEN(version->shape) == sizeof(value)) {
                                 memcpy(&value, version->bytes + key_len, sizeof(value));
-                                good = past_covers(peer, &value, cut);
-                                past_bound_end(peer, &value, cut, end_ns);
+                                good = past_covers(handle, &value, cut);
+                                past_bound_end(handle, &value, cut, end_ns);
                         }
                 }
-                sb_unpin(peer);
+                sb_unpin(handle);
         }
         return good;
 }
 
-bool sb_past_kept_all(struct sb_peer *peer, const void *prefix, uint32_t prefix_len, uint64_t cut,
-        uint64_t *ret_end_ns)
+bool sb_past_kept_all(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        uint64_t cut, uint64_t *ret_end_ns)
 {
         unsigned char at[SB_KEY_LEN_MAX];
         struct sb_rule_found found;
@@ -222,16 +223,16 @@ bool sb_past_kept_all(struct sb_peer *peer, const void *prefix, uint32_t prefix_
         uint32_t at_len, kind;
         bool good;
 
-        sb_pin(peer);
-        sb_rules_find(peer, prefix, prefix_len, true, &found);
-        good = !found.renewed && past_covers(peer, &found.value, cut);
-        sb_unpin(peer);
-        past_bound_end(peer, &found.value, cut, &end_ns);
+        sb_pin(handle);
+        sb_rules_find(handle, prefix, prefix_len, true, &found);
+        good = !found.renewed && past_covers(handle, &found.value, cut);
+        sb_unpin(handle);
+        past_bound_end(handle, &found.value, cut, &end_ns);
         for (kind = 0; good && kind < 2; kind++) {
-                if (prefix_len > peer->segment.key_len_max - SB_KEEP_PREFIX)
+                if (prefix_len > handle->segment.key_len_max - SB_KEEP_PREFIX)
                         break;
                 at_len = sb_rules_key(prefix, prefix_len, kind, at);
-                good = past_all_cover(peer, at, at_len, cut, &end_ns);
+                good = past_all_cover(handle, at, at_len, cut, &end_ns);
         }
         if (good)
                 *ret_end_ns = end_ns;

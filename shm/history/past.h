@@ -26,25 +26,25 @@ enum sb_past {
 
 /* Under a pin: what a key, or the key of a node, was in @cut, as far as its chain tells.
  * Cost: a step for each version since the cut. */
-enum sb_past sb_past_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
-        uint64_t cut, struct sb_version **ret_version);
-enum sb_past sb_past_walk(
-        struct sb_peer *peer, struct sb_node *node, uint64_t cut, struct sb_version **ret_version);
+enum sb_past sb_past_find(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint64_t hash, uint64_t cut, struct sb_version **ret_version);
+enum sb_past sb_past_walk(struct sb_handle *handle, struct sb_node *node, uint64_t cut,
+        struct sb_version **ret_version);
 /* Whether a mark keeps @cut, for all keys. */
 bool sb_past_marked(const struct sb_segment *segment, uint64_t cut);
 /* Under a pin: whether a rule keeps what a key was in @cut. */
-bool sb_past_kept(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t cut);
+bool sb_past_kept(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cut);
 /* Not under a pin: whether rules keep what all keys with a prefix were in @cut. *ret_end_ns: the
  * time (CLOCK_MONOTONIC) until which they certainly do; UINT64_MAX: as long as the floor is not
  * above the cut. Cost: a look at each rule for the prefix or below it. */
-bool sb_past_kept_all(struct sb_peer *peer, const void *prefix, uint32_t prefix_len, uint64_t cut,
-        uint64_t *ret_end_ns);
+bool sb_past_kept_all(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
+        uint64_t cut, uint64_t *ret_end_ns);
 /* Under a pin: the newest version down from @version, itself or @below it, that is committed and no
  * placeholder; NULL: there is none. *trimmed is set when something is missing on the way. */
 struct sb_version *sb_past_next(
-        struct sb_peer *peer, struct sb_version *version, bool below, bool *trimmed);
+        struct sb_handle *handle, struct sb_version *version, bool below, bool *trimmed);
 /* Under a pin: the head of a key's chain, or NULL. */
 struct sb_version *sb_past_head(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash);
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash);
 
 #endif

@@ -32,17 +32,17 @@ uint32_t sb_rules_key(
         return SB_KEEP_PREFIX + key_len;
 }
 
-bool sb_rules_read(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret)
 {
         unsigned char bytes[SB_KEY_LEN_MAX];
         struct sb_version *version;
         uint32_t len;
 
-        if (key_len > peer->segment.key_len_max - SB_KEEP_PREFIX)
+        if (key_len > handle->segment.key_len_max - SB_KEEP_PREFIX)
                 return false;
         len = sb_rules_key(key, key_len, prefix, bytes);
-        version = sb_find_newest(peer, bytes, len, sb_hash_key(bytes, len, peer->segment.seed));
+        version = sb_find_newest(handle, bytes, len, sb_hash_key(bytes, len, handle->segment.seed));
         if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE ||
                 SB_SHAPE_VALUE_LEN(version->shape) != sizeof(ret->value))
                 return false;
@@ -59,23 +59,23 @@ static bool rules_has_length(const struct sb_segment *segment, uint32_t len)
         return sb_load_acquire(&segment->super->rule_lengths[len / 64]) >> (len % 64) & 1;
 }
 
-void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret)
 {
         uint32_t len = key_len + 1;
         bool renewed = false;
 
         *ret = (struct sb_rule_found){0};
-        if (!sb_rules_any(&peer->segment) || sb_is_reserved(key, key_len))
+        if (!sb_rules_any(&handle->segment) || sb_reserved_is(key, key_len))
                 return;
-        if (!prefix && sb_rules_read(peer, key, key_len, false, ret)) {
+        if (!prefix && sb_rules_read(handle, key, key_len, false, ret)) {
                 if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
                         return;
                 renewed = true;
         }
         while (len--) {
-                if (!rules_has_length(&peer->segment, len) ||
-                        !sb_rules_read(peer, key, len, true, ret))
+                if (!rules_has_length(&handle->segment, len) ||
+                        !sb_rules_read(handle, key, len, true, ret))
                         continue;
                 ret->renewed = renewed;
                 if (SB_RULE_KIND(ret->value.word) != SB_RULE_NEWEST)
@@ -85,9 +85,9 @@ void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool
         *ret = (struct sb_rule_found){0};
 }
 
-void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix)
+void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix)
 {
-        struct sb_superblock *super = peer->segment.super;
+        struct sb_superblock *super = handle->segment.super;
 
         /* R:rule > A:rule. Before the rule's key is written. */
         if (prefix)
@@ -96,15 +96,15 @@ void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix)
 }
 
 /* Under a pin: set or take away the flag in a node's cell. */
-static void rules_flag(struct sb_peer *peer, struct sb_node *node, bool kept)
+static void rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t at = sb_offset_of(segment, node);
         uint32_t rounds;
 
         for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
-                struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
-                uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
+                struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+                uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
                 struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                 /* No cell yet: the process that confirms its placeholder sees the rule. Going: no
@@ -119,32 +119,32 @@ static void rules_flag(struct sb_peer *peer, struct sb_node *node, bool kept)
         }
 }
 
-void sb_rules_apply(struct sb_peer *peer, struct sb_node *node)
+void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&peer->segment, node);
+        const unsigned char *key = sb_node_key(&handle->segment, node);
         struct sb_rule_found found;
         uint32_t rounds;
 
         for (rounds = 0; key && rounds < ROUNDS_MAX; rounds++) {
                 uint64_t old = sb_load_acquire(&node->rule); /* A:rule. */
 
-                sb_rules_find(peer, key, node->key_len, false, &found);
+                sb_rules_find(handle, key, node->key_len, false, &found);
                 /* R:rule > A:rule. The copy comes before the flag that sends pruners to it. */
                 if (old != found.value.word && !sb_cas64_full(&node->rule, old, found.value.word))
                         continue;
-                rules_flag(peer, node, found.value.word != 0);
+                rules_flag(handle, node, found.value.word != 0);
                 if (old == found.value.word)
                         return;
         }
 }
 
-void sb_rules_apply_new(struct sb_peer *peer, struct sb_node *node)
+void sb_rules_apply_new(struct sb_handle *handle, struct sb_node *node)
 {
-        if (SB_UNLIKELY(sb_rules_any(&peer->segment)))
-                sb_rules_apply(peer, node);
+        if (SB_UNLIKELY(sb_rules_any(&handle->segment)))
+                sb_rules_apply(handle, node);
 }
 
-void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix)
+void sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix)
 {
         unsigned char at[SB_KEY_LEN_MAX];
         uint32_t at_len = key_len;
@@ -156,11 +156,11 @@ void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len,
                 struct sb_node *node;
                 uint32_t i;
 
-                sb_pin(peer);
-                node = sb_order_seek(peer, at, at_len, after);
+                sb_pin(handle);
+                node = sb_order_seek(handle, at, at_len, after);
                 for (i = 0; i < KEYS_A_PIN; i++) {
                         const unsigned char *bytes =
-                                node ? sb_node_key(&peer->segment, node) : NULL;
+                                node ? sb_node_key(&handle->segment, node) : NULL;
                         bool gone;
 
                         going = bytes && node->key_len >= key_len &&
@@ -171,40 +171,40 @@ void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len,
                         /* Keys ascend; in a damaged segment the walk could go round for ever. */
                         if (after && sb_bytes_compare(bytes, node->key_len, at, at_len) <= 0)
                                 break;
-                        sb_rules_apply(peer, node);
+                        sb_rules_apply(handle, node);
                         at_len = node->key_len;
                         memcpy(at, bytes, at_len);
                         after = true;
-                        node = sb_order_next(peer, node, &gone);
+                        node = sb_order_next(handle, node, &gone);
                         if (gone)
                                 break;
                 }
-                sb_unpin(peer);
+                sb_unpin(handle);
         }
 }
 
-uint64_t sb_rules_horizon(struct sb_peer *peer, uint64_t span_ns)
+uint64_t sb_rules_horizon(struct sb_handle *handle, uint64_t span_ns)
 {
         struct sb_moment moment;
 
-        return sb_times_horizon(&peer->segment, span_ns, &moment) ? moment.cut : 0;
+        return sb_times_horizon(&handle->segment, span_ns, &moment) ? moment.cut : 0;
 }
 
-void sb_rules_keeping(
-        struct sb_peer *peer, const struct sb_node *node, uint64_t bound, struct sb_keeping *ret)
+void sb_rules_keeping(struct sb_handle *handle, const struct sb_node *node, uint64_t bound,
+        struct sb_keeping *ret)
 {
-        ret->word = sb_load_acquire(&node->rule);                          /* A:rule. */
-        ret->floor = sb_load_acquire(&peer->segment.super->history_floor); /* A:history-floor. */
+        ret->word = sb_load_acquire(&node->rule);                            /* A:rule. */
+        ret->floor = sb_load_acquire(&handle->segment.super->history_floor); /* A:history-floor. */
         ret->horizon = 0;
         if (SB_RULE_KIND(ret->word) != SB_RULE_SPAN)
                 return;
         /* The table of times is long; what it said a moment ago is right, too, and keeps more. */
-        if (peer->rules.span != SB_RULE_VALUE(ret->word) || peer->rules.bound != bound) {
-                peer->rules.span = SB_RULE_VALUE(ret->word);
-                peer->rules.bound = bound;
-                peer->rules.cut = sb_rules_horizon(peer, peer->rules.span);
+        if (handle->rules.span != SB_RULE_VALUE(ret->word) || handle->rules.bound != bound) {
+                handle->rules.span = SB_RULE_VALUE(ret->word);
+                handle->rules.bound = bound;
+                handle->rules.cut = sb_rules_horizon(handle, handle->rules.span);
         }
-        ret->horizon = peer->rules.cut;
+        ret->horizon = handle->rules.cut;
 }
 
 bool sb_rules_keep(const struct sb_keeping *keeping, uint64_t number, uint64_t successor)

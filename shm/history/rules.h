@@ -54,28 +54,28 @@ struct sb_rule_found {
 uint32_t sb_rules_key(
         const void *key, uint32_t key_len, bool prefix, unsigned char ret[SB_KEY_LEN_MAX]);
 /* Under a pin: the rule for exactly this key or prefix. Return: whether there is one. */
-bool sb_rules_read(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
 /* Under a pin: what applies to a key; with @prefix, to all keys with that prefix that have no
  * longer rule. Cost: a look-up for each length of prefix that ever had a rule. */
-void sb_rules_find(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix,
+void sb_rules_find(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
 /* For a process that writes a rule, before it does. */
-void sb_rules_announce(struct sb_peer *peer, uint32_t key_len, bool prefix);
+void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix);
 /* Whether there ever was a rule. */
 static inline bool sb_rules_any(const struct sb_segment *segment)
 {
         return sb_load_acquire(&segment->super->rule_count) != 0; /* A:rule. */
 }
 /* Under a pin: copy what applies into a node, and the flag into its cell, if it has one. */
-void sb_rules_apply(struct sb_peer *peer, struct sb_node *node);
+void sb_rules_apply(struct sb_handle *handle, struct sb_node *node);
 /* Not under a pin: the same for all keys with a prefix, or for one key. */
-void sb_rules_apply_all(struct sb_peer *peer, const void *key, uint32_t key_len, bool prefix);
+void sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix);
 /* Under a pin, for a process that makes a key: the same, behind the link of the node and before its
  * placeholder. */
-void sb_rules_apply_new(struct sb_peer *peer, struct sb_node *node);
+void sb_rules_apply_new(struct sb_handle *handle, struct sb_node *node);
 /* The first cut that a rule with this span keeps; 0: it keeps all. */
-uint64_t sb_rules_horizon(struct sb_peer *peer, uint64_t span_ns);
+uint64_t sb_rules_horizon(struct sb_handle *handle, uint64_t span_ns);
 
 /* For a pruner: what a cell with the flag keeps. */
 struct sb_keeping {
@@ -85,8 +85,8 @@ struct sb_keeping {
 };
 /* Read what the rule of a node keeps. @bound: of the prune horizon; what was worked out for the
  * same bound is not worked out again. */
-void sb_rules_keeping(
-        struct sb_peer *peer, const struct sb_node *node, uint64_t bound, struct sb_keeping *ret);
+void sb_rules_keeping(struct sb_handle *handle, const struct sb_node *node, uint64_t bound,
+        struct sb_keeping *ret);
 /* Whether it keeps the @number-th version (1 is the newest), which was superseded at @successor. */
 bool sb_rules_keep(const struct sb_keeping *keeping, uint64_t number, uint64_t successor);
 /* Whether it lets a key go of which only a tombstone is left, stamped @stamp. */

@@ -58,7 +58,7 @@ void sb_times_note(struct sb_segment *segment, const struct sb_moment *now)
 void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret)
 {
         /* A:stable. First a cut that was taken, then the clocks. */
-        ret->cut = sb_load_acquire(&segment->super->safe);
+        ret->cut = sb_load_acquire(&segment->super->stable);
         ret->realtime_ns = segment->os->realtime_ns(segment->os->context);
         ret->monotonic_ns = segment->os->now_ns(segment->os->context);
         sb_times_note(segment, ret);

@@ -29,7 +29,7 @@
 /* What a lookup found of a key: its cell, the word that was in it, the newest version. */
 struct sb_spot {
         uint64_t cell_number;
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
         uint64_t word;
         struct sb_version *head;
 };
@@ -59,7 +59,7 @@ static inline uint64_t sb_tag_of(uint64_t hash)
 #if defined(__SSE2__) && !defined(__SANITIZE_THREAD__) && !defined(SB_MODEL)
 /* The tags of four cells against the hash's: sixteen bits of ones where they are the same. The tags
  * are the upper halves of the cells' upper halves. */
-static inline __m128i sb_bucket_compare(const struct sb_cell64 *four, __m128i hash)
+static inline __m128i sb_bucket_compare(const struct sb_word64 *four, __m128i hash)
 {
         const __m128 *pairs = (const __m128 *)(const void *)four;
         __m128i halves = _mm_castps_si128(_mm_shuffle_ps(pairs[0], pairs[1], 0xdd));
@@ -89,14 +89,14 @@ static inline uint32_t sb_bucket_match(const struct sb_bucket *bucket, uint64_t 
 #endif
 
 /* Index of the first cell in such a mask, which is not 0; and the cell. */
-static inline uint32_t sb_bucket_place(uint32_t mask)
+static inline uint32_t sb_bucket_index(uint32_t mask)
 {
         return (uint32_t)__builtin_ctz(mask) / 2;
 }
-static inline struct sb_cell64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
+static inline struct sb_word64 *sb_bucket_first(struct sb_bucket *bucket, uint32_t mask)
 {
         /* Bit 2 * index + 1 stands for byte 8 * index. */
-        return (struct sb_cell64 *)((unsigned char *)bucket->cell +
+        return (struct sb_word64 *)((unsigned char *)bucket->cell +
                                     4 * (uint64_t)(uint32_t)__builtin_ctz(mask) - 4);
 }
 
@@ -114,10 +114,10 @@ static inline struct sb_probe sb_probe_first(const struct sb_segment *segment, u
         return probe;
 }
 /* NULL: there is no further one. */
-static inline struct sb_cell64 *sb_probe_next(
+static inline struct sb_word64 *sb_probe_next(
         const struct sb_segment *segment, struct sb_probe *probe)
 {
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
         while (!probe->mask) {
                 if (!sb_path_next(segment, probe->hash, &probe->path))
@@ -130,15 +130,15 @@ static inline struct sb_cell64 *sb_probe_next(
 }
 
 /* Put a placeholder into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
-int sb_index_place(
-        struct sb_peer *peer, uint64_t hash, uint64_t placeholder, uint64_t *ret_cell_number);
+int sb_index_insert(
+        struct sb_handle *handle, uint64_t hash, uint64_t placeholder, uint64_t *ret_cell_number);
 /* Ask the node of the placeholder in a cell, which has @word, whether this is its cell; a node
  * without a cell takes this one. True: it is, and the placeholder is stamped. False: it is not, and
  * the placeholder was taken out. */
-bool sb_index_confirm(struct sb_peer *peer, uint64_t cell_number, uint64_t word);
+bool sb_index_confirm(struct sb_handle *handle, uint64_t cell_number, uint64_t word);
 /* Ask for each placeholder in the buckets of @hash that names @node. Return: how many were
  * confirmed. */
-uint32_t sb_index_confirm_all(struct sb_peer *peer, uint64_t hash, uint64_t node);
+uint32_t sb_index_confirm_all(struct sb_handle *handle, uint64_t hash, uint64_t node);
 /* The highest revision of all keys that were ever removed from the key's bucket. */
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);
 /* Raise that to @rev, unless it is higher: before a key that is removed is gone. */

@@ -20,7 +20,7 @@
 
 /* Where a key belongs at each level: the link that leads past it, and the node behind. */
 struct spot {
-        struct sb_cell64 *link[SB_HEIGHT_MAX];
+        struct sb_word64 *link[SB_HEIGHT_MAX];
         struct sb_node *behind[SB_HEIGHT_MAX];
         struct sb_node *before; /* at level 0; NULL: it is the first */
 };
@@ -34,16 +34,16 @@ static bool order_may_step_down(uint64_t link)
 /* Go down the levels to where @key belongs, taking out marked nodes on the way. False: another
  * process changed a link first, look again. */
 static bool order_descend(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
-        struct sb_segment *segment = &peer->segment;
-        struct sb_cell64 *tower = segment->super->order;
+        struct sb_segment *segment = &handle->segment;
+        struct sb_word64 *tower = segment->super->order;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         int level;
 
         ret->before = NULL;
         for (level = (int)segment->height_max - 1; level >= 0; level--) {
-                uint64_t word = sb_pin_load(peer, &tower[level]);
+                uint64_t word = sb_pin_load(handle, &tower[level]);
 
                 if (!order_may_step_down(word))
                         return false;
@@ -57,7 +57,7 @@ static bool order_descend(
                                 break;
                         }
                         steps--;
-                        next = sb_pin_load(peer, &node->next[level]);
+                        next = sb_pin_load(handle, &node->next[level]);
                         if (next & SB_PREV_MARKED) {
                                 /* R:publish > A:publish. What lies behind the marked node. */
                                 if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK,
@@ -85,62 +85,63 @@ static bool order_descend(
 #define ROUNDS_MAX (1u << 20)
 
 static void order_find_spot(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool after, struct spot *ret)
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
         uint32_t level, round;
 
         for (round = 0; round < ROUNDS_MAX; round++) {
-                if (order_descend(peer, key, key_len, after, ret))
+                if (order_descend(handle, key, key_len, after, ret))
                         return;
-                peer->counters.retried++;
+                handle->counters.retried++;
         }
         ret->before = NULL;
         for (level = 0; level < SB_HEIGHT_MAX; level++) {
-                ret->link[level] = &peer->segment.super->order[level];
+                ret->link[level] = &handle->segment.super->order[level];
                 ret->behind[level] = NULL;
         }
 }
 
-struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after)
+struct sb_node *sb_order_seek(
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool after)
 {
         struct spot spot;
 
-        order_find_spot(peer, key, key_len, after, &spot);
+        order_find_spot(handle, key, key_len, after, &spot);
         return spot.behind[0];
 }
 
 struct sb_node *sb_order_below(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive)
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive)
 {
         struct spot spot;
 
-        order_find_spot(peer, key, key_len, inclusive, &spot);
+        order_find_spot(handle, key, key_len, inclusive, &spot);
         return spot.before;
 }
 
-struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t key_len)
+struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len)
 {
-        struct sb_node *node = sb_order_seek(peer, key, key_len, false);
+        struct sb_node *node = sb_order_seek(handle, key, key_len, false);
 
-        return node && !sb_node_compare(&peer->segment, node, key, key_len) ? node : NULL;
+        return node && !sb_node_compare(&handle->segment, node, key, key_len) ? node : NULL;
 }
 
 /* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
  * one that was made after the mark: the second look before the node is freed takes that out. */
 static void order_link_above(
-        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+        struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
-        uint64_t own = sb_offset_of(&peer->segment, node);
+        uint64_t own = sb_offset_of(&handle->segment, node);
         uint32_t level;
 
         for (level = 1; level < node->height; level++) {
                 for (;;) {
-                        uint64_t next = sb_pin_load(peer, &node->next[level]), wanted;
+                        uint64_t next = sb_pin_load(handle, &node->next[level]), wanted;
 
                         if (next & SB_PREV_MARKED)
                                 return;
                         wanted = spot->behind[level]
-                                         ? sb_offset_of(&peer->segment, spot->behind[level])
+                                         ? sb_offset_of(&handle->segment, spot->behind[level])
                                          : 0;
                         if (spot->behind[level] == node)
                                 break;
@@ -150,7 +151,7 @@ static void order_link_above(
                                 continue;
                         if (sb_cas64_full(spot->link[level], wanted, own))
                                 break;
-                        order_find_spot(peer, key, node->key_len, false, spot);
+                        order_find_spot(handle, key, node->key_len, false, spot);
                         if (spot->behind[0] != node)
                                 return;
                 }
@@ -158,33 +159,33 @@ static void order_link_above(
         /* A:order-mark. Marked meanwhile: what was linked after the remover passed is taken out
          * again. */
         if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
-                order_find_spot(peer, key, node->key_len, true, spot);
+                order_find_spot(handle, key, node->key_len, true, spot);
 }
 
-struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node)
+struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&peer->segment, node);
+        const unsigned char *key = sb_node_key(&handle->segment, node);
         struct spot spot;
         uint32_t level;
 
         for (;;) {
-                order_find_spot(peer, key, node->key_len, false, &spot);
+                order_find_spot(handle, key, node->key_len, false, &spot);
                 if (spot.behind[0] &&
-                        !sb_node_compare(&peer->segment, spot.behind[0], key, node->key_len))
+                        !sb_node_compare(&handle->segment, spot.behind[0], key, node->key_len))
                         return spot.behind[0];
                 for (level = 0; level < node->height; level++)
                         /* Relaxed: the node is private until the CAS publishes it. */
                         sb_store_relaxed(&node->next[level],
                                 spot.behind[level]
-                                        ? sb_offset_of(&peer->segment, spot.behind[level])
+                                        ? sb_offset_of(&handle->segment, spot.behind[level])
                                         : 0);
                 /* R:publish > A:publish. The node is complete. */
                 if (sb_cas64_full(spot.link[0],
-                            spot.behind[0] ? sb_offset_of(&peer->segment, spot.behind[0]) : 0,
-                            sb_offset_of(&peer->segment, node)))
+                            spot.behind[0] ? sb_offset_of(&handle->segment, spot.behind[0]) : 0,
+                            sb_offset_of(&handle->segment, node)))
                         break;
         }
-        order_link_above(peer, node, key, &spot);
+        order_link_above(handle, node, key, &spot);
         return node;
 }
 
@@ -195,10 +196,10 @@ static int order_level_to_mark(const struct sb_node *node, int i)
         return SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
 }
 
-static void order_mark(struct sb_peer *peer, struct sb_node *node, int level)
+static void order_mark(struct sb_handle *handle, struct sb_node *node, int level)
 {
         for (;;) {
-                uint64_t next = sb_pin_load(peer, &node->next[level]);
+                uint64_t next = sb_pin_load(handle, &node->next[level]);
 
                 /* R:order-mark > A:order-mark. */
                 if ((next & SB_PREV_MARKED) ||
@@ -210,61 +211,61 @@ static void order_mark(struct sb_peer *peer, struct sb_node *node, int level)
 /* Mark a node at all its levels, then pass it and so take it out. The way leads past the key: at an
  * upper level a new node of the same key may stand before this one. */
 static void order_mark_and_pass(
-        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+        struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
         int i;
 
         for (i = 1; i <= node->height; i++)
-                order_mark(peer, node, order_level_to_mark(node, i));
-        order_find_spot(peer, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
+                order_mark(handle, node, order_level_to_mark(node, i));
+        order_find_spot(handle, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
 }
 
 /* Fault ORDER_UNMARKED: links are set (R:publish) past a node that can still be linked behind. */
 static void order_unlink_unmarked(
-        struct sb_peer *peer, struct sb_node *node, const unsigned char *key, struct spot *spot)
+        struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
         int level;
 
-        order_find_spot(peer, key, node->key_len, false, spot);
+        order_find_spot(handle, key, node->key_len, false, spot);
         for (level = node->height - 1; level >= 0; level--)
                 if (spot->behind[level] == node)
-                        sb_cas64_full(spot->link[level], sb_offset_of(&peer->segment, node),
-                                sb_pin_load(peer, &node->next[level]));
+                        sb_cas64_full(spot->link[level], sb_offset_of(&handle->segment, node),
+                                sb_pin_load(handle, &node->next[level]));
 }
 
-void sb_order_remove(struct sb_peer *peer, struct sb_node *node)
+void sb_order_remove(struct sb_handle *handle, struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&peer->segment, node);
+        const unsigned char *key = sb_node_key(&handle->segment, node);
         struct spot spot;
 
         if (!key)
                 return;
         if (SB_FAULT(ORDER_UNMARKED))
-                order_unlink_unmarked(peer, node, key, &spot);
+                order_unlink_unmarked(handle, node, key, &spot);
         else
-                order_mark_and_pass(peer, node, key, &spot);
+                order_mark_and_pass(handle, node, key, &spot);
 }
 
-struct sb_node *sb_order_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone)
+struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone)
 {
-        uint64_t word = sb_pin_load(peer, &node->next[0]);
+        uint64_t word = sb_pin_load(handle, &node->next[0]);
 
         *ret_gone = word & SB_PREV_MARKED;
-        return word & SB_OFFSET_MASK ? sb_node_at(&peer->segment, word & SB_OFFSET_MASK) : NULL;
+        return word & SB_OFFSET_MASK ? sb_node_at(&handle->segment, word & SB_OFFSET_MASK) : NULL;
 }
 
-uint32_t sb_order_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t count)
+uint32_t sb_order_fetch(struct sb_handle *handle, struct sb_node *node, uint32_t count)
 {
-        const struct sb_cell64 *cells[SB_ORDER_FETCH];
+        const struct sb_word64 *cells[SB_ORDER_FETCH];
         uint32_t found = 0, i;
         bool gone;
 
         if (count > SB_ORDER_FETCH)
                 count = SB_ORDER_FETCH;
         /* The nodes themselves arrive one after the other: each names the next. */
-        while (found < count && (node = sb_order_next(peer, node, &gone))) {
+        while (found < count && (node = sb_order_next(handle, node, &gone))) {
                 /* Relaxed: a hint of what to fetch. */
-                cells[found] = sb_cell_at(&peer->segment, sb_load_relaxed(&node->cell));
+                cells[found] = sb_cell_at(&handle->segment, sb_load_relaxed(&node->cell));
                 if (cells[found])
                         __builtin_prefetch(cells[found]);
                 found++;
@@ -274,8 +275,8 @@ uint32_t sb_order_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t cou
                 uint64_t at = cells[i] ? sb_load_relaxed(cells[i]) & SB_OFFSET_MASK : 0;
 
                 if (at) {
-                        __builtin_prefetch(peer->segment.base + at);
-                        __builtin_prefetch(peer->segment.base + at + SB_LINE);
+                        __builtin_prefetch(handle->segment.base + at);
+                        __builtin_prefetch(handle->segment.base + at + SB_LINE);
                 }
         }
         return found;

@@ -15,24 +15,25 @@
 #include "shm/layout/handle.h"
 
 /* The node with exactly this key, unmarked when it was seen; NULL: none. */
-struct sb_node *sb_order_find(struct sb_peer *peer, const void *key, uint32_t key_len);
+struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len);
 /* Link @node, unless its key is in the index already. Return: the key's node, @node or the one that
  * was there. */
-struct sb_node *sb_order_insert(struct sb_peer *peer, struct sb_node *node);
+struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node);
 /* Mark @node and take it out. Any process may do this, at any time and more than once. */
-void sb_order_remove(struct sb_peer *peer, struct sb_node *node);
+void sb_order_remove(struct sb_handle *handle, struct sb_node *node);
 /* The first node with a key >= @key (> with @after), unmarked when seen; NULL: none. */
-struct sb_node *sb_order_seek(struct sb_peer *peer, const void *key, uint32_t key_len, bool after);
+struct sb_node *sb_order_seek(
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool after);
 /* The last node with a key < @key (<= with @inclusive), unmarked when seen; NULL: none. */
 struct sb_node *sb_order_below(
-        struct sb_peer *peer, const void *key, uint32_t key_len, bool inclusive);
+        struct sb_handle *handle, const void *key, uint32_t key_len, bool inclusive);
 
 /* The next node behind @node; NULL: none. *ret_gone: @node is being removed; its links may lead
  * past what came since, so the walk has to seek anew from its key. */
-struct sb_node *sb_order_next(struct sb_peer *peer, struct sb_node *node, bool *ret_gone);
+struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone);
 /* Have the memory of up to @count nodes behind @node, and of their newest versions, fetched: a walk
  * would wait for one after the other. Return: how many. */
-uint32_t sb_order_fetch(struct sb_peer *peer, struct sb_node *node, uint32_t count);
+uint32_t sb_order_fetch(struct sb_handle *handle, struct sb_node *node, uint32_t count);
 #define SB_ORDER_FETCH 32u /* at most */
 
 #endif

@@ -18,36 +18,36 @@
 
 /* Whether a placeholder lies in any cell of its buckets, also in one that is not its node's. */
 static bool reach_placeholder(
-        struct sb_peer *peer, const struct sb_version *placeholder, uint64_t hash)
+        struct sb_handle *handle, const struct sb_version *placeholder, uint64_t hash)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_path path = sb_path_first(segment, hash);
         uint64_t at = sb_offset_of(segment, placeholder);
         uint32_t index;
 
         do {
                 for (index = 0; index < SB_BUCKET_CELLS; index++)
-                        if ((sb_pin_load(peer, &segment->buckets[path.bucket].cell[index]) &
+                        if ((sb_pin_load(handle, &segment->buckets[path.bucket].cell[index]) &
                                     SB_OFFSET_MASK) == at)
                                 return true;
         } while (sb_path_next(segment, hash, &path));
         return false;
 }
 
-bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
+bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t at = sb_offset_of(segment, version), link, steps;
         struct sb_node *node;
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
         /* What lies here may be anything: a block that was taken and not filled still has what its
          * last life left. */
         node = sb_node_at(segment, version->node);
         if (!node || !sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
                 return false;
-        cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
-        link = cell ? sb_pin_load(peer, cell) : 0;
+        cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+        link = cell ? sb_pin_load(handle, cell) : 0;
         for (steps = 0; link & SB_OFFSET_MASK; steps++) {
                 struct sb_version *here = sb_version_at(segment, link & SB_OFFSET_MASK);
 
@@ -55,27 +55,27 @@ bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version)
                         return true;
                 if (!here || steps > segment->geometry.size / SB_BLOCK_MIN)
                         break;
-                link = sb_pin_load(peer, &here->prev);
+                link = sb_pin_load(handle, &here->prev);
         }
-        return SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH &&
-               reach_placeholder(peer, version, node->hash);
+        return SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER &&
+               reach_placeholder(handle, version, node->hash);
 }
 
-bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node)
+bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&peer->segment, node);
+        const unsigned char *key = sb_node_key(&handle->segment, node);
 
-        return key && sb_order_find(peer, key, node->key_len) == node;
+        return key && sb_order_find(handle, key, node->key_len) == node;
 }
 
 static bool reach_chunk(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)
 {
         uint32_t slot = (uint32_t)(chunk->owner >> 16) & 0xffffu, number = chunk->owner & 0xffffu;
 
-        if (slot >= segment->geometry.client_count || number >= SB_GUARD_CHUNKS)
+        if (slot >= segment->geometry.record_count || number >= SB_GUARD_CHUNKS)
                 return false;
         /* A:guard-chunk. */
-        return sb_load_acquire(&sb_client_at(segment, slot)->guard_chunk[number]) ==
+        return sb_load_acquire(&sb_record_at(segment, slot)->guard_chunk[number]) ==
                sb_offset_of(segment, chunk);
 }
 
@@ -95,19 +95,19 @@ static bool reach_retire_says_so(const struct sb_block *block)
  * was published after the pin could be replaced, built in again by its writer
  * (shm/memory/magazine.h) and published elsewhere while this process looks, and be missed in both
  * lives. */
-static bool reach_covered_retire_says_so(struct sb_peer *peer, const struct sb_block *block)
+static bool reach_covered_retire_says_so(struct sb_handle *handle, const struct sb_block *block)
 {
         bool published;
 
         do
                 published = reach_retire_says_so(block);
-        while (!SB_FAULT(REACH_UNCOVERED) && !sb_pin_covers(peer));
+        while (!SB_FAULT(REACH_UNCOVERED) && !sb_pin_covers(handle));
         return published;
 }
 
 /* Whether a link leads to the block. What its words name may be of another life, so the model
  * checker need not judge these loads. */
-static bool reach_link(struct sb_peer *peer, struct sb_block *block, enum sb_unit_kind kind)
+static bool reach_link(struct sb_handle *handle, struct sb_block *block, enum sb_unit_kind kind)
 {
         struct sb_node *node = (struct sb_node *)block;
         bool reached;
@@ -116,22 +116,22 @@ static bool reach_link(struct sb_peer *peer, struct sb_block *block, enum sb_uni
         if (kind == SB_UNIT_NODES)
                 /* A:publish, both. The cell again: a node that was taken out between the looks said
                  * GONE before. */
-                reached = sb_load_acquire(&node->cell) || sb_reach_node(peer, node) ||
+                reached = sb_load_acquire(&node->cell) || sb_reach_node(handle, node) ||
                           sb_load_acquire(&node->cell);
         else if (kind == SB_UNIT_GUARDS)
-                reached = reach_chunk(&peer->segment, (struct sb_guard_chunk *)block);
+                reached = reach_chunk(&handle->segment, (struct sb_guard_chunk *)block);
         else
-                reached = sb_reach_version(peer, (struct sb_version *)block);
+                reached = sb_reach_version(handle, (struct sb_version *)block);
         sb_model_unchecked_end();
         return reached;
 }
 
-bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind)
+bool sb_reach_published(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind)
 {
-        struct sb_block *block = sb_block_at(&peer->segment, offset);
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
 
-        if (!block || reach_covered_retire_says_so(peer, block))
+        if (!block || reach_covered_retire_says_so(handle, block))
                 return true;
         /* The word again, behind the look: as reach.h says. */
-        return reach_link(peer, block, kind) || reach_retire_says_so(block);
+        return reach_link(handle, block, kind) || reach_retire_says_so(block);
 }

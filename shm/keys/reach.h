@@ -14,11 +14,11 @@
 
 /* Under a pin: whether the version is in the chain of the cell that its node names; a placeholder:
  * whether it is in any cell of the buckets where that may be. */
-bool sb_reach_version(struct sb_peer *peer, const struct sb_version *version);
+bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version);
 /* Under a pin: whether the node is in the ordered index. */
-bool sb_reach_node(struct sb_peer *peer, const struct sb_node *node);
+bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node);
 /* Under a pin: whether the block at @offset, which is taken in a unit of @kind, was ever published.
  * True also where no block can be. */
-bool sb_reach_published(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind);
+bool sb_reach_published(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind);
 
 #endif

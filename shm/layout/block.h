@@ -72,9 +72,9 @@ enum sb_unit_kind {
  * An era: unlinked in that era. SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its
  * bit or to use it again, and has noted it in its record. docs/format.md draws a block's life. */
 struct sb_block {
-        struct sb_cell32 birth;  /* the era of its taker's pin; a sweep raises it when it is very
+        struct sb_word32 birth;  /* the era of its taker's pin; a sweep raises it when it is very
                                     old, so that eras can wrap */
-        struct sb_cell32 retire; /* see above; any process, CAS; the client that has it in hand or
+        struct sb_word32 retire; /* see above; any process, CAS; the client that has it in hand or
                                     begins its next life, a store */
 };
 #define SB_RETIRE_HELD    1u
@@ -92,8 +92,8 @@ enum sb_version_kind {
         SB_VERSION_VALUE = 0,
         SB_VERSION_DELETED = 1,
         SB_VERSION_EXPIRED = 2,
-        SB_VERSION_BIRTH = 3,
-        SB_VERSION_COMMIT = 4,
+        SB_VERSION_PLACEHOLDER = 3,
+        SB_VERSION_DESCRIPTOR = 4,
         SB_VERSION_KIND = 7, /* mask */
         SB_VERSION_HAS_EXPIRY = 8,
         SB_VERSION_HAS_TXN = 16
@@ -111,10 +111,10 @@ enum sb_version_kind {
 struct sb_version {
         struct sb_block block;
         uint64_t rev;
-        struct sb_cell64 stamp; /* 0: not yet; SB_STAMP_BIRTH; the clock after the install;
+        struct sb_word64 stamp; /* 0: not yet; SB_STAMP_PLACEHOLDER; the clock after the install;
                                    SB_STAMP_INTENT | offset of the descriptor; SB_STAMP_ABORTED.
                                    Any process, CAS */
-        struct sb_cell64 prev;  /* offset of the version that it replaced, or 0; with SB_PREV_*.
+        struct sb_word64 prev;  /* offset of the version that it replaced, or 0; with SB_PREV_*.
                                    Once published: any process, CAS */
         uint64_t node;          /* offset of its key's node */
         uint64_t shape;
@@ -123,7 +123,7 @@ struct sb_version {
 static_assert(sizeof(struct sb_version) == 48, "version");
 
 /* A placeholder's stamp: older than every cut that was ever taken. */
-#define SB_STAMP_BIRTH UINT64_C(1)
+#define SB_STAMP_PLACEHOLDER UINT64_C(1)
 /* Intents and aborted versions have no stamp: their words are negative, so that every short way
  * leaves them alone. */
 #define SB_STAMP_INTENT  (UINT64_C(1) << 63)
@@ -159,13 +159,13 @@ static inline bool sb_version_has_value(const struct sb_version *version)
 
 /* A transaction's descriptor: the versions that it writes, the ranges that it read, and its
  * outcome. What is plain is written before another process sees the descriptor's offset. */
-struct sb_commit {
+struct sb_descriptor {
         struct sb_block block;   /* retire: 0; DYING once the outcome is in all versions; an era */
         uint64_t number;         /* {slot + 1 : 16, count : 48}: as in the versions' trailers */
-        struct sb_cell64 status; /* SB_STATUS_*; any process, CAS */
-        struct sb_cell64 zero;   /* where versions have prev */
+        struct sb_word64 status; /* SB_STATUS_*; any process, CAS */
+        struct sb_word64 zero;   /* where versions have prev */
         uint64_t node;           /* 0: no node links it */
-        uint64_t shape; /* kind SB_VERSION_COMMIT, no key; value length: all behind the head */
+        uint64_t shape; /* kind SB_VERSION_DESCRIPTOR, no key; value length: all behind the head */
         uint64_t cut;   /* at which the transaction read */
         uint32_t write_count;
         uint32_t range_count;
@@ -174,10 +174,12 @@ struct sb_commit {
          * ranges, packed: {low length : 16, high length : 16, flags : 16, low, high}. */
         uint64_t write[];
 };
-static_assert(offsetof(struct sb_commit, shape) == offsetof(struct sb_version, shape), "commit");
-static_assert(offsetof(struct sb_commit, status) == offsetof(struct sb_version, stamp), "commit");
-static_assert(offsetof(struct sb_commit, zero) == offsetof(struct sb_version, prev), "commit");
-static_assert(offsetof(struct sb_commit, node) == offsetof(struct sb_version, node), "commit");
+static_assert(
+        offsetof(struct sb_descriptor, shape) == offsetof(struct sb_version, shape), "commit");
+static_assert(
+        offsetof(struct sb_descriptor, status) == offsetof(struct sb_version, stamp), "commit");
+static_assert(offsetof(struct sb_descriptor, zero) == offsetof(struct sb_version, prev), "commit");
+static_assert(offsetof(struct sb_descriptor, node) == offsetof(struct sb_version, node), "commit");
 
 /* A status: {stamp or cause : 61, serializable : 1, state : 2}.
  *
@@ -205,16 +207,16 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
 /* What a key keeps through all its versions: its links in the ordered index, and its cell. */
 struct sb_node {
         struct sb_block block;
-        struct sb_cell64 cell; /* 0: none yet; number of the key's cell (SB_CELL_NUMBER);
+        struct sb_word64 cell; /* 0: none yet; number of the key's cell (SB_CELL_NUMBER);
                                   SB_NODE_GONE. Any process, CAS */
-        struct sb_cell64 ring; /* later: the ring of a watched key */
-        struct sb_cell64 rule; /* of history, SB_RULE_WORD (history/rules.h); any client, CAS */
+        struct sb_word64 ring; /* later: the ring of a watched key */
+        struct sb_word64 rule; /* of history, SB_RULE_WORD (history/rules.h); any client, CAS */
         uint64_t hash;
-        struct sb_cell32 unhooked; /* 0, or the era when the removed node was out of cell and index,
+        struct sb_word32 unhooked; /* 0, or the era when the removed node was out of cell and index,
                                       which begins its first grace period; any process, CAS */
         uint16_t key_len;
         uint16_t height;         /* 1 .. SB_HEIGHT_MAX */
-        struct sb_cell64 next[]; /* height links, with SB_PREV_MARKED when this node leaves the
+        struct sb_word64 next[]; /* height links, with SB_PREV_MARKED when this node leaves the
                                     level; any process, CAS. Then the key */
 };
 static_assert(sizeof(struct sb_node) == 48, "node");
@@ -226,7 +228,7 @@ static_assert(sizeof(struct sb_node) == 48, "node");
 struct sb_guard_chunk {
         struct sb_block block;
         uint64_t owner;           /* {generation : 32, slot : 16, number of the chunk : 16} */
-        struct sb_cell64 guard[]; /* as in the record; the owner, the reaper of a dead one */
+        struct sb_word64 guard[]; /* as in the record; the owner, the reaper of a dead one */
 };
 
 #endif

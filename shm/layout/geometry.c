@@ -57,14 +57,14 @@ static uint32_t geometry_reserve_count(uint32_t unit_count)
         return unit_count < 32 ? 1 : unit_count < 192 ? 2 : unit_count / 64;
 }
 
-/* What lies between the client records and the units' words; clients_at is there. */
+/* What lies between the client records and the units' words; records_at is there. */
 static void geometry_lay_out_head(struct sb_geometry *g)
 {
-        g->times_at = g->clients_at + (uint64_t)g->client_count * g->client_stride;
+        g->times_at = g->records_at + (uint64_t)g->record_count * g->record_stride;
         g->marks_at = g->times_at + sizeof(struct sb_times) +
                       SB_TIME_LEVELS * sizeof(struct sb_time) * (uint64_t)g->times_count;
         g->buckets_at = geometry_round_up(
-                g->marks_at + sizeof(struct sb_mark) * (uint64_t)g->mark_count, SB_LINE);
+                g->marks_at + sizeof(struct sb_named_cut) * (uint64_t)g->mark_count, SB_LINE);
 }
 
 /* Lay out all areas. False: too few units are left. */
@@ -72,7 +72,7 @@ static bool geometry_lay_out(struct sb_geometry *g)
 {
         uint64_t head, each, count;
 
-        g->clients_at = geometry_round_up(sizeof(struct sb_superblock), g->client_stride);
+        g->records_at = geometry_round_up(sizeof(struct sb_superblock), g->record_stride);
         geometry_lay_out_head(g);
         head = g->buckets_at +
                ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
@@ -92,13 +92,13 @@ static bool geometry_lay_out(struct sb_geometry *g)
 }
 
 /* Entries of a client's magazine: all clients together may hoard a sixteenth of the segment. */
-static uint32_t geometry_magazine_count(uint64_t size, uint32_t client_count)
+static uint32_t geometry_magazine_count(uint64_t size, uint32_t record_count)
 {
-        uint64_t share = size / 16 / client_count / SB_STOCK_BLOCK;
+        uint64_t share = size / 16 / record_count / SB_MAGAZINE_BLOCK;
 
-        if (share < SB_STOCK_BATCH_MIN)
+        if (share < SB_MAGAZINE_BATCH_MIN)
                 return 0;
-        return (uint32_t)(share < SB_STOCK_MAX ? share : SB_STOCK_MAX);
+        return (uint32_t)(share < SB_MAGAZINE_MAX ? share : SB_MAGAZINE_MAX);
 }
 
 /* Entries of times or marks: one for each 64 KiB, within bounds; at most a thousandth of all. */
@@ -116,22 +116,22 @@ static int geometry_fit_size(
         struct sb_geometry g = {.size = size};
         uint64_t record;
 
-        g.client_count = wish->clients + 1;
+        g.record_count = wish->clients + 1;
         g.guard_inline = wish->guard_inline ? wish->guard_inline : 64;
         g.snapshot_count = wish->snapshot_count ? wish->snapshot_count : 32;
         g.feed_count = wish->feed_count;
-        record = sizeof(struct sb_client) + 8 * ((uint64_t)g.guard_inline + g.snapshot_count) +
+        record = sizeof(struct sb_record) + 8 * ((uint64_t)g.guard_inline + g.snapshot_count) +
                  sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
-        g.stock_count = wish->stock_count == SB_STOCK_NONE ? 0
-                        : wish->stock_count                ? wish->stock_count
-                                            : geometry_magazine_count(size, g.client_count);
+        g.magazine_count = wish->magazine_count == SB_MAGAZINE_NONE ? 0
+                           : wish->magazine_count                   ? wish->magazine_count
+                                                  : geometry_magazine_count(size, g.record_count);
         g.times_count =
                 wish->times_count ? wish->times_count : geometry_history_count(size, TIMES_MAX);
         g.mark_count =
                 wish->mark_count ? wish->mark_count : geometry_history_count(size, MARKS_MAX);
-        record = geometry_round_up(record + 8 * (uint64_t)g.stock_count,
-                wish->client_stride ? wish->client_stride : 4096);
-        g.client_stride = (uint32_t)record;
+        record = geometry_round_up(record + 8 * (uint64_t)g.magazine_count,
+                wish->record_stride ? wish->record_stride : 4096);
+        g.record_stride = (uint32_t)record;
         g.unit_size = wish->unit_size ? wish->unit_size : geometry_unit_size(size);
         g.bucket_count = wish->bucket_count ? wish->bucket_count : geometry_bucket_count(size);
         g.spill_count = g.bucket_count / 4 ? g.bucket_count / 4 : 1;
@@ -153,13 +153,14 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 return -EINVAL;
         if (wish->bucket_count && !geometry_is_power_of_two(wish->bucket_count))
                 return -EINVAL;
-        if (wish->client_stride &&
-                (!geometry_is_power_of_two(wish->client_stride) || wish->client_stride < SB_LINE))
+        if (wish->record_stride &&
+                (!geometry_is_power_of_two(wish->record_stride) || wish->record_stride < SB_LINE))
                 return -EINVAL;
         if (wish->guard_inline > 4096 || wish->snapshot_count > 4096 ||
                 wish->feed_count > 1u << 20 || wish->times_count > TIMES_MAX ||
                 wish->mark_count > MARKS_MAX ||
-                (wish->stock_count > SB_STOCK_MAX && wish->stock_count != SB_STOCK_NONE))
+                (wish->magazine_count > SB_MAGAZINE_MAX &&
+                        wish->magazine_count != SB_MAGAZINE_NONE))
                 return -EINVAL;
         r = geometry_fit_size(wish, size, &g);
         if (!r) {
@@ -180,30 +181,30 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
 
         if (g->size != size || !geometry_is_power_of_two(g->unit_size) || g->unit_size < 256 ||
                 g->unit_size > 1u << 24 || !geometry_is_power_of_two(g->bucket_count) ||
-                g->bucket_count > 1u << 30 || !g->client_count || g->client_count > 4001 ||
-                g->client_stride < sizeof(struct sb_client) || g->client_stride > 1u << 30 ||
-                g->client_stride % SB_LINE)
+                g->bucket_count > 1u << 30 || !g->record_count || g->record_count > 4001 ||
+                g->record_stride < sizeof(struct sb_record) || g->record_stride > 1u << 30 ||
+                g->record_stride % SB_LINE)
                 return false;
         if (g->guard_inline > 4096 || g->snapshot_count > 4096 || g->feed_count > 1u << 20 ||
                 !g->guard_inline || !g->snapshot_count ||
                 g->bitmap_stride != geometry_bitmap_stride(g->unit_size) ||
                 g->spill_count != (g->bucket_count / 4 ? g->bucket_count / 4 : 1))
                 return false;
-        if (g->stock_count > SB_STOCK_MAX || !g->times_count || g->times_count > TIMES_MAX ||
+        if (g->magazine_count > SB_MAGAZINE_MAX || !g->times_count || g->times_count > TIMES_MAX ||
                 !g->mark_count || g->mark_count > MARKS_MAX ||
-                sizeof(struct sb_client) +
+                sizeof(struct sb_record) +
                                 8 * ((uint64_t)g->guard_inline + g->snapshot_count +
-                                            g->stock_count) +
+                                            g->magazine_count) +
                                 sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count >
-                        g->client_stride)
+                        g->record_stride)
                 return false;
-        /* clients_at depends on the alignment that was wished for, which is not kept: any offset
+        /* records_at depends on the alignment that was wished for, which is not kept: any offset
          * behind the superblock will do. */
         if (!geometry_lay_out(&again) || again.unit_count < g->unit_count ||
-                g->clients_at < sizeof(struct sb_superblock) || g->clients_at % SB_LINE ||
-                g->clients_at > size)
+                g->records_at < sizeof(struct sb_superblock) || g->records_at % SB_LINE ||
+                g->records_at > size)
                 return false;
-        again.clients_at = g->clients_at;
+        again.records_at = g->records_at;
         geometry_lay_out_head(&again);
         if (g->times_at != again.times_at || g->marks_at != again.marks_at ||
                 g->buckets_at != again.buckets_at ||

@@ -14,18 +14,19 @@
 struct sb_geometry_wish {
         uint64_t size;           /* bytes of the segment */
         uint32_t clients;        /* besides the engine */
-        uint32_t client_stride;  /* alignment of client records [4096] */
+        uint32_t record_stride;  /* alignment of client records [4096] */
         uint32_t unit_size;      /* power of two [size / 4096, within 4 KiB .. 1 MiB] */
         uint32_t bucket_count;   /* power of two [one per four smallest keys] */
         uint32_t guard_inline;   /* guard words in the record [64] */
         uint32_t snapshot_count; /* announcement words in the record [32] */
         uint32_t feed_count;     /* entries of the feed [0] */
-        uint32_t stock_count;    /* entries of a magazine [by size and clients]; SB_STOCK_NONE: 0 */
+        uint32_t magazine_count; /* entries of a magazine [by size and clients]; SB_MAGAZINE_NONE: 0
+                                  */
         uint32_t times_count;    /* entries a level [by size, 4 .. 1024] */
         uint32_t mark_count;     /* [by size, 4 .. 64] */
 };
 
-#define SB_STOCK_NONE UINT32_MAX
+#define SB_MAGAZINE_NONE UINT32_MAX
 
 /* Make the geometry that @wish describes. Return: 0; -EINVAL (a field is out of its bounds);
  * -ENOSPC: @wish->size is too small, and ret->size says the least that serves. */

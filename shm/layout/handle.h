@@ -66,7 +66,7 @@ struct sb_slabs {
 };
 
 struct sb_guards {
-        struct sb_cell64 *words; /* the guard_inline ones in the record */
+        struct sb_word64 *words; /* the guard_inline ones in the record */
 };
 
 /* A cell of which the chain can be shortened, or the key can perhaps be removed, once the prune
@@ -97,11 +97,11 @@ struct sb_limbo {
 
 /* Entries are 1 .. magazine_count; lists end with 0. */
 struct sb_magazine {
-        struct sb_cell64 *words;      /* in the record; [0] is not the magazine's */
+        struct sb_word64 *words;      /* in the record; [0] is not the magazine's */
         uint16_t ready[SB_CLASS_MAX]; /* blocks that can be built in, by class */
         uint16_t free;                /* entries without a block */
         uint32_t held, limit;         /* entries with one; how many there may be */
-        uint16_t next[SB_STOCK_MAX + 1];
+        uint16_t next[SB_MAGAZINE_MAX + 1];
         uint32_t class_end; /* larger classes are not for the magazine */
         bool lacking;       /* an entry was missing */
 };
@@ -148,9 +148,9 @@ struct sb_counters {
         uint64_t helped, retried, freed, swept;
 };
 
-struct sb_peer {
+struct sb_handle {
         struct sb_segment segment;
-        struct sb_client *client;
+        struct sb_record *record;
         uint32_t slot, generation;
         struct sb_pin pin;           /* memory: pin.c */
         struct sb_era era;           /* memory: era.c */

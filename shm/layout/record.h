@@ -2,10 +2,10 @@
  * A client record: the words in the segment that belong to one attached process. Record 0 is the
  * engine's. roster.h says which process has which record.
  *
- *      struct sb_client             identity | the owner's words | guard_chunk[]
+ *      struct sb_record             identity | the owner's words | guard_chunk[]
  *      snapshot[snapshot_count]     announcements of the cuts of open snapshots
  *      guard[guard_inline]          guard words (memory/guard.h)
- *      stock[stock_count]           entries of the magazine (memory/magazine.h)
+ *      magazine[magazine_count]           entries of the magazine (memory/magazine.h)
  *      feed entries                 later
  *
  * Always true: a record's words are written by its owner, and by the reaper of a dead owner. Where
@@ -22,10 +22,10 @@
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 
-#define SB_GUARDS_MAX      65536u
-#define SB_STOCK_MAX       352u /* entries of a magazine */
-#define SB_STOCK_BATCH_MIN 64u  /* a magazine of fewer entries is not worth its batches */
-#define SB_STOCK_BLOCK     256u /* bytes; every magazine takes blocks of up to this size */
+#define SB_GUARDS_MAX         65536u
+#define SB_MAGAZINE_MAX       352u /* entries of a magazine */
+#define SB_MAGAZINE_BATCH_MIN 64u  /* a magazine of fewer entries is not worth its batches */
+#define SB_MAGAZINE_BLOCK     256u /* bytes; every magazine takes blocks of up to this size */
 /* Chunk 0 of a client's guard words lies in its record. Each further one is as large as all before
  * it, up to the largest class. So many chunks hold SB_GUARDS_MAX words where units are smallest, in
  * segments of up to 16 MiB. */
@@ -38,13 +38,13 @@
 /* A record's tag: {generation : 32, state : 32}. FREE -> CLAIMED -> ATTACHED by the engine;
  * ATTACHED -> FREE by the owner (sb_close); CLAIMED, ATTACHED -> DEAD -> FREE by the reaper. The
  * generation grows on the way to FREE. */
-enum sb_client_state {
-        SB_CLIENT_FREE = 0,
-        SB_CLIENT_CLAIMED = 1,
-        SB_CLIENT_ATTACHED = 2,
-        SB_CLIENT_DEAD = 3
+enum sb_record_state {
+        SB_RECORD_FREE = 0,
+        SB_RECORD_CLAIMED = 1,
+        SB_RECORD_ATTACHED = 2,
+        SB_RECORD_DEAD = 3
 };
-#define SB_CLIENT_TAG(generation, state)                                                           \
+#define SB_RECORD_TAG(generation, state)                                                           \
         ((uint64_t)(uint32_t)(generation) << 32 | (uint32_t)(state))
 
 /* ---- announcements ---- */
@@ -59,9 +59,9 @@ enum sb_client_state {
 
 /* ---- the record ---- */
 
-struct sb_client {
+struct sb_record {
         /* Line 0: identity. The engine writes it in state CLAIMED. */
-        struct sb_cell64 tag; /* SB_CLIENT_TAG; engine, owner, reaper: by CAS to claim the record,
+        struct sb_word64 tag; /* SB_RECORD_TAG; engine, owner, reaper: by CAS to claim the record,
                                  to leave it and to declare its owner dead */
         uint64_t pid_start; /* /proc/PID/stat field 22, in clock ticks: tells a pid's lives apart */
         uint32_t pid, uid;  /* as the engine's namespace sees them */
@@ -71,30 +71,30 @@ struct sb_client {
         uint64_t pad0[2];
 
         /* Line 1: the owner's own words, which reclaimers and the reaper read. */
-        struct sb_cell64 pin;       /* 0, or {lo : 32, hi : 32}: the eras that the owner may be
+        struct sb_word64 pin;       /* 0, or {lo : 32, hi : 32}: the eras that the owner may be
                                        reading in (memory/pin.h) */
-        struct sb_cell64 operation; /* 0; or offset of the node of the key that is being written; or
-                                       SB_OPERATION_COMMIT | offset of a descriptor */
-        struct sb_cell64 freeing;   /* 0, or offset of the block that is being freed */
-        struct sb_cell64 guard_high;           /* guard words 0 .. guard_high-1 were ever used */
-        struct sb_cell64 opens;                /* counts snapshots opened */
-        struct sb_cell64 feed_head, feed_tail; /* of the feed: the engine's, the owner's (later) */
-        struct sb_cell64 commits;              /* counts transactions, never reset */
+        struct sb_word64 operation; /* 0; or offset of the node of the key that is being written; or
+                                       SB_OPERATION_DESCRIPTOR | offset of a descriptor */
+        struct sb_word64 freeing;   /* 0, or offset of the block that is being freed */
+        struct sb_word64 guard_high;           /* guard words 0 .. guard_high-1 were ever used */
+        struct sb_word64 opens;                /* counts snapshots opened */
+        struct sb_word64 feed_head, feed_tail; /* of the feed: the engine's, the owner's (later) */
+        struct sb_word64 commits;              /* counts transactions, never reset */
 
         /* Lines 2 to 34: chunk i > 0 is the block at offset guard_chunk[i], or not made yet: 0. */
-        struct sb_cell64 guard_chunk[SB_GUARD_CHUNKS];
+        struct sb_word64 guard_chunk[SB_GUARD_CHUNKS];
 
         /* snapshot[snapshot_count]: announcements; pending ones any process resolves, the engine
          * takes cuts away, both by CAS. guard[guard_inline]: 0, or offset of the version or node
-         * that is held. stock[stock_count]: 0, or offset of a block that the owner has in hand.
-         * Feed entries. */
-        struct sb_cell64 words[];
+         * that is held. magazine[magazine_count]: 0, or offset of a block that the owner has in
+         * hand. Feed entries. */
+        struct sb_word64 words[];
 };
-static_assert(offsetof(struct sb_client, pin) == SB_LINE, "line");
-static_assert(offsetof(struct sb_client, guard_chunk) == 2 * SB_LINE, "line");
-static_assert(offsetof(struct sb_client, words) % SB_LINE == 0, "line");
+static_assert(offsetof(struct sb_record, pin) == SB_LINE, "line");
+static_assert(offsetof(struct sb_record, guard_chunk) == 2 * SB_LINE, "line");
+static_assert(offsetof(struct sb_record, words) % SB_LINE == 0, "line");
 
-#define SB_OPERATION_COMMIT UINT64_C(1)
+#define SB_OPERATION_DESCRIPTOR UINT64_C(1)
 
 /* What a feed carries (later): which key changed, never which version. */
 struct sb_feed_entry {

@@ -20,13 +20,13 @@
 #define SB_RESERVED_KEEP "\0sb\0keep\0" /* then P or K, then the prefix or key */
 #define SB_KEEP_PREFIX   10u
 
-static inline bool sb_is_reserved(const void *key, uint64_t key_len)
+static inline bool sb_reserved_is(const void *key, uint64_t key_len)
 {
         return key_len >= SB_RESERVED_LEN && memcmp(key, SB_RESERVED, SB_RESERVED_LEN) == 0;
 }
 
 /* The value of a mark's key. */
-struct sb_mark_value {
+struct sb_named_value {
         uint64_t cut;
         uint64_t owner; /* of the mark in the table; when another one is there, it was dropped */
         uint32_t index;

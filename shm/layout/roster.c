@@ -7,35 +7,35 @@
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 
-static struct sb_cell64 *roster_tag(const struct sb_segment *segment, uint32_t slot)
+static struct sb_word64 *roster_tag(const struct sb_segment *segment, uint32_t slot)
 {
-        return &sb_client_at(segment, slot)->tag;
+        return &sb_record_at(segment, slot)->tag;
 }
 
-enum sb_client_state sb_slot_state(
+enum sb_record_state sb_roster_state(
         const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation)
 {
-        /* A:slot-tag. The record's identity was written before. */
+        /* A:record-tag. The record's identity was written before. */
         uint64_t tag = sb_load_acquire(roster_tag(segment, slot));
 
         if (ret_generation)
                 *ret_generation = (uint32_t)(tag >> 32);
-        return (enum sb_client_state)(uint32_t)tag;
+        return (enum sb_record_state)(uint32_t)tag;
 }
 
-int sb_slot_claim(struct sb_segment *segment, uint32_t first,
-        const struct sb_slot_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
+int sb_roster_claim(struct sb_segment *segment, uint32_t first,
+        const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
 {
         uint32_t slot, generation;
 
-        for (slot = first; slot < segment->geometry.client_count && (first || !slot); slot++) {
-                struct sb_client *record = sb_client_at(segment, slot);
+        for (slot = first; slot < segment->geometry.record_count && (first || !slot); slot++) {
+                struct sb_record *record = sb_record_at(segment, slot);
                 uint64_t high;
 
-                /* R:slot-tag > A:slot-tag. From CLAIMED on the engine writes the identity. */
-                if (sb_slot_state(segment, slot, &generation) != SB_CLIENT_FREE ||
-                        !sb_cas64_full(&record->tag, SB_CLIENT_TAG(generation, SB_CLIENT_FREE),
-                                SB_CLIENT_TAG(generation, SB_CLIENT_CLAIMED)))
+                /* R:record-tag > A:record-tag. From CLAIMED on the engine writes the identity. */
+                if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE ||
+                        !sb_cas64_full(&record->tag, SB_RECORD_TAG(generation, SB_RECORD_FREE),
+                                SB_RECORD_TAG(generation, SB_RECORD_CLAIMED)))
                         continue;
                 record->pid = identity->pid;
                 record->uid = identity->uid;
@@ -45,11 +45,11 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first,
                 record->ticket = identity->ticket;
                 /* R:roster > A:roster. Before the owner can pin: reclaimers look at every record
                  * below. */
-                for (high = sb_load_acquire(&segment->super->client_high); high <= slot;
-                        high = sb_load_acquire(&segment->super->client_high))
-                        sb_cas64_full(&segment->super->client_high, high, (uint64_t)slot + 1);
-                /* R:slot-tag > A:slot-tag. The identity comes first. */
-                sb_store_release(&record->tag, SB_CLIENT_TAG(generation, SB_CLIENT_ATTACHED));
+                for (high = sb_load_acquire(&segment->super->record_high); high <= slot;
+                        high = sb_load_acquire(&segment->super->record_high))
+                        sb_cas64_full(&segment->super->record_high, high, (uint64_t)slot + 1);
+                /* R:record-tag > A:record-tag. The identity comes first. */
+                sb_store_release(&record->tag, SB_RECORD_TAG(generation, SB_RECORD_ATTACHED));
                 *ret_slot = slot;
                 *ret_generation = generation;
                 return 0;
@@ -57,22 +57,22 @@ int sb_slot_claim(struct sb_segment *segment, uint32_t first,
         return SB_E_FULL;
 }
 
-void sb_slot_clear(const struct sb_segment *segment, uint32_t slot)
+void sb_roster_clear(const struct sb_segment *segment, uint32_t slot)
 {
-        struct sb_client *record = sb_client_at(segment, slot);
+        struct sb_record *record = sb_record_at(segment, slot);
         /* A:guard. Words beyond were never used, so that they are 0. */
         uint64_t high = sb_load_acquire(&record->guard_high);
         uint32_t i;
 
         /* R:announce. The owner reads at none of these cuts any more. */
         for (i = 0; i < segment->geometry.snapshot_count; i++)
-                sb_store_release(&sb_client_snapshots(record)[i], 0);
+                sb_store_release(&sb_record_snapshots(record)[i], 0);
         /* R:guard. All reads of what a guard held are over. */
         for (i = 0; i < segment->geometry.guard_inline && i < high; i++)
-                sb_store_release(&sb_client_guards(segment, record)[i], 0);
+                sb_store_release(&sb_record_guards(segment, record)[i], 0);
         /* R:magazine. The blocks are given back by now. */
-        for (i = 0; i < segment->geometry.stock_count; i++)
-                sb_store_release(&sb_client_stock(segment, record)[i], 0);
+        for (i = 0; i < segment->geometry.magazine_count; i++)
+                sb_store_release(&sb_record_magazine(segment, record)[i], 0);
         sb_store_release(&record->guard_high, 0); /* R:guard. After the words that it bounds. */
         sb_store_release(&record->operation, 0);  /* R:operation. It is finished. */
         sb_store_release(&record->freeing, 0);    /* R:freeing. The block's bit is clear. */
@@ -80,10 +80,11 @@ void sb_slot_clear(const struct sb_segment *segment, uint32_t slot)
         sb_store_release(&record->pin, 0);
 }
 
-void sb_slot_release(struct sb_segment *segment, uint32_t slot, uint32_t generation)
+void sb_roster_release(struct sb_segment *segment, uint32_t slot, uint32_t generation)
 {
-        sb_slot_clear(segment, slot);
-        /* R:slot-tag > A:slot-tag. A CAS, so that a second call changes no other owner's record. */
-        sb_cas64_full(roster_tag(segment, slot), SB_CLIENT_TAG(generation, SB_CLIENT_ATTACHED),
-                SB_CLIENT_TAG(generation + 1, SB_CLIENT_FREE));
+        sb_roster_clear(segment, slot);
+        /* R:record-tag > A:record-tag. A CAS, so that a second call changes no other owner's
+         * record. */
+        sb_cas64_full(roster_tag(segment, slot), SB_RECORD_TAG(generation, SB_RECORD_ATTACHED),
+                SB_RECORD_TAG(generation + 1, SB_RECORD_FREE));
 }

@@ -36,7 +36,7 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         sb_store_relaxed(&super->birth_floor, SB_ERA_MIN);
         sb_store_relaxed(&super->state, SB_SEGMENT_SERVING);
         sb_store_relaxed(&super->clock, 2);
-        sb_store_relaxed(&super->safe, 1);
+        sb_store_relaxed(&super->stable, 1);
         super->magic = SB_MAGIC;
 }
 
@@ -102,11 +102,11 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
                 return -EBADMSG;
         segment.seed = super->seed;
         segment.times = (struct sb_times *)(segment.base + segment.geometry.times_at);
-        segment.marks = (struct sb_mark *)(segment.base + segment.geometry.marks_at);
+        segment.marks = (struct sb_named_cut *)(segment.base + segment.geometry.marks_at);
         segment.buckets = (struct sb_bucket *)(segment.base + segment.geometry.buckets_at);
-        segment.unit_words = (struct sb_cell64 *)(segment.base + segment.geometry.unit_words_at);
+        segment.unit_words = (struct sb_word64 *)(segment.base + segment.geometry.unit_words_at);
         segment.unit_births =
-                (struct sb_cell32 *)(segment.unit_words + segment.geometry.unit_count);
+                (struct sb_word32 *)(segment.unit_words + segment.geometry.unit_count);
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         segment_make_classes(&segment);
         segment_set_limits(&segment);

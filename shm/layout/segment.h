@@ -28,10 +28,10 @@ struct sb_segment {
         unsigned char *base;
         struct sb_superblock *super;
         struct sb_times *times;
-        struct sb_mark *marks;
+        struct sb_named_cut *marks;
         struct sb_bucket *buckets;
-        struct sb_cell64 *unit_words;
-        struct sb_cell32 *unit_births;
+        struct sb_word64 *unit_words;
+        struct sb_word32 *unit_births;
         const struct sb_os *os;
         /* Copies, and what follows from them. */
         struct sb_geometry geometry;
@@ -65,26 +65,26 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
 
 /* ---- client records ---- */
 
-static inline struct sb_client *sb_client_at(const struct sb_segment *segment, uint32_t slot)
+static inline struct sb_record *sb_record_at(const struct sb_segment *segment, uint32_t slot)
 {
-        sb_assert(slot < segment->geometry.client_count);
-        return (struct sb_client *)(segment->base + segment->geometry.clients_at +
-                                    (uint64_t)slot * segment->geometry.client_stride);
+        sb_assert(slot < segment->geometry.record_count);
+        return (struct sb_record *)(segment->base + segment->geometry.records_at +
+                                    (uint64_t)slot * segment->geometry.record_stride);
 }
 /* The arrays behind a record's fixed part; see record.h. */
-static inline struct sb_cell64 *sb_client_snapshots(struct sb_client *client)
+static inline struct sb_word64 *sb_record_snapshots(struct sb_record *record)
 {
-        return client->words;
+        return record->words;
 }
-static inline struct sb_cell64 *sb_client_guards(
-        const struct sb_segment *segment, struct sb_client *client)
+static inline struct sb_word64 *sb_record_guards(
+        const struct sb_segment *segment, struct sb_record *record)
 {
-        return client->words + segment->geometry.snapshot_count;
+        return record->words + segment->geometry.snapshot_count;
 }
-static inline struct sb_cell64 *sb_client_stock(
-        const struct sb_segment *segment, struct sb_client *client)
+static inline struct sb_word64 *sb_record_magazine(
+        const struct sb_segment *segment, struct sb_record *record)
 {
-        return sb_client_guards(segment, client) + segment->geometry.guard_inline;
+        return sb_record_guards(segment, record) + segment->geometry.guard_inline;
 }
 
 /* Whether a daemon serves the segment: false when it was replaced, and when supervisor and engine
@@ -96,7 +96,7 @@ static inline bool sb_segment_serving(const struct sb_segment *segment)
 
         /* Relaxed: the values alone matter; nothing is read because of them. */
         return sb_load_relaxed(&super->state) == SB_SEGMENT_SERVING &&
-               !(sb_load_relaxed(&super->keeper_life) & sb_load_relaxed(&super->engine_life) &
+               !(sb_load_relaxed(&super->supervisor_life) & sb_load_relaxed(&super->engine_life) &
                        SB_LIFE_DIED);
 }
 
@@ -149,12 +149,12 @@ static inline uint64_t sb_offset_of(const struct sb_segment *segment, const void
 
 /* The number of a cell; a bucket is eight words: see SB_CELL_NUMBER. */
 static inline uint64_t sb_cell_number(
-        const struct sb_segment *segment, const struct sb_cell64 *cell)
+        const struct sb_segment *segment, const struct sb_word64 *cell)
 {
         return (uint64_t)(cell - segment->buckets->cell) + 8;
 }
 /* The cell with this number, or NULL. */
-static inline struct sb_cell64 *sb_cell_at(const struct sb_segment *segment, uint64_t number)
+static inline struct sb_word64 *sb_cell_at(const struct sb_segment *segment, uint64_t number)
 {
         uint64_t bucket = (number >> 3) - 1;
 

@@ -1,9 +1,9 @@
 /*
  * The segment from its start: a map of its areas, the superblock, and the tables that all clients
- * share: times, marks and buckets. (docs/format.md draws the same for those who read no C.)
+ * share: times, marks and buckets. (docs/format.md draws the same without C.)
  *
  *      0              superblock                              here
- *      clients_at     client records, one for each process    record.h
+ *      records_at     client records, one for each process    record.h
  *      times_at       times: when cuts were taken             here
  *      marks_at       marks: cuts that are kept by name       here
  *      buckets_at     buckets, then spill buckets             here
@@ -46,15 +46,15 @@
  * bus is made (geometry.h). Written once, by sb_segment_format(). */
 struct sb_geometry {
         uint64_t size;       /* of the whole segment */
-        uint64_t clients_at; /* offset of client record 0, the engine's */
+        uint64_t records_at; /* offset of client record 0, the engine's */
         uint64_t times_at;   /* struct sb_times, times_count entries a level */
-        uint64_t marks_at;   /* mark_count of struct sb_mark */
+        uint64_t marks_at;   /* mark_count of struct sb_named_cut */
         uint64_t buckets_at; /* bucket_count buckets, then spill_count more */
         uint64_t unit_words_at;
         uint64_t bitmaps_at;
         uint64_t units_at;     /* multiple of unit_size */
-        uint32_t client_count; /* records, the engine's included */
-        uint32_t client_stride;
+        uint32_t record_count; /* records, the engine's included */
+        uint32_t record_stride;
         uint32_t bucket_count; /* power of two */
         uint32_t spill_count;
         uint32_t unit_size; /* power of two: a slab, or part of one large block */
@@ -64,7 +64,7 @@ struct sb_geometry {
         uint32_t guard_inline;   /* guard words in a client record */
         uint32_t snapshot_count; /* announcement words in a client record */
         uint32_t feed_count;     /* entries of a client's feed ring; 0 on a volatile bus */
-        uint32_t stock_count;    /* entries of a client's magazine */
+        uint32_t magazine_count; /* entries of a client's magazine */
         uint32_t times_count;
         uint32_t mark_count;
 };
@@ -87,62 +87,62 @@ struct sb_superblock {
 
         /* Line 3: era, state and lives. A life is a robust futex word: the thread id of a process,
          * with SB_LIFE_DIED, which the kernel sets, once that process has died. */
-        struct sb_cell32 era;         /* SB_ERA_MIN .. SB_ERA_MAX; any reclaimer, CAS, +1 */
-        struct sb_cell32 state;       /* enum sb_segment_state; supervisor, engine */
-        struct sb_cell32 keeper_life; /* the supervisor's; supervisor, kernel */
-        struct sb_cell32 birth_floor; /* no block that is in use was born before this era; a sweeper
+        struct sb_word32 era;             /* SB_ERA_MIN .. SB_ERA_MAX; any reclaimer, CAS, +1 */
+        struct sb_word32 state;           /* enum sb_segment_state; supervisor, engine */
+        struct sb_word32 supervisor_life; /* the supervisor's; supervisor, kernel */
+        struct sb_word32 birth_floor; /* no block that is in use was born before this era; a sweeper
                                          at the end of a whole sweep, CAS */
-        struct sb_cell32 engine_life; /* the engine's; engine, kernel */
+        struct sb_word32 engine_life; /* the engine's; engine, kernel */
         uint32_t zero2;
         uint64_t pad1[5];
 
         /* Line 4: the commit clock, 2 at first. A client that takes a cut, CAS, +1. */
-        struct sb_cell64 clock;
+        struct sb_word64 clock;
         uint64_t pad2[7];
 
         /* Line 5: the stable cut, with nothing open below it, at which observers read; 1 at first.
          * Any client, CAS, only up. */
-        struct sb_cell64 safe;
+        struct sb_word64 stable;
         uint64_t pad3[7];
 
         /* Line 6: roster, sweeps and processes. */
-        struct sb_cell64 client_high;       /* records 0 .. client_high-1 were ever in use; engine,
+        struct sb_word64 record_high;       /* records 0 .. record_high-1 were ever in use; engine,
                                                CAS, only up */
-        struct sb_cell64 engine_generation; /* counts engines; engine */
-        struct sb_cell64 sweep_wanted;      /* any client that leaves work on memory behind, +1 */
-        struct sb_cell64 swept;     /* what sweep_wanted was before the last whole sweep; the
-                                       sweeper */
-        struct sb_cell64 keeper;    /* pid of the supervisor; supervisor */
-        struct sb_cell64 engine;    /* pid of the engine; engine */
-        struct sb_cell64 observers; /* clients that read at the stable cut; while there are any,
-                                       it bounds pruning. Engine (later) */
+        struct sb_word64 engine_generation; /* counts engines; engine */
+        struct sb_word64 sweep_wanted;      /* any client that leaves work on memory behind, +1 */
+        struct sb_word64 swept;      /* what sweep_wanted was before the last whole sweep; the
+                                        sweeper */
+        struct sb_word64 supervisor; /* pid of the supervisor; supervisor */
+        struct sb_word64 engine;     /* pid of the engine; engine */
+        struct sb_word64 observers;  /* clients that read at the stable cut; while there are any,
+                                        it bounds pruning. Engine (later) */
         uint64_t pad4[1];
 
         /* Lines 7 and 8: the head of the ordered index: the links of a node of the greatest height,
          * for the key below all. Any client, CAS. */
-        struct sb_cell64 order[SB_HEIGHT_MAX];
+        struct sb_word64 order[SB_HEIGHT_MAX];
 
         /* Lines 9 to 11: history. */
-        struct sb_cell64 mark_high;     /* marks 0 .. mark_high-1 were ever used; a client that
+        struct sb_word64 mark_high;     /* marks 0 .. mark_high-1 were ever used; a client that
                                            makes a mark, CAS, only up */
-        struct sb_cell64 rule_count;    /* rules ever written; a client that writes one, +1 */
-        struct sb_cell64 history_floor; /* what was superseded up to this cut is kept by no rule; a
+        struct sb_word64 rule_count;    /* rules ever written; a client that writes one, +1 */
+        struct sb_word64 history_floor; /* what was superseded up to this cut is kept by no rule; a
                                            sweeper, CAS, only up */
-        struct sb_cell64 history_limit; /* bytes that rules may keep, 0: any; engine */
-        struct sb_cell64 history_bytes; /* that they kept at the end of the last sweep, for people;
+        struct sb_word64 history_limit; /* bytes that rules may keep, 0: any; engine */
+        struct sb_word64 history_bytes; /* that they kept at the end of the last sweep, for people;
                                            the sweeper */
-        struct sb_cell64 rule_lengths[SB_KEY_LEN_MAX / 64 + 1]; /* bit n: prefixes of n bytes ever
+        struct sb_word64 rule_lengths[SB_KEY_LEN_MAX / 64 + 1]; /* bit n: prefixes of n bytes ever
                                                                    had a rule; a client that writes
                                                                    one, locked or */
         uint64_t pad5[2];
 };
 static_assert(offsetof(struct sb_superblock, era) == 3 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, clock) == 4 * SB_LINE, "line");
-static_assert(offsetof(struct sb_superblock, safe) == 5 * SB_LINE, "line");
-static_assert(offsetof(struct sb_superblock, client_high) == 6 * SB_LINE, "line");
+static_assert(offsetof(struct sb_superblock, stable) == 5 * SB_LINE, "line");
+static_assert(offsetof(struct sb_superblock, record_high) == 6 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, order) == 7 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, mark_high) == 9 * SB_LINE, "line");
-static_assert(sizeof(struct sb_superblock) == 12 * SB_LINE, "superblock");
+static_assert(sizeof(struct sb_superblock) == 768, "superblock");
 
 /* ---- times ---- */
 
@@ -151,11 +151,11 @@ static_assert(sizeof(struct sb_superblock) == 12 * SB_LINE, "superblock");
  * taken, then the cut. A reader loads the cut before and after them. */
 #define SB_TIME_LEVELS 4u
 struct sb_time {
-        struct sb_cell64 cut;
-        struct sb_cell64 realtime_ns, monotonic_ns;
+        struct sb_word64 cut;
+        struct sb_word64 realtime_ns, monotonic_ns;
 };
 struct sb_times {
-        struct sb_cell64 position[SB_TIME_LEVELS]; /* entries ever written; engine */
+        struct sb_word64 position[SB_TIME_LEVELS]; /* entries ever written; engine */
         uint64_t pad[4];
         struct sb_time entry[]; /* times_count of level 0, of level 1, ... */
 };
@@ -164,14 +164,14 @@ static_assert(sizeof(struct sb_times) == SB_LINE, "times");
 /* ---- marks ---- */
 
 /* A cut that is kept under a name (history/named.h). */
-struct sb_mark {
-        struct sb_cell64 owner; /* 0: free; else {slot + 1 : 16, count : 48} of the client that made
-                                   it, never the same again; with SB_MARK_MAKING while that client
+struct sb_named_cut {
+        struct sb_word64 owner; /* 0: free; else {slot + 1 : 16, count : 48} of the client that made
+                                   it, never the same again; with SB_NAMED_MAKING while that client
                                    writes the cut. The client that makes or drops the mark, and a
                                    process that repairs what a killed one left; CAS */
-        struct sb_cell64 cut;   /* the client that makes the mark, exchange */
+        struct sb_word64 cut;   /* the client that makes the mark, exchange */
 };
-#define SB_MARK_MAKING (UINT64_C(1) << 63)
+#define SB_NAMED_MAKING (UINT64_C(1) << 63)
 
 /* ---- buckets ---- */
 
@@ -179,9 +179,9 @@ struct sb_mark {
  * spill buckets from number (bucket >> 3) modulo spill_count on, in turn, as long as each says
  * SPILLED too. */
 struct sb_bucket {
-        struct sb_cell64 cell[SB_BUCKET_CELLS]; /* 0, or {tag : 16, offset of the key's newest
+        struct sb_word64 cell[SB_BUCKET_CELLS]; /* 0, or {tag : 16, offset of the key's newest
                                                    version : 44, flags : 4}; any client, CAS */
-        struct sb_cell64 floor; /* {floor : 63, SPILLED : 1}: no revision above the floor was ever
+        struct sb_word64 floor; /* {floor : 63, SPILLED : 1}: no revision above the floor was ever
                                    removed; any client, CAS, only up. SPILLED never goes away */
 };
 static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");

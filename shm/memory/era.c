@@ -9,9 +9,9 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-void sb_era_advance(struct sb_peer *peer)
+void sb_era_advance(struct sb_handle *handle)
 {
-        struct sb_superblock *super = peer->segment.super;
+        struct sb_superblock *super = handle->segment.super;
         /* A:era. Also the value that the CAS below expects. */
         uint32_t era = sb_load_acquire(&super->era);
         /* A:sweep. The sweep that set this floor has raised all older births. */
@@ -27,58 +27,58 @@ void sb_era_advance(struct sb_peer *peer)
         sb_cas32_full(&super->era, era, era == SB_ERA_MAX ? SB_ERA_MIN : era + 1);
 }
 
-void sb_era_look(struct sb_peer *peer)
+void sb_era_look(struct sb_handle *handle)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t high, pin;
         uint32_t slot;
 
-        sb_era_advance(peer);
+        sb_era_advance(handle);
         /* A:era. What is dated before was unlinked before. */
-        peer->era.looked = peer->era.oldest = sb_load_acquire(&segment->super->era);
-        peer->era.pin_count = 0;
+        handle->era.looked = handle->era.oldest = sb_load_acquire(&segment->super->era);
+        handle->era.pin_count = 0;
         /* M:pins. Pins that other clients have stored are visible from here on. */
         segment->os->membarrier(segment->os->context);
         /* A:roster. A record beyond belongs to a client that has not begun a pin yet. */
-        high = sb_load_acquire(&segment->super->client_high);
-        for (slot = 0; slot < high && slot < segment->geometry.client_count; slot++) {
+        high = sb_load_acquire(&segment->super->record_high);
+        for (slot = 0; slot < high && slot < segment->geometry.record_count; slot++) {
                 /* A:pins. Where a pin has ended, its reads are over (R:unpin). */
-                pin = sb_load_acquire(&sb_client_at(segment, slot)->pin);
-                if (!pin || slot == peer->slot)
+                pin = sb_load_acquire(&sb_record_at(segment, slot)->pin);
+                if (!pin || slot == handle->slot)
                         continue;
-                if (sb_era_before((uint32_t)(pin >> 32), peer->era.oldest))
-                        peer->era.oldest = (uint32_t)(pin >> 32);
-                if (peer->era.pin_count < SB_ERA_PINS_MAX)
-                        peer->era.pins[peer->era.pin_count] = pin;
-                peer->era.pin_count++;
+                if (sb_era_before((uint32_t)(pin >> 32), handle->era.oldest))
+                        handle->era.oldest = (uint32_t)(pin >> 32);
+                if (handle->era.pin_count < SB_ERA_PINS_MAX)
+                        handle->era.pins[handle->era.pin_count] = pin;
+                handle->era.pin_count++;
         }
 }
 
-bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth)
+bool sb_era_clear(const struct sb_handle *handle, uint32_t era, uint32_t birth)
 {
         uint32_t i;
 
-        if (sb_era_before(era, peer->era.oldest))
+        if (sb_era_before(era, handle->era.oldest))
                 return true;
-        if (!sb_era_before(era, peer->era.looked) || peer->era.pin_count > SB_ERA_PINS_MAX)
+        if (!sb_era_before(era, handle->era.looked) || handle->era.pin_count > SB_ERA_PINS_MAX)
                 return false;
-        for (i = 0; i < peer->era.pin_count; i++)
-                if (!sb_era_before(era, (uint32_t)(peer->era.pins[i] >> 32)) &&
-                        !sb_era_before((uint32_t)peer->era.pins[i], birth))
+        for (i = 0; i < handle->era.pin_count; i++)
+                if (!sb_era_before(era, (uint32_t)(handle->era.pins[i] >> 32)) &&
+                        !sb_era_before((uint32_t)handle->era.pins[i], birth))
                         return false;
         return true;
 }
 
-uint32_t sb_era_bygone(const struct sb_peer *peer)
+uint32_t sb_era_bygone(const struct sb_handle *handle)
 {
-        uint32_t old = peer->era.looked - SB_ERA_OLD;
+        uint32_t old = handle->era.looked - SB_ERA_OLD;
 
-        return sb_era_before(peer->era.oldest, old) ? peer->era.oldest : old;
+        return sb_era_before(handle->era.oldest, old) ? handle->era.oldest : old;
 }
 
-void sb_era_init(struct sb_peer *peer)
+void sb_era_init(struct sb_handle *handle)
 {
         /* A:era. The handle has not looked yet: by such an old look no date is past. */
-        peer->era.looked = peer->era.oldest =
-                sb_load_acquire(&peer->segment.super->era) - SB_ERA_STOP;
+        handle->era.looked = handle->era.oldest =
+                sb_load_acquire(&handle->segment.super->era) - SB_ERA_STOP;
 }

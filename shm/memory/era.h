@@ -28,16 +28,16 @@ static inline bool sb_era_before(uint32_t a, uint32_t b)
 
 /* Advance the era by one, or see that another process has. The era stands still where a sweep is
  * SB_ERA_STOP behind. Cost: a CAS on a word that all readers load. */
-void sb_era_advance(struct sb_peer *peer);
+void sb_era_advance(struct sb_handle *handle);
 /* Advance the era, flush all clients' stores, and look at the pins of all other clients. What was
  * seen stays in the handle, for the two calls below. Cost: a membarrier, a load for each record. */
-void sb_era_look(struct sb_peer *peer);
+void sb_era_look(struct sb_handle *handle);
 /* By the last look: true when no other client is pinned that may be reading what was born in @birth
  * and was out of use in @era. */
-bool sb_era_clear(const struct sb_peer *peer, uint32_t era, uint32_t birth);
+bool sb_era_clear(const struct sb_handle *handle, uint32_t era, uint32_t birth);
 /* By the last look: an era, SB_ERA_OLD ago or more, before which no other client is pinned. */
-uint32_t sb_era_bygone(const struct sb_peer *peer);
+uint32_t sb_era_bygone(const struct sb_handle *handle);
 /* For a handle that begins. */
-void sb_era_init(struct sb_peer *peer);
+void sb_era_init(struct sb_handle *handle);
 
 #endif

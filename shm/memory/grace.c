@@ -24,12 +24,13 @@ static void grace_block(struct sb_grace *grace, uint32_t i)
         grace->blocked[i / 64] |= UINT64_C(1) << (i % 64);
 }
 
-/* Whether a pin or a guard holds entry @i. The fault STOCK_NO_GRACE lets the magazine have its
+/* Whether a pin or a guard holds entry @i. The fault MAGAZINE_NO_GRACE lets the magazine have its
  * blocks all the same. */
-static bool grace_is_blocked(const struct sb_peer *peer, const struct sb_grace *grace, uint32_t i)
+static bool grace_is_blocked(
+        const struct sb_handle *handle, const struct sb_grace *grace, uint32_t i)
 {
         return (grace->blocked[i / 64] >> (i % 64) & 1) &&
-               !(peer->limbo.entries[i].held && SB_FAULT(STOCK_NO_GRACE));
+               !(handle->limbo.entries[i].held && SB_FAULT(MAGAZINE_NO_GRACE));
 }
 
 static uint32_t grace_filter_bit(uint64_t offset)
@@ -54,13 +55,13 @@ static bool grace_words_wait(const struct sb_limbo_entry *entry, struct sb_block
  * own pin covers the era, the unit was nothing else in between, and becomes nothing else as long as
  * the pin lasts. */
 static bool grace_still_waits(
-        struct sb_peer *peer, const struct sb_limbo_entry *entry, struct sb_block *block)
+        struct sb_handle *handle, const struct sb_limbo_entry *entry, struct sb_block *block)
 {
         uint64_t offset = sb_limbo_offset(entry);
 
-        return sb_unit_kind_of(&peer->segment, offset) == entry->unit_kind &&
+        return sb_unit_kind_of(&handle->segment, offset) == entry->unit_kind &&
                grace_words_wait(entry, block) &&
-               sb_unit_kind_of(&peer->segment, offset) == entry->unit_kind;
+               sb_unit_kind_of(&handle->segment, offset) == entry->unit_kind;
 }
 
 /* Prefetch what freeing a block takes: its retire word and its bit. */
@@ -80,12 +81,12 @@ static void grace_fetch(const struct sb_segment *segment, const struct sb_limbo_
                 1);
 }
 
-static void grace_keep(struct sb_peer *peer, struct sb_grace *grace, uint32_t i,
+static void grace_keep(struct sb_handle *handle, struct sb_grace *grace, uint32_t i,
         const struct sb_limbo_entry *entry)
 {
         uint32_t bit = grace_filter_bit(sb_limbo_offset(entry));
 
-        peer->limbo.entries[i] = *entry;
+        handle->limbo.entries[i] = *entry;
         grace->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
 }
 
@@ -93,65 +94,65 @@ static void grace_keep(struct sb_peer *peer, struct sb_grace *grace, uint32_t i,
  * other process touches. The words are read under the own pin: a block that is dated before the
  * pin's era cannot get the same date in a later life, and one that is dated in it cannot be freed
  * by others. */
-static void grace_drop_stale(struct sb_peer *peer, struct sb_grace *grace)
+static void grace_drop_stale(struct sb_handle *handle, struct sb_grace *grace)
 {
         uint32_t i, kept = 0;
 
-        for (i = 0; i < peer->limbo.count; i++) {
-                struct sb_limbo_entry *entry = &peer->limbo.entries[i];
-                struct sb_block *block = sb_block_at(&peer->segment, sb_limbo_offset(entry));
+        for (i = 0; i < handle->limbo.count; i++) {
+                struct sb_limbo_entry *entry = &handle->limbo.entries[i];
+                struct sb_block *block = sb_block_at(&handle->segment, sb_limbo_offset(entry));
                 bool same;
 
                 if (entry->held) {
-                        grace_keep(peer, grace, kept++, entry);
+                        grace_keep(handle, grace, kept++, entry);
                         continue;
                 }
-                if (i + FETCH_AHEAD < peer->limbo.count &&
-                        !peer->limbo.entries[i + FETCH_AHEAD].held)
-                        grace_fetch(&peer->segment, &peer->limbo.entries[i + FETCH_AHEAD]);
+                if (i + FETCH_AHEAD < handle->limbo.count &&
+                        !handle->limbo.entries[i + FETCH_AHEAD].held)
+                        grace_fetch(&handle->segment, &handle->limbo.entries[i + FETCH_AHEAD]);
                 do {
-                        same = grace_still_waits(peer, entry, block);
-                } while (!sb_pin_covers(peer));
+                        same = grace_still_waits(handle, entry, block);
+                } while (!sb_pin_covers(handle));
                 if (!same)
                         continue;
-                grace_keep(peer, grace, kept++, entry);
+                grace_keep(handle, grace, kept++, entry);
         }
-        peer->limbo.count = kept;
+        handle->limbo.count = kept;
         grace->count = kept;
 }
 
 /* Make each pin visible that covers a load from before an unlink. The fault: NO_MEMBARRIER. */
-static void grace_flush_pins(const struct sb_peer *peer)
+static void grace_flush_pins(const struct sb_handle *handle)
 {
         if (!SB_FAULT(NO_MEMBARRIER))
                 /* M:pins. Readers publish their pins without a fence. */
-                peer->segment.os->membarrier(peer->segment.os->context);
+                handle->segment.os->membarrier(handle->segment.os->context);
 }
 
 /* The pin of another client; 0: none, or the own one. */
-static uint64_t grace_load_pin(const struct sb_peer *peer, uint32_t slot)
+static uint64_t grace_load_pin(const struct sb_handle *handle, uint32_t slot)
 {
         /* A:pins. Where a pin has ended, its reads are over and its guards are set (R:unpin). */
-        uint64_t pin = sb_load_acquire(&sb_client_at(&peer->segment, slot)->pin);
+        uint64_t pin = sb_load_acquire(&sb_record_at(&handle->segment, slot)->pin);
 
-        return slot == peer->slot || SB_FAULT(FREE_IGNORES_PINS) ? 0 : pin;
+        return slot == handle->slot || SB_FAULT(FREE_IGNORES_PINS) ? 0 : pin;
 }
 
-static void grace_mark_pinned(struct sb_peer *peer, struct sb_grace *grace)
+static void grace_mark_pinned(struct sb_handle *handle, struct sb_grace *grace)
 {
         /* A:roster. A record beyond belongs to a client that began after the unlinks. */
-        uint64_t high = sb_load_acquire(&peer->segment.super->client_high);
+        uint64_t high = sb_load_acquire(&handle->segment.super->record_high);
         uint32_t slot, i;
 
-        for (slot = 0; slot < high && slot < peer->segment.geometry.client_count; slot++) {
-                uint64_t pin = grace_load_pin(peer, slot);
+        for (slot = 0; slot < high && slot < handle->segment.geometry.record_count; slot++) {
+                uint64_t pin = grace_load_pin(handle, slot);
                 uint32_t lo = (uint32_t)(pin >> 32), hi = (uint32_t)pin;
 
                 if (!pin)
                         continue;
                 for (i = 0; i < grace->count; i++)
-                        if (!sb_era_before(peer->limbo.entries[i].era, lo) &&
-                                !sb_era_before(hi, peer->limbo.entries[i].birth))
+                        if (!sb_era_before(handle->limbo.entries[i].era, lo) &&
+                                !sb_era_before(hi, handle->limbo.entries[i].birth))
                                 grace_block(grace, i);
         }
 }
@@ -163,15 +164,15 @@ static bool grace_may_hold(const struct sb_grace *grace, uint64_t offset)
         return grace->filter[bit / 64] >> (bit % 64) & 1;
 }
 
-static void grace_read_guards(struct sb_peer *peer, struct sb_grace *grace)
+static void grace_read_guards(struct sb_handle *handle, struct sb_grace *grace)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         /* A:roster. As above. */
-        uint64_t high = sb_load_acquire(&segment->super->client_high), count, offset;
+        uint64_t high = sb_load_acquire(&segment->super->record_high), count, offset;
         uint32_t slot, i, index;
 
-        for (slot = 0; slot < high && slot < segment->geometry.client_count; slot++) {
-                struct sb_client *record = sb_client_at(segment, slot);
+        for (slot = 0; slot < high && slot < segment->geometry.record_count; slot++) {
+                struct sb_record *record = sb_record_at(segment, slot);
 
                 /* A:guard. No guard is set beyond it yet. */
                 count = sb_load_acquire(&record->guard_high);
@@ -180,74 +181,74 @@ static void grace_read_guards(struct sb_peer *peer, struct sb_grace *grace)
                         if (!offset || !grace_may_hold(grace, offset))
                                 continue;
                         for (i = 0; i < grace->count; i++)
-                                if (sb_limbo_offset(&peer->limbo.entries[i]) == offset)
+                                if (sb_limbo_offset(&handle->limbo.entries[i]) == offset)
                                         grace_block(grace, i);
                 }
         }
 }
 
 /* The fault FREE_GUARDS_FIRST: the guards are read before the pins. */
-static void grace_mark_guarded_early(struct sb_peer *peer, struct sb_grace *grace)
+static void grace_mark_guarded_early(struct sb_handle *handle, struct sb_grace *grace)
 {
         if (SB_FAULT(FREE_GUARDS_FIRST))
-                grace_read_guards(peer, grace);
+                grace_read_guards(handle, grace);
 }
 
 /* After the pins. The fault FREE_IGNORES_GUARDS leaves it out. */
-static void grace_mark_guarded(struct sb_peer *peer, struct sb_grace *grace)
+static void grace_mark_guarded(struct sb_handle *handle, struct sb_grace *grace)
 {
         if (!SB_FAULT(FREE_GUARDS_FIRST) && !SB_FAULT(FREE_IGNORES_GUARDS))
-                grace_read_guards(peer, grace);
+                grace_read_guards(handle, grace);
 }
 
-void sb_grace_look(struct sb_peer *peer, struct sb_grace *ret)
+void sb_grace_look(struct sb_handle *handle, struct sb_grace *ret)
 {
         memset(ret, 0, sizeof(*ret));
-        if (!peer->limbo.ripened)
-                sb_era_advance(peer);
-        peer->limbo.ripened = false;
-        sb_pin(peer);
-        grace_drop_stale(peer, ret);
-        grace_mark_guarded_early(peer, ret);
-        grace_flush_pins(peer);
-        grace_mark_pinned(peer, ret);
-        grace_mark_guarded(peer, ret);
+        if (!handle->limbo.ripened)
+                sb_era_advance(handle);
+        handle->limbo.ripened = false;
+        sb_pin(handle);
+        grace_drop_stale(handle, ret);
+        grace_mark_guarded_early(handle, ret);
+        grace_flush_pins(handle);
+        grace_mark_pinned(handle, ret);
+        grace_mark_guarded(handle, ret);
 }
 
-bool sb_grace_next(struct sb_peer *peer, struct sb_grace *grace, struct sb_limbo_entry *ret)
+bool sb_grace_next(struct sb_handle *handle, struct sb_grace *grace, struct sb_limbo_entry *ret)
 {
         for (; grace->next < grace->count; grace->next++) {
                 uint32_t i = grace->next;
 
-                if (grace_is_blocked(peer, grace, i))
+                if (grace_is_blocked(handle, grace, i))
                         continue;
-                *ret = peer->limbo.entries[i];
-                peer->limbo.entries[i].offset = 0;
+                *ret = handle->limbo.entries[i];
+                handle->limbo.entries[i].offset = 0;
                 grace->next++;
                 return true;
         }
         return false;
 }
 
-void sb_grace_end(struct sb_peer *peer)
+void sb_grace_end(struct sb_handle *handle)
 {
         uint32_t i, kept = 0, held = 0;
 
-        for (i = 0; i < peer->limbo.count; i++)
-                if (peer->limbo.entries[i].offset) {
-                        held += peer->limbo.entries[i].held != 0;
-                        peer->limbo.entries[kept++] = peer->limbo.entries[i];
+        for (i = 0; i < handle->limbo.count; i++)
+                if (handle->limbo.entries[i].offset) {
+                        held += handle->limbo.entries[i].held != 0;
+                        handle->limbo.entries[kept++] = handle->limbo.entries[i];
                 }
-        peer->limbo.count = kept;
+        handle->limbo.count = kept;
         /* A magazine serves its client's next writes. Blocks that another client's pin or guard
          * keeps for long are of no use to it. */
-        if (held > peer->magazine.limit / 2)
-                held = sb_stock_release_waiting(peer);
+        if (held > handle->magazine.limit / 2)
+                held = sb_magazine_release_waiting(handle);
         /* These blocks are dated, so that a sweep finds them, and the list takes new ones. */
         if (kept > SB_LIMBO_MAX / 2) {
-                held = sb_stock_release_waiting(peer);
-                peer->limbo.count = SB_LIMBO_MAX / 4;
-                sb_limbo_leave(peer);
+                held = sb_magazine_release_waiting(handle);
+                handle->limbo.count = SB_LIMBO_MAX / 4;
+                sb_limbo_leave(handle);
         }
-        sb_stock_expect(peer, peer->limbo.count - held);
+        sb_magazine_expect(handle, handle->limbo.count - held);
 }

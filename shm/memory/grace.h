@@ -27,10 +27,10 @@ struct sb_grace {
 
 /* Look at all clients once. Begins a pin, under which the caller goes on. Cost: a membarrier, and
  * loads of every client's pin and guards. */
-void sb_grace_look(struct sb_peer *peer, struct sb_grace *ret);
+void sb_grace_look(struct sb_handle *handle, struct sb_grace *ret);
 /* Take the next entry out of limbo that was free to go at that look. False: none is left. */
-bool sb_grace_next(struct sb_peer *peer, struct sb_grace *grace, struct sb_limbo_entry *ret);
+bool sb_grace_next(struct sb_handle *handle, struct sb_grace *grace, struct sb_limbo_entry *ret);
 /* To be called after the pin: close the gaps in limbo, and set when the next look is due. */
-void sb_grace_end(struct sb_peer *peer);
+void sb_grace_end(struct sb_handle *handle);
 
 #endif

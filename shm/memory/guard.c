@@ -58,18 +58,18 @@ static uint32_t guard_chunk_of(const struct sb_segment *segment, uint32_t *index
         return chunk < SB_GUARD_CHUNKS ? chunk : SB_GUARD_CHUNKS;
 }
 
-struct sb_cell64 *sb_guard_word(
-        const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+struct sb_word64 *sb_guard_word(
+        const struct sb_segment *segment, struct sb_record *record, uint32_t index)
 {
         uint32_t chunk = guard_chunk_of(segment, &index);
         uint64_t offset, size;
 
         if (!chunk)
-                return &sb_client_guards(segment, client)[index];
+                return &sb_record_guards(segment, record)[index];
         if (chunk >= SB_GUARD_CHUNKS)
                 return NULL;
         /* A:guard-chunk. Its words are zero, or guards. */
-        offset = sb_load_acquire(&client->guard_chunk[chunk]);
+        offset = sb_load_acquire(&record->guard_chunk[chunk]);
         if (!offset || !sb_block_at(segment, offset) ||
                 !sb_unit_is_block(segment, offset, SB_UNIT_GUARDS, &size) ||
                 sizeof(struct sb_guard_chunk) + 8 * ((uint64_t)index + 1) > size)
@@ -77,9 +77,9 @@ struct sb_cell64 *sb_guard_word(
         return &((struct sb_guard_chunk *)sb_block_at(segment, offset))->guard[index];
 }
 
-void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset)
+void sb_guard_set_far(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
-        struct sb_cell64 *word = sb_guard_word(&peer->segment, peer->client, index);
+        struct sb_word64 *word = sb_guard_word(&handle->segment, handle->record, index);
 
         sb_assert(word);
         /* R:guard > A:guard. As in sb_guard_set(). */
@@ -89,7 +89,7 @@ void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset)
 /* Load a guard word in a chunk that may be freed at this moment. A chunk is freed as soon as its
  * owner is gone, without a grace period. Then what is loaded is no guard, and at worst it keeps one
  * block for one round more. A living owner's chunk stays. */
-static uint64_t guard_load_unchecked(const struct sb_cell64 *word)
+static uint64_t guard_load_unchecked(const struct sb_word64 *word)
 {
         uint64_t held;
 
@@ -100,66 +100,67 @@ static uint64_t guard_load_unchecked(const struct sb_cell64 *word)
         return held;
 }
 
-uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index)
+uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_record *record, uint32_t index)
 {
-        const struct sb_cell64 *word = sb_guard_word(segment, client, index);
+        const struct sb_word64 *word = sb_guard_word(segment, record, index);
 
         return word ? guard_load_unchecked(word) : 0;
 }
 
-int sb_guard_grow(struct sb_peer *peer, uint32_t index)
+int sb_guard_grow(struct sb_handle *handle, uint32_t index)
 {
-        struct sb_client *client = peer->client;
-        uint32_t within = index, chunk = guard_chunk_of(&peer->segment, &within), words;
+        struct sb_record *record = handle->record;
+        uint32_t within = index, chunk = guard_chunk_of(&handle->segment, &within), words;
         struct sb_guard_chunk *block;
         uint64_t offset;
         int r;
 
         if (index >= SB_GUARDS_MAX || chunk >= SB_GUARD_CHUNKS)
                 return SB_E_FULL;
-        if (chunk && !sb_guard_word(&peer->segment, client, index)) {
-                words = guard_chunk_words(&peer->segment, chunk);
+        if (chunk && !sb_guard_word(&handle->segment, record, index)) {
+                words = guard_chunk_words(&handle->segment, chunk);
                 r = sb_slab_take(
-                        peer, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, 0, &offset);
+                        handle, SB_UNIT_GUARDS, sizeof(*block) + 8 * (uint64_t)words, 0, &offset);
                 if (r)
                         return r;
-                block = sb_block_at(&peer->segment, offset);
-                block->owner = guard_chunk_owner(peer->slot, peer->generation, chunk);
+                block = sb_block_at(&handle->segment, offset);
+                block->owner = guard_chunk_owner(handle->slot, handle->generation, chunk);
                 for (uint32_t i = 0; i < words; i++)
                         /* Relaxed: published by the release below. */
                         sb_store_relaxed(&block->guard[i], 0);
                 /* R:guard-chunk > A:guard-chunk. The chunk's words are zero before it is named. */
-                sb_store_release(&client->guard_chunk[chunk], offset);
-                sb_slab_settle(peer);
+                sb_store_release(&record->guard_chunk[chunk], offset);
+                sb_slab_settle(handle);
         }
         /* Relaxed: the owner reads back its own word. */
-        if (index >= sb_load_relaxed(&client->guard_high))
+        if (index >= sb_load_relaxed(&record->guard_high))
                 /* R:guard > A:guard. The bound comes before the guards that it bounds. */
-                sb_store_release(&client->guard_high, index + 1);
+                sb_store_release(&record->guard_high, index + 1);
         return 0;
 }
 
-bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk)
+bool sb_guard_chunk_free(
+        struct sb_handle *handle, uint32_t slot, uint32_t generation, uint32_t chunk)
 {
-        struct sb_client *client = sb_client_at(&peer->segment, slot);
+        struct sb_record *record = sb_record_at(&handle->segment, slot);
         /* A:guard-chunk. The chunk's owner word is written before. */
-        uint64_t offset = sb_load_acquire(&client->guard_chunk[chunk]);
-        struct sb_guard_chunk *block = sb_block_at(&peer->segment, offset);
+        uint64_t offset = sb_load_acquire(&record->guard_chunk[chunk]);
+        struct sb_guard_chunk *block = sb_block_at(&handle->segment, offset);
         bool freed = false;
 
-        if (offset && block && sb_unit_is_block(&peer->segment, offset, SB_UNIT_GUARDS, NULL) &&
+        if (offset && block && sb_unit_is_block(&handle->segment, offset, SB_UNIT_GUARDS, NULL) &&
                 block->owner == guard_chunk_owner(slot, generation, chunk)) {
                 /* Relaxed: the CAS below orders it (R:freeing). */
-                sb_store_relaxed(&peer->client->freeing, offset);
+                sb_store_relaxed(&handle->record->freeing, offset);
                 /* R:retire > A:retire. One of several that free this chunk wins. */
-                if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | peer->slot)) {
-                        sb_unit_clear(peer, offset);
+                if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | handle->slot)) {
+                        sb_unit_clear(handle, offset);
                         freed = true;
                 }
                 /* R:freed. The bit is clear before the note is gone. */
-                sb_store_release(&peer->client->freeing, 0);
+                sb_store_release(&handle->record->freeing, 0);
         }
         /* R:guard-chunk. The record names the chunk until it is free, so that a kill loses none. */
-        sb_store_release(&client->guard_chunk[chunk], 0);
+        sb_store_release(&record->guard_chunk[chunk], 0);
         return freed;
 }

@@ -21,39 +21,40 @@
 #include "shm/layout/segment.h"
 
 /* Guard word @index of a record; NULL when its chunk was never made. */
-struct sb_cell64 *sb_guard_word(
-        const struct sb_segment *segment, struct sb_client *client, uint32_t index);
+struct sb_word64 *sb_guard_word(
+        const struct sb_segment *segment, struct sb_record *record, uint32_t index);
 /* sb_guard_set() for a word outside the record. */
-void sb_guard_set_far(struct sb_peer *peer, uint32_t index, uint64_t offset);
+void sb_guard_set_far(struct sb_handle *handle, uint32_t index, uint64_t offset);
 /* Let the own guard word @index hold the block at @offset; 0 lets go. Called under the pin that
  * protects the block. sb_guard_grow() must have been called for this index once. */
-static inline void sb_guard_set(struct sb_peer *peer, uint32_t index, uint64_t offset)
+static inline void sb_guard_set(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
         /* R:guard > A:guard. Before the unpin: a reclaimer that saw no pin sees the guard. */
-        if (SB_LIKELY(index < peer->segment.geometry.guard_inline))
-                sb_store_release(&peer->guards.words[index], offset);
+        if (SB_LIKELY(index < handle->segment.geometry.guard_inline))
+                sb_store_release(&handle->guards.words[index], offset);
         else
-                sb_guard_set_far(peer, index, offset);
+                sb_guard_set_far(handle, index, offset);
 }
 /* The same for a word that lies in the record, for the short way of a get. */
-static inline void sb_guard_set_near(struct sb_peer *peer, uint32_t index, uint64_t offset)
+static inline void sb_guard_set_near(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
         /* R:guard > A:guard. The guard takes over from the pin. */
-        sb_store_release(&peer->guards.words[index], offset);
+        sb_store_release(&handle->guards.words[index], offset);
 }
 /* For a handle that begins. */
-static inline void sb_guard_init(struct sb_peer *peer)
+static inline void sb_guard_init(struct sb_handle *handle)
 {
-        peer->guards.words = sb_client_guards(&peer->segment, peer->client);
+        handle->guards.words = sb_record_guards(&handle->segment, handle->record);
 }
 /* See to it that the own guard word @index exists, and that reclaimers read it. Return: 0,
  * SB_E_FULL. */
-int sb_guard_grow(struct sb_peer *peer, uint32_t index);
+int sb_guard_grow(struct sb_handle *handle, uint32_t index);
 
 /* What guard word @index of any record holds; 0 when it holds nothing or was never made. */
-uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_client *client, uint32_t index);
+uint64_t sb_guard_read(const struct sb_segment *segment, struct sb_record *record, uint32_t index);
 /* Free chunk @chunk of record @slot, which is the caller's own or that of a dead client. True when
  * this call freed a block. */
-bool sb_guard_chunk_free(struct sb_peer *peer, uint32_t slot, uint32_t generation, uint32_t chunk);
+bool sb_guard_chunk_free(
+        struct sb_handle *handle, uint32_t slot, uint32_t generation, uint32_t chunk);
 
 #endif

@@ -10,64 +10,65 @@
 #include "shm/layout/segment.h"
 #include "shm/memory/unit.h"
 
-bool sb_limbo_begin(struct sb_peer *peer, struct sb_block *block)
+bool sb_limbo_begin(struct sb_handle *handle, struct sb_block *block)
 {
-        (void)peer;
+        (void)handle;
         /* R:retire > A:retire. Before the first link goes. */
         return sb_cas32_full(&block->retire, 0, SB_RETIRE_DYING);
 }
 
-void sb_limbo_leave(struct sb_peer *peer)
+void sb_limbo_leave(struct sb_handle *handle)
 {
-        peer->limbo.left_behind++;
+        handle->limbo.left_behind++;
         /* R:sweep > A:sweep. What is left behind is visible to the sweep that this asks for. */
-        sb_add_full(&peer->segment.super->sweep_wanted, 1);
+        sb_add_full(&handle->segment.super->sweep_wanted, 1);
 }
 
-void sb_limbo_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp)
+void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
 {
-        if (SB_UNLIKELY(peer->limbo.pending_tail - peer->limbo.pending_head == SB_PENDING_MAX)) {
-                sb_limbo_leave(peer);
+        if (SB_UNLIKELY(
+                    handle->limbo.pending_tail - handle->limbo.pending_head == SB_PENDING_MAX)) {
+                sb_limbo_leave(handle);
                 return;
         }
-        peer->limbo.pending[peer->limbo.pending_tail++ % SB_PENDING_MAX] =
+        handle->limbo.pending[handle->limbo.pending_tail++ % SB_PENDING_MAX] =
                 (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
 }
 
-void sb_limbo_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace)
+void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool first_grace)
 {
-        struct sb_block *block = sb_block_at(&peer->segment, offset);
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
 
-        if (SB_UNLIKELY(peer->limbo.count == SB_LIMBO_MAX)) {
-                sb_limbo_leave(peer);
+        if (SB_UNLIKELY(handle->limbo.count == SB_LIMBO_MAX)) {
+                sb_limbo_leave(handle);
                 return;
         }
-        peer->limbo.entries[peer->limbo.count] = (struct sb_limbo_entry){
+        handle->limbo.entries[handle->limbo.count] = (struct sb_limbo_entry){
                 .offset = offset | (first_grace ? SB_LIMBO_FIRST_GRACE : 0),
                 .era = era,
                 .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the
                                                             block for longer. */
-                .unit_kind = sb_unit_kind_of(&peer->segment, offset),
+                .unit_kind = sb_unit_kind_of(&handle->segment, offset),
         };
-        sb_limbo_count(peer);
+        sb_limbo_count(handle);
 }
 
 /* The era to date a block with to which no link is left. The fault RETIRE_ERA_EARLY takes one from
  * before the unlink. */
-static uint32_t limbo_era_after_unlink(const struct sb_peer *peer)
+static uint32_t limbo_era_after_unlink(const struct sb_handle *handle)
 {
         if (SB_FAULT(RETIRE_ERA_EARLY))
                 return SB_ERA_MIN;
         /* A:era. Loaded after the unlink, so that a process that reads the block now has a pin of
          * this era or an earlier one. */
-        return sb_load_acquire(&peer->segment.super->era);
+        return sb_load_acquire(&handle->segment.super->era);
 }
 
-void sb_limbo_date(struct sb_peer *peer, struct sb_block *block)
+void sb_limbo_date(struct sb_handle *handle, struct sb_block *block)
 {
-        uint32_t era = limbo_era_after_unlink(peer);
+        uint32_t era = limbo_era_after_unlink(handle);
 
         /* R:retire > A:retire. One process dates the block, and waits for it. */
         if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, era))
-                sb_limbo_wait(peer, sb_offset_of(&peer->segment, block), era, false);
+                sb_limbo_wait(handle, sb_offset_of(&handle->segment, block), era, false);
 }

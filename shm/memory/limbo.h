@@ -27,57 +27,57 @@ static inline uint64_t sb_limbo_offset(const struct sb_limbo_entry *entry)
 
 /* Retire word 0 -> DYING: the block is on its way out. To be called before any link to it goes.
  * True: this call did it. */
-bool sb_limbo_begin(struct sb_peer *peer, struct sb_block *block);
+bool sb_limbo_begin(struct sb_handle *handle, struct sb_block *block);
 /* Date a DYING block to which no link is left, and let it wait for its grace period. Idempotent: of
  * several processes one dates it. Under a pin. */
-void sb_limbo_date(struct sb_peer *peer, struct sb_block *block);
+void sb_limbo_date(struct sb_handle *handle, struct sb_block *block);
 /* Let a block that is dated with @era wait, or a node in its first grace period. */
-void sb_limbo_wait(struct sb_peer *peer, uint64_t offset, uint32_t era, bool first_grace);
+void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool first_grace);
 /* Count the entry that was just written. Near the next batch the era advances, so that by then few
  * clients are pinned in the eras of what waits. */
-static inline void sb_limbo_count(struct sb_peer *peer)
+static inline void sb_limbo_count(struct sb_handle *handle)
 {
-        if (SB_UNLIKELY(++peer->limbo.count == peer->limbo.ripe)) {
-                sb_era_advance(peer);
-                peer->limbo.ripened = true;
+        if (SB_UNLIKELY(++handle->limbo.count == handle->limbo.ripe)) {
+                sb_era_advance(handle);
+                handle->limbo.ripened = true;
         }
 }
 
 /* Note a cell to look at again once the prune horizon's bound reaches @stamp. */
-void sb_limbo_later(struct sb_peer *peer, uint64_t cell_number, uint64_t stamp);
+void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp);
 /* Ask for a sweep: some work stays behind that nothing else will find. */
-void sb_limbo_leave(struct sb_peer *peer);
+void sb_limbo_leave(struct sb_handle *handle);
 
-static inline bool sb_limbo_is_empty(const struct sb_peer *peer)
+static inline bool sb_limbo_is_empty(const struct sb_handle *handle)
 {
-        return !peer->limbo.count;
+        return !handle->limbo.count;
 }
 /* So many blocks wait that a look at all clients is worth its membarrier. */
-static inline bool sb_limbo_due(const struct sb_peer *peer)
+static inline bool sb_limbo_due(const struct sb_handle *handle)
 {
-        return peer->limbo.count >= peer->limbo.wake;
+        return handle->limbo.count >= handle->limbo.wake;
 }
 /* More than half of the list is taken: a sweep frees blocks before it goes on. */
-static inline bool sb_limbo_half_full(const struct sb_peer *peer)
+static inline bool sb_limbo_half_full(const struct sb_handle *handle)
 {
-        return peer->limbo.count > SB_LIMBO_MAX / 2;
+        return handle->limbo.count > SB_LIMBO_MAX / 2;
 }
 /* How many cells wait. sb_limbo_take_pending() takes the oldest; there must be one. */
-static inline uint32_t sb_limbo_pending(const struct sb_peer *peer)
+static inline uint32_t sb_limbo_pending(const struct sb_handle *handle)
 {
-        return peer->limbo.pending_tail - peer->limbo.pending_head;
+        return handle->limbo.pending_tail - handle->limbo.pending_head;
 }
-static inline bool sb_limbo_pending_due(const struct sb_peer *peer)
+static inline bool sb_limbo_pending_due(const struct sb_handle *handle)
 {
-        return sb_limbo_pending(peer) >= SB_PENDING_MAX / 4;
+        return sb_limbo_pending(handle) >= SB_PENDING_MAX / 4;
 }
-static inline const struct sb_pending *sb_limbo_first_pending(const struct sb_peer *peer)
+static inline const struct sb_pending *sb_limbo_first_pending(const struct sb_handle *handle)
 {
-        return &peer->limbo.pending[peer->limbo.pending_head % SB_PENDING_MAX];
+        return &handle->limbo.pending[handle->limbo.pending_head % SB_PENDING_MAX];
 }
-static inline struct sb_pending sb_limbo_take_pending(struct sb_peer *peer)
+static inline struct sb_pending sb_limbo_take_pending(struct sb_handle *handle)
 {
-        return peer->limbo.pending[peer->limbo.pending_head++ % SB_PENDING_MAX];
+        return handle->limbo.pending[handle->limbo.pending_head++ % SB_PENDING_MAX];
 }
 
 #endif

@@ -40,94 +40,94 @@
 #include "shm/memory/unit.h"
 
 /* Whether blocks of this class are for the magazine at all. */
-static inline bool sb_stock_serves(const struct sb_peer *peer, uint32_t class_)
+static inline bool sb_magazine_serves(const struct sb_handle *handle, uint32_t class_)
 {
-        return class_ < peer->magazine.class_end;
+        return class_ < handle->magazine.class_end;
 }
 /* The entry of a block of this class that is ready to be built in, or 0. It stays ready until
- * sb_stock_take(). */
-static inline uint32_t sb_stock_first(const struct sb_peer *peer, uint32_t class_)
+ * sb_magazine_take(). */
+static inline uint32_t sb_magazine_first(const struct sb_handle *handle, uint32_t class_)
 {
-        return peer->magazine.ready[class_];
+        return handle->magazine.ready[class_];
 }
 /* The block of an entry. */
-static inline uint64_t sb_stock_offset(const struct sb_peer *peer, uint32_t entry)
+static inline uint64_t sb_magazine_offset(const struct sb_handle *handle, uint32_t entry)
 {
         /* Relaxed: the owner reads back its own word. */
-        return sb_load_relaxed(&peer->magazine.words[entry]);
+        return sb_load_relaxed(&handle->magazine.words[entry]);
 }
-/* Take what sb_stock_first() said off the ready ones. */
-static inline void sb_stock_take(struct sb_peer *peer, uint32_t class_, uint32_t entry)
+/* Take what sb_magazine_first() said off the ready ones. */
+static inline void sb_magazine_take(struct sb_handle *handle, uint32_t class_, uint32_t entry)
 {
-        peer->magazine.ready[class_] = peer->magazine.next[entry];
+        handle->magazine.ready[class_] = handle->magazine.next[entry];
 }
 /* Make an entry's block ready. */
-static inline void sb_stock_put(struct sb_peer *peer, uint32_t class_, uint32_t entry)
+static inline void sb_magazine_put(struct sb_handle *handle, uint32_t class_, uint32_t entry)
 {
-        peer->magazine.next[entry] = (uint16_t)peer->magazine.ready[class_];
-        peer->magazine.ready[class_] = (uint16_t)entry;
+        handle->magazine.next[entry] = (uint16_t)handle->magazine.ready[class_];
+        handle->magazine.ready[class_] = (uint16_t)entry;
 }
 
 /* Let go of an entry's block, which was just installed and so is any process's from now on. The
  * entry still notes it: the caller notes another block there, or vacates the entry. */
-static inline void sb_stock_publish(struct sb_peer *peer, struct sb_block *block)
+static inline void sb_magazine_publish(struct sb_handle *handle, struct sb_block *block)
 {
-        (void)peer;
+        (void)handle;
         /* R:retire > A:retire. After the install, and before the note goes. */
         sb_store_release(&block->retire, 0);
 }
 /* Make the entry free. */
-static inline void sb_stock_vacate(struct sb_peer *peer, uint32_t entry)
+static inline void sb_magazine_vacate(struct sb_handle *handle, uint32_t entry)
 {
         /* R:magazine > A:magazine. The block is linked, dated or free by now. */
-        sb_store_release(&peer->magazine.words[entry], 0);
-        peer->magazine.next[entry] = (uint16_t)peer->magazine.free;
-        peer->magazine.free = (uint16_t)entry;
-        peer->magazine.held--;
+        sb_store_release(&handle->magazine.words[entry], 0);
+        handle->magazine.next[entry] = (uint16_t)handle->magazine.free;
+        handle->magazine.free = (uint16_t)entry;
+        handle->magazine.held--;
 }
 
-/* Note in @entry the block that is about to be taken in hand. The fault STOCK_NOTE_LATE does it
+/* Note in @entry the block that is about to be taken in hand. The fault MAGAZINE_NOTE_LATE does it
  * when the block is out of the chain already. */
-static inline void sb_magazine_note(struct sb_peer *peer, uint32_t entry, uint64_t offset)
+static inline void sb_magazine_note(struct sb_handle *handle, uint32_t entry, uint64_t offset)
 {
-        if (!SB_FAULT(STOCK_NOTE_LATE))
+        if (!SB_FAULT(MAGAZINE_NOTE_LATE))
                 /* R:magazine > A:magazine. Noted, then in hand, then out of the chain: the reaper
                  * of a client that died in between finds the block. */
-                sb_store_release(&peer->magazine.words[entry], offset);
+                sb_store_release(&handle->magazine.words[entry], offset);
 }
-static inline void sb_magazine_note_late(struct sb_peer *peer, uint32_t entry, uint64_t offset)
+static inline void sb_magazine_note_late(struct sb_handle *handle, uint32_t entry, uint64_t offset)
 {
-        if (SB_FAULT(STOCK_NOTE_LATE))
+        if (SB_FAULT(MAGAZINE_NOTE_LATE))
                 /* R:magazine, too late: that is the fault. */
-                sb_store_release(&peer->magazine.words[entry], offset);
+                sb_store_release(&handle->magazine.words[entry], offset);
 }
 
 /* Take @old, which this client has just replaced with @version, in hand and out of the chain.
  * @offset: of @old. @entry: the one of which the block holds @version now, or 0. Return: true when
  * @old is in hand, and @entry (or a free one) notes it; false when nothing happened, and @old is
  * for the long way. */
-static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *peer,
+static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_handle *handle,
         struct sb_version *version, struct sb_version *old, uint64_t offset, uint32_t entry)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint32_t unit_kind = sb_unit_kind_of(segment, offset), used = entry;
 
         /* A:publish. Only the last version of its chain is taken: nothing can be taken out from
          * behind it, so its link needs no mark. */
         if (SB_UNLIKELY(sb_load_acquire(&old->prev) & SB_OFFSET_MASK) ||
-                SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= peer->magazine.class_end) ||
-                SB_UNLIKELY(peer->limbo.count == SB_LIMBO_MAX))
+                SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= handle->magazine.class_end) ||
+                SB_UNLIKELY(handle->limbo.count == SB_LIMBO_MAX))
                 return false;
         if (!entry) {
-                used = peer->magazine.free;
-                if (SB_UNLIKELY(peer->magazine.held >= peer->magazine.limit)) {
-                        peer->magazine.lacking = true;
+                used = handle->magazine.free;
+                if (SB_UNLIKELY(handle->magazine.held >= handle->magazine.limit)) {
+                        handle->magazine.lacking = true;
                         return false;
                 }
         }
-        sb_magazine_note(peer, used, offset);
+        sb_magazine_note(handle, used, offset);
         /* R:retire > A:retire. No pruner that meets it touches it from here on. */
-        if (SB_UNLIKELY(!sb_cas32_full(&old->block.retire, 0, SB_RETIRE_FREEING | peer->slot)))
+        if (SB_UNLIKELY(!sb_cas32_full(&old->block.retire, 0, SB_RETIRE_FREEING | handle->slot)))
                 goto undo;
         /* R:publish. The unlink; a reader that passes is told that the past is not whole. */
         if (SB_UNLIKELY(!sb_cas64_full(&version->prev, offset, SB_PREV_TRIMMED))) {
@@ -135,12 +135,12 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                 sb_store_release(&old->block.retire, 0);
                 goto undo;
         }
-        sb_magazine_note_late(peer, used, offset);
+        sb_magazine_note_late(handle, used, offset);
         if (!entry) {
-                peer->magazine.free = peer->magazine.next[used];
-                peer->magazine.held++;
+                handle->magazine.free = handle->magazine.next[used];
+                handle->magazine.held++;
         }
-        peer->limbo.entries[peer->limbo.count] = (struct sb_limbo_entry){
+        handle->limbo.entries[handle->limbo.count] = (struct sb_limbo_entry){
                 .offset = offset,
                 .era = sb_load_acquire(&segment->super->era), /* A:era. After the unlink, as in
                                                                  sb_limbo_date(). */
@@ -148,41 +148,41 @@ static inline __attribute__((always_inline)) bool sb_stock_hold(struct sb_peer *
                 .unit_kind = unit_kind,
                 .held = used,
         };
-        sb_limbo_count(peer);
+        sb_limbo_count(handle);
         return true;
 undo:
         if (!entry)
                 /* R:magazine. The block is not in hand, so the note may go. */
-                sb_store_release(&peer->magazine.words[used], 0);
+                sb_store_release(&handle->magazine.words[used], 0);
         return false;
 }
 
 /* The grace period of a held block is over: it is ready to be built in. */
-void sb_stock_ready(struct sb_peer *peer, const struct sb_limbo_entry *waiting);
+void sb_magazine_ready(struct sb_handle *handle, const struct sb_limbo_entry *waiting);
 /* Give back all blocks that are ready. */
-void sb_stock_empty(struct sb_peer *peer);
+void sb_magazine_empty(struct sb_handle *handle);
 /* Give back what is ready if an entry was missing: these are blocks of classes that are not asked
  * for any more. */
-static inline void sb_stock_make_way(struct sb_peer *peer)
+static inline void sb_magazine_make_way(struct sb_handle *handle)
 {
-        if (peer->magazine.lacking)
-                sb_stock_empty(peer);
+        if (handle->magazine.lacking)
+                sb_magazine_empty(handle);
 }
 /* A held block waits for too long: it is dated, so that any process may free it, and @waiting
  * becomes an ordinary entry of limbo. */
-void sb_stock_release(struct sb_peer *peer, struct sb_limbo_entry *waiting);
+void sb_magazine_release(struct sb_handle *handle, struct sb_limbo_entry *waiting);
 /* The same for all held blocks that wait. Return: how many wait then, 0. */
-uint32_t sb_stock_release_waiting(struct sb_peer *peer);
+uint32_t sb_magazine_release_waiting(struct sb_handle *handle);
 /* Let go of all blocks in hand: what is ready is given back, what waits becomes any process's. */
-void sb_stock_release_all(struct sb_peer *peer);
+void sb_magazine_release_all(struct sb_handle *handle);
 /* Set how many blocks this client may hold: all clients together about half as many as there are
  * units, since a unit in which one lies cannot change its class. */
-void sb_stock_limit(struct sb_peer *peer);
+void sb_magazine_limit(struct sb_handle *handle);
 /* Set when the next batch is due; @old entries in limbo may stay there for long. */
-void sb_stock_expect(struct sb_peer *peer, uint32_t old);
+void sb_magazine_expect(struct sb_handle *handle, uint32_t old);
 /* Whether client @slot has the block at @offset in hand. */
-bool sb_stock_noted(const struct sb_segment *segment, uint32_t slot, uint64_t offset);
+bool sb_magazine_noted(const struct sb_segment *segment, uint32_t slot, uint64_t offset);
 /* For a handle that begins: all entries are free. */
-void sb_stock_init(struct sb_peer *peer);
+void sb_magazine_init(struct sb_handle *handle);
 
 #endif

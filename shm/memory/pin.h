@@ -21,89 +21,89 @@
 #include "shm/layout/handle.h"
 
 /* Write {@lo, @hi} into the own record. */
-static inline void sb_pin_publish(struct sb_peer *peer, uint64_t lo, uint32_t hi)
+static inline void sb_pin_publish(struct sb_handle *handle, uint64_t lo, uint32_t hi)
 {
         /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from
          * overlapping. A reclaimer flushes this store out with a membarrier before it reads the
          * pins (R:pins > A:pins, by M:pins). */
-        sb_store_relaxed(&peer->client->pin, lo << 32 | hi);
+        sb_store_relaxed(&handle->record->pin, lo << 32 | hi);
         sb_compiler_barrier(); /* The compiler, too, keeps later loads behind the store. */
 }
 
 /* A pin of one era, at its beginning. */
-static inline void sb_pin_publish_first(struct sb_peer *peer, uint32_t era)
+static inline void sb_pin_publish_first(struct sb_handle *handle, uint32_t era)
 {
         if (!SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, era, era);
+                sb_pin_publish(handle, era, era);
 }
 
 /* The fault PIN_LATE: the pin is published after the load that it should have covered. */
-static inline void sb_pin_publish_late(struct sb_peer *peer)
+static inline void sb_pin_publish_late(struct sb_handle *handle)
 {
         if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, peer->pin.hi, peer->pin.hi);
+                sb_pin_publish(handle, handle->pin.hi, handle->pin.hi);
 }
 
 /* Begin a pin. Pins do not nest. */
-static inline void sb_pin(struct sb_peer *peer)
+static inline void sb_pin(struct sb_handle *handle)
 {
         /* A:era. What was dated with an earlier era was unlinked before this load. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+        uint32_t era = sb_load_acquire(&handle->segment.super->era);
 
-        peer->pin.hi = era;
-        sb_pin_publish_first(peer, era);
+        handle->pin.hi = era;
+        sb_pin_publish_first(handle, era);
 }
 
 /* Continue the pin that a dead process left in this record: lo stays, hi becomes the era of now.
  * For the reaper. */
-void sb_pin_resume(struct sb_peer *peer);
+void sb_pin_resume(struct sb_handle *handle);
 
 /* End the pin. No offset that was loaded under it is followed any more, unless a guard holds it. */
-static inline void sb_unpin(struct sb_peer *peer)
+static inline void sb_unpin(struct sb_handle *handle)
 {
-        peer->pin.hi = 0;
+        handle->pin.hi = 0;
         /* R:unpin > A:pins. All reads under the pin, and all guards set under it, come before. */
-        sb_store_release(&peer->client->pin, 0);
+        sb_store_release(&handle->record->pin, 0);
 }
 
 /* Raise hi to @era. */
-void sb_pin_raise(struct sb_peer *peer, uint32_t era);
+void sb_pin_raise(struct sb_handle *handle, uint32_t era);
 
 /* Under a pin: hi, the era up to which it covers. What is built under the pin is born then. */
-static inline uint32_t sb_pin_era(const struct sb_peer *peer)
+static inline uint32_t sb_pin_era(const struct sb_handle *handle)
 {
-        return peer->pin.hi;
+        return handle->pin.hi;
 }
 
 /* Whether @era, read just now, is still the pin's hi. */
-static inline bool sb_pin_reaches(const struct sb_peer *peer, uint32_t era)
+static inline bool sb_pin_reaches(const struct sb_handle *handle, uint32_t era)
 {
-        return SB_LIKELY(era == peer->pin.hi) || SB_FAULT(PIN_NO_RECHECK);
+        return SB_LIKELY(era == handle->pin.hi) || SB_FAULT(PIN_NO_RECHECK);
 }
 
 /* To be called after a load. True: hi still is the era, so the pin covers what was loaded. False:
  * hi has been raised, and the caller must load again. */
-static inline bool sb_pin_covers(struct sb_peer *peer)
+static inline bool sb_pin_covers(struct sb_handle *handle)
 {
         /* A:era. If the era is still hi, what was loaded before was born in hi at the latest. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+        uint32_t era = sb_load_acquire(&handle->segment.super->era);
 
-        if (sb_pin_reaches(peer, era))
+        if (sb_pin_reaches(handle, era))
                 return true;
-        sb_pin_raise(peer, era);
+        sb_pin_raise(handle, era);
         return false;
 }
 
 /* Load a word that holds an offset which will be followed. Under a pin. */
-static inline uint64_t sb_pin_load(struct sb_peer *peer, const struct sb_cell64 *source)
+static inline uint64_t sb_pin_load(struct sb_handle *handle, const struct sb_word64 *source)
 {
         uint64_t word;
 
         do
                 /* A:publish. The object that the word names is complete. */
                 word = sb_load_acquire(source);
-        while (SB_UNLIKELY(!sb_pin_covers(peer)));
-        sb_pin_publish_late(peer);
+        while (SB_UNLIKELY(!sb_pin_covers(handle)));
+        sb_pin_publish_late(handle);
         return word;
 }
 

@@ -26,16 +26,16 @@ enum { SB_SLAB_LARGER = 1, SB_SLAB_RESERVE = 2 };
 /* Take a block of @size bytes for @kind (SB_UNIT_VERSIONS, _NODES, _GUARDS); @also: SB_SLAB_* bits.
  * The block's retire word is 0 and, in a node, so are cell and unhooked. Return: 0, SB_E_FULL.
  * Cost: a few instructions; every 16th a locked one. */
-int sb_slab_take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also,
+int sb_slab_take(struct sb_handle *handle, enum sb_unit_kind kind, uint64_t size, uint32_t also,
         uint64_t *ret_offset);
 /* The same for a version, out of the slab cache alone. False: it has none; see sb_slab_take(). */
-static inline bool sb_slab_take_ready(struct sb_peer *peer, uint64_t size, uint64_t *ret_offset)
+static inline bool sb_slab_take_ready(struct sb_handle *handle, uint64_t size, uint64_t *ret_offset)
 {
         struct sb_slab_cache *cache;
 
         if (size > (SB_CLASS_TABLE - 1) * 16)
                 return false;
-        cache = &peer->slabs.versions[peer->segment.class_of[(size + 15) / 16]];
+        cache = &handle->slabs.versions[handle->segment.class_of[(size + 15) / 16]];
         if (!cache->count)
                 return false;
         *ret_offset = cache->offset[--cache->count];
@@ -43,34 +43,35 @@ static inline bool sb_slab_take_ready(struct sb_peer *peer, uint64_t size, uint6
 }
 /* The same in two steps, for the short way of a write: the block stays in the slab cache until the
  * write has happened. */
-static inline bool sb_slab_peek(const struct sb_peer *peer, uint32_t class_, uint64_t *ret_offset)
+static inline bool sb_slab_peek(
+        const struct sb_handle *handle, uint32_t class_, uint64_t *ret_offset)
 {
-        const struct sb_slab_cache *cache = &peer->slabs.versions[class_];
+        const struct sb_slab_cache *cache = &handle->slabs.versions[class_];
 
         if (SB_UNLIKELY(!cache->count))
                 return false;
         *ret_offset = cache->offset[cache->count - 1];
         return true;
 }
-static inline void sb_slab_take_peeked(struct sb_peer *peer, uint32_t class_)
+static inline void sb_slab_take_peeked(struct sb_handle *handle, uint32_t class_)
 {
-        peer->slabs.versions[class_].count--;
+        handle->slabs.versions[class_].count--;
 }
 /* Give back a block that was taken in this operation and never published. */
-void sb_slab_give_back(struct sb_peer *peer, uint64_t offset);
+void sb_slab_give_back(struct sb_handle *handle, uint64_t offset);
 /* sb_slab_settle() when there is something to do. */
-void sb_slab_settle_some(struct sb_peer *peer);
+void sb_slab_settle_some(struct sb_handle *handle);
 /* End an operation, all blocks of which are published or given back: give up the slabs that ran
  * out, and those that an idle client may not keep. */
-static inline void sb_slab_settle(struct sb_peer *peer)
+static inline void sb_slab_settle(struct sb_handle *handle)
 {
-        if (SB_UNLIKELY(peer->slabs.exhausted_count || peer->slabs.many ||
-                        peer->slabs.tombstones.unit != UINT32_MAX))
-                sb_slab_settle_some(peer);
+        if (SB_UNLIKELY(handle->slabs.exhausted_count || handle->slabs.many ||
+                        handle->slabs.tombstones.unit != UINT32_MAX))
+                sb_slab_settle_some(handle);
 }
 /* Give up all slabs, and the blocks in the slab cache. */
-void sb_slab_release_all(struct sb_peer *peer);
+void sb_slab_release_all(struct sb_handle *handle);
 /* For a handle that begins. */
-void sb_slab_init(struct sb_peer *peer);
+void sb_slab_init(struct sb_handle *handle);
 
 #endif

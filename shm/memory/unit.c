@@ -27,9 +27,9 @@ uint32_t sb_unit_class(const struct sb_segment *segment, uint64_t size)
         return low;
 }
 
-struct sb_cell64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit)
+struct sb_word64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit)
 {
-        return (struct sb_cell64 *)(segment->base + segment->geometry.bitmaps_at +
+        return (struct sb_word64 *)(segment->base + segment->geometry.bitmaps_at +
                                     (uint64_t)unit * segment->geometry.bitmap_stride);
 }
 
@@ -99,47 +99,47 @@ uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit)
 }
 
 /* Make an empty unit EMPTY, dated with the era. For its owner. */
-static void unit_set_empty(struct sb_peer *peer, uint32_t unit, uint64_t word)
+static void unit_set_empty(struct sb_handle *handle, uint32_t unit, uint64_t word)
 {
         /* A:era. Loaded after the unit was found empty: its blocks' readers were pinned before. */
-        unit_set_word(&peer->segment, unit,
+        unit_set_word(&handle->segment, unit,
                 SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
-                        sb_load_acquire(&peer->segment.super->era)));
+                        sb_load_acquire(&handle->segment.super->era)));
 }
 
-bool sb_unit_past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word)
+bool sb_unit_past_grace(const struct sb_handle *handle, uint32_t unit, uint64_t word)
 {
         /* A:unit-owned. Where the birth is another by now, so is the word. */
         return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
-               sb_era_clear(
-                       peer, SB_UNIT_ERA(word), sb_load_acquire(&peer->segment.unit_births[unit]));
+               sb_era_clear(handle, SB_UNIT_ERA(word),
+                       sb_load_acquire(&handle->segment.unit_births[unit]));
 }
 
-void sb_unit_set_birth(struct sb_peer *peer, uint32_t unit)
+void sb_unit_set_birth(struct sb_handle *handle, uint32_t unit)
 {
         /* A:era, and R:unit-owned > A:unit-owned: the birth comes before the first bit. */
         sb_store_release(
-                &peer->segment.unit_births[unit], sb_load_acquire(&peer->segment.super->era));
+                &handle->segment.unit_births[unit], sb_load_acquire(&handle->segment.super->era));
 }
 
 /* The parts go first and the head last, so that a kill leaves a shorter run with the same owner. */
-void sb_unit_free_large(struct sb_peer *peer, uint32_t unit)
+void sb_unit_free_large(struct sb_handle *handle, uint32_t unit)
 {
-        uint32_t count = sb_unit_large_count(&peer->segment, unit);
+        uint32_t count = sb_unit_large_count(&handle->segment, unit);
 
         while (count-- > 1)
-                unit_set_word(&peer->segment, unit + count, 0);
-        unit_set_empty(peer, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+                unit_set_word(&handle->segment, unit + count, 0);
+        unit_set_empty(handle, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
 }
 
-void sb_unit_give_up(struct sb_peer *peer, uint32_t unit)
+void sb_unit_give_up(struct sb_handle *handle, uint32_t unit)
 {
-        const struct sb_segment *segment = &peer->segment;
+        const struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_unit_word(segment, unit);
 
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE) {
                 if (sb_unit_is_empty(segment, unit)) {
-                        sb_unit_free_large(peer, unit);
+                        sb_unit_free_large(handle, unit);
                         return;
                 }
                 unit_set_word(segment, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
@@ -147,28 +147,28 @@ void sb_unit_give_up(struct sb_peer *peer, uint32_t unit)
         }
         /* Only the owner sets bits: an empty unit stays empty until it has another owner. */
         if (sb_unit_is_empty(segment, unit))
-                unit_set_empty(peer, unit, word);
+                unit_set_empty(handle, unit, word);
         else
                 unit_set_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
 }
 
 /* The bit of a large block without an owner is clear when the process that freed it was stopped
  * half way, or met an owner. */
-void sb_unit_finish_large(struct sb_peer *peer, uint32_t unit)
+void sb_unit_finish_large(struct sb_handle *handle, uint32_t unit)
 {
-        struct sb_cell64 *word = &peer->segment.unit_words[unit];
+        struct sb_word64 *word = &handle->segment.unit_words[unit];
         uint64_t unowned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
 
-        if (!sb_unit_is_empty(&peer->segment, unit))
+        if (!sb_unit_is_empty(&handle->segment, unit))
                 return;
         /* R:unit-owned > A:unit-owned. One process becomes the owner. */
-        if (sb_cas64_full(word, unowned, unowned | sb_unit_owner(peer)))
-                sb_unit_give_up(peer, unit);
+        if (sb_cas64_full(word, unowned, unowned | sb_unit_owner(handle)))
+                sb_unit_give_up(handle, unit);
 }
 
-void sb_unit_clear(struct sb_peer *peer, uint64_t offset)
+void sb_unit_clear(struct sb_handle *handle, uint64_t offset)
 {
-        const struct sb_segment *segment = &peer->segment;
+        const struct sb_segment *segment = &handle->segment;
         uint32_t unit = sb_unit_of(segment, offset), index = 0;
         uint64_t word, size;
 
@@ -189,9 +189,9 @@ void sb_unit_clear(struct sb_peer *peer, uint64_t offset)
         /* R:block-freed > A:block-freed. This process is done with the block. */
         sb_and_full(&sb_unit_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
         sb_model_block(offset, size, 0);
-        peer->counters.freed++;
+        handle->counters.freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
-                sb_unit_finish_large(peer, unit);
+                sb_unit_finish_large(handle, unit);
 }
 
 bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,

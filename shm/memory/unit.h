@@ -40,9 +40,9 @@ static inline uint32_t sb_unit_kind_of(const struct sb_segment *segment, uint64_
                           54);
 }
 /* The owner's bits in the words of the units that this client owns. */
-static inline uint64_t sb_unit_owner(const struct sb_peer *peer)
+static inline uint64_t sb_unit_owner(const struct sb_handle *handle)
 {
-        return (uint64_t)(peer->slot + 1) << 32 | peer->generation;
+        return (uint64_t)(handle->slot + 1) << 32 | handle->generation;
 }
 /* The size class of @size bytes, or class_count when no class is that large. */
 uint32_t sb_unit_class(const struct sb_segment *segment, uint64_t size);
@@ -54,7 +54,7 @@ uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit);
 /* ---- which of its blocks are taken ---- */
 
 /* A unit's bitmap: geometry.bitmap_stride / 8 words. */
-struct sb_cell64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit);
+struct sb_word64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit);
 /* A bit for each free block of word @word of the bitmap; @block_count: of the whole unit. */
 uint64_t sb_unit_free_bits(
         const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count);
@@ -67,21 +67,21 @@ bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb
         uint64_t *ret_size);
 /* Clear the bit of a block, which ends its life. The caller has won the block's retire word, or is
  * the reaper of the dead client that took the block. */
-void sb_unit_clear(struct sb_peer *peer, uint64_t offset);
+void sb_unit_clear(struct sb_handle *handle, uint64_t offset);
 
 /* ---- from one life to the next ---- */
 
 /* Whether an EMPTY unit may serve any kind: its grace period is over, by the last sb_era_look(). */
-bool sb_unit_past_grace(const struct sb_peer *peer, uint32_t unit, uint64_t word);
+bool sb_unit_past_grace(const struct sb_handle *handle, uint32_t unit, uint64_t word);
 /* Note the era in which a unit begins another life. For its new owner, before it sets any bit. */
-void sb_unit_set_birth(struct sb_peer *peer, uint32_t unit);
+void sb_unit_set_birth(struct sb_handle *handle, uint32_t unit);
 /* End the owner's part in a unit: it becomes EMPTY when no block is left in it, else it has no
  * owner from now on. For the owner, or the reaper of a dead one. */
-void sb_unit_give_up(struct sb_peer *peer, uint32_t unit);
+void sb_unit_give_up(struct sb_handle *handle, uint32_t unit);
 /* Free the empty large block that begins at @unit. For its owner. */
-void sb_unit_free_large(struct sb_peer *peer, uint32_t unit);
+void sb_unit_free_large(struct sb_handle *handle, uint32_t unit);
 /* Free the large block that begins at @unit, if it has no owner and its bit is clear. Of several
  * processes that try, one becomes its owner and frees it. */
-void sb_unit_finish_large(struct sb_peer *peer, uint32_t unit);
+void sb_unit_finish_large(struct sb_handle *handle, uint32_t unit);
 
 #endif

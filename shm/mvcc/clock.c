@@ -5,9 +5,9 @@
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 
-uint64_t sb_cut_take(struct sb_peer *peer)
+uint64_t sb_clock_take_cut(struct sb_handle *handle)
 {
-        struct sb_cell64 *clock = &peer->segment.super->clock;
+        struct sb_word64 *clock = &handle->segment.super->clock;
         /* A:clock. All that was stamped from this value, or a lower one, is in the cut. */
         uint64_t cut = sb_load_acquire(clock);
 

@@ -13,6 +13,6 @@
 
 /* Take a cut. It contains everything that was stamped before, and nothing that is installed later.
  * Cost: one CAS, on a line that all clients share. */
-uint64_t sb_cut_take(struct sb_peer *peer);
+uint64_t sb_clock_take_cut(struct sb_handle *handle);
 
 #endif

@@ -10,9 +10,9 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset)
+struct sb_descriptor *sb_descriptor_at(const struct sb_segment *segment, uint64_t offset)
 {
-        struct sb_commit *descriptor;
+        struct sb_descriptor *descriptor;
         uint64_t size;
 
         offset &= SB_OFFSET_MASK;
@@ -21,7 +21,7 @@ struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset
                 return NULL;
         size = SB_SHAPE_VALUE_LEN(descriptor->shape) + sizeof(struct sb_version);
         /* Each length by itself: damaged ones could add up to anything. */
-        if (SB_SHAPE_KIND(descriptor->shape) != SB_VERSION_COMMIT ||
+        if (SB_SHAPE_KIND(descriptor->shape) != SB_VERSION_DESCRIPTOR ||
                 SB_SHAPE_KEY_LEN(descriptor->shape) || offset + size > segment->geometry.size ||
                 descriptor->ranges_len > size)
                 return NULL;
@@ -32,10 +32,10 @@ struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset
                        : NULL;
 }
 
-void sb_commit_decide(struct sb_commit *descriptor, enum sb_status state, uint64_t value)
+void sb_descriptor_decide(struct sb_descriptor *descriptor, enum sb_status state, uint64_t value)
 {
         for (;;) {
-                uint64_t status = sb_commit_status(descriptor);
+                uint64_t status = sb_descriptor_status(descriptor);
 
                 /* R:status > A:status. All that was done towards the decision. */
                 if (SB_STATUS_STATE(status) != SB_STATUS_UNDECIDED ||
@@ -45,20 +45,20 @@ void sb_commit_decide(struct sb_commit *descriptor, enum sb_status state, uint64
         }
 }
 
-uint64_t sb_commit_stamped(struct sb_peer *peer, struct sb_commit *descriptor)
+uint64_t sb_descriptor_stamped(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
-        uint64_t status = sb_commit_status(descriptor);
+        uint64_t status = sb_descriptor_status(descriptor);
 
         if (SB_STATUS_STATE(status) != SB_STATUS_COMMITTED || SB_STATUS_VALUE(status))
                 return status;
         /* A:clock, read after the decision: no cut that was taken before contains this transaction.
          * R:status > A:status. Failed: another process has stamped it. */
         sb_cas64_full(&descriptor->status, status,
-                status | sb_load_acquire(&peer->segment.super->clock) << 3);
-        return sb_commit_status(descriptor);
+                status | sb_load_acquire(&handle->segment.super->clock) << 3);
+        return sb_descriptor_status(descriptor);
 }
 
-void sb_commit_cancel(struct sb_commit *descriptor)
+void sb_descriptor_cancel(struct sb_descriptor *descriptor)
 {
-        sb_commit_decide(descriptor, SB_STATUS_ABORTED, SB_CAUSE_GONE);
+        sb_descriptor_decide(descriptor, SB_STATUS_ABORTED, SB_CAUSE_GONE);
 }

@@ -19,30 +19,30 @@
 
 /* The descriptor at @offset; NULL: there can be none, the segment is damaged. The low bits of
  * @offset do not count, so the note of an `operation` word may be given as it is. */
-struct sb_commit *sb_commit_at(const struct sb_segment *segment, uint64_t offset);
+struct sb_descriptor *sb_descriptor_at(const struct sb_segment *segment, uint64_t offset);
 
-static inline uint64_t sb_commit_status(const struct sb_commit *descriptor)
+static inline uint64_t sb_descriptor_status(const struct sb_descriptor *descriptor)
 {
         /* A:status. All that was done before this status was set. */
         return sb_load_acquire(&descriptor->status);
 }
-static inline bool sb_commit_decided(const struct sb_commit *descriptor)
+static inline bool sb_descriptor_decided(const struct sb_descriptor *descriptor)
 {
-        return SB_STATUS_STATE(sb_commit_status(descriptor)) != SB_STATUS_UNDECIDED;
+        return SB_STATUS_STATE(sb_descriptor_status(descriptor)) != SB_STATUS_UNDECIDED;
 }
 /* What the stamp of a version becomes when the status of its transaction is @status, which is
  * final. */
-static inline uint64_t sb_commit_outcome(uint64_t status)
+static inline uint64_t sb_descriptor_outcome(uint64_t status)
 {
         return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_STATUS_VALUE(status)
                                                               : SB_STAMP_ABORTED;
 }
 /* Decide the transaction, unless it is decided; @value: the stamp, or the cause of the abort. */
-void sb_commit_decide(struct sb_commit *descriptor, enum sb_status state, uint64_t value);
+void sb_descriptor_decide(struct sb_descriptor *descriptor, enum sb_status state, uint64_t value);
 /* Abort the transaction, unless it is decided: no announcement keeps its cut any more. */
-void sb_commit_cancel(struct sb_commit *descriptor);
+void sb_descriptor_cancel(struct sb_descriptor *descriptor);
 /* The status, with the stamp if that can be known: a transaction that was committed by snapshot
  * isolation takes its stamp from the clock, which any process reads for it after the decision. */
-uint64_t sb_commit_stamped(struct sb_peer *peer, struct sb_commit *descriptor);
+uint64_t sb_descriptor_stamped(struct sb_handle *handle, struct sb_descriptor *descriptor);
 
 #endif

@@ -17,10 +17,10 @@
 
 /* Take away the snapshots of the client in record @slot that have cuts not above @cut_max. Return:
  * how many. */
-uint32_t sb_evict_client(struct sb_peer *peer, uint32_t slot, uint64_t cut_max);
+uint32_t sb_evict_client(struct sb_handle *handle, uint32_t slot, uint64_t cut_max);
 /* The same for all clients but the engine. */
-uint32_t sb_evict_all(struct sb_peer *peer, uint64_t cut_max);
+uint32_t sb_evict_all(struct sb_handle *handle, uint64_t cut_max);
 /* For a new engine: finish what the one before it had begun. */
-void sb_evict_finish(struct sb_peer *peer);
+void sb_evict_finish(struct sb_handle *handle);
 
 #endif

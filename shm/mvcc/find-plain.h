@@ -41,19 +41,20 @@ static inline bool sb_find_two_words(uint64_t key_len)
 }
 
 /* The same hash as sb_hash_key(), in line for keys of the lengths above. */
-static inline uint64_t sb_find_hash(const struct sb_peer *peer, const void *key, uint64_t key_len)
+static inline uint64_t sb_find_hash(
+        const struct sb_handle *handle, const void *key, uint64_t key_len)
 {
         if (SB_UNLIKELY(!sb_find_two_words(key_len)))
-                return sb_find_hash_any(peer, key, key_len);
-        return sb_hash_key(key, key_len, peer->segment.seed);
+                return sb_find_hash_any(handle, key, key_len);
+        return sb_hash_key(key, key_len, handle->segment.seed);
 }
 
 /* The first cell that has the key's tag; NULL: none. That says little about the key: it is a cell
  * to look at, then or later, and the one that looks compares the key. */
-static inline __attribute__((always_inline)) struct sb_cell64 *sb_find_cell(
-        const struct sb_peer *peer, uint64_t hash)
+static inline __attribute__((always_inline)) struct sb_word64 *sb_find_cell(
+        const struct sb_handle *handle, uint64_t hash)
 {
-        struct sb_bucket *bucket = &peer->segment.buckets[hash & peer->segment.bucket_mask];
+        struct sb_bucket *bucket = &handle->segment.buckets[hash & handle->segment.bucket_mask];
         uint32_t found = sb_bucket_match(bucket, hash);
 
         return SB_LIKELY(found) ? sb_bucket_first(bucket, found) : NULL;
@@ -61,20 +62,20 @@ static inline __attribute__((always_inline)) struct sb_cell64 *sb_find_cell(
 
 /* Two steps by which the memory of many keys is fetched at once: first all buckets, then all
  * versions. No pin is needed: nothing is followed. */
-static inline void sb_find_fetch_bucket(const struct sb_peer *peer, uint64_t hash)
+static inline void sb_find_fetch_bucket(const struct sb_handle *handle, uint64_t hash)
 {
-        __builtin_prefetch(&peer->segment.buckets[hash & peer->segment.bucket_mask]);
+        __builtin_prefetch(&handle->segment.buckets[hash & handle->segment.bucket_mask]);
 }
 /* Return: as sb_find_cell(). */
-static inline struct sb_cell64 *sb_find_fetch_version(const struct sb_peer *peer, uint64_t hash)
+static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *handle, uint64_t hash)
 {
-        struct sb_cell64 *cell = sb_find_cell(peer, hash);
+        struct sb_word64 *cell = sb_find_cell(handle, hash);
         const unsigned char *at;
 
         if (SB_UNLIKELY(!cell))
                 return NULL;
         /* Relaxed: only a hint of what to fetch. */
-        at = peer->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
+        at = handle->segment.base + (sb_load_relaxed(cell) & SB_OFFSET_MASK);
         __builtin_prefetch(at);
         __builtin_prefetch(at + SB_LINE);
         return cell;
@@ -82,42 +83,42 @@ static inline struct sb_cell64 *sb_find_fetch_version(const struct sb_peer *peer
 
 /* Publish a pin of the present era, and return that. The caller keeps it: sb_pin_era() stays what
  * the long way made it. */
-static inline uint32_t sb_find_pin(struct sb_peer *peer)
+static inline uint32_t sb_find_pin(struct sb_handle *handle)
 {
         /* A:era. As in sb_pin(). */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+        uint32_t era = sb_load_acquire(&handle->segment.super->era);
 
         if (!SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, era, era);
+                sb_pin_publish(handle, era, era);
         return era;
 }
 /* Fault PIN_LATE. */
-static inline void sb_find_pin_late(struct sb_peer *peer, uint32_t era)
+static inline void sb_find_pin_late(struct sb_handle *handle, uint32_t era)
 {
         if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(peer, era, era);
+                sb_pin_publish(handle, era, era);
 }
 
-static inline void sb_find_unpin(struct sb_peer *peer)
+static inline void sb_find_unpin(struct sb_handle *handle)
 {
         /* R:unpin > A:pins. All that was read under the pin was read before it is gone. */
-        sb_store_release(&peer->client->pin, 0);
+        sb_store_release(&handle->record->pin, 0);
 }
 /* Fault GUARD_AFTER_UNPIN. */
-static inline void sb_find_unpin_and_hold(struct sb_peer *peer, uint32_t index, uint64_t offset)
+static inline void sb_find_unpin_and_hold(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
-        sb_find_unpin(peer);
-        sb_guard_set_near(peer, index, offset);
+        sb_find_unpin(handle);
+        sb_guard_set_near(handle, index, offset);
 }
 /* The end of a get, in this order: so no moment is without either. */
-static inline void sb_find_hold_and_unpin(struct sb_peer *peer, uint32_t index, uint64_t offset)
+static inline void sb_find_hold_and_unpin(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
         if (SB_FAULT(GUARD_AFTER_UNPIN)) {
-                sb_find_unpin_and_hold(peer, index, offset);
+                sb_find_unpin_and_hold(handle, index, offset);
                 return;
         }
-        sb_guard_set_near(peer, index, offset);
-        sb_find_unpin(peer);
+        sb_guard_set_near(handle, index, offset);
+        sb_find_unpin(handle);
 }
 
 /* Whether the keys are the same, both of @len bytes. */
@@ -136,7 +137,7 @@ static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, 
 
 /* A value that the short way found. */
 struct sb_found {
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
         uint64_t word; /* what was in the cell */
         struct sb_version *version;
         uint64_t offset;
@@ -154,17 +155,17 @@ static inline bool sb_find_covers(const struct sb_segment *segment, uint32_t era
 /* Neither 0 nor a placeholder's, nor an intent's, which is negative. */
 static inline bool sb_find_is_stamp(uint64_t stamp)
 {
-        return SB_LIKELY((int64_t)stamp > (int64_t)SB_STAMP_BIRTH) ||
+        return SB_LIKELY((int64_t)stamp > (int64_t)SB_STAMP_PLACEHOLDER) ||
                ((SB_FAULT(GET_NO_STAMP) || SB_FAULT(SUPERSEDE_UNSTAMPED)) && !stamp);
 }
 
 /* Under the pin of sb_find_pin(), with the era that it returned: the newest value of a key with a
  * cell that may be @cell. False says nothing about the key. */
-static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_peer *peer,
-        struct sb_cell64 *cell, const void *key, uint64_t key_len, uint32_t era,
+static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_handle *handle,
+        struct sb_word64 *cell, const void *key, uint64_t key_len, uint32_t era,
         struct sb_found *ret)
 {
-        const struct sb_segment *segment = &peer->segment;
+        const struct sb_segment *segment = &handle->segment;
         struct sb_version *version;
         uint64_t word, offset, shape, stamp;
 
@@ -193,7 +194,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_pee
                 return false;
         if (SB_UNLIKELY(!sb_find_same(version->bytes, key, key_len)))
                 return false;
-        sb_find_pin_late(peer, era);
+        sb_find_pin_late(handle, era);
         *ret = (struct sb_found){.cell = cell,
                 .word = word,
                 .version = version,
@@ -204,10 +205,10 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_pee
 }
 
 /* The same, by the key's hash. */
-static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_peer *peer,
+static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_handle *handle,
         const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
 {
-        return sb_find_plain_in(peer, sb_find_cell(peer, hash), key, key_len, era, ret);
+        return sb_find_plain_in(handle, sb_find_cell(handle, hash), key, key_len, era, ret);
 }
 
 #endif

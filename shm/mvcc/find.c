@@ -22,61 +22,63 @@
  */
 static bool find_may_be_past(struct sb_settled settled)
 {
-        return settled.outcome == SB_TXN_UNDECIDED && settled.stamp && !SB_FAULT(GET_SER_AS_BEFORE);
+        return settled.outcome == SB_OUTCOME_UNDECIDED && settled.stamp &&
+               !SB_FAULT(GET_SER_AS_BEFORE);
 }
 
 /* Down from an intent or an aborted version. False: *ret_version was not the newest at any one
  * moment, look again. */
-static __attribute__((noinline)) bool find_below(struct sb_peer *peer, const struct sb_cell64 *cell,
-        uint64_t word, struct sb_version *head, struct sb_version **ret_version)
+static __attribute__((noinline)) bool find_below(struct sb_handle *handle,
+        const struct sb_word64 *cell, uint64_t word, struct sb_version *head,
+        struct sb_version **ret_version)
 {
         struct sb_settled settled;
-        struct sb_version *version = sb_txn_effective(peer, head, &settled);
+        struct sb_version *version = sb_stamp_effective(handle, head, &settled);
 
         if (find_may_be_past(settled)) {
-                sb_txn_help(peer, head);
-                version = sb_txn_effective(peer, head, &settled);
+                sb_help_version(handle, head);
+                version = sb_stamp_effective(handle, head, &settled);
         }
         *ret_version =
-                version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH ? version : NULL;
-        return version == head || sb_txn_lasts(peer, cell, word, head, settled);
+                version && SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER ? version : NULL;
+        return version == head || sb_stamp_lasts(handle, cell, word, head, settled);
 }
 
-static bool find_counts(struct sb_peer *peer, struct sb_version *head)
+static bool find_counts(struct sb_handle *handle, struct sb_version *head)
 {
         if (SB_FAULT(GET_NO_STAMP) && !sb_load_acquire(&head->stamp)) /* A:stamp. */
                 return true;
-        return !(sb_stamp(peer, head) & SB_STAMP_INTENT);
+        return !(sb_stamp(handle, head) & SB_STAMP_INTENT);
 }
 
 /* The version in this cell, if it is the key's newest that counts. */
 static struct sb_version *find_newest_in(
-        struct sb_peer *peer, const struct sb_cell64 *cell, const void *key, uint32_t key_len)
+        struct sb_handle *handle, const struct sb_word64 *cell, const void *key, uint32_t key_len)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_version *version, *head;
         uint64_t word;
 
         do {
-                word = sb_pin_load(peer, cell);
+                word = sb_pin_load(handle, cell);
                 head = version = sb_version_at(segment, word & SB_OFFSET_MASK);
                 if (SB_UNLIKELY((word & SB_CELL_FROZEN) || !version) ||
                         SB_UNLIKELY(!sb_version_is(segment, version, key, key_len)) ||
-                        SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH))
+                        SB_UNLIKELY(SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER))
                         return NULL;
-        } while (SB_UNLIKELY(!find_counts(peer, head)) &&
-                 !find_below(peer, cell, word, head, &version));
+        } while (SB_UNLIKELY(!find_counts(handle, head)) &&
+                 !find_below(handle, cell, word, head, &version));
         return version;
 }
 
 struct sb_version *sb_find_newest(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash)
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash)
 {
-        struct sb_probe probe = sb_probe_first(&peer->segment, hash);
-        struct sb_cell64 *cell;
+        struct sb_probe probe = sb_probe_first(&handle->segment, hash);
+        struct sb_word64 *cell;
 
-        while ((cell = sb_probe_next(&peer->segment, &probe))) {
-                struct sb_version *version = find_newest_in(peer, cell, key, key_len);
+        while ((cell = sb_probe_next(&handle->segment, &probe))) {
+                struct sb_version *version = find_newest_in(handle, cell, key, key_len);
 
                 if (SB_LIKELY(version))
                         return version;
@@ -84,88 +86,88 @@ struct sb_version *sb_find_newest(
         return NULL;
 }
 
-uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t key_len)
+uint64_t sb_find_hash_any(const struct sb_handle *handle, const void *key, uint64_t key_len)
 {
-        return sb_hash_key(key, key_len, peer->segment.seed);
+        return sb_hash_key(key, key_len, handle->segment.seed);
 }
 
 /* ---- at a cut ---- */
 
 /* What a version is and when it was committed, in one look: it may be decided at any time. */
-static inline struct sb_settled find_settle(struct sb_peer *peer, struct sb_version *version)
+static inline struct sb_settled find_settle(struct sb_handle *handle, struct sb_version *version)
 {
         uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
 
         if (SB_UNLIKELY((int64_t)stamp <= 0))
-                return sb_txn_settle(peer, version);
-        return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = stamp};
+                return sb_stamp_settle(handle, version);
+        return (struct sb_settled){.outcome = SB_OUTCOME_COMMITTED, .stamp = stamp};
 }
 
 /* Whether an undecided transaction may turn out to be in the cut. Without a stamp yet, it will have
  * one above the cut. */
 static bool find_may_be_in(struct sb_settled settled, uint64_t cut)
 {
-        return SB_UNLIKELY(settled.outcome == SB_TXN_UNDECIDED) && settled.stamp &&
+        return SB_UNLIKELY(settled.outcome == SB_OUTCOME_UNDECIDED) && settled.stamp &&
                settled.stamp <= cut && !SB_FAULT(READ_SER_AS_BEFORE);
 }
 
 /* Down the chain that begins with the head in @word, to the first version that is in the cut. */
-static struct sb_version *find_newest_at(struct sb_peer *peer, uint64_t word, uint64_t cut)
+static struct sb_version *find_newest_at(struct sb_handle *handle, uint64_t word, uint64_t cut)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         while (version && sb_version_fits(segment, version) && steps--) {
                 struct sb_settled settled;
 
-                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
                         return NULL;
-                settled = find_settle(peer, version);
-                if (settled.outcome == SB_TXN_COMMITTED && settled.stamp <= cut)
+                settled = find_settle(handle, version);
+                if (settled.outcome == SB_OUTCOME_COMMITTED && settled.stamp <= cut)
                         return version;
                 if (find_may_be_in(settled, cut)) {
-                        sb_txn_help(peer, version);
+                        sb_help_version(handle, version);
                         continue;
                 }
-                version =
-                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
+                version = sb_version_at(
+                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
         }
         return NULL;
 }
 
-struct sb_version *sb_find_in_node(struct sb_peer *peer, struct sb_node *node, uint64_t cut)
+struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *node, uint64_t cut)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t at = sb_offset_of(segment, node), word;
-        struct sb_cell64 *cell = sb_cell_at(segment, sb_pin_load(peer, &node->cell));
+        struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
         struct sb_version *head;
 
         /* No cell yet, or gone: the key had no value at a cut that is announced. */
         if (!cell)
                 return NULL;
-        word = sb_pin_load(peer, cell);
+        word = sb_pin_load(handle, cell);
         head = word && !(word & SB_CELL_FROZEN) ? sb_version_at(segment, word & SB_OFFSET_MASK)
                                                 : NULL;
-        return head && head->node == at ? find_newest_at(peer, word, cut) : NULL;
+        return head && head->node == at ? find_newest_at(handle, word, cut) : NULL;
 }
 
 struct sb_version *sb_find_at(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut)
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_probe probe = sb_probe_first(segment, hash);
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
         while ((cell = sb_probe_next(segment, &probe))) {
-                uint64_t word = sb_pin_load(peer, cell);
+                uint64_t word = sb_pin_load(handle, cell);
                 struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                 /* A frozen cell: no value at a cut that is announced. */
                 if ((word & SB_CELL_FROZEN) || !version ||
                         !sb_version_is(segment, version, key, key_len))
                         continue;
-                version = find_newest_at(peer, word, cut);
+                version = find_newest_at(handle, word, cut);
                 if (version)
                         return version;
         }

@@ -18,14 +18,14 @@
 /* The newest version of a key that counts (never a placeholder), stamped; NULL: none. It may be a
  * tombstone. */
 struct sb_version *sb_find_newest(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash);
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash);
 /* The version of a key at @cut, which is announced: the newest one that is committed with a stamp
  * <= @cut. NULL: none, or a placeholder. It may be a tombstone. */
 struct sb_version *sb_find_at(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut);
+        struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash, uint64_t cut);
 /* sb_hash_key() with the segment's seed, not inlined. */
-uint64_t sb_find_hash_any(const struct sb_peer *peer, const void *key, uint64_t key_len);
+uint64_t sb_find_hash_any(const struct sb_handle *handle, const void *key, uint64_t key_len);
 /* A node's version at @cut, as sb_find_at(). */
-struct sb_version *sb_find_in_node(struct sb_peer *peer, struct sb_node *node, uint64_t cut);
+struct sb_version *sb_find_in_node(struct sb_handle *handle, struct sb_node *node, uint64_t cut);
 
 #endif

@@ -21,28 +21,30 @@
 #include "shm/mvcc/stamp.h"
 
 /* Copy the outcome into all versions of the list. */
-static void finish_copy_all(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t status)
+static void finish_copy_all(
+        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t status)
 {
-        uint64_t intent = SB_STAMP_INTENT | sb_offset_of(&peer->segment, descriptor);
+        uint64_t intent = SB_STAMP_INTENT | sb_offset_of(&handle->segment, descriptor);
         uint32_t i;
 
         for (i = 0; i < descriptor->write_count; i++) {
-                struct sb_version *version = sb_version_at(&peer->segment, descriptor->write[i]);
+                struct sb_version *version = sb_version_at(&handle->segment, descriptor->write[i]);
 
                 /* R:stamp > A:stamp. Failed: a process that met the version has copied it. */
                 if (version)
-                        sb_cas64_full(&version->stamp, intent, sb_commit_outcome(status));
+                        sb_cas64_full(&version->stamp, intent, sb_descriptor_outcome(status));
         }
 }
 
 /* Hold what is committed no longer. Aborted versions are held until sb_finish_dispose(). */
-static void finish_let_go(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t status)
+static void finish_let_go(
+        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t status)
 {
         uint32_t i;
 
         for (i = 0; i < descriptor->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED;
                 i++) {
-                struct sb_version *version = sb_version_at(&peer->segment, descriptor->write[i]);
+                struct sb_version *version = sb_version_at(&handle->segment, descriptor->write[i]);
 
                 /* R:retire > A:retire. Behind the outcome: what can be unlinked names no
                  * descriptor. */
@@ -50,136 +52,138 @@ static void finish_let_go(struct sb_peer *peer, struct sb_commit *descriptor, ui
                         sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0);
         }
         if (SB_FAULT(TXN_RELEASE_EARLY))
-                sb_finish_dispose(peer, descriptor);
+                sb_finish_dispose(handle, descriptor);
 }
 
 /* The descriptor is on its way out before the note goes: so no kill can lose it. The note goes
  * before the descriptor is dated: a process that found it by the note was pinned by then. */
 static void finish_retire_in_order(
-        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
 {
-        sb_limbo_begin(peer, &descriptor->block);
+        sb_limbo_begin(handle, &descriptor->block);
         /* R:operation > A:operation. A full barrier: a store alone could still be on its way when
          * the era is read. */
         sb_exchange_full(operation, 0);
-        sb_limbo_date(peer, &descriptor->block);
+        sb_limbo_date(handle, &descriptor->block);
 }
 
 /* Faults NOTE_CLEARED_LATE, NOTE_CLEARED_LAZILY and DYING_LATE: the three steps, each time with one
  * of them out of its place. */
 static void finish_retire_out_of_order(
-        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
 {
         if (SB_FAULT(NOTE_CLEARED_LATE)) {
-                sb_limbo_begin(peer, &descriptor->block);
-                sb_limbo_date(peer, &descriptor->block);
+                sb_limbo_begin(handle, &descriptor->block);
+                sb_limbo_date(handle, &descriptor->block);
                 sb_store_release(operation, 0); /* R:operation. */
         } else if (SB_FAULT(NOTE_CLEARED_LAZILY)) {
-                sb_limbo_begin(peer, &descriptor->block);
+                sb_limbo_begin(handle, &descriptor->block);
                 sb_store_release(operation, 0); /* R:operation, late for others: the fault. */
-                sb_limbo_date(peer, &descriptor->block);
+                sb_limbo_date(handle, &descriptor->block);
         } else {
                 sb_exchange_full(operation, 0); /* R:operation > A:operation. */
-                sb_limbo_begin(peer, &descriptor->block);
-                sb_limbo_date(peer, &descriptor->block);
+                sb_limbo_begin(handle, &descriptor->block);
+                sb_limbo_date(handle, &descriptor->block);
         }
 }
 
 static void finish_retire(
-        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
 {
         if (SB_FAULT(NOTE_CLEARED_LATE) || SB_FAULT(NOTE_CLEARED_LAZILY) || SB_FAULT(DYING_LATE))
-                finish_retire_out_of_order(peer, descriptor, operation);
+                finish_retire_out_of_order(handle, descriptor, operation);
         else
-                finish_retire_in_order(peer, descriptor, operation);
+                finish_retire_in_order(handle, descriptor, operation);
 }
 
 void sb_finish_noted(
-        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation)
+        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
 {
         uint64_t status;
 
-        sb_txn_decide(peer, descriptor);
-        status = sb_commit_stamped(peer, descriptor);
-        finish_copy_all(peer, descriptor, status);
-        finish_let_go(peer, descriptor, status);
-        finish_retire(peer, descriptor, operation);
+        sb_help_decide(handle, descriptor);
+        status = sb_descriptor_stamped(handle, descriptor);
+        finish_copy_all(handle, descriptor, status);
+        finish_let_go(handle, descriptor, status);
+        finish_retire(handle, descriptor, operation);
 }
 
 enum sb_outcome sb_finish_run(
-        struct sb_peer *peer, struct sb_commit *descriptor, uint64_t *ret_value)
+        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t *ret_value)
 {
         uint64_t status;
 
-        sb_finish_noted(peer, descriptor, &peer->client->operation);
-        status = sb_commit_status(descriptor);
+        sb_finish_noted(handle, descriptor, &handle->record->operation);
+        status = sb_descriptor_status(descriptor);
         *ret_value = SB_STATUS_VALUE(status);
-        return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_TXN_COMMITTED : SB_TXN_ABORTED;
+        return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_OUTCOME_COMMITTED
+                                                              : SB_OUTCOME_ABORTED;
 }
 
 /* ---- the aborted, after the grace period ---- */
 
 /* Fault TXN_DISPOSE_HEAD_ONLY: a look at the cell alone. */
-static bool finish_is_head(struct sb_peer *peer, const struct sb_version *version)
+static bool finish_is_head(struct sb_handle *handle, const struct sb_version *version)
 {
-        const struct sb_node *node = sb_node_at(&peer->segment, version->node);
-        struct sb_cell64 *cell =
-                node ? sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell)) : NULL;
+        const struct sb_node *node = sb_node_at(&handle->segment, version->node);
+        struct sb_word64 *cell =
+                node ? sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell)) : NULL;
 
-        return cell &&
-               (sb_pin_load(peer, cell) & SB_OFFSET_MASK) == sb_offset_of(&peer->segment, version);
+        return cell && (sb_pin_load(handle, cell) & SB_OFFSET_MASK) ==
+                               sb_offset_of(&handle->segment, version);
 }
 
 /* Whether an aborted version lies in a chain. Its node may be another key's by now: then the
  * version was never installed. The model checker need not judge these loads. */
-static bool finish_is_linked(struct sb_peer *peer, const struct sb_version *version)
+static bool finish_is_linked(struct sb_handle *handle, const struct sb_version *version)
 {
         bool linked;
 
         sb_model_unchecked_begin();
-        linked = sb_reach_version(peer, version);
+        linked = sb_reach_version(handle, version);
         sb_model_unchecked_end();
-        return SB_FAULT(TXN_DISPOSE_HEAD_ONLY) ? finish_is_head(peer, version) : linked;
+        return SB_FAULT(TXN_DISPOSE_HEAD_ONLY) ? finish_is_head(handle, version) : linked;
 }
 
 /* It lies in a chain: a pruner may take it from here on. */
-static void finish_dispose_linked(struct sb_peer *peer, struct sb_version *version)
+static void finish_dispose_linked(struct sb_handle *handle, struct sb_version *version)
 {
-        uint64_t cell_number = sb_pin_load(peer, &sb_node_at(&peer->segment, version->node)->cell);
+        uint64_t cell_number =
+                sb_pin_load(handle, &sb_node_at(&handle->segment, version->node)->cell);
 
         /* R:retire > A:retire. What a pruner sees before it unlinks the version. */
         if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0))
-                sb_limbo_later(peer, cell_number, SB_STAMP_BIRTH);
+                sb_limbo_later(handle, cell_number, SB_STAMP_PLACEHOLDER);
 }
 
 /* It was never installed, and no process is left that could install it: any process may free it
  * after one more grace period. */
 static void finish_dispose_unlinked(
-        struct sb_peer *peer, struct sb_version *version, uint64_t offset)
+        struct sb_handle *handle, struct sb_version *version, uint64_t offset)
 {
         /* A:era. Read after the look that found no link. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+        uint32_t era = sb_load_acquire(&handle->segment.super->era);
 
         /* R:retire > A:retire. */
         if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, era))
-                sb_limbo_wait(peer, offset, era, false);
+                sb_limbo_wait(handle, offset, era, false);
 }
 
-void sb_finish_dispose(struct sb_peer *peer, struct sb_commit *descriptor)
+void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
         uint32_t i;
 
-        if (SB_STATUS_STATE(sb_commit_status(descriptor)) != SB_STATUS_ABORTED)
+        if (SB_STATUS_STATE(sb_descriptor_status(descriptor)) != SB_STATUS_ABORTED)
                 return;
         for (i = 0; i < descriptor->write_count; i++) {
-                struct sb_version *version = sb_version_at(&peer->segment, descriptor->write[i]);
+                struct sb_version *version = sb_version_at(&handle->segment, descriptor->write[i]);
 
                 /* A:retire. Not HELD: another process has disposed of it already. */
                 if (!version || sb_load_acquire(&version->block.retire) != SB_RETIRE_HELD)
                         continue;
-                if (finish_is_linked(peer, version))
-                        finish_dispose_linked(peer, version);
+                if (finish_is_linked(handle, version))
+                        finish_dispose_linked(handle, version);
                 else
-                        finish_dispose_unlinked(peer, version, descriptor->write[i]);
+                        finish_dispose_unlinked(handle, version, descriptor->write[i]);
         }
 }

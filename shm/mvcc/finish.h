@@ -28,13 +28,13 @@
  * copy the outcome into all its versions, let go of what is committed, take back the note, and date
  * the descriptor. Return: the outcome; *ret_value: the stamp, or the cause of the abort. */
 enum sb_outcome sb_finish_run(
-        struct sb_peer *peer, struct sb_commit *descriptor, uint64_t *ret_value);
+        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t *ret_value);
 /* The same for the reaper; @operation: the word of the dead owner's record. */
 void sb_finish_noted(
-        struct sb_peer *peer, struct sb_commit *descriptor, struct sb_cell64 *operation);
+        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation);
 /* For a process that frees the descriptor: its grace period is over. The versions of an aborted
  * transaction that lie in a chain are let go, and those that were never installed are dated. To do
  * this twice does no harm. */
-void sb_finish_dispose(struct sb_peer *peer, struct sb_commit *descriptor);
+void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descriptor);
 
 #endif

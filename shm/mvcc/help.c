@@ -24,7 +24,7 @@
 /* The descriptors that wait for one another, as far as this thread has got: the last one first. */
 struct path {
         const struct path *up;
-        struct sb_commit *descriptor;
+        struct sb_descriptor *descriptor;
         uint64_t at;    /* offset of the descriptor */
         uint32_t depth; /* 1: the first */
 };
@@ -40,7 +40,7 @@ enum step {
 
 /* ---- meeting another transaction ---- */
 
-static enum step help_once(struct sb_peer *peer, const struct path *path);
+static enum step help_once(struct sb_handle *handle, const struct path *path);
 
 /* The frame of the path that has the descriptor at @at; NULL: none. */
 static const struct path *help_find_on_path(const struct path *path, uint64_t at)
@@ -62,38 +62,39 @@ static enum step help_break_cycle(const struct path *path, const struct path *fr
         for (member = path; member != frame; member = member->up)
                 if (member->up->at > victim->at)
                         victim = member->up;
-        sb_commit_decide(victim->descriptor, SB_STATUS_ABORTED, 0);
+        sb_descriptor_decide(victim->descriptor, SB_STATUS_ABORTED, 0);
         return SB_FAULT(SER_NO_UNWIND) ? AGAIN : BACK;
 }
 
 /* The undecided transaction of @version is in the way of path->descriptor. */
 static enum step help_meet(
-        struct sb_peer *peer, const struct path *path, struct sb_version *version)
+        struct sb_handle *handle, const struct path *path, struct sb_version *version)
 {
-        uint64_t word = sb_pin_load(peer, &version->stamp);
+        uint64_t word = sb_pin_load(handle, &version->stamp);
         struct path next = {.up = path, .depth = path->depth + 1};
         const struct path *frame;
         enum step r = AGAIN;
 
         next.at = word & SB_OFFSET_MASK;
-        next.descriptor = sb_stamp_is_intent(word) ? sb_commit_at(&peer->segment, next.at) : NULL;
+        next.descriptor =
+                sb_stamp_is_intent(word) ? sb_descriptor_at(&handle->segment, next.at) : NULL;
         if (!next.descriptor)
                 return AGAIN;
         frame = help_find_on_path(path, next.at);
         if (frame)
                 r = help_break_cycle(path, frame);
         else if (next.depth > DEPTH_MAX)
-                sb_commit_decide(next.descriptor, SB_STATUS_ABORTED, 0);
+                sb_descriptor_decide(next.descriptor, SB_STATUS_ABORTED, 0);
         else
                 /* However that ended, only what lies here now counts. */
-                help_once(peer, &next);
-        return sb_commit_decided(path->descriptor) ? DECIDED : r;
+                help_once(handle, &next);
+        return sb_descriptor_decided(path->descriptor) ? DECIDED : r;
 }
 
 /* Abort, unless it is decided: what was loaded counts only while the transaction is undecided. */
-static enum step help_give_up(struct sb_commit *descriptor, uint64_t cause)
+static enum step help_give_up(struct sb_descriptor *descriptor, uint64_t cause)
 {
-        sb_commit_decide(descriptor, SB_STATUS_ABORTED, cause);
+        sb_descriptor_decide(descriptor, SB_STATUS_ABORTED, cause);
         return DECIDED;
 }
 
@@ -102,13 +103,13 @@ static enum step help_give_up(struct sb_commit *descriptor, uint64_t cause)
 /* The cell of an intent's key; NULL: gone. Once the transaction is over, the node may be another
  * key's; but then a late helper learns from the status that it is late, before it changes anything.
  * So the model checker need not judge this load. */
-static struct sb_cell64 *help_cell_of(struct sb_peer *peer, const struct sb_version *version)
+static struct sb_word64 *help_cell_of(struct sb_handle *handle, const struct sb_version *version)
 {
-        struct sb_node *node = sb_node_at(&peer->segment, version->node);
-        struct sb_cell64 *cell;
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
+        struct sb_word64 *cell;
 
         sb_model_unchecked_begin();
-        cell = node ? sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell)) : NULL;
+        cell = node ? sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell)) : NULL;
         sb_model_unchecked_end();
         return cell;
 }
@@ -116,35 +117,36 @@ static struct sb_cell64 *help_cell_of(struct sb_peer *peer, const struct sb_vers
 /* What a helper sees where an intent belongs. */
 struct sight {
         uint64_t link;          /* the intent's `prev` */
-        struct sb_cell64 *cell; /* of its key */
+        struct sb_word64 *cell; /* of its key */
         uint64_t word;          /* in that cell; 0: there is none */
 };
 
-static void help_see_cell(struct sb_peer *peer, const struct sb_version *version, struct sight *ret)
+static void help_see_cell(
+        struct sb_handle *handle, const struct sb_version *version, struct sight *ret)
 {
-        ret->cell = help_cell_of(peer, version);
-        ret->word = ret->cell ? sb_pin_load(peer, ret->cell) : 0;
+        ret->cell = help_cell_of(handle, version);
+        ret->word = ret->cell ? sb_pin_load(handle, ret->cell) : 0;
 }
 
 /* First the link, then the cell: so a link that was loaded over an older head is not taken for one
  * over this head. False: the link says that the intent was installed, and more: something behind it
  * was taken out already. */
 static bool help_see_link_first(
-        struct sb_peer *peer, const struct sb_version *version, struct sight *ret)
+        struct sb_handle *handle, const struct sb_version *version, struct sight *ret)
 {
-        ret->link = sb_pin_load(peer, &version->prev);
+        ret->link = sb_pin_load(handle, &version->prev);
         if (ret->link & SB_PREV_SETTLED)
                 return false;
-        help_see_cell(peer, version, ret);
+        help_see_cell(handle, version, ret);
         return true;
 }
 
-static bool help_see(struct sb_peer *peer, const struct sb_version *version, struct sight *ret)
+static bool help_see(struct sb_handle *handle, const struct sb_version *version, struct sight *ret)
 {
         if (!SB_FAULT(TXN_CELL_BEFORE_PREV))
-                return help_see_link_first(peer, version, ret);
-        help_see_cell(peer, version, ret);
-        ret->link = sb_pin_load(peer, &version->prev);
+                return help_see_link_first(handle, version, ret);
+        help_see_cell(handle, version, ret);
+        ret->link = sb_pin_load(handle, &version->prev);
         return true;
 }
 
@@ -158,23 +160,25 @@ static bool help_is_of_node(const struct sb_version *head, uint64_t node)
  * key went away: the cell is empty, frozen or another key's, or it has a placeholder that its node
  * has not confirmed. */
 static struct sb_version *help_head(
-        struct sb_peer *peer, const struct sb_version *version, uint64_t word)
+        struct sb_handle *handle, const struct sb_version *version, uint64_t word)
 {
-        struct sb_version *head =
-                word & SB_CELL_FROZEN ? NULL : sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+        struct sb_version *head = word & SB_CELL_FROZEN
+                                          ? NULL
+                                          : sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
 
         if (!head || !help_is_of_node(head, version->node))
                 return NULL;
         /* A:stamp. The stamp of a placeholder says that it was confirmed. */
-        return SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !sb_load_acquire(&head->stamp)
+        return SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER &&
+                               !sb_load_acquire(&head->stamp)
                        ? NULL
                        : head;
 }
 
 /* Whether it is too late to install; asked behind the loads, which count only if it is not. */
-static bool help_is_late(const struct sb_commit *descriptor)
+static bool help_is_late(const struct sb_descriptor *descriptor)
 {
-        return sb_commit_decided(descriptor) && !SB_FAULT(TXN_INSTALL_UNCHECKED);
+        return sb_descriptor_decided(descriptor) && !SB_FAULT(TXN_INSTALL_UNCHECKED);
 }
 
 /* Fault TXN_PREV_STORED. */
@@ -197,18 +201,18 @@ static bool help_set_link(struct sb_version *version, const struct sight *sight)
 
 /* The cell was changed beside this helper, if only its flags were: a reason to look again, and for
  * nothing else. */
-static enum step help_missed(
-        struct sb_peer *peer, struct sb_commit *descriptor, uint32_t i, const struct sight *sight)
+static enum step help_missed(struct sb_handle *handle, struct sb_descriptor *descriptor, uint32_t i,
+        const struct sight *sight)
 {
-        if (SB_FAULT(TXN_ABORT_BY_FLAGS) &&
-                (sb_pin_load(peer, sight->cell) & SB_OFFSET_MASK) == (sight->word & SB_OFFSET_MASK))
+        if (SB_FAULT(TXN_ABORT_BY_FLAGS) && (sb_pin_load(handle, sight->cell) & SB_OFFSET_MASK) ==
+                                                    (sight->word & SB_OFFSET_MASK))
                 return help_give_up(descriptor, 1 + i);
         return AGAIN;
 }
 
 /* Fault TXN_EXPECTS_PRESET: the CAS (R:publish) expects the head that the owner saw. */
 static enum step help_put_over_preset(
-        struct sb_commit *descriptor, uint32_t i, const struct sight *sight)
+        struct sb_descriptor *descriptor, uint32_t i, const struct sight *sight)
 {
         uint64_t rest = sight->word & ~SB_OFFSET_MASK;
 
@@ -219,7 +223,7 @@ static enum step help_put_over_preset(
 }
 
 /* Put an intent over the head that was seen: first its link, then the cell. */
-static enum step help_put(struct sb_peer *peer, struct sb_commit *descriptor, uint32_t i,
+static enum step help_put(struct sb_handle *handle, struct sb_descriptor *descriptor, uint32_t i,
         struct sb_version *version, const struct sight *sight)
 {
         if (SB_FAULT(TXN_EXPECTS_PRESET))
@@ -230,58 +234,58 @@ static enum step help_put(struct sb_peer *peer, struct sb_commit *descriptor, ui
         if (sb_cas64_full(sight->cell, sight->word,
                     (sight->word & (SB_TAG_MASK | SB_CELL_FLAGS)) | descriptor->write[i]))
                 return IN;
-        return help_missed(peer, descriptor, i, sight);
+        return help_missed(handle, descriptor, i, sight);
 }
 
 /* One look, one attempt to install write @i, which is @version. */
 static enum step help_install_once(
-        struct sb_peer *peer, const struct path *path, uint32_t i, struct sb_version *version)
+        struct sb_handle *handle, const struct path *path, uint32_t i, struct sb_version *version)
 {
-        struct sb_commit *descriptor = path->descriptor;
+        struct sb_descriptor *descriptor = path->descriptor;
         struct sb_version *head, *effective;
         struct sb_settled settled;
         struct sight sight;
 
-        if (!help_see(peer, version, &sight))
+        if (!help_see(handle, version, &sight))
                 return IN;
         if (sight.word && (sight.word & SB_OFFSET_MASK) == descriptor->write[i])
                 return IN;
-        head = help_head(peer, version, sight.word);
+        head = help_head(handle, version, sight.word);
         if (!head)
                 return help_give_up(descriptor, SB_CAUSE_GONE);
-        effective = sb_txn_effective(peer, head, &settled);
-        if (settled.outcome == SB_TXN_UNDECIDED)
-                return help_meet(peer, path, head);
+        effective = sb_stamp_effective(handle, head, &settled);
+        if (settled.outcome == SB_OUTCOME_UNDECIDED)
+                return help_meet(handle, path, head);
         if (!effective)
                 return help_give_up(descriptor, SB_CAUSE_GONE);
         if (effective->rev != version->rev - 1)
                 return help_give_up(descriptor, 1 + i);
         if (help_is_late(descriptor))
                 return DECIDED;
-        return help_put(peer, descriptor, i, version, &sight);
+        return help_put(handle, descriptor, i, version, &sight);
 }
 
-static enum step help_install(struct sb_peer *peer, const struct path *path, uint32_t i)
+static enum step help_install(struct sb_handle *handle, const struct path *path, uint32_t i)
 {
-        struct sb_version *version = sb_version_at(&peer->segment, path->descriptor->write[i]);
+        struct sb_version *version = sb_version_at(&handle->segment, path->descriptor->write[i]);
         enum step r;
 
         if (!version)
                 return help_give_up(path->descriptor, SB_CAUSE_GONE);
         do
-                r = help_install_once(peer, path, i, version);
+                r = help_install_once(handle, path, i, version);
         while (r == AGAIN);
         return r;
 }
 
 /* All intents, in the order of their keys: so transactions by snapshot isolation alone never wait
  * for one another in a cycle. */
-static enum step help_install_all(struct sb_peer *peer, const struct path *path)
+static enum step help_install_all(struct sb_handle *handle, const struct path *path)
 {
         uint32_t i;
 
         for (i = 0; i < path->descriptor->write_count; i++) {
-                enum step r = help_install(peer, path, i);
+                enum step r = help_install(handle, path, i);
 
                 if (r != IN)
                         return r;
@@ -309,40 +313,40 @@ static bool help_wants_stamp(uint64_t status)
  * status first says that the clock is being read: so a process that sees an undecided transaction
  * that does not say so, and leaves it out of a cut, knows that its stamp will be read from a later
  * clock. */
-static void help_take_stamp(struct sb_peer *peer, struct sb_commit *descriptor)
+static void help_take_stamp(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
-        uint64_t status = sb_commit_status(descriptor);
+        uint64_t status = sb_descriptor_status(descriptor);
 
         if (help_wants_stamping(status)) {
                 /* R:status > A:status. */
                 sb_cas64_full(&descriptor->status, status, status | SB_STATUS_STAMPING << 3);
-                status = sb_commit_status(descriptor);
+                status = sb_descriptor_status(descriptor);
         }
         if (help_wants_stamp(status))
                 /* A:clock, read after all intents were seen installed. R:status > A:status. */
                 sb_cas64_full(&descriptor->status, status,
-                        SB_STATUS_OF(
-                                SB_STATUS_UNDECIDED, sb_load_acquire(&peer->segment.super->clock)) |
+                        SB_STATUS_OF(SB_STATUS_UNDECIDED,
+                                sb_load_acquire(&handle->segment.super->clock)) |
                                 SB_STATUS_SERIALIZABLE);
 }
 
 /* Whether all that the transaction has read is what it was at its cut: IN, or it is aborted. */
-static enum step help_validate(struct sb_peer *peer, const struct path *path)
+static enum step help_validate(struct sb_handle *handle, const struct path *path)
 {
-        struct sb_commit *descriptor = path->descriptor;
+        struct sb_descriptor *descriptor = path->descriptor;
         struct sb_validation validation;
 
         sb_validate_begin(descriptor, &validation);
         for (;;) {
-                enum sb_verdict verdict = sb_validate(peer, &validation);
+                enum sb_verdict verdict = sb_validate(handle, &validation);
                 enum step r;
 
                 if (verdict == SB_VERDICT_VALID)
-                        return sb_commit_decided(descriptor) ? DECIDED : IN;
+                        return sb_descriptor_decided(descriptor) ? DECIDED : IN;
                 if (verdict == SB_VERDICT_CHANGED)
                         return help_give_up(descriptor,
                                 1 + (uint64_t)descriptor->write_count + validation.range);
-                r = help_meet(peer, path, validation.met);
+                r = help_meet(handle, path, validation.met);
                 if (r != AGAIN)
                         return r;
         }
@@ -351,131 +355,132 @@ static enum step help_validate(struct sb_peer *peer, const struct path *path)
 /* A serializable transaction, all intents of which are in: first its stamp, and only then a look at
  * all that it has read. What another transaction installs later has a later stamp, and that
  * transaction looks at what this one wrote. */
-static enum step help_decide_serializable(struct sb_peer *peer, const struct path *path)
+static enum step help_decide_serializable(struct sb_handle *handle, const struct path *path)
 {
-        struct sb_commit *descriptor = path->descriptor;
+        struct sb_descriptor *descriptor = path->descriptor;
         enum step r;
 
-        help_take_stamp(peer, descriptor);
-        r = help_validate(peer, path);
+        help_take_stamp(handle, descriptor);
+        r = help_validate(handle, path);
         if (r != IN)
                 return r;
-        sb_commit_decide(
-                descriptor, SB_STATUS_COMMITTED, SB_STATUS_VALUE(sb_commit_status(descriptor)));
+        sb_descriptor_decide(
+                descriptor, SB_STATUS_COMMITTED, SB_STATUS_VALUE(sb_descriptor_status(descriptor)));
         return DECIDED;
 }
 
 /* Faults SER_VALIDATE_FIRST and TXN_STAMP_IN_DECISION: the clock is read before the decision. */
-static enum step help_decide_stamped(struct sb_peer *peer, struct sb_commit *descriptor)
+static enum step help_decide_stamped(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
-        sb_commit_decide(descriptor, SB_STATUS_COMMITTED,
-                sb_load_acquire(&peer->segment.super->clock)); /* A:clock. */
+        sb_descriptor_decide(descriptor, SB_STATUS_COMMITTED,
+                sb_load_acquire(&handle->segment.super->clock)); /* A:clock. */
         return DECIDED;
 }
 
 /* A transaction by snapshot isolation, all intents of which are in: without a stamp, because the
- * clock is read for it after the decision (sb_commit_stamped()). */
-static enum step help_decide_snapshot(struct sb_peer *peer, struct sb_commit *descriptor)
+ * clock is read for it after the decision (sb_descriptor_stamped()). */
+static enum step help_decide_snapshot(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
         if (SB_FAULT(TXN_STAMP_IN_DECISION))
-                return help_decide_stamped(peer, descriptor);
-        sb_commit_decide(descriptor, SB_STATUS_COMMITTED, 0);
+                return help_decide_stamped(handle, descriptor);
+        sb_descriptor_decide(descriptor, SB_STATUS_COMMITTED, 0);
         return DECIDED;
 }
 
 /* Fault SER_VALIDATE_FIRST. */
-static enum step help_validate_first(struct sb_peer *peer, const struct path *path)
+static enum step help_validate_first(struct sb_handle *handle, const struct path *path)
 {
-        enum step r = help_validate(peer, path);
+        enum step r = help_validate(handle, path);
 
         if (r == IN)
-                r = help_install_all(peer, path);
-        return r == IN ? help_decide_stamped(peer, path->descriptor) : r;
+                r = help_install_all(handle, path);
+        return r == IN ? help_decide_stamped(handle, path->descriptor) : r;
 }
 
 static enum step help_install_first(
-        struct sb_peer *peer, const struct path *path, bool serializable)
+        struct sb_handle *handle, const struct path *path, bool serializable)
 {
-        enum step r = help_install_all(peer, path);
+        enum step r = help_install_all(handle, path);
 
         if (r != IN)
                 return r;
-        return serializable ? help_decide_serializable(peer, path)
-                            : help_decide_snapshot(peer, path->descriptor);
+        return serializable ? help_decide_serializable(handle, path)
+                            : help_decide_snapshot(handle, path->descriptor);
 }
 
 /* Bring path->descriptor to its end: DECIDED, or BACK out of a cycle. */
-static enum step help_once(struct sb_peer *peer, const struct path *path)
+static enum step help_once(struct sb_handle *handle, const struct path *path)
 {
-        bool serializable = sb_commit_status(path->descriptor) & SB_STATUS_SERIALIZABLE;
+        bool serializable = sb_descriptor_status(path->descriptor) & SB_STATUS_SERIALIZABLE;
 
         return serializable && SB_FAULT(SER_VALIDATE_FIRST)
-                       ? help_validate_first(peer, path)
-                       : help_install_first(peer, path, serializable);
+                       ? help_validate_first(handle, path)
+                       : help_install_first(handle, path, serializable);
 }
 
 /* From the beginning of a path: whichever transaction of a cycle was aborted, one of the others can
  * go on now, and this helper looks again. */
-static void help_to_the_end(struct sb_peer *peer, struct sb_commit *descriptor)
+static void help_to_the_end(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
         struct path path = {.descriptor = descriptor,
-                .at = sb_offset_of(&peer->segment, descriptor),
+                .at = sb_offset_of(&handle->segment, descriptor),
                 .depth = 1};
 
-        while (!sb_commit_decided(descriptor))
-                help_once(peer, &path);
+        while (!sb_descriptor_decided(descriptor))
+                help_once(handle, &path);
 }
 
 /* ---- for a process that meets an intent ---- */
 
 /* Fault TXN_COPIES_ALL: a helper goes through the list, which may be old, and copies and lets go
  * (R:stamp, R:retire) as the owner does. */
-static void help_copy_by_list(struct sb_peer *peer, struct sb_commit *descriptor, uint64_t word)
+static void help_copy_by_list(
+        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t word)
 {
         uint32_t i;
 
         for (i = 0; i < descriptor->write_count; i++) {
-                struct sb_version *each = sb_version_at(&peer->segment, descriptor->write[i]);
+                struct sb_version *each = sb_version_at(&handle->segment, descriptor->write[i]);
 
-                sb_cas64_full(
-                        &each->stamp, word, sb_commit_outcome(sb_commit_stamped(peer, descriptor)));
+                sb_cas64_full(&each->stamp, word,
+                        sb_descriptor_outcome(sb_descriptor_stamped(handle, descriptor)));
                 sb_cas32_full(&each->block.retire, SB_RETIRE_HELD, 0);
         }
 }
 
 /* Copy the outcome into the one version that this helper met. */
-static void help_copy_one(struct sb_peer *peer, struct sb_commit *descriptor,
+static void help_copy_one(struct sb_handle *handle, struct sb_descriptor *descriptor,
         struct sb_version *version, uint64_t word)
 {
-        sb_txn_settle(peer, version);
+        sb_stamp_settle(handle, version);
         if (SB_FAULT(TXN_COPIES_ALL))
-                help_copy_by_list(peer, descriptor, word);
+                help_copy_by_list(handle, descriptor, word);
 }
 
-void sb_txn_help(struct sb_peer *peer, struct sb_version *version)
+void sb_help_version(struct sb_handle *handle, struct sb_version *version)
 {
-        uint64_t word = sb_pin_load(peer, &version->stamp);
-        struct sb_commit *descriptor = sb_stamp_is_intent(word)
-                                               ? sb_commit_at(&peer->segment, word & SB_OFFSET_MASK)
-                                               : NULL;
+        uint64_t word = sb_pin_load(handle, &version->stamp);
+        struct sb_descriptor *descriptor =
+                sb_stamp_is_intent(word) ? sb_descriptor_at(&handle->segment, word & SB_OFFSET_MASK)
+                                         : NULL;
 
         if (!descriptor)
                 return;
-        peer->counters.helped++;
-        help_to_the_end(peer, descriptor);
-        help_copy_one(peer, descriptor, version, word);
+        handle->counters.helped++;
+        help_to_the_end(handle, descriptor);
+        help_copy_one(handle, descriptor, version, word);
 }
 
-void sb_txn_decide(struct sb_peer *peer, struct sb_commit *descriptor)
+void sb_help_decide(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
-        help_to_the_end(peer, descriptor);
+        help_to_the_end(handle, descriptor);
 }
 
-void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *descriptor)
+void sb_help_resolve(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
-        uint64_t status = sb_commit_stamped(peer, descriptor);
+        uint64_t status = sb_descriptor_stamped(handle, descriptor);
 
         /* Undecided and without a stamp: the stamp will be read from a later clock. */
         if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED && SB_STATUS_VALUE(status))
-                help_to_the_end(peer, descriptor);
+                help_to_the_end(handle, descriptor);
 }

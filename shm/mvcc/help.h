@@ -28,12 +28,12 @@
 
 /* Bring the undecided transaction of @version to its end, and copy the outcome into @version alone.
  * Nothing happens when @version is no intent any more. */
-void sb_txn_help(struct sb_peer *peer, struct sb_version *version);
+void sb_help_version(struct sb_handle *handle, struct sb_version *version);
 /* Bring a transaction to its end that another client has noted: for the engine, before it takes
  * away the cut of that transaction. Nothing is copied. */
-void sb_txn_decide(struct sb_peer *peer, struct sb_commit *descriptor);
+void sb_help_decide(struct sb_handle *handle, struct sb_descriptor *descriptor);
 /* For a process that raises the stable cut and found @descriptor noted. Afterwards the transaction
  * is decided and has its stamp, or its stamp will be read from a later clock. */
-void sb_txn_resolve(struct sb_peer *peer, struct sb_commit *descriptor);
+void sb_help_resolve(struct sb_handle *handle, struct sb_descriptor *descriptor);
 
 #endif

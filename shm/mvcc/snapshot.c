@@ -18,110 +18,110 @@ static bool snapshot_is_cut(uint64_t word)
 }
 
 /* An announcement word that is not in use. */
-static int snapshot_free_word(struct sb_peer *peer, uint32_t *ret_index)
+static int snapshot_free_word(struct sb_handle *handle, uint32_t *ret_index)
 {
-        struct sb_cell64 *words = sb_client_snapshots(peer->client);
+        struct sb_word64 *words = sb_record_snapshots(handle->record);
         uint32_t index = 0;
 
         /* Relaxed: the owner's own words; other processes only change what it has announced. */
-        while (index < peer->segment.geometry.snapshot_count && sb_load_relaxed(&words[index]))
+        while (index < handle->segment.geometry.snapshot_count && sb_load_relaxed(&words[index]))
                 index++;
         *ret_index = index;
-        return index == peer->segment.geometry.snapshot_count ? SB_E_FULL : 0;
+        return index == handle->segment.geometry.snapshot_count ? SB_E_FULL : 0;
 }
 
 /* A word that says that a snapshot is being opened, and differs from all that this client announced
  * before. */
-static uint64_t snapshot_next_pending(struct sb_peer *peer)
+static uint64_t snapshot_next_pending(struct sb_handle *handle)
 {
         /* Relaxed, both: the owner's own word, in which it counts. */
-        uint64_t opens = sb_load_relaxed(&peer->client->opens) + 1;
+        uint64_t opens = sb_load_relaxed(&handle->record->opens) + 1;
 
-        sb_store_relaxed(&peer->client->opens, opens & ~SB_SNAPSHOT_PENDING);
+        sb_store_relaxed(&handle->record->opens, opens & ~SB_SNAPSHOT_PENDING);
         return SB_SNAPSHOT_PENDING | opens;
 }
 
 /* Return: the cut, or what a pruner and the engine made of the announcement. */
 static uint64_t snapshot_announce_then_cut(
-        struct sb_peer *peer, struct sb_cell64 *word, uint64_t pending)
+        struct sb_handle *handle, struct sb_word64 *word, uint64_t pending)
 {
         uint64_t cut;
 
         /* R:announce > A:announce. A full barrier: announced before the cut is taken. */
         sb_exchange_full(word, pending);
-        cut = sb_cut_take(peer);
+        cut = sb_clock_take_cut(handle);
         /* R:announce > A:announce. Failed: a pruner gave the announcement its cut, A:announce; or
          * that was even taken away again. */
         return sb_cas64_full(word, pending, cut) ? cut : sb_load_acquire(word);
 }
 
 /* Fault CUT_BEFORE_ANNOUNCE. */
-static uint64_t snapshot_cut_then_announce(struct sb_peer *peer, struct sb_cell64 *word)
+static uint64_t snapshot_cut_then_announce(struct sb_handle *handle, struct sb_word64 *word)
 {
-        uint64_t cut = sb_cut_take(peer);
+        uint64_t cut = sb_clock_take_cut(handle);
 
         sb_exchange_full(word, cut); /* R:announce, too late: that is the fault. */
         return cut;
 }
 
-static uint64_t snapshot_announce(struct sb_peer *peer, struct sb_cell64 *word)
+static uint64_t snapshot_announce(struct sb_handle *handle, struct sb_word64 *word)
 {
-        uint64_t pending = snapshot_next_pending(peer);
+        uint64_t pending = snapshot_next_pending(handle);
 
-        return SB_FAULT(CUT_BEFORE_ANNOUNCE) ? snapshot_cut_then_announce(peer, word)
-                                             : snapshot_announce_then_cut(peer, word, pending);
+        return SB_FAULT(CUT_BEFORE_ANNOUNCE) ? snapshot_cut_then_announce(handle, word)
+                                             : snapshot_announce_then_cut(handle, word, pending);
 }
 
-int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut)
+int sb_snapshot_open(struct sb_handle *handle, uint32_t *ret_index, uint64_t *ret_cut)
 {
         uint64_t cut;
         uint32_t index;
-        int r = snapshot_free_word(peer, &index);
+        int r = snapshot_free_word(handle, &index);
 
         if (r)
                 return r;
         do
-                cut = snapshot_announce(peer, &sb_client_snapshots(peer->client)[index]);
+                cut = snapshot_announce(handle, &sb_record_snapshots(handle->record)[index]);
         while (!snapshot_is_cut(cut));
         *ret_index = index;
         *ret_cut = cut;
         return 0;
 }
 
-int sb_snapshot_open_at(struct sb_peer *peer, uint64_t cut, uint32_t *ret_index)
+int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_index)
 {
         uint32_t index;
-        int r = snapshot_free_word(peer, &index);
+        int r = snapshot_free_word(handle, &index);
 
         if (r)
                 return r;
         /* R:announce > A:announce. A full barrier: the caller looks behind it for what else keeps
          * the cut. What is found to keep it did so when a pruner last looked without seeing this
          * announcement. */
-        sb_exchange_full(&sb_client_snapshots(peer->client)[index], cut);
+        sb_exchange_full(&sb_record_snapshots(handle->record)[index], cut);
         *ret_index = index;
         return 0;
 }
 
-bool sb_snapshot_holds(const struct sb_peer *peer, uint32_t index, uint64_t cut)
+bool sb_snapshot_holds(const struct sb_handle *handle, uint32_t index, uint64_t cut)
 {
         /* A:announce. The engine changes the word before any pruner goes without the cut: what was
          * read before this look was whole. */
-        return sb_load_acquire(&sb_client_snapshots(peer->client)[index]) == cut ||
+        return sb_load_acquire(&sb_record_snapshots(handle->record)[index]) == cut ||
                SB_FAULT(EVICT_NO_LOOK);
 }
 
-void sb_snapshot_close(struct sb_peer *peer, uint32_t index)
+void sb_snapshot_close(struct sb_handle *handle, uint32_t index)
 {
-        struct sb_cell64 *word = &sb_client_snapshots(peer->client)[index];
+        struct sb_word64 *word = &sb_record_snapshots(handle->record)[index];
         /* Relaxed: the own word; only the cut in it is of use here, and if the cut was taken away,
          * any answer will do. A:clock. */
-        bool moved = sb_load_acquire(&peer->segment.super->clock) >
+        bool moved = sb_load_acquire(&handle->segment.super->clock) >
                      (sb_load_relaxed(word) & ~SB_SNAPSHOT_EVICTING) + 1;
 
         /* R:announce > A:announce. The reads at the cut are over. */
         sb_store_release(word, 0);
         /* Later cuts were taken: pruners may have kept versions for this one alone. */
         if (moved)
-                sb_limbo_leave(peer);
+                sb_limbo_leave(handle);
 }

@@ -19,15 +19,15 @@
 #include "shm/layout/handle.h"
 
 /* Announce a snapshot, then take its cut. Return: 0, SB_E_FULL (snapshot_count are open). */
-int sb_snapshot_open(struct sb_peer *peer, uint32_t *ret_index, uint64_t *ret_cut);
+int sb_snapshot_open(struct sb_handle *handle, uint32_t *ret_index, uint64_t *ret_cut);
 /* Announce a cut that was taken long ago. A pruner that looks at the announcements from now on
  * keeps what is left of what the cut needs. Return: 0, SB_E_FULL. */
-int sb_snapshot_open_at(struct sb_peer *peer, uint64_t cut, uint32_t *ret_index);
+int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_index);
 /* Whether the caller's announcement @index still is of @cut: asked after a read at the cut. False:
  * it was taken away, and what was read does not count. */
-bool sb_snapshot_holds(const struct sb_peer *peer, uint32_t index, uint64_t cut);
+bool sb_snapshot_holds(const struct sb_handle *handle, uint32_t index, uint64_t cut);
 /* End a snapshot. If the clock moved on meanwhile, this asks for a sweep, because pruners may have
  * kept versions for this snapshot alone. */
-void sb_snapshot_close(struct sb_peer *peer, uint32_t index);
+void sb_snapshot_close(struct sb_handle *handle, uint32_t index);
 
 #endif

@@ -15,55 +15,58 @@
 #include "shm/mvcc/descriptor.h"
 
 /* The status of an intent's transaction, with the one stamp that all its versions have. */
-static uint64_t stamp_status(struct sb_peer *peer, struct sb_commit *descriptor)
+static uint64_t stamp_status(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
-        uint64_t status = sb_commit_stamped(peer, descriptor);
+        uint64_t status = sb_descriptor_stamped(handle, descriptor);
 
         if (SB_FAULT(TXN_STAMP_EACH) && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED)
                 status = SB_STATUS_OF(SB_STATUS_COMMITTED,
-                        sb_load_acquire(&peer->segment.super->clock)); /* A:clock. */
+                        sb_load_acquire(&handle->segment.super->clock)); /* A:clock. */
         return status;
 }
 
 /* An intent, by its stamp word: what became of its transaction. */
 static struct sb_settled stamp_settle_intent(
-        struct sb_peer *peer, struct sb_version *version, uint64_t word)
+        struct sb_handle *handle, struct sb_version *version, uint64_t word)
 {
-        struct sb_commit *descriptor = sb_commit_at(&peer->segment, word & SB_OFFSET_MASK);
+        struct sb_descriptor *descriptor =
+                sb_descriptor_at(&handle->segment, word & SB_OFFSET_MASK);
         uint64_t status;
 
         if (!descriptor) /* damaged */
-                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
-        status = stamp_status(peer, descriptor);
+                return (struct sb_settled){.outcome = SB_OUTCOME_ABORTED};
+        status = stamp_status(handle, descriptor);
         if (SB_STATUS_STATE(status) == SB_STATUS_UNDECIDED)
                 return (struct sb_settled){
-                        .outcome = SB_TXN_UNDECIDED, .stamp = SB_STATUS_VALUE(status)};
+                        .outcome = SB_OUTCOME_UNDECIDED, .stamp = SB_STATUS_VALUE(status)};
         /* R:stamp > A:stamp. Failed: another process has copied the same outcome. */
-        sb_cas64_full(&version->stamp, word, sb_commit_outcome(status));
+        sb_cas64_full(&version->stamp, word, sb_descriptor_outcome(status));
         if (SB_STATUS_STATE(status) == SB_STATUS_ABORTED)
-                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
-        return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = SB_STATUS_VALUE(status)};
+                return (struct sb_settled){.outcome = SB_OUTCOME_ABORTED};
+        return (struct sb_settled){
+                .outcome = SB_OUTCOME_COMMITTED, .stamp = SB_STATUS_VALUE(status)};
 }
 
-struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version)
+struct sb_settled sb_stamp_settle(struct sb_handle *handle, struct sb_version *version)
 {
-        uint64_t word = sb_pin_load(peer, &version->stamp);
+        uint64_t word = sb_pin_load(handle, &version->stamp);
 
-        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
-                return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = SB_STAMP_BIRTH};
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
+                return (struct sb_settled){
+                        .outcome = SB_OUTCOME_COMMITTED, .stamp = SB_STAMP_PLACEHOLDER};
         if (!word) {
                 /* A:clock. R:stamp > A:stamp. As in sb_stamp(). */
-                sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
+                sb_cas64_full(&version->stamp, 0, sb_load_acquire(&handle->segment.super->clock));
                 word = sb_load_acquire(&version->stamp); /* A:stamp. No intent's. */
         }
         if (SB_LIKELY(!(word & SB_STAMP_INTENT)))
-                return (struct sb_settled){.outcome = SB_TXN_COMMITTED, .stamp = word};
+                return (struct sb_settled){.outcome = SB_OUTCOME_COMMITTED, .stamp = word};
         if (!(word & SB_OFFSET_MASK))
-                return (struct sb_settled){.outcome = SB_TXN_ABORTED};
-        return stamp_settle_intent(peer, version, word);
+                return (struct sb_settled){.outcome = SB_OUTCOME_ABORTED};
+        return stamp_settle_intent(handle, version, word);
 }
 
-uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
+uint64_t sb_stamp(struct sb_handle *handle, struct sb_version *version)
 {
         /* A:stamp. Pairs with the CAS below, of another process. */
         uint64_t stamp = sb_load_acquire(&version->stamp);
@@ -71,47 +74,47 @@ uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version)
         if (SB_LIKELY((int64_t)stamp > 0))
                 return stamp;
         if (stamp) {
-                struct sb_settled settled = sb_txn_settle(peer, version);
+                struct sb_settled settled = sb_stamp_settle(handle, version);
 
-                return settled.outcome == SB_TXN_COMMITTED ? settled.stamp : SB_STAMP_ABORTED;
+                return settled.outcome == SB_OUTCOME_COMMITTED ? settled.stamp : SB_STAMP_ABORTED;
         }
         /* A:clock. Read after the install, which this process has done or seen: no cut that was
          * taken before can contain the version. R:stamp > A:stamp. Failed: another process was
          * first. */
-        sb_cas64_full(&version->stamp, 0, sb_load_acquire(&peer->segment.super->clock));
+        sb_cas64_full(&version->stamp, 0, sb_load_acquire(&handle->segment.super->clock));
         return sb_load_acquire(&version->stamp); /* A:stamp. */
 }
 
-struct sb_version *sb_txn_effective(
-        struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head)
+struct sb_version *sb_stamp_effective(
+        struct sb_handle *handle, struct sb_version *head, struct sb_settled *ret_head)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
         struct sb_version *version = head;
-        struct sb_settled settled = *ret_head = sb_txn_settle(peer, head);
+        struct sb_settled settled = *ret_head = sb_stamp_settle(handle, head);
 
-        while (settled.outcome != SB_TXN_COMMITTED) {
-                version =
-                        sb_version_at(segment, sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK);
+        while (settled.outcome != SB_OUTCOME_COMMITTED) {
+                version = sb_version_at(
+                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
                 if (!version || !steps-- || !sb_version_fits(segment, version))
                         return NULL;
-                settled = sb_txn_settle(peer, version);
+                settled = sb_stamp_settle(handle, version);
         }
         return version;
 }
 
-static bool stamp_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+static bool stamp_lasts(struct sb_handle *handle, const struct sb_word64 *cell, uint64_t word,
         struct sb_version *head, struct sb_settled settled)
 {
         /* The outcome first: while it is undecided, the cell is what it was. */
-        if (settled.outcome == SB_TXN_UNDECIDED &&
-                sb_txn_settle(peer, head).outcome != SB_TXN_UNDECIDED)
+        if (settled.outcome == SB_OUTCOME_UNDECIDED &&
+                sb_stamp_settle(handle, head).outcome != SB_OUTCOME_UNDECIDED)
                 return false;
         return sb_load_acquire(cell) == word; /* A:publish. */
 }
 
-bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+bool sb_stamp_lasts(struct sb_handle *handle, const struct sb_word64 *cell, uint64_t word,
         struct sb_version *head, struct sb_settled settled)
 {
-        return SB_FAULT(TXN_OLD_BELOW) || stamp_lasts(peer, cell, word, head, settled);
+        return SB_FAULT(TXN_OLD_BELOW) || stamp_lasts(handle, cell, word, head, settled);
 }

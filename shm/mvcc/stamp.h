@@ -17,7 +17,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
-enum sb_outcome { SB_TXN_UNDECIDED, SB_TXN_COMMITTED, SB_TXN_ABORTED };
+enum sb_outcome { SB_OUTCOME_UNDECIDED, SB_OUTCOME_COMMITTED, SB_OUTCOME_ABORTED };
 struct sb_settled {
         enum sb_outcome outcome;
         /* COMMITTED: the stamp. UNDECIDED: what the stamp of a serializable transaction is if it
@@ -27,22 +27,22 @@ struct sb_settled {
 
 /* What became of a version. If it is committed, it has its stamp afterwards; if it was aborted, it
  * says so. A placeholder counts as COMMITTED. */
-struct sb_settled sb_txn_settle(struct sb_peer *peer, struct sb_version *version);
+struct sb_settled sb_stamp_settle(struct sb_handle *handle, struct sb_version *version);
 
 /* Stamp a version that is committed, unless it has a stamp. Return: its stamp; for one that was
  * aborted or is not decided a value above every clock, which is negative as an int64_t. */
-uint64_t sb_stamp(struct sb_peer *peer, struct sb_version *version);
+uint64_t sb_stamp(struct sb_handle *handle, struct sb_version *version);
 
 /* The effective version: the first one from @head down that is committed (a placeholder counts),
  * stamped. *ret_head says what the head is; a head that is not decided is looked through. NULL:
  * none, because the segment is damaged or the chain changes: look again. */
-struct sb_version *sb_txn_effective(
-        struct sb_peer *peer, struct sb_version *head, struct sb_settled *ret_head);
-/* Asked after sb_txn_effective(): whether its answer was the newest at some moment since @cell was
- * loaded as @word, which leads to @head. True: @cell still is @word, and a head that was undecided
- * is so still. Else the way down may have led past a version that was superseded and taken out
- * since, to one that had been superseded long before: look again. */
-bool sb_txn_lasts(struct sb_peer *peer, const struct sb_cell64 *cell, uint64_t word,
+struct sb_version *sb_stamp_effective(
+        struct sb_handle *handle, struct sb_version *head, struct sb_settled *ret_head);
+/* Asked after sb_stamp_effective(): whether its answer was the newest at some moment since @cell
+ * was loaded as @word, which leads to @head. True: @cell still is @word, and a head that was
+ * undecided is so still. Else the way down may have led past a version that was superseded and
+ * taken out since, to one that had been superseded long before: look again. */
+bool sb_stamp_lasts(struct sb_handle *handle, const struct sb_word64 *cell, uint64_t word,
         struct sb_version *head, struct sb_settled settled);
 
 #endif

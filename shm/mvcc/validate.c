@@ -40,11 +40,11 @@ static bool validate_is_own(
 
 static bool validate_is_in_the_way(struct sb_settled settled)
 {
-        return settled.outcome == SB_TXN_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE);
+        return settled.outcome == SB_OUTCOME_UNDECIDED && !SB_FAULT(SER_FOREIGN_AS_BEFORE);
 }
 
-/* Whether the way down from @word led past what was taken out meanwhile, as in sb_txn_lasts(). */
-static bool validate_missed(const struct sb_cell64 *cell, uint64_t word)
+/* Whether the way down from @word led past what was taken out meanwhile, as in sb_stamp_lasts(). */
+static bool validate_missed(const struct sb_word64 *cell, uint64_t word)
 {
         return sb_load_acquire(cell) != word && !SB_FAULT(TXN_OLD_BELOW); /* A:publish. */
 }
@@ -54,11 +54,11 @@ static bool validate_missed(const struct sb_cell64 *cell, uint64_t word)
 
 /* Whether the key in @cell is what it was at the cut; a cell without that key is no change. The key
  * is named by its node, or by its bytes. */
-static int validate_look_once(struct sb_peer *peer, struct sb_validation *validation,
-        struct sb_cell64 *cell, uint64_t node, const void *key, uint32_t key_len)
+static int validate_look_once(struct sb_handle *handle, struct sb_validation *validation,
+        struct sb_word64 *cell, uint64_t node, const void *key, uint32_t key_len)
 {
-        struct sb_segment *segment = &peer->segment;
-        uint64_t word = sb_pin_load(peer, cell);
+        struct sb_segment *segment = &handle->segment;
+        uint64_t word = sb_pin_load(handle, cell);
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
         uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
 
@@ -66,22 +66,22 @@ static int validate_look_once(struct sb_peer *peer, struct sb_validation *valida
                 (key ? !sb_version_is(segment, version, key, key_len) : version->node != node))
                 return SB_VERDICT_VALID;
         for (; version && steps--; version = sb_version_at(segment,
-                                           sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK)) {
-                uint64_t stamp = sb_pin_load(peer, &version->stamp);
+                                           sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK)) {
+                uint64_t stamp = sb_pin_load(handle, &version->stamp);
                 struct sb_settled settled;
 
-                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
                         return SB_VERDICT_VALID;
                 /* What an own intent replaces was in the cut when the owner looked, and by its
                  * revision was still the same when the intent came in. */
                 if (validate_is_own(validation, segment, stamp))
                         return SB_VERDICT_VALID;
-                settled = sb_txn_settle(peer, version);
+                settled = sb_stamp_settle(handle, version);
                 if (validate_is_in_the_way(settled)) {
                         validation->met = version;
                         return SB_VERDICT_IN_THE_WAY;
                 }
-                if (settled.outcome != SB_TXN_COMMITTED)
+                if (settled.outcome != SB_OUTCOME_COMMITTED)
                         continue;
                 if (settled.stamp > validation->commit->cut)
                         return SB_VERDICT_CHANGED;
@@ -90,28 +90,28 @@ static int validate_look_once(struct sb_peer *peer, struct sb_validation *valida
         return validate_missed(cell, word) ? LOOK_AGAIN : SB_VERDICT_VALID;
 }
 
-static enum sb_verdict validate_look(struct sb_peer *peer, struct sb_validation *validation,
-        struct sb_cell64 *cell, uint64_t node, const void *key, uint32_t key_len)
+static enum sb_verdict validate_look(struct sb_handle *handle, struct sb_validation *validation,
+        struct sb_word64 *cell, uint64_t node, const void *key, uint32_t key_len)
 {
         int r;
 
         do
-                r = validate_look_once(peer, validation, cell, node, key, key_len);
+                r = validate_look_once(handle, validation, cell, node, key, key_len);
         while (r == LOOK_AGAIN);
         return (enum sb_verdict)r;
 }
 
 static enum sb_verdict validate_point(
-        struct sb_peer *peer, struct sb_validation *validation, const struct range *range)
+        struct sb_handle *handle, struct sb_validation *validation, const struct range *range)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t hash = sb_hash_key(range->low, range->low_len, segment->seed);
         struct sb_probe probe = sb_probe_first(segment, hash);
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
         while ((cell = sb_probe_next(segment, &probe))) {
                 enum sb_verdict verdict =
-                        validate_look(peer, validation, cell, 0, range->low, range->low_len);
+                        validate_look(handle, validation, cell, 0, range->low, range->low_len);
 
                 if (verdict != SB_VERDICT_VALID)
                         return verdict;
@@ -123,13 +123,14 @@ static enum sb_verdict validate_point(
 
 /* A node without a cell is not made yet, or is gone: there is no version to look at. */
 static enum sb_verdict validate_node(
-        struct sb_peer *peer, struct sb_validation *validation, struct sb_node *node)
+        struct sb_handle *handle, struct sb_validation *validation, struct sb_node *node)
 {
-        struct sb_cell64 *cell = sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell));
+        struct sb_word64 *cell = sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell));
 
         if (!cell || SB_FAULT(SER_SEEN_ONLY))
                 return SB_VERDICT_VALID;
-        return validate_look(peer, validation, cell, sb_offset_of(&peer->segment, node), NULL, 0);
+        return validate_look(
+                handle, validation, cell, sb_offset_of(&handle->segment, node), NULL, 0);
 }
 
 static bool validate_ends_before(
@@ -150,35 +151,35 @@ static bool validate_is_behind(const struct sb_segment *segment, const struct sb
 /* The node behind @node, which has @key; NULL: none. One that is not behind it by its key lies in a
  * damaged segment, where the walk could go round for ever. */
 static struct sb_node *validate_next(
-        struct sb_peer *peer, struct sb_node *node, const unsigned char *key)
+        struct sb_handle *handle, struct sb_node *node, const unsigned char *key)
 {
         bool gone;
-        struct sb_node *next = sb_order_next(peer, node, &gone);
+        struct sb_node *next = sb_order_next(handle, node, &gone);
 
         if (gone)
-                return sb_order_seek(peer, key, node->key_len, true);
-        return next && validate_is_behind(&peer->segment, next, key, node->key_len) ? next : NULL;
+                return sb_order_seek(handle, key, node->key_len, true);
+        return next && validate_is_behind(&handle->segment, next, key, node->key_len) ? next : NULL;
 }
 
 /* The keys as they are now, from validation->node on, or from the range's beginning. */
 static enum sb_verdict validate_range(
-        struct sb_peer *peer, struct sb_validation *validation, const struct range *range)
+        struct sb_handle *handle, struct sb_validation *validation, const struct range *range)
 {
         struct sb_node *node = validation->node;
 
         if (!node)
-                node = sb_order_seek(peer, range->low, range->low_len, false);
+                node = sb_order_seek(handle, range->low, range->low_len, false);
         while (node) {
-                const unsigned char *key = sb_node_key(&peer->segment, node);
+                const unsigned char *key = sb_node_key(&handle->segment, node);
                 enum sb_verdict verdict;
 
                 if (!key || validate_ends_before(range, node, key)) /* no key: damaged */
                         return SB_VERDICT_VALID;
                 validation->node = node;
-                verdict = validate_node(peer, validation, node);
+                verdict = validate_node(handle, validation, node);
                 if (verdict != SB_VERDICT_VALID)
                         return verdict;
-                node = validate_next(peer, node, key);
+                node = validate_next(handle, node, key);
         }
         return SB_VERDICT_VALID;
 }
@@ -204,7 +205,7 @@ static const unsigned char *validate_unpack(
         return at > end ? NULL : at;
 }
 
-void sb_validate_begin(const struct sb_commit *descriptor, struct sb_validation *ret)
+void sb_validate_begin(const struct sb_descriptor *descriptor, struct sb_validation *ret)
 {
         const unsigned char *at =
                 (const unsigned char *)&descriptor->write[descriptor->write_count];
@@ -213,7 +214,7 @@ void sb_validate_begin(const struct sb_commit *descriptor, struct sb_validation 
                 .commit = descriptor, .at = at, .end = at + descriptor->ranges_len};
 }
 
-enum sb_verdict sb_validate(struct sb_peer *peer, struct sb_validation *validation)
+enum sb_verdict sb_validate(struct sb_handle *handle, struct sb_validation *validation)
 {
         const unsigned char *next;
         struct range range;
@@ -224,8 +225,8 @@ enum sb_verdict sb_validate(struct sb_peer *peer, struct sb_validation *validati
                 next = validate_unpack(validation->at, validation->end, &range);
                 if (!next)
                         break;
-                verdict = range.flags & SB_RANGE_POINT ? validate_point(peer, validation, &range)
-                                                       : validate_range(peer, validation, &range);
+                verdict = range.flags & SB_RANGE_POINT ? validate_point(handle, validation, &range)
+                                                       : validate_range(handle, validation, &range);
                 if (verdict != SB_VERDICT_VALID)
                         return verdict;
                 validation->at = next;

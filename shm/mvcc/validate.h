@@ -23,7 +23,7 @@ enum sb_verdict {
         SB_VERDICT_IN_THE_WAY /* `met` belongs to a transaction that is not decided */
 };
 struct sb_validation {
-        const struct sb_commit *commit;
+        const struct sb_descriptor *commit;
         const unsigned char *at, *end; /* packed ranges that are not looked through yet */
         uint32_t range;                /* number of the first of them */
         struct sb_node *node;          /* in it: where the look goes on; NULL: at its beginning */
@@ -32,9 +32,9 @@ struct sb_validation {
 
 /* Begin to validate what @descriptor has read. The pin under which this is called must last until
  * the verdict: *ret names blocks that only this pin protects. */
-void sb_validate_begin(const struct sb_commit *descriptor, struct sb_validation *ret);
+void sb_validate_begin(const struct sb_descriptor *descriptor, struct sb_validation *ret);
 /* Go on until there is a verdict. After SB_VERDICT_IN_THE_WAY, bring the transaction of `met` to
  * its end and call again. */
-enum sb_verdict sb_validate(struct sb_peer *peer, struct sb_validation *validation);
+enum sb_verdict sb_validate(struct sb_handle *handle, struct sb_validation *validation);
 
 #endif

@@ -22,13 +22,13 @@
 static bool check_units_owner_lives(struct sb_look *look, uint64_t word)
 {
         uint32_t slot = (uint32_t)(SB_UNIT_OWNER(word) >> 32) - 1, generation;
-        enum sb_client_state state;
+        enum sb_record_state state;
 
-        if (slot >= look->segment->geometry.client_count)
+        if (slot >= look->segment->geometry.record_count)
                 return false;
-        state = sb_slot_state(look->segment, slot, &generation);
+        state = sb_roster_state(look->segment, slot, &generation);
         /* A record that is being reaped still owns its units: the reaper is at them. */
-        return generation == (uint32_t)word && state != SB_CLIENT_FREE;
+        return generation == (uint32_t)word && state != SB_RECORD_FREE;
 }
 
 static bool check_units_owned(uint64_t word)
@@ -69,7 +69,7 @@ static bool check_units_lost(
                 if ((check_units_owned(word) && check_units_owner_lives(look, word)) ||
                         !sb_unit_is_block(look->segment, at,
                                 kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) ||
-                        sb_reach_published(look->peer, at, kind))
+                        sb_reach_published(look->handle, at, kind))
                         return false;
         }
         return true;
@@ -85,7 +85,7 @@ static bool check_units_unnoted(
                 uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
 
                 if (retire < SB_RETIRE_FREEING ||
-                        sb_stock_noted(look->segment, retire - SB_RETIRE_FREEING, at) ||
+                        sb_magazine_noted(look->segment, retire - SB_RETIRE_FREEING, at) ||
                         !sb_unit_is_block(look->segment, at,
                                 kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL))
                         return false;
@@ -99,9 +99,9 @@ static bool check_units_any_noted(struct sb_look *look)
         uint32_t slot;
 
         /* A:operation. */
-        for (slot = 0; slot < look->segment->geometry.client_count; slot++)
-                if (sb_load_acquire(&sb_client_at(look->segment, slot)->operation) &
-                        SB_OPERATION_COMMIT)
+        for (slot = 0; slot < look->segment->geometry.record_count; slot++)
+                if (sb_load_acquire(&sb_record_at(look->segment, slot)->operation) &
+                        SB_OPERATION_DESCRIPTOR)
                         return true;
         return false;
 }
@@ -120,17 +120,17 @@ static bool check_units_held_aborted(const struct sb_version *version)
 static void check_units_count_held(struct sb_look *look, uint64_t at, uint32_t retire)
 {
         uint32_t slot = retire - SB_RETIRE_FREEING, i;
-        struct sb_commit *descriptor;
+        struct sb_descriptor *descriptor;
 
         /* What is in a client's magazine is neither. A:freeing. */
         if (!look->quiescent ||
                 (retire >= SB_RETIRE_FREEING &&
-                        (slot >= look->segment->geometry.client_count ||
-                                sb_load_acquire(&sb_client_at(look->segment, slot)->freeing) !=
+                        (slot >= look->segment->geometry.record_count ||
+                                sb_load_acquire(&sb_record_at(look->segment, slot)->freeing) !=
                                         at)))
                 return;
         look->held += check_units_held_aborted(sb_version_at(look->segment, at));
-        descriptor = retire >= SB_RETIRE_DYING ? sb_commit_at(look->segment, at) : NULL;
+        descriptor = retire >= SB_RETIRE_DYING ? sb_descriptor_at(look->segment, at) : NULL;
         /* A:status. What a committed one lists may belong to others by now. */
         if (!descriptor ||
                 SB_STATUS_STATE(sb_load_acquire(&descriptor->status)) != SB_STATUS_ABORTED)
@@ -162,7 +162,7 @@ static void check_units_block(
                 sb_report_problem(look->report,
                         "unit %u: the block at offset %llu is in hand, and no client has noted it",
                         unit, (unsigned long long)at);
-        } else if (sb_reach_published(look->peer, at, kind)) {
+        } else if (sb_reach_published(look->handle, at, kind)) {
                 /* A:retire. */
                 report->blocks_waiting +=
                         kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
@@ -207,7 +207,7 @@ static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
                                                       : (UINT64_C(1) << (count - base)) - 1;
                 uint64_t bits, now;
 
-                sb_pin(look->peer);
+                sb_pin(look->handle);
                 do {
                         /* A:block-taken. */
                         bits = sb_load_acquire(&sb_unit_bitmap(segment, unit)[base / 64]);
@@ -215,7 +215,7 @@ static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
                         now = sb_load_acquire(&segment->unit_words[unit]);
                         /* As in a sweep: from here on it keeps its kind as long as the pin is
                          * there. */
-                } while (!sb_pin_covers(look->peer));
+                } while (!sb_pin_covers(look->handle));
                 if (now != word)
                         bits = 0; /* it changed hands: its new owner is at work */
                 if ((bits & ~valid) && check_units_stray_bits(look, unit, base / 64, word, valid))
@@ -226,7 +226,7 @@ static void check_units_bits(struct sb_look *look, uint32_t unit, uint64_t word)
                                 sb_unit_offset(segment, unit) +
                                         (base + (uint32_t)__builtin_ctzll(bits)) * size,
                                 size);
-                sb_unpin(look->peer);
+                sb_unpin(look->handle);
         }
 }
 

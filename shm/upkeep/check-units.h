@@ -14,7 +14,7 @@
 
 /* One look at a segment, as all passes of the validator share it. */
 struct sb_look {
-        struct sb_peer *peer;
+        struct sb_handle *handle;
         struct sb_segment *segment;
         struct sb_check_report *report;
         bool quiescent;        /* no other process is running */

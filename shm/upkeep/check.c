@@ -46,18 +46,18 @@ static bool check_is_dated(struct sb_block *block)
 /* What is wrong with an unmarked node in the index: it names no cell, or not its key's. */
 static const char *check_node(struct sb_look *look, struct sb_node *node, uint64_t at)
 {
-        uint64_t own = sb_pin_load(look->peer, &node->cell), word;
-        struct sb_cell64 *cell = sb_cell_at(look->segment, own);
+        uint64_t own = sb_pin_load(look->handle, &node->cell), word;
+        struct sb_word64 *cell = sb_cell_at(look->segment, own);
         struct sb_version *head;
 
         if (!own || own == SB_NODE_GONE)
                 return NULL;
         if (!cell)
                 return "it names no cell";
-        word = sb_pin_load(look->peer, cell);
+        word = sb_pin_load(look->handle, cell);
         head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
         /* If the node is gone meanwhile, it says so before its cell is emptied. */
-        if ((!head || head->node != at) && sb_pin_load(look->peer, &node->cell) == own)
+        if ((!head || head->node != at) && sb_pin_load(look->handle, &node->cell) == own)
                 return "its cell is another key's";
         return NULL;
 }
@@ -67,17 +67,17 @@ static const char *check_node(struct sb_look *look, struct sb_node *node, uint64
  * still names (its next may be younger than the pin's hi, and gone before the look). So such a node
  * is passed only while the last link that stays still leads to it. */
 struct level_walk {
-        struct sb_cell64 *link; /* of the last node that stays, or the beginning */
+        struct sb_word64 *link; /* of the last node that stays, or the beginning */
         uint64_t first, word;   /* what was in it; where the walk goes on */
         const unsigned char *last_key;
         uint32_t last_len;
         uint64_t steps;
 };
 
-static void check_walk_from(struct sb_look *look, struct level_walk *walk, struct sb_cell64 *link)
+static void check_walk_from(struct sb_look *look, struct level_walk *walk, struct sb_word64 *link)
 {
         walk->link = link;
-        walk->first = walk->word = sb_pin_load(look->peer, link);
+        walk->first = walk->word = sb_pin_load(look->handle, link);
 }
 
 static void check_walk_begin(struct sb_look *look, struct level_walk *walk, uint32_t level)
@@ -91,7 +91,7 @@ static void check_walk_begin(struct sb_look *look, struct level_walk *walk, uint
 /* Pass a node that is leaving and names @next. False: the level is to be begun again. */
 static bool check_walk_past(struct sb_look *look, struct level_walk *walk, uint64_t next)
 {
-        if (sb_pin_load(look->peer, walk->link) == walk->first) {
+        if (sb_pin_load(look->handle, walk->link) == walk->first) {
                 walk->word = next;
                 return true;
         }
@@ -170,8 +170,8 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
 
                 if (!node)
                         return false;
-                lowest = sb_pin_load(look->peer, &node->next[0]);
-                next = sb_pin_load(look->peer, &node->next[level]);
+                lowest = sb_pin_load(look->handle, &node->next[0]);
+                next = sb_pin_load(look->handle, &node->next[level]);
                 fault = check_step(look, &walk, level, node, lowest, next);
                 if (at == suspected)
                         fault = "it is linked and dated";
@@ -205,11 +205,11 @@ static void check_order(struct sb_look *look)
                 uint64_t suspect = 0;
                 bool sound;
 
-                sb_pin(look->peer);
+                sb_pin(look->handle);
                 sound = check_level(look, level, &suspect);
                 if (sound && suspect)
                         sound = check_level(look, level, &suspect);
-                sb_unpin(look->peer);
+                sb_unpin(look->handle);
                 if (!sound)
                         return;
         }
@@ -221,7 +221,7 @@ static void check_order(struct sb_look *look)
 static const char *check_intent(
         struct sb_look *look, struct sb_version *version, uint64_t word, bool newest)
 {
-        struct sb_commit *descriptor;
+        struct sb_descriptor *descriptor;
 
         if (word == SB_STAMP_ABORTED)
                 return NULL;
@@ -232,7 +232,7 @@ static const char *check_intent(
         if (!(SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN))
                 return "an intent has no transaction's number";
         descriptor = sb_unit_is_block(look->segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL)
-                             ? sb_commit_at(look->segment, word & SB_OFFSET_MASK)
+                             ? sb_descriptor_at(look->segment, word & SB_OFFSET_MASK)
                              : NULL;
         /* A:status. */
         if (descriptor &&
@@ -295,7 +295,7 @@ static const char *check_chain(
                         return "a version in the chain is dated";
                 if (!*suspect && check_is_dated(&version->block))
                         *suspect = at;
-                link = sb_pin_load(look->peer, &version->prev);
+                link = sb_pin_load(look->handle, &version->prev);
                 if (!steps && (link & SB_PREV_MARKED))
                         return "the newest version is on its way out";
                 if ((link & SB_OFFSET_MASK) && !sb_version_at(segment, link & SB_OFFSET_MASK))
@@ -346,15 +346,16 @@ static const char *check_head(
          * cell. */
         stamp = sb_load_acquire(&head->stamp);
         /* Before the node's cell as well: the link is marked after the node was gone. */
-        next = sb_pin_load(look->peer, &node->next[0]);
-        own = sb_pin_load(look->peer, &node->cell);
-        if ((word & SB_CELL_FROZEN) || (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH && !stamp))
+        next = sb_pin_load(look->handle, &node->next[0]);
+        own = sb_pin_load(look->handle, &node->cell);
+        if ((word & SB_CELL_FROZEN) ||
+                (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER && !stamp))
                 return NULL; /* on its way out, or not confirmed yet */
         if (own != number)
                 return "its node names another cell";
         if (next & SB_PREV_MARKED)
                 return "its node is leaving the ordered index";
-        if (look->quiescent && !sb_reach_node(look->peer, node))
+        if (look->quiescent && !sb_reach_node(look->handle, node))
                 return "its node is not in the ordered index";
         retire = sb_load_acquire(&head->block.retire); /* A:retire. */
         if (retire > SB_RETIRE_HELD && retire < SB_RETIRE_FREEING)
@@ -369,7 +370,7 @@ static struct sb_version *check_counting(struct sb_look *look, struct sb_version
 
         while (version && (sb_load_acquire(&version->stamp) & SB_STAMP_INTENT)) /* A:stamp. */
                 version = sb_version_at(
-                        look->segment, sb_pin_load(look->peer, &version->prev) & SB_OFFSET_MASK);
+                        look->segment, sb_pin_load(look->handle, &version->prev) & SB_OFFSET_MASK);
         return version ? version : head;
 }
 
@@ -377,12 +378,12 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
 {
         struct sb_check_report *report = look->report;
         uint64_t number = SB_CELL_NUMBER(bucket, index), word, versions = 0, suspect = 0, before;
-        struct sb_cell64 *cell = sb_cell_at(look->segment, number);
+        struct sb_word64 *cell = sb_cell_at(look->segment, number);
         struct sb_version *head;
         const char *fault;
 
         for (;;) {
-                word = sb_pin_load(look->peer, cell);
+                word = sb_pin_load(look->handle, cell);
                 if (!word)
                         return;
                 head = sb_version_at(look->segment, word & SB_OFFSET_MASK);
@@ -392,7 +393,7 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
                         fault = check_chain(look, head, &suspect, &versions);
                 if (!fault && suspect == before)
                         break;
-                if (fault && sb_pin_load(look->peer, cell) == word)
+                if (fault && sb_pin_load(look->handle, cell) == word)
                         break;
         }
         if (fault) {
@@ -401,7 +402,7 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
         }
         report->versions += versions;
         head = check_counting(look, head);
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
                 report->placeholders++;
         else if ((SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE)
                 report->keys++;
@@ -416,10 +417,10 @@ static void check_buckets(struct sb_look *look)
         uint32_t bucket, index;
 
         for (bucket = 0; bucket < g->bucket_count + g->spill_count; bucket++) {
-                sb_pin(look->peer);
+                sb_pin(look->handle);
                 for (index = 0; index < SB_BUCKET_CELLS; index++)
                         check_cell(look, bucket, index);
-                sb_unpin(look->peer);
+                sb_unpin(look->handle);
         }
 }
 
@@ -428,12 +429,12 @@ static void check_buckets(struct sb_look *look)
 static void check_record(struct sb_look *look, uint32_t slot)
 {
         struct sb_segment *segment = look->segment;
-        struct sb_client *record = sb_client_at(segment, slot);
-        enum sb_client_state state = sb_slot_state(segment, slot, NULL);
+        struct sb_record *record = sb_record_at(segment, slot);
+        enum sb_record_state state = sb_roster_state(segment, slot, NULL);
         uint64_t high = sb_load_acquire(&record->guard_high), at; /* A:guard. */
         uint32_t i;
 
-        if (state > SB_CLIENT_DEAD) {
+        if (state > SB_RECORD_DEAD) {
                 sb_report_problem(look->report, "client %u: its state makes no sense", slot);
                 return;
         }
@@ -441,11 +442,11 @@ static void check_record(struct sb_look *look, uint32_t slot)
                 sb_report_problem(look->report, "client %u: more guards than there can be", slot);
                 high = 0;
         }
-        look->report->clients += state == SB_CLIENT_ATTACHED;
+        look->report->clients += state == SB_RECORD_ATTACHED;
         look->report->pinned += sb_load_acquire(&record->pin) != 0; /* A:pins. */
         for (i = 0; i < segment->geometry.snapshot_count; i++)
                 look->report->snapshots +=
-                        sb_load_acquire(&sb_client_snapshots(record)[i]) != 0; /* A:announce. */
+                        sb_load_acquire(&sb_record_snapshots(record)[i]) != 0; /* A:announce. */
         for (i = 0; i < high; i++) {
                 at = sb_guard_read(segment, record, i);
                 look->report->guards += at != 0;
@@ -456,20 +457,20 @@ static void check_record(struct sb_look *look, uint32_t slot)
                                 "client %u: guard %u holds what is no block", slot, i);
         }
         /* A:pins, A:operation. */
-        if (state == SB_CLIENT_FREE && look->quiescent &&
+        if (state == SB_RECORD_FREE && look->quiescent &&
                 (sb_load_acquire(&record->pin) || sb_load_acquire(&record->operation)))
                 sb_report_problem(
                         look->report, "client %u is free but pinned, or in an operation", slot);
 }
 
-int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
+int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *ret)
 {
-        struct sb_segment *segment = &peer->segment, again;
+        struct sb_segment *segment = &handle->segment, again;
         struct sb_superblock *super = segment->super;
         struct sb_look look = {
-                .peer = peer, .segment = segment, .report = ret, .quiescent = quiescent};
+                .handle = handle, .segment = segment, .report = ret, .quiescent = quiescent};
         /* A:stable, A:clock. In this order: the stable cut is below the clock, which only rises. */
-        uint64_t stable = sb_load_acquire(&super->safe), clock = sb_load_acquire(&super->clock);
+        uint64_t stable = sb_load_acquire(&super->stable), clock = sb_load_acquire(&super->clock);
         uint32_t slot, era = sb_load_acquire(&super->era); /* A:era. */
 
         memset(ret, 0, sizeof(*ret));
@@ -485,7 +486,7 @@ int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret)
                 check_buckets(&look);
         if (!ret->problem_count)
                 sb_look_at_units(&look);
-        for (slot = 0; slot < segment->geometry.client_count; slot++)
+        for (slot = 0; slot < segment->geometry.record_count; slot++)
                 check_record(&look, slot);
         return 0;
 }

@@ -19,6 +19,6 @@
 /* Validate the segment of an attached handle; not under a pin: the validator pins while it walks.
  * @quiescent: no other process is running, so private blocks of free records and the like are
  * findings, too. Return: 0 (see problem_count), or -EBADMSG when the superblock is unusable. */
-int sb_check(struct sb_peer *peer, bool quiescent, struct sb_check_report *ret);
+int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *ret);
 
 #endif

@@ -15,33 +15,33 @@
 #include "shm/memory/slab.h"
 #include "shm/upkeep/reclaim.h"
 
-void sb_peer_init(
-        struct sb_peer *peer, const struct sb_segment *segment, uint32_t slot, uint32_t generation)
+void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, uint32_t slot,
+        uint32_t generation)
 {
-        memset(peer, 0, sizeof(*peer));
-        peer->segment = *segment;
-        peer->client = sb_client_at(segment, slot);
-        peer->slot = slot;
-        peer->generation = generation;
-        sb_guard_init(peer);
-        sb_slab_init(peer);
-        sb_stock_init(peer);
-        sb_era_init(peer);
+        memset(handle, 0, sizeof(*handle));
+        handle->segment = *segment;
+        handle->record = sb_record_at(segment, slot);
+        handle->slot = slot;
+        handle->generation = generation;
+        sb_guard_init(handle);
+        sb_slab_init(handle);
+        sb_magazine_init(handle);
+        sb_era_init(handle);
 }
 
-void sb_peer_fini(struct sb_peer *peer)
+void sb_handle_fini(struct sb_handle *handle)
 {
         uint32_t chunk;
 
         /* Twice: a removed node has a second grace period. */
-        sb_reclaim_pending(peer);
-        sb_reclaim_free(peer);
-        sb_reclaim_free(peer);
-        sb_stock_release_all(peer);
-        if (sb_limbo_pending(peer) || !sb_limbo_is_empty(peer))
-                sb_limbo_leave(peer);
+        sb_reclaim_pending(handle);
+        sb_reclaim_free(handle);
+        sb_reclaim_free(handle);
+        sb_magazine_release_all(handle);
+        if (sb_limbo_pending(handle) || !sb_limbo_is_empty(handle))
+                sb_limbo_leave(handle);
         for (chunk = 1; chunk < SB_GUARD_CHUNKS; chunk++)
-                sb_guard_chunk_free(peer, peer->slot, peer->generation, chunk);
-        sb_slab_release_all(peer);
-        sb_slot_release(&peer->segment, peer->slot, peer->generation);
+                sb_guard_chunk_free(handle, handle->slot, handle->generation, chunk);
+        sb_slab_release_all(handle);
+        sb_roster_release(&handle->segment, handle->slot, handle->generation);
 }

@@ -11,10 +11,10 @@
 #include "shm/layout/segment.h"
 
 /* Begin to use a claimed record (state ATTACHED): all lists empty. No store to the segment. */
-void sb_peer_init(
-        struct sb_peer *peer, const struct sb_segment *segment, uint32_t slot, uint32_t generation);
+void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, uint32_t slot,
+        uint32_t generation);
 /* Do what can be done of the private work, leave the rest to a sweep, give up slabs, magazine and
  * guards, clear announcements, free the record; not under a pin. */
-void sb_peer_fini(struct sb_peer *peer);
+void sb_handle_fini(struct sb_handle *handle);
 
 #endif

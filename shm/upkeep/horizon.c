@@ -42,12 +42,12 @@ static void horizon_add_cut(struct sb_horizon *horizon, uint64_t cut)
  * says. Return: what it says then; 0: it says PENDING for ever, and by this horizon nothing is
  * pruned. */
 static uint64_t horizon_end_pending(
-        struct sb_peer *peer, struct sb_cell64 *word, uint64_t cut, struct sb_horizon *horizon)
+        struct sb_handle *handle, struct sb_word64 *word, uint64_t cut, struct sb_horizon *horizon)
 {
         uint32_t rounds;
 
         for (rounds = 0; rounds < ROUNDS_MAX && !SB_FAULT(PRUNE_PENDING_IGNORED); rounds++) {
-                sb_cas64_full(word, cut, sb_cut_take(peer));
+                sb_cas64_full(word, cut, sb_clock_take_cut(handle));
                 cut = sb_load_acquire(word); /* A:announce. */
                 if (!(cut & SB_SNAPSHOT_PENDING))
                         return cut;
@@ -58,12 +58,12 @@ static uint64_t horizon_end_pending(
 }
 
 static void horizon_read_announcement(
-        struct sb_peer *peer, struct sb_cell64 *word, struct sb_horizon *horizon)
+        struct sb_handle *handle, struct sb_word64 *word, struct sb_horizon *horizon)
 {
         uint64_t cut = sb_load_acquire(word); /* A:announce. */
 
         if (cut & SB_SNAPSHOT_PENDING)
-                cut = horizon_end_pending(peer, word, cut, horizon);
+                cut = horizon_end_pending(handle, word, cut, horizon);
         /* Until it says EVICTED, its client may be reading at it. */
         cut &= ~SB_SNAPSHOT_EVICTING;
         if (cut > SB_SNAPSHOT_EVICTED)
@@ -73,23 +73,23 @@ static void horizon_read_announcement(
 /* Records to look at: a client that attaches later announces after the bound was read. */
 static uint32_t horizon_record_count(const struct sb_segment *segment)
 {
-        uint64_t high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
-        uint32_t count = segment->geometry.client_count;
+        uint64_t high = sb_load_acquire(&segment->super->record_high); /* A:roster. */
+        uint32_t count = segment->geometry.record_count;
 
         if (SB_FAULT(PRUNE_IGNORES_SNAPSHOTS))
                 return 0;
         return high < count ? (uint32_t)high : count;
 }
 
-static void horizon_read_announcements(struct sb_peer *peer, struct sb_horizon *horizon)
+static void horizon_read_announcements(struct sb_handle *handle, struct sb_horizon *horizon)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint32_t slot, i, count = horizon_record_count(segment);
 
         for (slot = 0; slot < count; slot++)
                 for (i = 0; i < segment->geometry.snapshot_count; i++)
-                        horizon_read_announcement(peer,
-                                &sb_client_snapshots(sb_client_at(segment, slot))[i], horizon);
+                        horizon_read_announcement(handle,
+                                &sb_record_snapshots(sb_record_at(segment, slot))[i], horizon);
 }
 
 /* Marked cuts. Each was announced by its maker until it was in the table: so the table is read
@@ -100,23 +100,23 @@ static void horizon_read_marks(struct sb_segment *segment, struct sb_horizon *ho
         uint32_t i;
 
         for (i = 0; i < high && i < segment->geometry.mark_count; i++)
-                if (sb_mark_keeps(segment, i, &cut))
+                if (sb_named_keeps(segment, i, &cut))
                         horizon_add_cut(horizon, cut);
 }
 
 /* Announcements, then marks. Fault PRUNE_MARKS_FIRST: the other way round. */
-static void horizon_read_cuts(struct sb_peer *peer, struct sb_horizon *horizon)
+static void horizon_read_cuts(struct sb_handle *handle, struct sb_horizon *horizon)
 {
         if (SB_FAULT(PRUNE_MARKS_FIRST))
-                horizon_read_marks(&peer->segment, horizon);
-        horizon_read_announcements(peer, horizon);
+                horizon_read_marks(&handle->segment, horizon);
+        horizon_read_announcements(handle, horizon);
         if (!SB_FAULT(PRUNE_MARKS_FIRST))
-                horizon_read_marks(&peer->segment, horizon);
+                horizon_read_marks(&handle->segment, horizon);
 }
 
-void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret)
+void sb_horizon_take(struct sb_handle *handle, struct sb_horizon *ret)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
 
         ret->cut_count = 0;
         ret->overflow = false;
@@ -124,15 +124,15 @@ void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret)
          * announcements takes its cut at the bound or above. The clock before the observers: a
          * client that becomes one later reads at a cut that is not below that clock. */
         ret->bound = sb_load_acquire(&segment->super->clock);
-        if (sb_load_acquire(&segment->super->observers))             /* A:observers. */
-                ret->bound = sb_load_acquire(&segment->super->safe); /* A:stable. */
+        if (sb_load_acquire(&segment->super->observers))               /* A:observers. */
+                ret->bound = sb_load_acquire(&segment->super->stable); /* A:stable. */
         segment->os->membarrier(segment->os->context);
-        horizon_read_cuts(peer, ret);
+        horizon_read_cuts(handle, ret);
 }
 
-void sb_view_renew(struct sb_peer *peer)
+void sb_horizon_renew(struct sb_handle *handle)
 {
         /* A:clock. */
-        if (sb_load_acquire(&peer->segment.super->clock) != peer->horizon.bound)
-                sb_view_take(peer, &peer->horizon);
+        if (sb_load_acquire(&handle->segment.super->clock) != handle->horizon.bound)
+                sb_horizon_take(handle, &handle->horizon);
 }

@@ -1,9 +1,10 @@
 /*
  * The prune horizon: what a pruner knows of the cuts that are open, or marked (models: prune).
  *
- * How it works: sb_view_take() reads a bound, then the announcements of all records and the marks.
- * A cut that it does not see is taken at the bound or above. So a version with a successor stamped
- * at the bound or below is needed by the cuts in the horizon alone, and no later cut reads it.
+ * How it works: sb_horizon_take() reads a bound, then the announcements of all records and the
+ * marks. A cut that it does not see is taken at the bound or above. So a version with a successor
+ * stamped at the bound or below is needed by the cuts in the horizon alone, and no later cut reads
+ * it.
  *
  * Always true: what a horizon says holds for good; an old one only says "needed" more often. It has
  * space for SB_HORIZON_CUTS_MAX cuts: with more, what any cut above the last one might read counts
@@ -16,12 +17,12 @@
 
 /* Read the bound, flush the store buffers of all processes, read announcements and marks.
  * Cost: a membarrier and a look at all records that were ever used. */
-void sb_view_take(struct sb_peer *peer, struct sb_horizon *ret);
+void sb_horizon_take(struct sb_handle *handle, struct sb_horizon *ret);
 /* Bring the handle's own horizon up to date, if a cut was taken since. */
-void sb_view_renew(struct sb_peer *peer);
+void sb_horizon_renew(struct sb_handle *handle);
 /* By @horizon: whether some cut, open or to come, reads a version that was current from @stamp
  * until @successor. */
-static inline bool sb_view_needs(
+static inline bool sb_horizon_needs(
         const struct sb_horizon *horizon, uint64_t stamp, uint64_t successor)
 {
         uint32_t i;
@@ -43,12 +44,13 @@ static inline bool sb_view_needs(
  * @old_stamp until @stamp. However old the horizon is, it says so for good where @stamp is not
  * above its bound. */
 static inline __attribute__((always_inline)) bool sb_horizon_passed(
-        const struct sb_peer *peer, uint64_t stamp, uint64_t old_stamp)
+        const struct sb_handle *handle, uint64_t stamp, uint64_t old_stamp)
 {
         if (stamp == old_stamp)
                 return true;
-        return stamp <= peer->horizon.bound &&
-               (!peer->horizon.cut_count || !sb_view_needs(&peer->horizon, old_stamp, stamp));
+        return stamp <= handle->horizon.bound &&
+               (!handle->horizon.cut_count ||
+                       !sb_horizon_needs(&handle->horizon, old_stamp, stamp));
 }
 
 #endif

@@ -21,34 +21,34 @@
 /* ---- making ---- */
 
 static struct sb_node *key_fill_node(
-        struct sb_peer *peer, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
+        struct sb_handle *handle, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
 {
-        struct sb_node *node = sb_node_at(&peer->segment, offset);
+        struct sb_node *node = sb_node_at(&handle->segment, offset);
 
         sb_assert(node);
         /* Relaxed, all: private until it is linked. The other words were reset when the block was
          * taken. */
-        sb_store_relaxed(&node->block.birth, sb_pin_era(peer));
+        sb_store_relaxed(&node->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&node->ring, 0);
         sb_store_relaxed(&node->rule, 0);
         node->hash = hash;
         node->key_len = (uint16_t)key_len;
-        node->height = (uint16_t)sb_node_height(&peer->segment, hash);
+        node->height = (uint16_t)sb_node_height(&handle->segment, hash);
         memcpy(&node->next[node->height], key, key_len);
         return node;
 }
 
-static void key_fill_placeholder(struct sb_peer *peer, uint64_t offset, uint64_t node,
+static void key_fill_placeholder(struct sb_handle *handle, uint64_t offset, uint64_t node,
         uint64_t floor, const void *key, uint32_t key_len)
 {
-        struct sb_version *placeholder = sb_version_at(&peer->segment, offset);
+        struct sb_version *placeholder = sb_version_at(&handle->segment, offset);
 
         sb_assert(placeholder);
         placeholder->rev = floor;
         placeholder->node = node;
-        placeholder->shape = SB_SHAPE(0, key_len, SB_VERSION_BIRTH, peer->slot);
+        placeholder->shape = SB_SHAPE(0, key_len, SB_VERSION_PLACEHOLDER, handle->slot);
         /* Relaxed, all: private until it is placed. */
-        sb_store_relaxed(&placeholder->block.birth, sb_pin_era(peer));
+        sb_store_relaxed(&placeholder->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&placeholder->stamp, 0);
         sb_store_relaxed(&placeholder->prev, 0);
         memcpy(placeholder->bytes, key, key_len);
@@ -56,133 +56,133 @@ static void key_fill_placeholder(struct sb_peer *peer, uint64_t offset, uint64_t
 
 /* Nothing is to be done before the link. Faults KEEP_LOOKUP_EARLY, FLOOR_EARLY: what belongs behind
  * it is done here. Return: the floor, if it was read too early. */
-static uint64_t key_before_link(struct sb_peer *peer, struct sb_node *node)
+static uint64_t key_before_link(struct sb_handle *handle, struct sb_node *node)
 {
         if (SB_FAULT(KEEP_LOOKUP_EARLY))
-                sb_rules_apply_new(peer, node);
-        return SB_FAULT(FLOOR_EARLY) ? sb_index_floor(&peer->segment, node->hash) : 0;
+                sb_rules_apply_new(handle, node);
+        return SB_FAULT(FLOOR_EARLY) ? sb_index_floor(&handle->segment, node->hash) : 0;
 }
 
 /* Copy the rules of history that apply into the linked node: a process that writes a rule meanwhile
  * sees the node, or this one sees the rule. Return: the floor of the key's bucket, which every
  * removal before the link has raised. */
 static uint64_t key_behind_link(
-        struct sb_peer *peer, struct sb_node *node, uint64_t hash, uint64_t early)
+        struct sb_handle *handle, struct sb_node *node, uint64_t hash, uint64_t early)
 {
         if (!SB_FAULT(KEEP_LOOKUP_EARLY))
-                sb_rules_apply_new(peer, node);
-        return SB_FAULT(FLOOR_EARLY) ? early : sb_index_floor(&peer->segment, hash);
+                sb_rules_apply_new(handle, node);
+        return SB_FAULT(FLOOR_EARLY) ? early : sb_index_floor(&handle->segment, hash);
 }
 
 /* Link @mine, unless the key has a node. Return: the key's node, and in *ret_own the cell that it
  * names, or 0; NULL: @mine is linked, and a sweep took it for an abandoned one. */
-static struct sb_node *key_link(struct sb_peer *peer, struct sb_node *mine, uint64_t *ret_own)
+static struct sb_node *key_link(struct sb_handle *handle, struct sb_node *mine, uint64_t *ret_own)
 {
         for (;;) {
-                struct sb_node *node = sb_order_insert(peer, mine);
+                struct sb_node *node = sb_order_insert(handle, mine);
 
-                *ret_own = sb_pin_load(peer, &node->cell);
+                *ret_own = sb_pin_load(handle, &node->cell);
                 if (*ret_own != SB_NODE_GONE)
                         return node;
                 if (node == mine)
                         return NULL;
-                sb_order_remove(peer, node);
+                sb_order_remove(handle, node);
         }
 }
 
-int sb_key_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies)
 {
-        struct sb_node *mine = key_fill_node(peer, supplies->node, key, key_len, hash), *node;
-        uint64_t floor = key_before_link(peer, mine), at, cell_number, own;
+        struct sb_node *mine = key_fill_node(handle, supplies->node, key, key_len, hash), *node;
+        uint64_t floor = key_before_link(handle, mine), at, cell_number, own;
         int r;
 
         /* R:operation > A:operation. The note comes before the link: so a process that finds this
          * client dead finds the node. */
-        sb_store_release(&peer->client->operation, supplies->node);
-        node = key_link(peer, mine, &own);
+        sb_store_release(&handle->record->operation, supplies->node);
+        node = key_link(handle, mine, &own);
         if (!node) {
                 supplies->node = 0; /* it waits for its grace periods */
                 return 0;
         }
-        at = sb_offset_of(&peer->segment, node);
+        at = sb_offset_of(&handle->segment, node);
         if (node == mine)
                 supplies->node = 0;
         else
-                sb_store_release(&peer->client->operation, at); /* R:operation > A:operation. */
+                sb_store_release(&handle->record->operation, at); /* R:operation > A:operation. */
         if (own)
                 return 0; /* it has a cell: another process was first */
-        floor = key_behind_link(peer, node, hash, floor);
-        key_fill_placeholder(peer, supplies->birth, at, floor, key, key_len);
-        r = sb_index_place(peer, hash, supplies->birth, &cell_number);
+        floor = key_behind_link(handle, node, hash, floor);
+        key_fill_placeholder(handle, supplies->placeholder, at, floor, key, key_len);
+        r = sb_index_insert(handle, hash, supplies->placeholder, &cell_number);
         if (r)
                 return r;
-        own = sb_tag_of(hash) | supplies->birth;
-        supplies->birth = 0;
-        sb_index_confirm(peer, cell_number, own);
+        own = sb_tag_of(hash) | supplies->placeholder;
+        supplies->placeholder = 0;
+        sb_index_confirm(handle, cell_number, own);
         return 0;
 }
 
 /* ---- finding ---- */
 
 /* A writer meets a removal and brings it to its end. */
-static void key_finish_removal(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
+static void key_finish_removal(struct sb_handle *handle, uint64_t cell_number, uint64_t word)
 {
         if (!SB_FAULT(FROZEN_WAITS))
-                sb_key_unhook(peer, cell_number, word);
+                sb_key_unhook(handle, cell_number, word);
 }
 
 /* One cell with the key's tag. Return: 1: it is the key's; 0: it is not; -1: a removal was finished
  * on the way, look again. */
-static int key_look_at(struct sb_peer *peer, uint64_t cell_number, const void *key,
+static int key_look_at(struct sb_handle *handle, uint64_t cell_number, const void *key,
         uint32_t key_len, struct sb_spot *ret)
 {
-        struct sb_segment *segment = &peer->segment;
-        struct sb_cell64 *cell = sb_cell_at(segment, cell_number);
-        uint64_t word = sb_pin_load(peer, cell);
+        struct sb_segment *segment = &handle->segment;
+        struct sb_word64 *cell = sb_cell_at(segment, cell_number);
+        uint64_t word = sb_pin_load(handle, cell);
         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
         if (!head || !sb_version_is(segment, head, key, key_len))
                 return 0;
         if (SB_UNLIKELY(word & SB_CELL_FROZEN)) {
-                key_finish_removal(peer, cell_number, word);
+                key_finish_removal(handle, cell_number, word);
                 return -1;
         }
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
-                !sb_index_confirm(peer, cell_number, word))
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER &&
+                !sb_index_confirm(handle, cell_number, word))
                 return 0;
         *ret = (struct sb_spot){
                 .cell_number = cell_number, .cell = cell, .word = word, .head = head};
         return 1;
 }
 
-static int key_find_once(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
+static int key_find_once(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_spot *ret)
 {
-        struct sb_path path = sb_path_first(&peer->segment, hash);
+        struct sb_path path = sb_path_first(&handle->segment, hash);
 
         do {
-                uint32_t mask = sb_bucket_match(&peer->segment.buckets[path.bucket], hash);
+                uint32_t mask = sb_bucket_match(&handle->segment.buckets[path.bucket], hash);
 
                 for (; mask; mask &= mask - 1) {
-                        uint32_t index = sb_bucket_place(mask);
+                        uint32_t index = sb_bucket_index(mask);
                         int r = key_look_at(
-                                peer, SB_CELL_NUMBER(path.bucket, index), key, key_len, ret);
+                                handle, SB_CELL_NUMBER(path.bucket, index), key, key_len, ret);
 
                         if (r)
                                 return r;
                 }
-        } while (sb_path_next(&peer->segment, hash, &path));
+        } while (sb_path_next(&handle->segment, hash, &path));
         return 0;
 }
 
-bool sb_key_find(
-        struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash, struct sb_spot *ret)
+bool sb_key_find(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_spot *ret)
 {
         int r;
 
-        while ((r = key_find_once(peer, key, key_len, hash, ret)) < 0)
-                peer->counters.helped++;
+        while ((r = key_find_once(handle, key, key_len, hash, ret)) < 0)
+                handle->counters.helped++;
         return r;
 }
 
@@ -197,9 +197,9 @@ static bool key_is_held(const struct sb_version *version, bool aborted)
 
 /* The first version that is not aborted; NULL: it, or one on the way, is held still. What is held
  * cannot be retired, and no process would come back for it. */
-static struct sb_version *key_under_aborted(struct sb_peer *peer, struct sb_version *head)
+static struct sb_version *key_under_aborted(struct sb_handle *handle, struct sb_version *head)
 {
-        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
+        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN;
 
         while (head && steps--) {
                 bool aborted = sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED; /* A:stamp. */
@@ -209,106 +209,107 @@ static struct sb_version *key_under_aborted(struct sb_peer *peer, struct sb_vers
                 if (!aborted)
                         return head;
                 head = sb_version_at(
-                        &peer->segment, sb_pin_load(peer, &head->prev) & SB_OFFSET_MASK);
+                        &handle->segment, sb_pin_load(handle, &head->prev) & SB_OFFSET_MASK);
         }
         return NULL;
 }
 
 /* Whether a cut, open or to come, reads something else than "absent" in the chain of this tombstone
  * or placeholder. */
-static bool key_is_needed(struct sb_peer *peer, const struct sb_version *version, uint64_t stamp,
-        const struct sb_horizon *horizon)
+static bool key_is_needed(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t stamp, const struct sb_horizon *horizon)
 {
         return !SB_FAULT(REMOVE_IGNORES_CUTS) &&
-               (stamp > horizon->bound || (sb_pin_load(peer, &version->prev) & SB_OFFSET_MASK));
+               (stamp > horizon->bound || (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK));
 }
 
 /* Whether no cut, open or to come, can tell this key from one that is not there. */
 static bool key_is_removable(
-        struct sb_peer *peer, struct sb_version *head, const struct sb_horizon *horizon)
+        struct sb_handle *handle, struct sb_version *head, const struct sb_horizon *horizon)
 {
         uint64_t stamp;
         uint32_t kind;
 
-        head = key_under_aborted(peer, head);
+        head = key_under_aborted(handle, head);
         if (!head)
                 return false;
         kind = SB_SHAPE_KIND(head->shape) & SB_VERSION_KIND;
         stamp = sb_load_acquire(&head->stamp); /* A:stamp. */
         if (kind == SB_VERSION_VALUE || !stamp || (stamp & SB_STAMP_INTENT))
                 return false;
-        return !key_is_needed(peer, head, stamp, horizon);
+        return !key_is_needed(handle, head, stamp, horizon);
 }
 
 /* Whether the key's rule of history lets it go. What lies above its tombstone was aborted. */
-static bool key_is_forgotten(struct sb_peer *peer, struct sb_version *head)
+static bool key_is_forgotten(struct sb_handle *handle, struct sb_version *head)
 {
-        struct sb_node *node = sb_node_at(&peer->segment, head->node);
+        struct sb_node *node = sb_node_at(&handle->segment, head->node);
         struct sb_keeping keeping;
 
-        head = key_under_aborted(peer, head);
+        head = key_under_aborted(handle, head);
         if (!node || !head)
                 return false;
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
                 return true;
-        sb_rules_keeping(peer, node, peer->horizon.bound, &keeping);
+        sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
         return sb_rules_forget(&keeping, sb_load_acquire(&head->stamp)); /* A:stamp. */
 }
 
-void sb_key_try_remove(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon)
+void sb_key_try_remove(
+        struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon)
 {
-        struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
-        uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
-        struct sb_version *head = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
+        struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
+        struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
 
         if (!word || !head)
                 return;
         if (word & SB_CELL_FROZEN) {
-                sb_key_unhook(peer, cell_number, word);
+                sb_key_unhook(handle, cell_number, word);
                 return;
         }
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH &&
-                !sb_index_confirm(peer, cell_number, word))
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER &&
+                !sb_index_confirm(handle, cell_number, word))
                 return;
-        if ((word & SB_CELL_WATCHED) || !key_is_removable(peer, head, horizon) ||
-                ((word & SB_CELL_KEPT) && !key_is_forgotten(peer, head)))
+        if ((word & SB_CELL_WATCHED) || !key_is_removable(handle, head, horizon) ||
+                ((word & SB_CELL_KEPT) && !key_is_forgotten(handle, head)))
                 return;
         if (sb_cas64_full(cell, word, word | SB_CELL_FROZEN))
-                sb_key_unhook(peer, cell_number, word | SB_CELL_FROZEN);
+                sb_key_unhook(handle, cell_number, word | SB_CELL_FROZEN);
 }
 
 /* Out of cell and index: the first grace period begins. */
-static void key_date_unhooked(struct sb_peer *peer, struct sb_node *node)
+static void key_date_unhooked(struct sb_handle *handle, struct sb_node *node)
 {
         /* A:era. Read after the cell was emptied. */
-        uint32_t era = sb_load_acquire(&peer->segment.super->era);
+        uint32_t era = sb_load_acquire(&handle->segment.super->era);
 
         if (sb_cas32_full(&node->unhooked, 0, era))
-                sb_limbo_wait(peer, sb_offset_of(&peer->segment, node), era, true);
+                sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
 }
 
 /* What lies under a version in a frozen cell; NULL: nothing. */
-static struct sb_version *key_below(struct sb_peer *peer, const struct sb_version *version)
+static struct sb_version *key_below(struct sb_handle *handle, const struct sb_version *version)
 {
-        uint64_t link = sb_pin_load(peer, &version->prev);
+        uint64_t link = sb_pin_load(handle, &version->prev);
 
         return SB_FAULT(UNHOOK_HEAD_ONLY) ? NULL
-                                          : sb_version_at(&peer->segment, link & SB_OFFSET_MASK);
+                                          : sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
 }
 
 /* All that lies in a frozen cell: a placeholder or a tombstone, and aborted versions above it.
  * @finish: date it, else say that it goes. */
-static void key_retire_chain(struct sb_peer *peer, struct sb_version *head, bool finish)
+static void key_retire_chain(struct sb_handle *handle, struct sb_version *head, bool finish)
 {
-        uint64_t steps = peer->segment.geometry.size / SB_BLOCK_MIN;
+        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN;
 
         while (head && steps--) {
-                struct sb_version *next = key_below(peer, head);
+                struct sb_version *next = key_below(handle, head);
 
                 if (finish)
-                        sb_limbo_date(peer, &head->block);
+                        sb_limbo_date(handle, &head->block);
                 else
-                        sb_limbo_begin(peer, &head->block);
+                        sb_limbo_begin(handle, &head->block);
                 head = next;
         }
 }
@@ -336,9 +337,9 @@ static void key_empty_cell(struct sb_segment *segment, uint64_t cell_number, uin
                 sb_index_raise_floor(segment, node->hash, head->rev);
 }
 
-void sb_key_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
+void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
         struct sb_node *node = head ? sb_node_at(segment, head->node) : NULL;
 
@@ -351,36 +352,36 @@ void sb_key_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word)
         key_raise_floor(segment, node, head);
         /* What lies in the cell says that it goes before it is out of reach, so that no kill can
          * lose it. */
-        key_retire_chain(peer, head, false);
+        key_retire_chain(handle, head, false);
         key_mark_gone(node, cell_number);
-        sb_order_remove(peer, node);
+        sb_order_remove(handle, node);
         key_empty_cell(segment, cell_number, word, node, head);
-        key_retire_chain(peer, head, true);
-        key_date_unhooked(peer, node);
+        key_retire_chain(handle, head, true);
+        key_date_unhooked(handle, node);
 }
 
-void sb_key_abandon(struct sb_peer *peer, struct sb_node *node)
+void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
 {
         sb_cas64_full(&node->cell, 0, SB_NODE_GONE);
-        if (sb_pin_load(peer, &node->cell) != SB_NODE_GONE)
+        if (sb_pin_load(handle, &node->cell) != SB_NODE_GONE)
                 return;
-        sb_order_remove(peer, node);
-        sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
-        key_date_unhooked(peer, node);
+        sb_order_remove(handle, node);
+        sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node));
+        key_date_unhooked(handle, node);
 }
 
 /* Take out what a slow maker has linked or placed since the node was unhooked. */
-static void key_take_leftovers(struct sb_peer *peer, struct sb_node *node)
+static void key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 {
         if (SB_FAULT(NO_SECOND_LOOK))
                 return;
-        sb_order_remove(peer, node);
-        sb_index_confirm_all(peer, node->hash, sb_offset_of(&peer->segment, node));
+        sb_order_remove(handle, node);
+        sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node));
 }
 
-void sb_key_second_look(struct sb_peer *peer, struct sb_node *node)
+void sb_key_second_look(struct sb_handle *handle, struct sb_node *node)
 {
-        key_take_leftovers(peer, node);
-        if (sb_limbo_begin(peer, &node->block))
-                sb_limbo_date(peer, &node->block);
+        key_take_leftovers(handle, node);
+        if (sb_limbo_begin(handle, &node->block))
+                sb_limbo_date(handle, &node->block);
 }

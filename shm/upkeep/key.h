@@ -26,28 +26,28 @@
 
 /* Blocks that a maker brings along; 0 after it was used. */
 struct sb_key_supplies {
-        uint64_t node, birth;
+        uint64_t node, placeholder;
 };
 
 /* For writers: the cell of a key. On the way it asks about every unstamped placeholder and finishes
  * every removal. Return: whether there is one. */
-bool sb_key_find(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+bool sb_key_find(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_spot *ret);
 
 /* Make the key, or find that another process does: after 0, sb_key_find() finds it or it was
  * removed again. @supplies come filled; what is still there afterwards is the caller's.
  * Return: 0, SB_E_FULL (no empty cell). */
-int sb_key_make(struct sb_peer *peer, const void *key, uint32_t key_len, uint64_t hash,
+int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies);
 /* Freeze the key in this cell if no cut and no rule needs it by @horizon, and take it out. */
 void sb_key_try_remove(
-        struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon);
+        struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon);
 /* Go on with a removal: @word is the frozen word that was in the cell. Each step can be done twice,
  * by several processes at once. */
-void sb_key_unhook(struct sb_peer *peer, uint64_t cell_number, uint64_t word);
+void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word);
 /* Take a node without a cell, which its dead maker left, out of the ordered index. */
-void sb_key_abandon(struct sb_peer *peer, struct sb_node *node);
+void sb_key_abandon(struct sb_handle *handle, struct sb_node *node);
 /* Between the two grace periods: from here on nothing can find the node. */
-void sb_key_second_look(struct sb_peer *peer, struct sb_node *node);
+void sb_key_second_look(struct sb_handle *handle, struct sb_node *node);
 
 #endif

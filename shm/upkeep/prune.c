@@ -32,11 +32,11 @@ static bool prune_is_in_hand(uint32_t retire)
 {
         if (retire == SB_RETIRE_HELD)
                 return !SB_FAULT(PRUNE_TAKES_HELD);
-        return retire >= SB_RETIRE_FREEING && !SB_FAULT(PRUNE_TAKES_STOCK);
+        return retire >= SB_RETIRE_FREEING && !SB_FAULT(PRUNE_TAKES_MAGAZINE);
 }
 
 /* Whether @version may be taken out: then it is DYING by now. */
-static bool prune_begin(struct sb_peer *peer, struct sb_version *version)
+static bool prune_begin(struct sb_handle *handle, struct sb_version *version)
 {
         uint32_t retire = 0;
 
@@ -44,26 +44,26 @@ static bool prune_begin(struct sb_peer *peer, struct sb_version *version)
                 return true;
         /* 0 again: the client that had it in hand has let go of it just now. Then it must be DYING
          * before it is unlinked, as every version. */
-        while (!retire && !sb_limbo_begin(peer, &version->block))
+        while (!retire && !sb_limbo_begin(handle, &version->block))
                 retire = sb_load_acquire(&version->block.retire); /* A:retire. */
         return !prune_is_in_hand(retire);
 }
 
 /* @version is out of its chain: let its grace period begin. */
-static void prune_end(struct sb_peer *peer, struct sb_version *version)
+static void prune_end(struct sb_handle *handle, struct sb_version *version)
 {
         if (SB_FAULT(UNLINK_BEFORE_DYING))
-                sb_limbo_begin(peer, &version->block);
-        sb_limbo_date(peer, &version->block);
+                sb_limbo_begin(handle, &version->block);
+        sb_limbo_date(handle, &version->block);
 }
 
 /* Mark the link of a version that goes. Return: the link, which keeps its offset from now on. */
-static uint64_t prune_mark(struct sb_peer *peer, struct sb_version *version)
+static uint64_t prune_mark(struct sb_handle *handle, struct sb_version *version)
 {
         uint64_t own;
 
         for (;;) {
-                own = sb_pin_load(peer, &version->prev);
+                own = sb_pin_load(handle, &version->prev);
                 /* The last of its chain needs no mark: nothing can be taken out behind it, so its
                  * link stays 0. */
                 if (!(own & SB_OFFSET_MASK) || (own & SB_PREV_MARKED) ||
@@ -83,33 +83,34 @@ static uint64_t prune_flags(const struct sb_version *successor, const struct sb_
         if ((SB_SHAPE_KIND(successor->shape) & SB_VERSION_HAS_TXN) && !SB_FAULT(PREV_UNSETTLED))
                 flags = SB_PREV_SETTLED;
         /* A:stamp. Placeholders and aborted versions were never current in a cut. */
-        if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH &&
+        if (SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER &&
                 sb_load_acquire(&version->stamp) != SB_STAMP_ABORTED && !SB_FAULT(TRIM_UNMARKED))
                 flags |= SB_PREV_TRIMMED;
         return flags;
 }
 
-/* Take @version out from behind @successor, whose link to it was @link. CHANGED: look again. */
-static enum unlinked prune_unlink(struct sb_peer *peer, struct sb_version *successor, uint64_t link,
-        struct sb_version *version)
+/* Take @version out from behind @successor; @link is what the successor's `prev` was. CHANGED: look
+ * again. */
+static enum unlinked prune_unlink(struct sb_handle *handle, struct sb_version *successor,
+        uint64_t link, struct sb_version *version)
 {
         uint64_t own, flags;
 
-        if (!prune_begin(peer, version))
+        if (!prune_begin(handle, version))
                 return IN_HAND;
-        own = prune_mark(peer, version);
+        own = prune_mark(handle, version);
         flags = prune_flags(successor, version) | ((link | own) & SB_PREV_TRIMMED);
         if (!sb_cas64_full(&successor->prev, link, (own & SB_OFFSET_MASK) | flags))
                 return CHANGED;
-        prune_end(peer, version);
+        prune_end(handle, version);
         return UNLINKED;
 }
 
 /* Whether a head with this outcome supersedes what lies under it. */
 static bool prune_supersedes(enum sb_outcome outcome)
 {
-        return outcome == SB_TXN_COMMITTED ||
-               (SB_FAULT(PRUNE_BY_ABORTED) && outcome == SB_TXN_ABORTED);
+        return outcome == SB_OUTCOME_COMMITTED ||
+               (SB_FAULT(PRUNE_BY_ABORTED) && outcome == SB_OUTCOME_ABORTED);
 }
 
 /* @stamp: of @version, which is committed. @newer: the stamp of the next newer committed one, or 0
@@ -119,9 +120,9 @@ static enum verdict prune_judge(const struct sb_horizon *horizon, const struct s
 {
         if (!newer)
                 return STAYS;
-        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
                 return GOES;
-        if (sb_view_needs(horizon, stamp, newer))
+        if (sb_horizon_needs(horizon, stamp, newer))
                 return STAYS;
         return keeping && sb_rules_keep(keeping, number, newer) ? RULED : GOES;
 }
@@ -129,7 +130,7 @@ static enum verdict prune_judge(const struct sb_horizon *horizon, const struct s
 /* One walk down. Return: -1: another process changed the chain meanwhile; else whether a superseded
  * version was kept. An aborted version goes as soon as its transaction lets go of it (which then
  * sees to it that a pruner looks here). */
-static int prune_once(struct sb_peer *peer, struct sb_version *head,
+static int prune_once(struct sb_handle *handle, struct sb_version *head,
         const struct sb_horizon *horizon, const struct sb_keeping *keeping)
 {
         struct sb_version *holder = head;    /* of the link that the walk follows */
@@ -138,12 +139,12 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head,
         struct sb_settled settled;
         int kept = 0;
 
-        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_BIRTH)
+        if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
                 return 0;
-        settled = sb_txn_settle(peer, head);
-        number = settled.outcome == SB_TXN_COMMITTED;
+        settled = sb_stamp_settle(handle, head);
+        number = settled.outcome == SB_OUTCOME_COMMITTED;
         if (prune_supersedes(settled.outcome))
-                newer = settled.stamp ? settled.stamp : SB_STAMP_BIRTH;
+                newer = settled.stamp ? settled.stamp : SB_STAMP_PLACEHOLDER;
         for (;;) {
                 struct sb_version *version;
                 enum unlinked r = IN_HAND;
@@ -151,11 +152,12 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head,
                 uint64_t stamp;
                 bool aborted;
 
-                link = sb_pin_load(peer, &holder->prev);
-                if ((link & SB_PREV_MARKED) || steps++ > peer->segment.geometry.size / SB_BLOCK_MIN)
+                link = sb_pin_load(handle, &holder->prev);
+                if ((link & SB_PREV_MARKED) ||
+                        steps++ > handle->segment.geometry.size / SB_BLOCK_MIN)
                         return -1;
                 version = link & SB_OFFSET_MASK
-                                  ? sb_version_at(&peer->segment, link & SB_OFFSET_MASK)
+                                  ? sb_version_at(&handle->segment, link & SB_OFFSET_MASK)
                                   : NULL;
                 if (!version)
                         return kept;
@@ -164,17 +166,17 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head,
                 aborted = stamp == SB_STAMP_ABORTED;
                 /* One that is marked goes, whatever this horizon, perhaps an older one, says: the
                  * pruner that marked it may have stopped. */
-                if ((sb_pin_load(peer, &version->prev) & SB_PREV_MARKED) || aborted)
+                if ((sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) || aborted)
                         verdict = GOES;
                 else
                         verdict = prune_judge(horizon, keeping, version, stamp, newer, number + 1);
                 if (verdict == GOES)
-                        r = prune_unlink(peer, holder, link, version);
+                        r = prune_unlink(handle, holder, link, version);
                 if (r == CHANGED)
                         return -1;
                 if (r == UNLINKED)
                         continue;
-                if (verdict == RULED && !sb_history_count(peer, keeping, version, newer))
+                if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer))
                         return kept;
                 kept |= newer && !aborted && verdict != RULED;
                 holder = version;
@@ -184,45 +186,46 @@ static int prune_once(struct sb_peer *peer, struct sb_version *head,
         }
 }
 
-bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon)
+bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon)
 {
-        struct sb_cell64 *cell = sb_cell_at(&peer->segment, cell_number);
+        struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
         uint32_t round;
 
         for (round = 0; round < ROUNDS_MAX; round++) {
-                uint64_t word = cell ? sb_pin_load(peer, cell) : 0;
-                struct sb_version *head = sb_version_at(&peer->segment, word & SB_OFFSET_MASK);
-                struct sb_node *node = head ? sb_node_at(&peer->segment, head->node) : NULL;
+                uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
+                struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
+                struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
                 struct sb_keeping keeping;
                 int kept;
 
                 if (!word || !head || !node || (word & SB_CELL_FROZEN))
                         return false;
                 if (word & SB_CELL_KEPT)
-                        sb_rules_keeping(peer, node, peer->horizon.bound, &keeping);
-                kept = prune_once(peer, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL);
+                        sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
+                kept = prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL);
                 if (kept >= 0)
                         return kept;
-                peer->counters.retried++;
+                handle->counters.retried++;
         }
         return true;
 }
 
-bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old)
+bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old)
 {
         static const struct sb_horizon nothing = {.bound = 0};
         /* A:clock. While the clock still is the bound, no cut was taken since the horizon was: it
          * says which cuts need what was just replaced. If it is not, the version goes only where
          * both have one stamp: no cut can tell them apart. */
-        bool current = sb_load_acquire(&peer->segment.super->clock) == peer->horizon.bound;
-        uint64_t link = sb_pin_load(peer, &version->prev);
+        bool current = sb_load_acquire(&handle->segment.super->clock) == handle->horizon.bound;
+        uint64_t link = sb_pin_load(handle, &version->prev);
 
-        if ((link & SB_PREV_MARKED) || (link & SB_OFFSET_MASK) != sb_offset_of(&peer->segment, old))
+        if ((link & SB_PREV_MARKED) ||
+                (link & SB_OFFSET_MASK) != sb_offset_of(&handle->segment, old))
                 return false;
         /* A:stamp, both. */
-        if (SB_SHAPE_KIND(old->shape) != SB_VERSION_BIRTH &&
-                sb_view_needs(current ? &peer->horizon : &nothing, sb_load_acquire(&old->stamp),
-                        sb_load_acquire(&version->stamp)))
+        if (SB_SHAPE_KIND(old->shape) != SB_VERSION_PLACEHOLDER &&
+                sb_horizon_needs(current ? &handle->horizon : &nothing,
+                        sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
                 return false;
-        return prune_unlink(peer, version, link, old) == UNLINKED;
+        return prune_unlink(handle, version, link, old) == UNLINKED;
 }

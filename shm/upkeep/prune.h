@@ -25,11 +25,12 @@
 
 /* Under a pin: take out of the cell's chain what no cut needs by @horizon. Return: whether a
  * superseded version was kept for some cut: then another look is worth while later. */
-bool sb_prune_cell(struct sb_peer *peer, uint64_t cell_number, const struct sb_horizon *horizon);
+bool sb_prune_cell(
+        struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon);
 
 /* Under a pin, where no rule applies: the same for @old alone, which this handle has just replaced
  * with the stamped @version. It goes by the handle's own prune horizon, without a new look: the
  * usual case after an overwrite. Return: whether nothing superseded is left behind @version. */
-bool sb_prune_behind(struct sb_peer *peer, struct sb_version *version, struct sb_version *old);
+bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old);
 
 #endif

@@ -18,6 +18,6 @@
  * the record. A record that is not of that generation any more, or FREE: nothing. A new engine
  * reaps the old one's record with a handle that sits in that very record (the table may be full);
  * then it claims the record anew. */
-void sb_reap_slot(struct sb_peer *engine, uint32_t slot, uint32_t generation);
+void sb_reap_record(struct sb_handle *engine, uint32_t slot, uint32_t generation);
 
 #endif

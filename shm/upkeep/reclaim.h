@@ -17,11 +17,11 @@
 
 /* Before a block of which the caller has won the retire word (FREEING) is free: if it is a
  * transaction's descriptor, its aborted versions are let go. */
-void sb_reclaim_dispose(struct sb_peer *peer, uint64_t offset);
+void sb_reclaim_dispose(struct sb_handle *handle, uint64_t offset);
 /* Prune and remove what is due; not under a pin. A cell that is not due yet stays in the list. */
-void sb_reclaim_pending(struct sb_peer *peer);
+void sb_reclaim_pending(struct sb_handle *handle);
 /* Free what no process can be reading; not under a pin. Return: blocks freed.
  * Cost: one membarrier, unless limbo is empty. */
-uint64_t sb_reclaim_free(struct sb_peer *peer);
+uint64_t sb_reclaim_free(struct sb_handle *handle);
 
 #endif

@@ -17,74 +17,74 @@
 #include "shm/mvcc/stamp.h"
 
 /* The descriptor that a record notes, or NULL. */
-static struct sb_commit *stable_descriptor(struct sb_peer *peer, uint64_t at)
+static struct sb_descriptor *stable_descriptor(struct sb_handle *handle, uint64_t at)
 {
-        return SB_FAULT(SAFE_SKIPS_TXN) ? NULL : sb_commit_at(&peer->segment, at);
+        return SB_FAULT(STABLE_SKIPS_TXN) ? NULL : sb_descriptor_at(&handle->segment, at);
 }
 
 /* The cell that a noted node names. A node that was noted and never linked is freed at once when
  * its maker is reaped, so this may be another node's cell: the caller sees it by the head. */
-static struct sb_cell64 *stable_cell_of(struct sb_peer *peer, const struct sb_node *node)
+static struct sb_word64 *stable_cell_of(struct sb_handle *handle, const struct sb_node *node)
 {
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
         sb_model_unchecked_begin();
-        cell = sb_cell_at(&peer->segment, sb_pin_load(peer, &node->cell));
+        cell = sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell));
         sb_model_unchecked_end();
         return cell;
 }
 
 /* What a record shows as being written gets its stamp. */
-static void stable_resolve(struct sb_peer *peer, struct sb_client *record)
+static void stable_resolve(struct sb_handle *handle, struct sb_record *record)
 {
-        uint64_t at = sb_pin_load(peer, &record->operation);
-        struct sb_node *node = at ? sb_node_at(&peer->segment, at) : NULL;
-        struct sb_commit *descriptor;
+        uint64_t at = sb_pin_load(handle, &record->operation);
+        struct sb_node *node = at ? sb_node_at(&handle->segment, at) : NULL;
+        struct sb_descriptor *descriptor;
         struct sb_version *head;
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
 
-        if (at & SB_OPERATION_COMMIT) {
-                descriptor = stable_descriptor(peer, at);
+        if (at & SB_OPERATION_DESCRIPTOR) {
+                descriptor = stable_descriptor(handle, at);
                 if (descriptor)
-                        sb_txn_resolve(peer, descriptor);
+                        sb_help_resolve(handle, descriptor);
                 return;
         }
         if (!node)
                 return;
-        cell = stable_cell_of(peer, node);
-        head = cell ? sb_version_at(&peer->segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK)
+        cell = stable_cell_of(handle, node);
+        head = cell ? sb_version_at(&handle->segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK)
                     : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
-        if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_BIRTH)
-                sb_stamp(peer, head);
+        if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER)
+                sb_stamp(handle, head);
 }
 
 /* Records to look at: a client that attaches later installs nothing below a cut taken before. */
 static uint32_t stable_record_count(const struct sb_segment *segment)
 {
-        uint64_t high = sb_load_acquire(&segment->super->client_high); /* A:roster. */
-        uint32_t count = segment->geometry.client_count;
+        uint64_t high = sb_load_acquire(&segment->super->record_high); /* A:roster. */
+        uint32_t count = segment->geometry.record_count;
 
-        if (SB_FAULT(SAFE_SKIPS_SLOTS))
+        if (SB_FAULT(STABLE_SKIPS_SLOTS))
                 return 0;
         return high < count ? (uint32_t)high : count;
 }
 
-void sb_safe_raise(struct sb_peer *peer)
+void sb_stable_raise(struct sb_handle *handle)
 {
-        struct sb_superblock *super = peer->segment.super;
-        uint64_t cut = sb_cut_take(peer), stable;
+        struct sb_superblock *super = handle->segment.super;
+        uint64_t cut = sb_clock_take_cut(handle), stable;
         uint32_t slot, count;
 
-        sb_pin(peer);
-        count = stable_record_count(&peer->segment);
+        sb_pin(handle);
+        count = stable_record_count(&handle->segment);
         for (slot = 0; slot < count; slot++)
-                stable_resolve(peer, sb_client_at(&peer->segment, slot));
-        sb_unpin(peer);
+                stable_resolve(handle, sb_record_at(&handle->segment, slot));
+        sb_unpin(handle);
         for (;;) {
-                stable = sb_load_acquire(&super->safe); /* A:stable. */
+                stable = sb_load_acquire(&super->stable); /* A:stable. */
                 /* R:stable > A:stable. All that is noted below the cut is stamped. */
-                if (stable >= cut || sb_cas64_full(&super->safe, stable, cut))
+                if (stable >= cut || sb_cas64_full(&super->stable, stable, cut))
                         return;
         }
 }

@@ -17,6 +17,6 @@
 
 /* Raise the stable cut to one that is taken now; not under a pin. Any process may.
  * Cost: a look at all records that were ever used. */
-void sb_safe_raise(struct sb_peer *peer);
+void sb_stable_raise(struct sb_handle *handle);
 
 #endif

@@ -29,9 +29,9 @@
 
 /* Finish the removal of a node that is gone, where its remover died before it emptied the cell.
  * Return: whether there was such a cell. */
-static bool sweep_finish_frozen(struct sb_peer *peer, struct sb_node *node)
+static bool sweep_finish_frozen(struct sb_handle *handle, struct sb_node *node)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_path path = sb_path_first(segment, node->hash);
         uint64_t at = sb_offset_of(segment, node);
         bool found = false;
@@ -40,11 +40,11 @@ static bool sweep_finish_frozen(struct sb_peer *peer, struct sb_node *node)
         do {
                 for (index = 0; index < SB_BUCKET_CELLS; index++) {
                         uint64_t word =
-                                sb_pin_load(peer, &segment->buckets[path.bucket].cell[index]);
+                                sb_pin_load(handle, &segment->buckets[path.bucket].cell[index]);
                         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
                         if ((word & SB_CELL_FROZEN) && head && head->node == at) {
-                                sb_key_unhook(peer, SB_CELL_NUMBER(path.bucket, index), word);
+                                sb_key_unhook(handle, SB_CELL_NUMBER(path.bucket, index), word);
                                 found = true;
                         }
                 }
@@ -56,39 +56,39 @@ static bool sweep_finish_frozen(struct sb_peer *peer, struct sb_node *node)
 
 /* DYING and not dated: take it out of whatever still links it, then date it. */
 static void sweep_finish_dying(
-        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *horizon)
+        struct sb_handle *handle, struct sb_version *version, const struct sb_horizon *horizon)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t own, at = version->node; /* once: it is checked, then followed */
         struct sb_node *node = sb_node_at(segment, at);
 
         if (node && sb_unit_is_block(segment, at, SB_UNIT_NODES, NULL)) {
-                own = sb_pin_load(peer, &node->cell);
+                own = sb_pin_load(handle, &node->cell);
                 if (own == SB_NODE_GONE)
-                        sweep_finish_frozen(peer, node);
+                        sweep_finish_frozen(handle, node);
                 if (sb_cell_at(segment, own)) {
-                        sb_key_try_remove(peer, own, horizon); /* goes on with a removal */
-                        sb_prune_cell(peer, own, horizon);
+                        sb_key_try_remove(handle, own, horizon); /* goes on with a removal */
+                        sb_prune_cell(handle, own, horizon);
                 }
-                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_BIRTH)
-                        sb_index_confirm_all(peer, node->hash, at);
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
+                        sb_index_confirm_all(handle, node->hash, at);
         }
-        if (!sb_reach_version(peer, version))
-                sb_limbo_date(peer, &version->block);
+        if (!sb_reach_version(handle, version))
+                sb_limbo_date(handle, &version->block);
 }
 
 /* The number of the cell that the version's node names, or 0. A version that is not published yet
  * says anything here: the caller goes on only where that cell leads to this very version. */
-static uint64_t sweep_cell_of(struct sb_peer *peer, const struct sb_version *version)
+static uint64_t sweep_cell_of(struct sb_handle *handle, const struct sb_version *version)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         struct sb_node *node;
         uint64_t own;
 
         sb_model_unchecked_begin();
         node = sb_node_at(segment, version->node);
         own = node && sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL)
-                      ? sb_pin_load(peer, &node->cell)
+                      ? sb_pin_load(handle, &node->cell)
                       : 0;
         sb_model_unchecked_end();
         return own;
@@ -96,95 +96,95 @@ static uint64_t sweep_cell_of(struct sb_peer *peer, const struct sb_version *ver
 
 /* Prune a chain and remove its key, once for each chain: from its newest version. */
 static void sweep_version(
-        struct sb_peer *peer, struct sb_version *version, const struct sb_horizon *horizon)
+        struct sb_handle *handle, struct sb_version *version, const struct sb_horizon *horizon)
 {
-        struct sb_segment *segment = &peer->segment;
-        uint64_t own = sweep_cell_of(peer, version);
-        struct sb_cell64 *cell = sb_cell_at(segment, own);
+        struct sb_segment *segment = &handle->segment;
+        uint64_t own = sweep_cell_of(handle, version);
+        struct sb_word64 *cell = sb_cell_at(segment, own);
         struct sb_version *head =
-                cell ? sb_version_at(segment, sb_pin_load(peer, cell) & SB_OFFSET_MASK) : NULL;
+                cell ? sb_version_at(segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK) : NULL;
 
         if (head != version)
                 return;
-        sb_prune_cell(peer, own, horizon);
-        sb_key_try_remove(peer, own, horizon);
+        sb_prune_cell(handle, own, horizon);
+        sb_key_try_remove(handle, own, horizon);
 }
 
 /* ---- nodes ---- */
 
 /* The cell that a node names. A node that was never linked is freed without a grace period; its
  * unit keeps its kind, so this is some node's cell. */
-static uint64_t sweep_load_cell(struct sb_peer *peer, struct sb_node *node)
+static uint64_t sweep_load_cell(struct sb_handle *handle, struct sb_node *node)
 {
         uint64_t own;
 
         sb_model_unchecked_begin();
-        own = sb_pin_load(peer, &node->cell);
+        own = sb_pin_load(handle, &node->cell);
         sb_model_unchecked_end();
         return own;
 }
 
 /* Whether the ordered index leads to the node, which was perhaps never linked, and freed since. */
-static bool sweep_is_linked(struct sb_peer *peer, struct sb_node *node)
+static bool sweep_is_linked(struct sb_handle *handle, struct sb_node *node)
 {
         bool linked;
 
         sb_model_unchecked_begin();
-        linked = sb_reach_node(peer, node);
+        linked = sb_reach_node(handle, node);
         sb_model_unchecked_end();
         return linked;
 }
 
-static void sweep_node(struct sb_peer *peer, struct sb_node *node)
+static void sweep_node(struct sb_handle *handle, struct sb_node *node)
 {
-        uint64_t own = sweep_load_cell(peer, node);
+        uint64_t own = sweep_load_cell(handle, node);
 
         if (!own) {
                 /* Without a cell and in the index: left by a dead maker, or by one that found no
                  * empty cell. A live maker makes it anew. */
-                if (sweep_is_linked(peer, node))
-                        sb_key_abandon(peer, node);
+                if (sweep_is_linked(handle, node))
+                        sb_key_abandon(handle, node);
                 return;
         }
         if (own != SB_NODE_GONE)
                 return;
         if (!sb_load_acquire(&node->unhooked)) { /* A:retire. */
-                if (!sweep_finish_frozen(peer, node))
-                        sb_key_abandon(peer, node);
+                if (!sweep_finish_frozen(handle, node))
+                        sb_key_abandon(handle, node);
                 return;
         }
         /* A:retire. */
-        sb_limbo_wait(
-                peer, sb_offset_of(&peer->segment, node), sb_load_acquire(&node->unhooked), true);
+        sb_limbo_wait(handle, sb_offset_of(&handle->segment, node),
+                sb_load_acquire(&node->unhooked), true);
 }
 
 /* ---- births and dates that are very old ---- */
 
 /* A process that is pinned now was not pinned before the floor: so "born at the floor" protects as
  * much as the truth does. */
-static void sweep_raise_birth(struct sb_peer *peer, struct sb_cell32 *birth)
+static void sweep_raise_birth(struct sb_handle *handle, struct sb_word32 *birth)
 {
         uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
 
-        if (SB_UNLIKELY(sb_era_before(old, peer->sweep.floor)))
-                sb_cas32_full(birth, old, peer->sweep.floor);
+        if (SB_UNLIKELY(sb_era_before(old, handle->sweep.floor)))
+                sb_cas32_full(birth, old, handle->sweep.floor);
 }
 
 /* The same for a block that is perhaps taken and not published: then its owner fills it later, with
  * a younger birth. */
-static void sweep_raise_block(struct sb_peer *peer, struct sb_block *block)
+static void sweep_raise_block(struct sb_handle *handle, struct sb_block *block)
 {
         sb_model_unchecked_begin();
-        sweep_raise_birth(peer, &block->birth);
+        sweep_raise_birth(handle, &block->birth);
         sb_model_unchecked_end();
 }
 
 /* Bring a date of long ago up to the floor, so that it does not come to lie ahead when a guard
  * keeps the block for ages: a process that is pinned now was not pinned then, nor before the floor.
  * Return: the date. */
-static uint32_t sweep_renew_date(struct sb_peer *peer, struct sb_block *block, uint32_t date)
+static uint32_t sweep_renew_date(struct sb_handle *handle, struct sb_block *block, uint32_t date)
 {
-        uint32_t floor = peer->sweep.floor;
+        uint32_t floor = handle->sweep.floor;
 
         if (SB_LIKELY(!sb_era_before(date, floor)) || floor < SB_ERA_MIN || floor > SB_ERA_MAX)
                 return date;
@@ -197,12 +197,12 @@ static uint32_t sweep_renew_date(struct sb_peer *peer, struct sb_block *block, u
 /* Dated: let it wait in the own limbo. Another process may be freeing it; then it is dropped there
  * as stale. */
 static void sweep_dated(
-        struct sb_peer *peer, struct sb_block *block, uint64_t offset, uint32_t date)
+        struct sb_handle *handle, struct sb_block *block, uint64_t offset, uint32_t date)
 {
         sb_model_unchecked_begin();
-        date = sweep_renew_date(peer, block, date);
-        sweep_raise_birth(peer, &block->birth);
-        sb_limbo_wait(peer, offset, date, false);
+        date = sweep_renew_date(handle, block, date);
+        sweep_raise_birth(handle, &block->birth);
+        sb_limbo_wait(handle, offset, date, false);
         sb_model_unchecked_end();
 }
 
@@ -221,82 +221,83 @@ static uint32_t sweep_load_birth(const struct sb_block *block)
  * era before the own pin's, so that this pin does not protect it. But that process is pinned itself
  * then, since before this one. True: no such process that can know the block is left, it is still
  * DYING, and any date that it gets from here on is covered by the own pin. */
-static bool sweep_covers_dying(struct sb_peer *peer, const struct sb_block *block)
+static bool sweep_covers_dying(struct sb_handle *handle, const struct sb_block *block)
 {
         /* Relaxed: the own word. */
-        uint32_t lo = (uint32_t)(sb_load_relaxed(&peer->client->pin) >> 32);
+        uint32_t lo = (uint32_t)(sb_load_relaxed(&handle->record->pin) >> 32);
         uint32_t birth = sweep_load_birth(block);
 
-        sb_era_look(peer);
-        return sb_era_clear(peer, lo - 1, birth) &&
+        sb_era_look(handle);
+        return sb_era_clear(handle, lo - 1, birth) &&
                sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
                sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
 }
 
-static void sweep_block(struct sb_peer *peer, uint64_t offset, enum sb_unit_kind kind,
+static void sweep_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind,
         const struct sb_horizon *horizon)
 {
-        struct sb_block *block = sb_block_at(&peer->segment, offset);
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
         uint32_t retire;
 
         do
                 retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is
                                                              protected by the own pin. */
-        while (!sb_pin_covers(peer));
-        peer->counters.swept++;
+        while (!sb_pin_covers(handle));
+        handle->counters.swept++;
         if (retire >= SB_RETIRE_FREEING)
                 return;
         if (retire <= SB_RETIRE_HELD)
-                sweep_raise_block(peer, block);
+                sweep_raise_block(handle, block);
         if (retire >= SB_ERA_MIN)
-                sweep_dated(peer, block, offset, retire);
-        else if (retire == SB_RETIRE_DYING && !sweep_covers_dying(peer, block))
-                sb_limbo_leave(peer);
+                sweep_dated(handle, block, offset, retire);
+        else if (retire == SB_RETIRE_DYING && !sweep_covers_dying(handle, block))
+                sb_limbo_leave(handle);
         else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING)
-                sb_limbo_date(peer, block);
+                sb_limbo_date(handle, block);
         else if (kind == SB_UNIT_NODES)
-                sweep_node(peer, (struct sb_node *)block);
+                sweep_node(handle, (struct sb_node *)block);
         else if (retire == SB_RETIRE_DYING)
-                sweep_finish_dying(peer, (struct sb_version *)block, horizon);
+                sweep_finish_dying(handle, (struct sb_version *)block, horizon);
         else
-                sweep_version(peer, (struct sb_version *)block, horizon);
+                sweep_version(handle, (struct sb_version *)block, horizon);
 }
 
 /* ---- units ---- */
 
 /* An EMPTY unit becomes FREE when no process is left that was pinned in its era: the era need not
  * be remembered any more. @word: what the unit said. */
-static void sweep_empty_unit(struct sb_peer *peer, uint32_t unit, uint64_t word)
+static void sweep_empty_unit(struct sb_handle *handle, uint32_t unit, uint64_t word)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
 
         /* A:unit-owned. */
         if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
-                sb_era_clear(peer, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_era_clear(
+                        handle, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
                 sb_cas64_full(&segment->unit_words[unit], word, 0); /* R:unit-owned. */
 }
 
-static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_horizon *horizon)
+static void sweep_unit(struct sb_handle *handle, uint32_t unit, const struct sb_horizon *horizon)
 {
-        struct sb_segment *segment = &peer->segment;
+        struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_load_acquire(&segment->unit_words[unit]), now, bits; /* A:unit-owned. */
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         uint32_t count = sb_unit_block_count(segment, word), base;
         uint64_t size;
 
-        sweep_raise_birth(peer, &segment->unit_births[unit]);
-        sweep_empty_unit(peer, unit, word);
+        sweep_raise_birth(handle, &segment->unit_births[unit]);
+        sweep_empty_unit(handle, unit, word);
         if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
         for (base = 0; base < count; base += 64) {
-                sb_pin(peer);
+                sb_pin(handle);
                 do {
                         /* A:block-taken. */
                         bits = sb_load_acquire(&sb_unit_bitmap(segment, unit)[base / 64]);
                         /* A:unit-owned. */
                         now = sb_load_acquire(&segment->unit_words[unit]);
-                } while (!sb_pin_covers(peer));
+                } while (!sb_pin_covers(handle));
                 /* It may have changed hands and kind before this pin: then it is left for the next
                  * round. From here on it keeps its kind as long as the pin stands. */
                 if (((now ^ word) >> 54) == 0)
@@ -304,48 +305,48 @@ static void sweep_unit(struct sb_peer *peer, uint32_t unit, const struct sb_hori
                                 uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
 
                                 if (index < count)
-                                        sweep_block(peer,
+                                        sweep_block(handle,
                                                 sb_unit_offset(segment, unit) + index * size, kind,
                                                 horizon);
                         }
-                sb_unpin(peer);
-                if (sb_limbo_half_full(peer))
-                        sb_reclaim_free(peer);
+                sb_unpin(handle);
+                if (sb_limbo_half_full(handle))
+                        sb_reclaim_free(handle);
         }
 }
 
-void sb_sweep_begin(struct sb_peer *peer)
+void sb_sweep_begin(struct sb_handle *handle)
 {
-        uint32_t floor = sb_load_acquire(&peer->segment.super->birth_floor), old; /* A:sweep. */
+        uint32_t floor = sb_load_acquire(&handle->segment.super->birth_floor), old; /* A:sweep. */
 
-        sb_era_look(peer);
-        old = sb_era_bygone(peer);
-        peer->sweep.floor = sb_era_before(floor, old) ? old : floor;
-        sb_history_begin(peer);
+        sb_era_look(handle);
+        old = sb_era_bygone(handle);
+        handle->sweep.floor = sb_era_before(floor, old) ? old : floor;
+        sb_budget_begin(handle);
 }
 
-void sb_sweep_end(struct sb_peer *peer)
+void sb_sweep_end(struct sb_handle *handle)
 {
-        struct sb_cell32 *word = &peer->segment.super->birth_floor;
+        struct sb_word32 *word = &handle->segment.super->birth_floor;
         uint32_t floor = sb_load_acquire(word); /* A:sweep. */
 
         /* R:sweep > A:sweep. Failed: another process's sweep ended; the next one goes on from
          * there. */
-        if (sb_era_before(floor, peer->sweep.floor))
-                sb_cas32_full(word, floor, peer->sweep.floor);
-        sb_history_end(peer);
+        if (sb_era_before(floor, handle->sweep.floor))
+                sb_cas32_full(word, floor, handle->sweep.floor);
+        sb_budget_end(handle);
 }
 
-uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count)
+uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count)
 {
-        uint32_t units = peer->segment.geometry.unit_count;
-        uint64_t before = peer->counters.freed;
+        uint32_t units = handle->segment.geometry.unit_count;
+        uint64_t before = handle->counters.freed;
 
-        sb_view_renew(peer);
+        sb_horizon_renew(handle);
         while (count--) {
                 *cursor %= units;
-                sweep_unit(peer, (*cursor)++, &peer->horizon);
+                sweep_unit(handle, (*cursor)++, &handle->horizon);
         }
-        sb_reclaim_free(peer);
-        return peer->counters.freed - before;
+        sb_reclaim_free(handle);
+        return handle->counters.freed - before;
 }

@@ -25,10 +25,10 @@
 
 /* Look at @count units from *cursor on. Advances *cursor, modulo unit_count. Not under a pin.
  * Return: blocks freed. */
-uint64_t sb_sweep(struct sb_peer *peer, uint32_t *cursor, uint32_t count);
+uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count);
 
 /* Around the calls of one whole sweep. */
-void sb_sweep_begin(struct sb_peer *peer);
-void sb_sweep_end(struct sb_peer *peer);
+void sb_sweep_begin(struct sb_handle *handle);
+void sb_sweep_end(struct sb_handle *handle);
 
 #endif

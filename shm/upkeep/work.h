@@ -17,17 +17,17 @@
 #include "shm/layout/handle.h"
 
 /* The work on memory that is due by now; not under a pin. */
-void sb_work_due(struct sb_peer *peer);
+void sb_work_due(struct sb_handle *handle);
 /* All the work on memory that can be done without waiting, for when memory is short and for close;
  * not under a pin. Cost: with @whole_sweep, a look at every block. */
-void sb_work_all(struct sb_peer *peer, bool whole_sweep);
+void sb_work_all(struct sb_handle *handle, bool whole_sweep);
 
 /* Engine, every few milliseconds. @cursor: the unit that a sweep goes on from.
  * Return: whether there is more to do at once. */
-bool sb_work_tick(struct sb_peer *engine, uint32_t *cursor);
+bool sb_work_tick(struct sb_handle *engine, uint32_t *cursor);
 
 /* Engine: whether a sweep is under way; and have one begin with the next tick. */
-bool sb_work_sweeping(const struct sb_peer *peer);
-void sb_work_ask(struct sb_peer *peer);
+bool sb_work_sweeping(const struct sb_handle *handle);
+void sb_work_ask(struct sb_handle *handle);
 
 #endif

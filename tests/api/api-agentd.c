@@ -121,7 +121,7 @@ static void test_open_starts_agentd_when_told_to(void)
         CHECK_EQ(open_with(&place, getenv("AGENTD"), &bus), 0);
         /* The next sb_open() finds that agentd and starts nothing. */
         CHECK_EQ(open_with(&place, "/no/such/agentd", &other), 0);
-        CHECK_EQ(sb_admin_keeper(place.directory, &keeper), 0);
+        CHECK_EQ(sb_admin_supervisor(place.directory, &keeper), 0);
         sb_close(other);
         sb_close(bus);
         kill(keeper, SIGTERM);
@@ -261,11 +261,11 @@ static void test_engine_becomes_keeper_when_the_keeper_is_killed(void)
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
         CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
         for (int i = 0; i < 3; i++) {
-                CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
                 engine = daemon_engine(&attachment);
                 kill(keeper, SIGKILL);
                 CHECK(WAIT(daemon_engine(&attachment) != engine));
-                CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
                 CHECK_EQ(keeper, engine);
                 CHECK(sb_segment_serving(&attachment.segment));
         }
@@ -279,7 +279,7 @@ static void test_engine_becomes_keeper_when_the_keeper_is_killed(void)
         CHECK_EQ(daemon_ended(&second), 1);
         CHECK(daemon_has(&daemon_peer, "key", "value"));
         kill(keeper, SIGTERM);
-        CHECK(WAIT(sb_place_keeper(&daemon.place, &keeper) == -ESRCH));
+        CHECK(WAIT(sb_place_supervisor(&daemon.place, &keeper) == -ESRCH));
         CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
         CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
         sb_attach_unmap(&attachment);
@@ -383,7 +383,7 @@ static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
         CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
         sb_attach_unmap(&attachment);
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
         CHECK_EQ(keeper, engine);
         daemon_detach(&attachment, &daemon_peer);
         kill(keeper, SIGTERM);
@@ -587,11 +587,11 @@ static void test_start_in_the_background_by_many_at_once(void)
                 CHECK_EQ(waitpid(children[i], &status, 0), children[i]);
                 CHECK_EQ(status, 0);
         }
-        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
         CHECK_EQ(mode_of(&daemon.place, SB_PLACE_LOG), 0600);
         CHECK_EQ(sb_attach_start(&daemon.place, NULL), -ECONNREFUSED); /* one serves it already */
         kill(keeper, SIGTERM);
-        CHECK(WAIT(sb_place_keeper(&daemon.place, &keeper) == -ESRCH));
+        CHECK(WAIT(sb_place_supervisor(&daemon.place, &keeper) == -ESRCH));
 }
 
 static void test_an_idle_engine_hardly_runs(void)

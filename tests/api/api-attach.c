@@ -111,9 +111,9 @@ static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_eng
         CHECK_EQ(r, 0);
         CHECK_EQ(daemon_attached(&attachment), 3);
         /* Write the segment as if the kernel had given the pid of a dead client to this child. */
-        for (uint32_t slot = 1; slot < attachment.segment.geometry.client_count; slot++)
-                if (sb_client_at(&attachment.segment, slot)->pid == (uint32_t)child) {
-                        sb_client_at(&attachment.segment, slot)->pid_start--;
+        for (uint32_t slot = 1; slot < attachment.segment.geometry.record_count; slot++)
+                if (sb_record_at(&attachment.segment, slot)->pid == (uint32_t)child) {
+                        sb_record_at(&attachment.segment, slot)->pid_start--;
                         break;
                 }
         engine = daemon_engine(&attachment);
@@ -398,7 +398,7 @@ static void test_a_client_without_a_descriptor_for_the_segment_gives_its_place_b
                 limit.rlim_cur = before;
                 setrlimit(RLIMIT_NOFILE, &limit);
                 if (!r) {
-                        sb_peer_init(&daemon_other, &more.segment, more.slot, more.generation);
+                        sb_handle_init(&daemon_other, &more.segment, more.slot, more.generation);
                         daemon_detach(&more, &daemon_other);
                         break;
                 }

@@ -46,7 +46,7 @@ static uint64_t held_by(struct sb_bus *holder, uint32_t *ret_cuts)
         if (sb_admin_holders(bus, &holders) != 0)
                 return UINT64_MAX;
         for (uint32_t i = 0; i < holders.count; i++)
-                if (holders.holders[i].client == holder->peer.slot) {
+                if (holders.holders[i].client == holder->handle.slot) {
                         bytes = holders.holders[i].held_bytes;
                         *ret_cuts = holders.holders[i].cut_count;
                 }
@@ -67,7 +67,7 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
         CHECK_EQ(sb_scan_next(scan, &first), 0);
         CHECK(!sb_set(bus, b("a"), b("new a"), NULL, NULL) &&
                 !sb_set(bus, b("b"), b("new b"), NULL, NULL));
-        CHECK_EQ(evict(other->peer.slot, &count), 0);
+        CHECK_EQ(evict(other->handle.slot, &count), 0);
         CHECK_EQ(count, 1);
         CHECK_EQ(sb_scan_next(scan, &none), SB_E_LAPPED);
         CHECK_EQ(sb_scan_prev(scan, &none), SB_E_LAPPED);
@@ -85,7 +85,7 @@ static void test_an_evicted_scan_says_lapped_and_its_guards_stay(void)
         sb_guard_release(&none);
         sb_scan_close(fresh);
         sb_scan_close(scan);
-        CHECK_EQ(evict(other->peer.slot, &count), 0);
+        CHECK_EQ(evict(other->handle.slot, &count), 0);
         CHECK_EQ(count, 0);
         END();
 }
@@ -102,7 +102,7 @@ static void test_all_snapshots_of_one_client_go_and_no_others(void)
         for (int round = 0; round < 3; round++) {
                 for (int i = 0; i < 32; i++)
                         CHECK_EQ(sb_scan_open(other, NULL, all, &scans[i]), 0);
-                CHECK_EQ(evict(other->peer.slot, &count), 0);
+                CHECK_EQ(evict(other->handle.slot, &count), 0);
                 CHECK_EQ(count, 32);
                 for (int i = 0; i < 32; i++) {
                         CHECK_EQ(sb_scan_next(scans[i], &guard), SB_E_LAPPED);
@@ -116,7 +116,7 @@ static void test_all_snapshots_of_one_client_go_and_no_others(void)
                 CHECK_EQ(sb_admin_evict(world.directory, 0, 0, false, &count), SB_E_NOT_FOUND);
                 CHECK_EQ(sb_admin_evict(world.directory, 7, 0, false, &count), SB_E_NOT_FOUND);
                 CHECK_EQ(sb_admin_evict(world.directory, 4711, 0, true, &count), SB_E_NOT_FOUND);
-                CHECK_EQ(sb_admin_evict(world.directory, other->peer.slot, 1, true, &count),
+                CHECK_EQ(sb_admin_evict(world.directory, other->handle.slot, 1, true, &count),
                         SB_E_NOT_FOUND);
         }
         END();
@@ -143,7 +143,7 @@ static void test_what_was_kept_for_an_evicted_snapshot_is_used_again(void)
                 CHECK_EQ(sb_set(bus, b(key), (struct sb_bytes){value, 100000}, NULL, NULL), 0);
         }
         CHECK(held_by(other, &cuts) >= 40 * 100000);
-        CHECK_EQ(evict(other->peer.slot, &count), 0);
+        CHECK_EQ(evict(other->handle.slot, &count), 0);
         CHECK_EQ(held_by(other, &cuts), 0);
         CHECK_EQ(cuts, 0);
         /* Write as much as the segment holds, over and over. */
@@ -170,7 +170,7 @@ static void test_a_transaction_that_lost_its_cut_does_nothing(void)
                 CHECK_EQ(sb_txn_begin(other, isolation, &txn), 0);
                 CHECK_EQ(sb_txn_get(txn, b("a"), &guard), 0);
                 CHECK_EQ(sb_txn_set(txn, b("b"), b("2")), 0);
-                CHECK_EQ(evict(other->peer.slot, &count), 0);
+                CHECK_EQ(evict(other->handle.slot, &count), 0);
                 CHECK_EQ(count, 1);
                 CHECK(guard.value.len == 1 && memcmp(guard.value.data, "1", 1) == 0);
                 sb_guard_release(&guard);

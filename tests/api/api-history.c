@@ -73,7 +73,7 @@ static void work(void)
 
         do {
                 for (int i = 0; i < 3; i++)
-                        sb_work_all(&bus->peer, true);
+                        sb_work_all(&bus->handle, true);
                 world_tick(&world);
         } while (world.remote && now_ns() < end);
 }
@@ -479,7 +479,7 @@ static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
 
         CHECK(value);
         BEGIN();
-        super = bus->peer.segment.super;
+        super = bus->handle.segment.super;
         if (!world.remote)
                 sb_store_release(&super->history_limit, 4 * MIB);
         CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
@@ -581,7 +581,7 @@ static void test_misuse_has_a_name(void)
         END();
 }
 
-static struct sb_cell32 writer_stops;
+static struct sb_word32 writer_stops;
 static void *write_on(void *argument)
 {
         struct sb_bus *own = argument;
@@ -610,7 +610,7 @@ static void test_the_past_reads_the_same_while_a_writer_goes_on(void)
         CHECK(writers);
         CHECK_EQ(keep("pair/", SB_PREFIX, SB_KEEP_ALL, 0), 0);
         if (!world.remote)
-                sb_store_release(&bus->peer.segment.super->history_limit, 2 * MIB);
+                sb_store_release(&bus->handle.segment.super->history_limit, 2 * MIB);
         CHECK_EQ(pthread_create(&thread, NULL, write_on, writers), 0);
         for (unsigned i = 0; i < 300; i++) {
                 uint64_t cut = cut_now();

@@ -93,7 +93,7 @@ static void test_a_transaction_that_never_fits_is_emsgsize(void)
         CHECK_EQ(put("a", "old"), 0);
         txn = begin(SB_SNAPSHOT);
         /* The offsets of these writes alone are more than the largest value. */
-        for (unsigned i = 0; i <= bus->peer.segment.value_len_max / 8; i++) {
+        for (unsigned i = 0; i <= bus->handle.segment.value_len_max / 8; i++) {
                 snprintf(key, sizeof(key), "%u", i);
                 CHECK_EQ(set(txn, key, ""), 0);
         }
@@ -134,11 +134,11 @@ static void test_a_cut_that_was_taken_away_is_lapped(void)
         struct sb_guard guard = {.rev = 7}, kept = {0};
         struct sb_scan *scan = NULL, *plain = NULL;
         struct sb_txn *txn, *reader;
-        struct sb_cell64 *words;
+        struct sb_word64 *words;
 
         BEGIN();
         CHECK(put("a", "old") == 0 && put("b", "old") == 0);
-        words = sb_client_snapshots(bus->peer.client);
+        words = sb_record_snapshots(bus->handle.record);
         txn = begin(SB_SERIALIZABLE);
         reader = begin(SB_SNAPSHOT);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &plain), 0);

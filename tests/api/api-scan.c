@@ -337,7 +337,7 @@ static void test_32_scans_can_be_open_and_not_one_more(void)
 
 #define PAIRS 64
 
-static struct sb_cell32 stop, failed,
+static struct sb_word32 stop, failed,
         moves[2]; /* counters and flags between threads, which order nothing else */
 
 /* Move one token from key to key. Each move makes the new key before it deletes the old one, so at

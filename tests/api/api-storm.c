@@ -50,22 +50,22 @@ static struct {
 } killed;
 
 /* Increment the counter once. Return: as sb_op_write(). */
-static int count(struct sb_peer *peer)
+static int count(struct sb_handle *handle)
 {
         struct sb_version *version;
         struct sb_op_write write = {.key = TOTAL, .key_len = sizeof(TOTAL) - 1};
         struct sb_op_result result;
         uint64_t value = 0;
 
-        if (!sb_op_get(peer, TOTAL, sizeof(TOTAL) - 1, 0, &version)) {
+        if (!sb_op_get(handle, TOTAL, sizeof(TOTAL) - 1, 0, &version)) {
                 memcpy(&value, version->bytes + sizeof(TOTAL) - 1, sizeof(value));
                 write.expected_rev = version->rev;
-                sb_guard_set(peer, 0, 0);
+                sb_guard_set(handle, 0, 0);
         }
         value++;
         write.value = &value;
         write.value_len = sizeof(value);
-        return sb_op_write(peer, &write, &result);
+        return sb_op_write(handle, &write, &result);
 }
 
 static void work(const struct daemon *daemon, unsigned place)
@@ -146,7 +146,7 @@ static bool kill_keeper(const struct daemon *daemon, const struct sb_attachment 
 {
         pid_t engine = daemon_engine(attachment), keeper;
 
-        if (!WAIT(!sb_place_keeper(&daemon->place, &keeper)))
+        if (!WAIT(!sb_place_supervisor(&daemon->place, &keeper)))
                 return false;
         daemon_end_child(keeper); /* its orphans become children of this process */
         killed.keepers++;
@@ -235,7 +235,7 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         CHECK(killed.workers && killed.engines && killed.keepers);
         CHECK(!strstr(daemon.said, "not adopted"));
         daemon_detach(&attachment, &daemon_other);
-        CHECK_EQ(sb_place_keeper(&daemon.place, &keeper), 0);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
         kill(keeper, SIGTERM);
         CHECK_EQ(waitpid(keeper, &status, 0), keeper);
         CHECK_EQ(status, 0);

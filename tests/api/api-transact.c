@@ -234,7 +234,7 @@ static int move(void *argument, struct sb_txn *txn)
         return r != 0 ? r : set_number(txn, to, there + 1);
 }
 
-static struct sb_cell32 enough, moved;
+static struct sb_word32 enough, moved;
 
 static void *move_all(void *argument)
 {

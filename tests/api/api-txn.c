@@ -213,12 +213,12 @@ static void test_delete_takes_values_away_with_the_commit(void)
         BEGIN();
         CHECK(put("one", "1") == 0 && put("two", "2") == 0);
         txn = begin(SB_SNAPSHOT);
-        number = bus->peer.slot;
+        number = bus->handle.slot;
         CHECK_EQ(sb_txn_delete(txn, b("one")), 0);
         CHECK_EQ(sb_txn_delete(txn, b("one")), SB_E_NOT_FOUND);
         CHECK_EQ(sb_txn_delete(txn, b("absent")), SB_E_NOT_FOUND);
         /* The delete looked at the value and holds no guard on it. */
-        CHECK(sb_admin_client_next(other, &number, &client) == 0 && number > bus->peer.slot);
+        CHECK(sb_admin_client_next(other, &number, &client) == 0 && number > bus->handle.slot);
         CHECK_EQ(client.guards, 0);
         CHECK_EQ(set(txn, "two", "mine"), 0);
         CHECK_EQ(sb_txn_delete(txn, b("two")), 0);
@@ -303,7 +303,7 @@ static void test_values_up_to_eight_bytes_less_than_a_plain_one_fit(void)
 
         BEGIN();
         /* The page size rounds a segment up, and with it the largest value. */
-        most = bus->peer.segment.value_len_max;
+        most = bus->handle.segment.value_len_max;
         large = realloc(large, most);
         memset(large, 'v', most);
         txn = begin(SB_SNAPSHOT);

@@ -33,7 +33,7 @@
 
 char daemon_home[64];
 static unsigned bus_count;
-struct sb_peer daemon_peer, daemon_other;
+struct sb_handle daemon_peer, daemon_other;
 unsigned daemon_files;
 
 uint64_t daemon_now_ns(void)
@@ -163,7 +163,7 @@ pid_t daemon_engine(const struct sb_attachment *attachment)
         return (pid_t)sb_load_relaxed(&attachment->segment.super->engine);
 }
 
-int daemon_set(struct sb_peer *writer, const char *key, const char *value)
+int daemon_set(struct sb_handle *writer, const char *key, const char *value)
 {
         struct sb_op_write write = {.key = key,
                 .key_len = (uint32_t)strlen(key),
@@ -176,7 +176,7 @@ int daemon_set(struct sb_peer *writer, const char *key, const char *value)
         return sb_op_write(writer, &write, &result);
 }
 
-bool daemon_has(struct sb_peer *reader, const char *key, const char *value)
+bool daemon_has(struct sb_handle *reader, const char *key, const char *value)
 {
         struct sb_version *version;
         uint64_t len = strlen(value);
@@ -190,18 +190,19 @@ bool daemon_has(struct sb_peer *reader, const char *key, const char *value)
         return same;
 }
 
-int daemon_attach(const struct daemon *daemon, struct sb_attachment *ret, struct sb_peer *ret_peer)
+int daemon_attach(
+        const struct daemon *daemon, struct sb_attachment *ret, struct sb_handle *ret_peer)
 {
         int r = sb_attach(&daemon->place, SB_PEER, ret);
 
         if (!r && ret_peer)
-                sb_peer_init(ret_peer, &ret->segment, ret->slot, ret->generation);
+                sb_handle_init(ret_peer, &ret->segment, ret->slot, ret->generation);
         return r;
 }
 
-void daemon_detach(struct sb_attachment *attachment, struct sb_peer *of)
+void daemon_detach(struct sb_attachment *attachment, struct sb_handle *of)
 {
-        sb_peer_fini(of);
+        sb_handle_fini(of);
         sb_attach_unmap(attachment);
 }
 
@@ -209,8 +210,8 @@ unsigned daemon_attached(const struct sb_attachment *attachment)
 {
         unsigned count = 0;
 
-        for (uint32_t slot = 1; slot < attachment->segment.geometry.client_count; slot++)
-                count += sb_slot_state(&attachment->segment, slot, NULL) != SB_CLIENT_FREE;
+        for (uint32_t slot = 1; slot < attachment->segment.geometry.record_count; slot++)
+                count += sb_roster_state(&attachment->segment, slot, NULL) != SB_RECORD_FREE;
         return count;
 }
 

@@ -23,7 +23,7 @@ struct daemon {
 };
 
 /* Two handles, which are too large for the stack. */
-extern struct sb_peer daemon_peer, daemon_other;
+extern struct sb_handle daemon_peer, daemon_other;
 extern char daemon_home[64]; /* the directory of all buses of this run */
 
 /* For main(): daemon_begin() goes before the tests and returns false when there is nothing to test.
@@ -64,12 +64,13 @@ int daemon_ended(struct daemon *daemon);
 int daemon_stop(struct daemon *daemon);
 
 pid_t daemon_engine(const struct sb_attachment *attachment);
-int daemon_attach(const struct daemon *daemon, struct sb_attachment *ret, struct sb_peer *ret_peer);
-void daemon_detach(struct sb_attachment *attachment, struct sb_peer *peer);
+int daemon_attach(
+        const struct daemon *daemon, struct sb_attachment *ret, struct sb_handle *ret_peer);
+void daemon_detach(struct sb_attachment *attachment, struct sb_handle *handle);
 /* How many records are in use. */
 unsigned daemon_attached(const struct sb_attachment *attachment);
-int daemon_set(struct sb_peer *writer, const char *key, const char *value);
-bool daemon_has(struct sb_peer *reader, const char *key, const char *value);
+int daemon_set(struct sb_handle *writer, const char *key, const char *value);
+bool daemon_has(struct sb_handle *reader, const char *key, const char *value);
 /* Start a process that attaches @count times, then stays until it is killed. *ret_result: the
  * result of attaching. */
 pid_t daemon_child(const struct daemon *daemon, unsigned count, int *ret_result);

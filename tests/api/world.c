@@ -56,7 +56,7 @@ static void stop_last(void)
 {
         pid_t pid;
 
-        if (last_directory[0] != '\0' && sb_admin_keeper(last_directory, &pid) == 0)
+        if (last_directory[0] != '\0' && sb_admin_supervisor(last_directory, &pid) == 0)
                 kill(pid, SIGTERM);
 }
 
@@ -83,16 +83,16 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         return NULL;
 }
 
-static struct sb_peer *open_engine(struct world *world)
+static struct sb_handle *open_engine(struct world *world)
 {
-        struct sb_slot_identity identity = {.pid = (uint32_t)getpid()};
-        struct sb_peer *engine = calloc(1, sizeof(*engine));
+        struct sb_roster_identity identity = {.pid = (uint32_t)getpid()};
+        struct sb_handle *engine = calloc(1, sizeof(*engine));
         uint32_t slot, generation;
 
-        if (!engine || sb_slot_claim(&world->segment, 0, &identity, &slot, &generation) != 0 ||
+        if (!engine || sb_roster_claim(&world->segment, 0, &identity, &slot, &generation) != 0 ||
                 slot != 0)
                 abort();
-        sb_peer_init(engine, &world->segment, slot, generation);
+        sb_handle_init(engine, &world->segment, slot, generation);
         return engine;
 }
 
@@ -129,14 +129,14 @@ struct sb_bus *world_bus(struct world *world)
 {
         struct sb_options options = {
                 .size = sizeof(options), .bus = world->directory, .access = SB_PEER};
-        struct sb_slot_identity identity = {
+        struct sb_roster_identity identity = {
                 .pid = (uint32_t)getpid(), .access = SB_PEER, .attached_ns = now_ns()};
         uint32_t slot, generation;
         struct sb_bus *bus;
 
         if (world->remote)
                 return sb_open(&options, &bus) == 0 ? bus : NULL;
-        if (sb_slot_claim(&world->segment, 1, &identity, &slot, &generation) != 0)
+        if (sb_roster_claim(&world->segment, 1, &identity, &slot, &generation) != 0)
                 return NULL;
         return sb_bus_open_segment(&world->segment, slot, generation, &bus) == 0 ? bus : NULL;
 }
@@ -177,8 +177,8 @@ static bool close_remote(struct world *world)
 
         sound = bus && world_sound(world, bus);
         sb_close(bus);
-        if (sb_admin_keeper(world->directory, &pid) != 0 || (ended.fd = pidfd_open(pid, 0)) < 0 ||
-                kill(pid, SIGTERM) != 0)
+        if (sb_admin_supervisor(world->directory, &pid) != 0 ||
+                (ended.fd = pidfd_open(pid, 0)) < 0 || kill(pid, SIGTERM) != 0)
                 return false;
         while (poll(&ended, 1, -1) < 0)
                 ;
@@ -202,7 +202,7 @@ bool world_close(struct world *world)
                 return close_remote(world);
         world_tick(world);
         sound = sb_check(world->engine, false, &report) == 0 && report_sound(&report);
-        sb_peer_fini(world->engine);
+        sb_handle_fini(world->engine);
         world_drop(world);
         return sound;
 }

@@ -21,7 +21,7 @@
 struct world {
         struct sb_segment segment; /* not for agentd */
         struct sb_geometry geometry;
-        struct sb_peer *engine; /* record 0; not for agentd */
+        struct sb_handle *engine; /* record 0; not for agentd */
         void *base;
         uint32_t cursor;
         bool remote;

@@ -86,7 +86,7 @@ class Segment:
     def record(self, slot):
         if slot >= self.geometry['client_count']:
             raise gdb.GdbError(f'there are {self.geometry["client_count"]} records')
-        return self.at(self.geometry['clients_at'] + slot * self.geometry['client_stride'], 'sb_record', 'sb_client')
+        return self.at(self.geometry['records_at'] + slot * self.geometry['record_stride'], 'sb_record', 'sb_client')
 
     def cells(self):
         """(bucket, index, word) of each cell that is not empty."""
@@ -190,7 +190,7 @@ def do_superblock(_):
 
 def do_records(_):
     segment = Segment.get()
-    for slot in range(number(segment.super['client_high'])):
+    for slot in range(number(segment.super['record_high'])):
         record = segment.record(slot)
         tag, pin, operation = number(record['tag']), number(record['pin']), number(record['operation'])
         if tag & 0xffffffff:
@@ -206,7 +206,7 @@ def do_record(arguments):
     show_fields(record)
     at = int(record['words'].address) - segment.base
     for what, names in (('snapshot', ('snapshot_count',)), ('guard', ('guard_inline',)),
-                        ('magazine', ('magazine_count', 'stock_count'))):
+                        ('magazine', ('magazine_count', 'magazine_count'))):
         count = next(geometry[name] for name in names if name in geometry)
         found = [(index, segment.word(at + 8 * index)) for index in range(count)]
         print(f'  {what} ' + (' '.join(f'[{index}] {word:#x}' for index, word in found if word) or 'none'))

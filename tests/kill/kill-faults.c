@@ -5,7 +5,7 @@
  * A child of its own tries each fault, by the one trial and scenario known to find it. The model
  * checker (tests/model) finds the faults that need several processes in the middle of an operation
  * at once, or a store buffer: FREE_GUARDS_FIRST, NO_MEMBARRIER, NO_SECOND_LOOK, ORDER_STOPS_AT_KEY,
- * REAP_PIN_FIRST, STOCK_LIVE_EARLY (which leaves a block in a living client's slab), and most of
+ * REAP_PIN_FIRST, MAGAZINE_LIVE_EARLY (which leaves a block in a living client's slab), and most of
  * what goes wrong between transactions.
  */
 #include <sys/wait.h>
@@ -33,16 +33,16 @@ static const struct known {
         {"GUARD_AFTER_UNPIN", "get", RESUME},
         {"FREE_TWO_WINNERS", "free what another one frees and takes again", RESUME},
         {"UNLINK_BEFORE_DYING", "overwrite what another one wrote, no magazine", KILL},
-        {"REAP_FORGETS_STOCK", "overwrite out of the magazine", KILL},
-        {"STOCK_NOTE_LATE", "overwrite out of the magazine", KILL},
+        {"REAP_FORGETS_MAGAZINE", "overwrite out of the magazine", KILL},
+        {"MAGAZINE_NOTE_LATE", "overwrite out of the magazine", KILL},
         {"SUPERSEDE_UNSTAMPED", "set in new classes", STALL},
         {"GET_NO_STAMP", "set, seen before it is stamped", STALL},
         {"STAMP_EARLY", "set beside a snapshot", RESUME},
         {"CUT_BEFORE_ANNOUNCE", "scan while keys go away", RESUME},
         {"PRUNE_IGNORES_SNAPSHOTS", "scan while keys go away", RESUME},
         {"PRUNE_PENDING_IGNORED", "scan while keys go away", RESUME},
-        {"SAFE_SKIPS_SLOTS", "set while the stable cut is published", RESUME},
-        {"BIRTH_UNCONFIRMED", "set a new key", KILL},
+        {"STABLE_SKIPS_SLOTS", "set while the stable cut is published", RESUME},
+        {"PLACEHOLDER_UNCONFIRMED", "set a new key", KILL},
         {"FLOOR_EARLY", "set a new key while it lives and goes", RESUME},
         {"FLOOR_LATE", "delete a large value", KILL},
         {"GONE_UNMARKED", "set a new key", KILL},
@@ -58,7 +58,7 @@ static const struct known {
         {"REAP_FORGETS_TXN", "commit two keys", KILL},
         {"TXN_STAMP_IN_DECISION", "commit beside a snapshot", RESUME},
         {"TXN_STAMP_EACH", "commit beside a snapshot", STALL},
-        {"SAFE_SKIPS_TXN", "commit while the stable cut is published", RESUME},
+        {"STABLE_SKIPS_TXN", "commit while the stable cut is published", RESUME},
         {"SER_SEEN_ONLY", "commit serializable beside the same", STALL},
         {"READ_SER_AS_BEFORE", "commit serializable beside the same", STALL},
         {"DYING_LATE", "commit at a cut that was taken before", LATE},

@@ -296,7 +296,7 @@ static void check_cas_winners(void)
 
 static void check_sound(bool quiescent, struct sb_check_report *ret)
 {
-        int r = sb_check(&world.peers[0], quiescent, ret);
+        int r = sb_check(&world.handles[0], quiescent, ret);
 
         if (r)
                 model_fail("check: %d", r);
@@ -312,11 +312,12 @@ static void check_newest(void)
         for (key = 0; key < WORLD_KEYS; key++) {
                 uint64_t expected = value_at(key, UINT64_MAX);
                 struct sb_version *version = NULL;
-                int r = sb_op_get(&world.peers[0], world_key(key), world_key_len(key), 0, &version);
+                int r = sb_op_get(
+                        &world.handles[0], world_key(key), world_key_len(key), 0, &version);
 
                 if (!r) {
                         world_check_version(version, key);
-                        sb_guard_set(&world.peers[0], 0, 0);
+                        sb_guard_set(&world.handles[0], 0, 0);
                 }
                 if (expected != NO_REV && expected != (r ? 0 : version->rev))
                         model_fail("%s ends as revision %lu, not %lu", world_key(key),
@@ -327,16 +328,17 @@ static void check_newest(void)
 /* Return: how many keys have an aborted version on top, which stays until the next write. */
 static uint32_t see_end(void)
 {
-        struct sb_segment *segment = &world.peers[0].segment;
+        struct sb_segment *segment = &world.handles[0].segment;
         struct sb_version *version;
         uint32_t key, aborted = 0;
 
         for (key = 0; key < WORLD_KEYS; key++) {
                 struct outcome outcome = {0};
-                int r = sb_op_get(&world.peers[0], world_key(key), world_key_len(key), 0, &version);
+                int r = sb_op_get(
+                        &world.handles[0], world_key(key), world_key_len(key), 0, &version);
 
                 world_see(&outcome, key, r ? NULL : version);
-                sb_guard_set(&world.peers[0], 0, 0);
+                sb_guard_set(&world.handles[0], 0, 0);
                 world.end_seen[key] = outcome.seen[key];
                 world.end_tag[key] = outcome.tags[key];
         }
@@ -349,7 +351,7 @@ static uint32_t see_end(void)
 }
 
 /* A client that wants a large block gets the units of large blocks that are gone. */
-static void check_large(struct sb_peer *engine)
+static void check_large(struct sb_handle *engine)
 {
         const struct sb_segment *segment = &engine->segment;
         const struct sb_geometry *g = &segment->geometry;
@@ -370,7 +372,7 @@ static void check_large(struct sb_peer *engine)
  * there. */
 static void check_cleaned_up(void)
 {
-        struct sb_peer *engine = &world.peers[0];
+        struct sb_handle *engine = &world.handles[0];
         struct sb_check_report report;
         uint32_t i, cursor = 0, aborted = 0;
 
@@ -378,34 +380,34 @@ static void check_cleaned_up(void)
         if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
                 world_adopt();
         for (i = 1; i < PEERS; i++) {
-                struct sb_peer *peer = &world.peers[i];
+                struct sb_handle *handle = &world.handles[i];
                 bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
                 uint32_t generation;
 
                 if (world.left[i] ||
-                        sb_slot_state(&engine->segment, peer->slot, &generation) ==
-                                SB_CLIENT_FREE ||
-                        generation != peer->generation)
+                        sb_roster_state(&engine->segment, handle->slot, &generation) ==
+                                SB_RECORD_FREE ||
+                        generation != handle->generation)
                         continue;
                 if (spec()->start == START_DEAD && i == DEAD_PEER)
-                        sb_reap_slot(engine, peer->slot, peer->generation);
+                        sb_reap_record(engine, handle->slot, handle->generation);
                 else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind)
-                        sb_peer_fini(peer);
+                        sb_handle_fini(handle);
                 else
-                        sb_reap_slot(engine, peer->slot, peer->generation);
+                        sb_reap_record(engine, handle->slot, handle->generation);
         }
         for (i = 0; i < MODEL_THREADS; i++)
                 if (world.here[i])
-                        sb_reap_slot(engine, world.guests[i].slot, world.guests[i].generation);
+                        sb_reap_record(engine, world.guests[i].slot, world.guests[i].generation);
         for (i = 0; i < MODEL_THREADS; i++)
                 world.here[i] = false;
         world_reap_strangers();
         world_past_clean_up(engine);
         if (spec()->start == START_SNAPSHOT &&
-                sb_load_relaxed(&sb_client_snapshots(engine->client)[world.engine_snapshot]))
+                sb_load_relaxed(&sb_record_snapshots(engine->record)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);
         for (i = 0; i < 4; i++) {
-                sb_safe_raise(engine);
+                sb_stable_raise(engine);
                 sb_sweep(engine, &cursor, engine->segment.geometry.unit_count);
                 sb_work_all(engine, true);
         }

@@ -15,9 +15,9 @@ static struct world {
         uint64_t seen[MODEL_THREADS];
 } world;
 
-static struct sb_cell64 *word(uint32_t index)
+static struct sb_word64 *word(uint32_t index)
 {
-        return (struct sb_cell64 *)model_region(4096) + index;
+        return (struct sb_word64 *)model_region(4096) + index;
 }
 
 static void setup_empty(void)

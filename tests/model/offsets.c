@@ -36,27 +36,27 @@ static bool focused_in_unit(
 bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
 {
         const struct sb_geometry *g = &segment->geometry;
-        uint64_t in_record = (offset - g->clients_at) % g->client_stride;
+        uint64_t in_record = (offset - g->records_at) % g->record_stride;
 
         if (focus == FOCUS_ALL)
                 return true;
         if (focus == FOCUS_INTENTS && offset < g->buckets_at)
                 return false;
-        if (offset < g->clients_at)
+        if (offset < g->records_at)
                 return focus == FOCUS_INDEX ? offset >= offsetof(struct sb_superblock, order)
                        : focus == FOCUS_MEMORY
                                ? offset == offsetof(struct sb_superblock, era)
                                : offset == offsetof(struct sb_superblock, clock) ||
-                                         offset == offsetof(struct sb_superblock, safe);
+                                         offset == offsetof(struct sb_superblock, stable);
         if (offset < g->buckets_at)
                 return focus == FOCUS_MEMORY
-                               ? in_record == offsetof(struct sb_client, pin) ||
-                                         in_record == offsetof(struct sb_client, freeing) ||
-                                         in_record >= sizeof(struct sb_client)
+                               ? in_record == offsetof(struct sb_record, pin) ||
+                                         in_record == offsetof(struct sb_record, freeing) ||
+                                         in_record >= sizeof(struct sb_record)
                                : focus == FOCUS_CUTS &&
-                                         (in_record >= sizeof(struct sb_client) ||
+                                         (in_record >= sizeof(struct sb_record) ||
                                                  in_record ==
-                                                         offsetof(struct sb_client, operation));
+                                                         offsetof(struct sb_record, operation));
         if (offset < g->unit_words_at)
                 return true;
         if (offset < g->units_at)
@@ -78,29 +78,29 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
         uint64_t word, at;
         uint32_t unit, kind, size;
 
-        if (offset < g->clients_at) {
+        if (offset < g->records_at) {
                 at = offset;
                 snprintf(ret_text, 64, "%s",
                         at == offsetof(struct sb_superblock, era)            ? "era"
                         : at == offsetof(struct sb_superblock, clock)        ? "clock"
-                        : at == offsetof(struct sb_superblock, safe)         ? "stable cut"
-                        : at == offsetof(struct sb_superblock, client_high)  ? "client_high"
+                        : at == offsetof(struct sb_superblock, stable)       ? "stable cut"
+                        : at == offsetof(struct sb_superblock, record_high)  ? "record_high"
                         : at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted"
                         : at == offsetof(struct sb_superblock, order)        ? "order[0]"
                         : at == offsetof(struct sb_superblock, order) + 8    ? "order[1]"
                                                                              : "superblock");
         } else if (offset < g->times_at) {
-                uint32_t slot = (uint32_t)((offset - g->clients_at) / g->client_stride);
+                uint32_t slot = (uint32_t)((offset - g->records_at) / g->record_stride);
 
-                at = (offset - g->clients_at) % g->client_stride;
+                at = (offset - g->records_at) % g->record_stride;
                 if (at >= SB_LINE && at < SB_LINE + 40)
                         snprintf(ret_text, 64, "client[%u].%s", slot,
                                 client_words[(at - SB_LINE) / 8]);
-                else if (at >= sizeof(struct sb_client))
+                else if (at >= sizeof(struct sb_record))
                         snprintf(ret_text, 64, "client[%u].%s[%lu]", slot,
-                                at - sizeof(struct sb_client) < 8 * g->snapshot_count ? "snapshot"
+                                at - sizeof(struct sb_record) < 8 * g->snapshot_count ? "snapshot"
                                                                                       : "guard",
-                                (unsigned long)((at - sizeof(struct sb_client)) / 8 %
+                                (unsigned long)((at - sizeof(struct sb_record)) / 8 %
                                                 g->snapshot_count));
                 else
                         snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);

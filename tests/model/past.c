@@ -15,24 +15,24 @@
 
 /* Reads the key at an earlier cut, into what was seen. Return: as sb_past_get(). */
 static int read_past(
-        struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
+        struct sb_handle *handle, enum world_key key, uint64_t cut, struct outcome *outcome)
 {
         struct sb_version *version = NULL;
-        int r = sb_past_get(peer, world_key(key), world_key_len(key), cut, GUARD_INDEX, &version);
+        int r = sb_past_get(handle, world_key(key), world_key_len(key), cut, GUARD_INDEX, &version);
 
         if (version)
                 world_check_version(version, key);
         if (r != SB_E_LAPPED)
                 world_see(outcome, key, r ? NULL : version);
         if (version)
-                sb_guard_set(peer, GUARD_INDEX, 0);
+                sb_guard_set(handle, GUARD_INDEX, 0);
         return r;
 }
 
 /* Reads twice at one cut: each gives the value, or that it is lost; once lost, it stays lost. With
  * a rule it is never lost. */
 static void read_twice(
-        struct sb_peer *peer, const struct world_op *op, bool kept, struct outcome *outcome)
+        struct sb_handle *handle, const struct world_op *op, bool kept, struct outcome *outcome)
 {
         struct outcome again = {0};
         uint32_t key;
@@ -40,9 +40,9 @@ static void read_twice(
 
         for (key = 0; key < WORLD_KEYS; key++)
                 outcome->done_all[key] = model_noted(NOTE_DONE + key);
-        outcome->cut = outcome->read_cut = sb_cut_take(peer);
-        outcome->r = read_past(peer, op->key, outcome->cut, outcome);
-        r = read_past(peer, op->key, outcome->cut, &again);
+        outcome->cut = outcome->read_cut = sb_clock_take_cut(handle);
+        outcome->r = read_past(handle, op->key, outcome->cut, outcome);
+        r = read_past(handle, op->key, outcome->cut, &again);
         if (kept && (outcome->r == SB_E_LAPPED || r == SB_E_LAPPED))
                 model_fail("%s is kept, and what it was at cut %lu is lost", world_key(op->key),
                         (unsigned long)outcome->cut);
@@ -53,25 +53,25 @@ static void read_twice(
                 outcome->r = 0;
 }
 
-void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
         switch (op->kind) {
         case OP_EVICT:
-                sb_evict_all(peer, UINT64_MAX);
+                sb_evict_all(handle, UINT64_MAX);
                 break;
         case OP_AT:
-                read_twice(peer, op, false, outcome);
+                read_twice(handle, op, false, outcome);
                 break;
         default: /* OP_KEEP */
-                if (sb_keep_write(peer, world_key(op->key), world_key_len(op->key), false,
+                if (sb_keep_write(handle, world_key(op->key), world_key_len(op->key), false,
                             SB_RULE_WORD(SB_RULE_ALL, 0)))
                         model_fail("no block for a rule");
-                read_twice(peer, op, true, outcome);
+                read_twice(handle, op, true, outcome);
                 break;
         }
 }
 
-void world_past_clean_up(struct sb_peer *engine)
+void world_past_clean_up(struct sb_handle *engine)
 {
         uint32_t key;
 

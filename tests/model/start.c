@@ -27,16 +27,16 @@
 #include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
-static struct sb_peer *setup_peer(void)
+static struct sb_handle *setup_peer(void)
 {
-        return spec()->setup_by == MODEL_THREADS ? &world.peers[0] : peer_of(spec()->setup_by);
+        return spec()->setup_by == MODEL_THREADS ? &world.handles[0] : peer_of(spec()->setup_by);
 }
 
-static void setup_write_by(struct sb_peer *peer, enum world_key key, uint32_t value_len)
+static void setup_write_by(struct sb_handle *handle, enum world_key key, uint32_t value_len)
 {
         struct sb_op_result result;
         uint32_t tag = TAG_SETUP + world.setup_writes++;
-        int r = world_write(peer, key, value_len, SB_OP_ANY_REV, tag, &result);
+        int r = world_write(handle, key, value_len, SB_OP_ANY_REV, tag, &result);
 
         if (r)
                 model_fail("a write at the start: %d", r);
@@ -89,14 +89,14 @@ static void setup_segment(void)
         struct sb_geometry_wish wish = {
                 .size = 4096,
                 .clients = PEERS - 1,
-                .client_stride = 64,
+                .record_stride = 64,
                 .unit_size = 256,
                 .bucket_count = 1,
                 .guard_inline = 2,
                 .snapshot_count = 2,
-                .stock_count = spec()->stock ? spec()->stock : SB_STOCK_NONE,
+                .magazine_count = spec()->stock ? spec()->stock : SB_MAGAZINE_NONE,
         };
-        struct sb_slot_identity identity = {.pid = 1};
+        struct sb_roster_identity identity = {.pid = 1};
         struct sb_geometry geometry;
         struct sb_segment segment;
         uint32_t units = spec()->unit_count ? spec()->unit_count : 16, i;
@@ -120,11 +120,11 @@ static void setup_segment(void)
         for (i = 0; i < PEERS - spec()->free_records; i++) {
                 uint32_t slot, generation;
 
-                r = sb_slot_claim(&segment, i, &identity, &slot, &generation);
+                r = sb_roster_claim(&segment, i, &identity, &slot, &generation);
                 if (r || slot != i)
                         model_fail("claim: %d", r);
-                sb_peer_init(&world.peers[i], &segment, slot, generation);
-                r = sb_guard_grow(&world.peers[i], 0);
+                sb_handle_init(&world.handles[i], &segment, slot, generation);
+                r = sb_guard_grow(&world.handles[i], 0);
                 if (r)
                         model_fail("guard: %d", r);
         }
@@ -133,17 +133,17 @@ static void setup_segment(void)
 /* Blocks of all kinds were in use and are free. */
 static void setup_freed(void)
 {
-        struct sb_peer *peer = setup_peer();
+        struct sb_handle *handle = setup_peer();
         uint32_t i;
 
         setup_write(KEY_C, VALUE_LEN);
         setup_write(KEY_C, TOMBSTONE);
         setup_write(KEY_A, VALUE_LEN);
         for (i = 0; i < 4; i++)
-                sb_work_all(peer, true);
+                sb_work_all(handle, true);
         setup_write(KEY_A, VALUE_LEN);
         for (i = 0; i < 3; i++)
-                sb_work_all(peer, true);
+                sb_work_all(handle, true);
 }
 
 /* Takes blocks for keys that no thread uses until only one or two blocks are left. */
@@ -165,78 +165,78 @@ static void setup_full(void)
 /* A client that was killed right before it installed: it is pinned, and its note says which key. */
 static void setup_dead(void)
 {
-        struct sb_peer *peer = &world.peers[DEAD_PEER];
+        struct sb_handle *handle = &world.handles[DEAD_PEER];
         struct sb_node *node;
 
-        sb_pin(peer);
-        node = sb_order_seek(peer, world_key(KEY_A), world_key_len(KEY_A), false);
+        sb_pin(handle);
+        node = sb_order_seek(handle, world_key(KEY_A), world_key_len(KEY_A), false);
         if (!node)
                 model_fail("A is not there at the start");
-        sb_store_release(&peer->client->operation, sb_offset_of(&peer->segment, node));
+        sb_store_release(&handle->record->operation, sb_offset_of(&handle->segment, node));
 }
 
-static void setup_births(struct sb_peer *peer)
+static void setup_births(struct sb_handle *handle)
 {
         if (spec()->start == START_BIRTHS) {
-                world_txn_start_birth(peer, KEY_A);
-                world_txn_start_birth(peer, KEY_B);
+                world_txn_start_birth(handle, KEY_A);
+                world_txn_start_birth(handle, KEY_B);
                 return;
         }
         setup_write(KEY_B, VALUE_LEN);
-        world_txn_start_aborted(peer, KEY_A, KEY_B);
+        world_txn_start_aborted(handle, KEY_A, KEY_B);
 }
 
-static void setup_aborted(struct sb_peer *peer)
+static void setup_aborted(struct sb_handle *handle)
 {
         setup_write(KEY_B, VALUE_LEN);
         if (spec()->start == START_ABORTED_OVER)
                 setup_write(KEY_C, VALUE_LEN);
         if (spec()->start == START_ABORTED_DELETED)
                 setup_write(KEY_A, TOMBSTONE);
-        sb_safe_raise(peer);
+        sb_stable_raise(handle);
         if (spec()->start != START_ABORTED_OVER) {
-                world_txn_start_aborted(peer, KEY_A, KEY_B);
+                world_txn_start_aborted(handle, KEY_A, KEY_B);
                 return;
         }
-        world_txn_start_aborted(peer, KEY_B, KEY_C);
-        while (sb_reclaim_free(peer))
+        world_txn_start_aborted(handle, KEY_B, KEY_C);
+        while (sb_reclaim_free(handle))
                 ;
 }
 
 /* The block in the client's magazine lies in another client's slab, so that a reaper that looks
  * only at the client's own slabs does not find it there when the client is killed. */
-static void setup_stock(struct sb_peer *peer)
+static void setup_stock(struct sb_handle *handle)
 {
         uint32_t i;
 
-        setup_write_by(&world.peers[DEAD_PEER], KEY_A, VALUE_LEN);
+        setup_write_by(&world.handles[DEAD_PEER], KEY_A, VALUE_LEN);
         setup_write(KEY_A, VALUE_LEN);
-        sb_work_all(peer, false);
+        sb_work_all(handle, false);
         /* That moved the clock. A client that knows of nothing newer puts no block into its
          * magazine. */
         for (i = 0; i < PEERS - spec()->free_records; i++)
-                sb_view_renew(&world.peers[i]);
+                sb_horizon_renew(&world.handles[i]);
 }
 
 static void setup_made(void)
 {
-        struct sb_peer *peer = setup_peer();
+        struct sb_handle *handle = setup_peer();
 
         if (spec()->start == START_EMPTY)
                 return;
         if (spec()->start == START_BIRTHS || spec()->start == START_ABORTED_BIRTH) {
-                setup_births(peer);
+                setup_births(handle);
                 return;
         }
         setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
         switch (spec()->start) {
         case START_OLD:
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 setup_write(KEY_A, VALUE_LEN);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 break;
         case START_STOCK:
-                setup_stock(peer);
+                setup_stock(handle);
                 break;
         case START_RETIRED:
                 setup_write(KEY_A, VALUE_LEN);
@@ -246,38 +246,38 @@ static void setup_made(void)
         case START_PAIR_DELETED:
                 if (spec()->start != START_DELETED)
                         setup_write(KEY_B, VALUE_LEN);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 setup_write(KEY_A, TOMBSTONE);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 if (spec()->start == START_DEAD)
                         setup_dead();
                 break;
         case START_PAIR:
                 setup_write(KEY_B, VALUE_LEN);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 break;
         case START_ALL:
         case START_ABORTED_MEANWHILE:
                 setup_write(KEY_B, VALUE_LEN);
                 setup_write(KEY_C, VALUE_LEN);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 break;
         case START_ABORTED:
         case START_ABORTED_OVER:
         case START_ABORTED_DELETED:
-                setup_aborted(peer);
+                setup_aborted(handle);
                 break;
         case START_SNAPSHOT:
-                if (sb_snapshot_open(&world.peers[0], &world.engine_snapshot, &world.engine_cut))
+                if (sb_snapshot_open(&world.handles[0], &world.engine_snapshot, &world.engine_cut))
                         model_fail("a snapshot at the start");
                 world.past_seen = world.start_seen[KEY_A];
                 setup_write(KEY_A, TOMBSTONE);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 break;
         case START_CHAIN:
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 setup_write(KEY_A, VALUE_LEN);
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 setup_write(KEY_A, VALUE_LEN);
                 break;
         case START_FREED:
@@ -293,14 +293,15 @@ static void setup_made(void)
 
 /* A client that will write starts with a block in its slab cache: without one a first write cannot
  * go the short way. */
-static void setup_reserve(struct sb_peer *peer)
+static void setup_reserve(struct sb_handle *handle)
 {
         uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
-        struct sb_slab_cache *reserve = &peer->slabs.versions[sb_unit_class(&peer->segment, size)];
+        struct sb_slab_cache *reserve =
+                &handle->slabs.versions[sb_unit_class(&handle->segment, size)];
 
-        if (!reserve->count && !sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
+        if (!reserve->count && !sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &offset))
                 reserve->offset[reserve->count++] = offset;
-        sb_slab_settle(peer);
+        sb_slab_settle(handle);
 }
 
 static void setup_reserves(void)

@@ -39,12 +39,12 @@ static bool evicts(void)
         return spec()->ops[0][0].kind == OP_EVICT;
 }
 
-static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, uint64_t cut,
+static void read_key(struct sb_handle *handle, enum world_key key, uint32_t index, uint64_t cut,
         struct outcome *outcome)
 {
         struct sb_version *version = NULL;
         int r = sb_op_get_at(
-                peer, world_key(key), world_key_len(key), index, cut, GUARD_INDEX, &version);
+                handle, world_key(key), world_key_len(key), index, cut, GUARD_INDEX, &version);
 
         if (r == SB_E_LAPPED) {
                 if (!evicts())
@@ -57,22 +57,22 @@ static void read_key(struct sb_peer *peer, enum world_key key, uint32_t index, u
         world_see(outcome, key, r ? NULL : version);
         MODEL_CHECK(r || outcome->seen[key]);
         if (!r)
-                sb_guard_set(peer, GUARD_INDEX, 0);
+                sb_guard_set(handle, GUARD_INDEX, 0);
 }
 
-static void do_reads(
-        struct sb_peer *peer, const struct world_txn *txn, uint32_t index, struct outcome *outcome)
+static void do_reads(struct sb_handle *handle, const struct world_txn *txn, uint32_t index,
+        struct outcome *outcome)
 {
         uint32_t keys = txn->reads | txn->deletes, key;
         struct outcome again = {0};
 
         for (key = 0; key < WORLD_KEYS; key++)
                 if (keys >> key & 1)
-                        read_key(peer, key, index, outcome->read_cut, outcome);
+                        read_key(handle, key, index, outcome->read_cut, outcome);
         if (txn->scan)
-                world_scan(peer, outcome->read_cut, txn->scan, outcome);
+                world_scan(handle, outcome->read_cut, txn->scan, outcome);
         /* As in sb_scan_next(): what it found counts only while the cut is there. */
-        if (evicts() && !sb_snapshot_holds(peer, index, outcome->read_cut))
+        if (evicts() && !sb_snapshot_holds(handle, index, outcome->read_cut))
                 outcome->r = SB_E_LAPPED;
         if (writes_any(txn) || outcome->r)
                 return;
@@ -81,7 +81,7 @@ static void do_reads(
                         break;
         if (key == WORLD_KEYS)
                 return;
-        read_key(peer, key, index, outcome->read_cut, &again);
+        read_key(handle, key, index, outcome->read_cut, &again);
         if (again.r) {
                 outcome->r = again.r;
                 return;
@@ -134,21 +134,22 @@ static void add_ranges(struct wish *wish, const struct world_txn *txn, uint32_t 
 }
 
 /* The last part of a commit, by itself. */
-static void run_prepared(struct sb_peer *peer, struct sb_commit *commit, struct outcome *outcome)
+static void run_prepared(
+        struct sb_handle *handle, struct sb_descriptor *commit, struct outcome *outcome)
 {
         enum sb_outcome r;
         uint64_t value;
 
-        r = sb_finish_run(peer, commit, &value);
-        sb_unpin(peer);
-        sb_slab_settle(peer);
-        outcome->r = r == SB_TXN_COMMITTED ? 0 : SB_E_CONFLICT;
+        r = sb_finish_run(handle, commit, &value);
+        sb_unpin(handle);
+        sb_slab_settle(handle);
+        outcome->r = r == SB_OUTCOME_COMMITTED ? 0 : SB_E_CONFLICT;
         outcome->cut = value;
         outcome->cause = value ? (uint32_t)value - 1 : SB_COMMIT_CAUSE_NONE;
 }
 
-static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_t index,
-        struct sb_commit *commit, uint32_t tag, struct outcome *outcome)
+static void do_commit(struct sb_handle *handle, const struct world_txn *txn, uint32_t index,
+        struct sb_descriptor *commit, uint32_t tag, struct outcome *outcome)
 {
         struct sb_commit_result result = {.cause = SB_COMMIT_CAUSE_NONE};
         struct wish wish = {.wish = {.writes = wish.writes,
@@ -171,16 +172,16 @@ static void do_commit(struct sb_peer *peer, const struct world_txn *txn, uint32_
         outcome->wrote = txn->writes;
         outcome->deleted = (uint8_t)deletes;
         if (txn->prepared) {
-                run_prepared(peer, commit, outcome);
+                run_prepared(handle, commit, outcome);
                 return;
         }
-        outcome->r = sb_commit_run(peer, &wish.wish, &result);
+        outcome->r = sb_commit_run(handle, &wish.wish, &result);
         outcome->cut = result.cut;
         outcome->cause = result.cause;
         MODEL_CHECK(outcome->r || outcome->cut >= outcome->read_cut);
 }
 
-void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome)
 {
         const struct world_txn *txn = &op->txn;
@@ -188,73 +189,73 @@ void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op,
 
         outcome->read_cut = world.early_cut[me];
         if (!txn->early) {
-                outcome->r = sb_snapshot_open(peer, &index, &outcome->read_cut);
+                outcome->r = sb_snapshot_open(handle, &index, &outcome->read_cut);
                 MODEL_CHECK(!outcome->r);
         }
         outcome->begun = true;
         if (!txn->prepared)
-                do_reads(peer, txn, index, outcome);
+                do_reads(handle, txn, index, outcome);
         if (writes_any(txn) && !outcome->r)
-                do_commit(peer, txn, index, world.prepared[me], tag, outcome);
-        sb_snapshot_close(peer, index);
+                do_commit(handle, txn, index, world.prepared[me], tag, outcome);
+        sb_snapshot_close(handle, index);
 }
 
 /* ---- intents at the start ---- */
 
-static uint64_t take(struct sb_peer *peer, uint64_t size)
+static uint64_t take(struct sb_handle *handle, uint64_t size)
 {
         uint64_t offset;
 
-        if (sb_slab_take(peer, SB_UNIT_VERSIONS, size, 0, &offset))
+        if (sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &offset))
                 model_fail("no block at the start");
         return offset;
 }
 
-static struct sb_spot find_spot(struct sb_peer *peer, enum world_key key)
+static struct sb_spot find_spot(struct sb_handle *handle, enum world_key key)
 {
-        uint64_t hash = sb_find_hash_any(peer, world_key(key), world_key_len(key));
+        uint64_t hash = sb_find_hash_any(handle, world_key(key), world_key_len(key));
         struct sb_spot spot;
 
-        if (!sb_key_find(peer, world_key(key), world_key_len(key), hash, &spot))
+        if (!sb_key_find(handle, world_key(key), world_key_len(key), hash, &spot))
                 model_fail("%s is not there at the start", world_key(key));
         return spot;
 }
 
-void world_txn_start_birth(struct sb_peer *peer, enum world_key key)
+void world_txn_start_birth(struct sb_handle *handle, enum world_key key)
 {
         uint32_t len = world_key_len(key);
-        uint64_t hash = sb_find_hash_any(peer, world_key(key), len);
+        uint64_t hash = sb_find_hash_any(handle, world_key(key), len);
         struct sb_key_supplies supplies;
 
-        if (sb_slab_take(peer, SB_UNIT_NODES,
-                    sb_node_size(sb_node_height(&peer->segment, hash), len), 0, &supplies.node))
+        if (sb_slab_take(handle, SB_UNIT_NODES,
+                    sb_node_size(sb_node_height(&handle->segment, hash), len), 0, &supplies.node))
                 model_fail("no block at the start");
-        supplies.birth = take(peer, sizeof(struct sb_version) + len);
-        sb_pin(peer);
-        if (sb_key_make(peer, world_key(key), len, hash, &supplies))
+        supplies.placeholder = take(handle, sizeof(struct sb_version) + len);
+        sb_pin(handle);
+        if (sb_key_make(handle, world_key(key), len, hash, &supplies))
                 model_fail("a placeholder at the start");
         /* No other client can have made the key already. */
-        sb_unpin(peer);
-        if (supplies.node || supplies.birth)
+        sb_unpin(handle);
+        if (supplies.node || supplies.placeholder)
                 model_fail("a key at the start is there already");
 }
 
 /* Makes an intent for @key, which @commit lists, over what is there. */
-static void add_intent(struct sb_peer *peer, struct sb_commit *commit, enum world_key key,
+static void add_intent(struct sb_handle *handle, struct sb_descriptor *commit, enum world_key key,
         uint64_t rev_more, uint32_t tag)
 {
         uint64_t offset = commit->write[commit->write_count++];
-        struct sb_version *version = sb_version_at(&peer->segment, offset);
-        struct sb_spot spot = find_spot(peer, key);
+        struct sb_version *version = sb_version_at(&handle->segment, offset);
+        struct sb_spot spot = find_spot(handle, key);
         uint32_t len = world_key_len(key);
 
-        sb_store_relaxed(&version->block.birth, peer->pin.hi);
+        sb_store_relaxed(&version->block.birth, handle->pin.hi);
         version->rev = spot.head->rev + 1 + rev_more;
-        sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | sb_offset_of(&peer->segment, commit));
+        sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | sb_offset_of(&handle->segment, commit));
         sb_store_relaxed(&version->prev, spot.word & SB_OFFSET_MASK);
         version->node = spot.head->node;
         version->shape =
-                SB_SHAPE(VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, peer->slot);
+                SB_SHAPE(VALUE_LEN, len, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, handle->slot);
         memcpy(version->bytes, world_key(key), len);
         world_fill_value(version->bytes + len, VALUE_LEN, key, tag);
         memcpy(version->bytes + len + VALUE_LEN, &commit->number, sizeof commit->number);
@@ -275,65 +276,65 @@ static uint32_t pack_range(const struct sb_commit_range *range, unsigned char *a
 #define RANGES_LEN_MAX 64u
 
 /* Makes a descriptor for @count keys and what @txn reads, with all blocks, noted; under a pin. */
-static struct sb_commit *begin_commit(
-        struct sb_peer *peer, uint64_t cut, uint32_t count, const struct world_txn *txn)
+static struct sb_descriptor *begin_commit(
+        struct sb_handle *handle, uint64_t cut, uint32_t count, const struct world_txn *txn)
 {
         struct wish wish = {.wish = {0}};
         unsigned char ranges[RANGES_LEN_MAX];
-        uint64_t size = sizeof(struct sb_commit) + count * sizeof(uint64_t);
-        struct sb_commit *commit;
+        uint64_t size = sizeof(struct sb_descriptor) + count * sizeof(uint64_t);
+        struct sb_descriptor *commit;
         uint32_t i, ranges_len = 0;
 
         if (txn->serializable)
                 add_ranges(&wish, txn, txn->writes);
         for (i = 0; i < wish.wish.range_count; i++)
                 ranges_len += pack_range(&wish.ranges[i], ranges + ranges_len);
-        commit = sb_block_at(&peer->segment, take(peer, size + ranges_len));
+        commit = sb_block_at(&handle->segment, take(handle, size + ranges_len));
         for (i = 0; i < count; i++)
-                commit->write[i] = take(peer, sizeof(struct sb_version) + world_key_len(KEY_A) +
-                                                      VALUE_LEN + SB_TRAILER_TXN);
+                commit->write[i] = take(handle, sizeof(struct sb_version) + world_key_len(KEY_A) +
+                                                        VALUE_LEN + SB_TRAILER_TXN);
         memcpy(&commit->write[count], ranges, ranges_len);
-        sb_pin(peer);
-        sb_store_relaxed(&commit->block.birth, peer->pin.hi);
-        sb_store_relaxed(&peer->client->commits, 1);
-        commit->number = (uint64_t)(peer->slot + 1) << 48 | 1;
+        sb_pin(handle);
+        sb_store_relaxed(&commit->block.birth, handle->pin.hi);
+        sb_store_relaxed(&handle->record->commits, 1);
+        commit->number = (uint64_t)(handle->slot + 1) << 48 | 1;
         sb_store_relaxed(&commit->status, txn->serializable ? SB_STATUS_SERIALIZABLE : 0);
         sb_store_relaxed(&commit->zero, 0);
         commit->node = 0;
-        commit->shape = SB_SHAPE(
-                size + ranges_len - sizeof(struct sb_version), 0, SB_VERSION_COMMIT, peer->slot);
+        commit->shape = SB_SHAPE(size + ranges_len - sizeof(struct sb_version), 0,
+                SB_VERSION_DESCRIPTOR, handle->slot);
         commit->cut = cut;
         commit->write_count = 0;
         commit->range_count = wish.wish.range_count;
         commit->ranges_len = ranges_len;
-        sb_exchange_full(&peer->client->operation,
-                sb_offset_of(&peer->segment, commit) | SB_OPERATION_COMMIT);
+        sb_exchange_full(&handle->record->operation,
+                sb_offset_of(&handle->segment, commit) | SB_OPERATION_DESCRIPTOR);
         return commit;
 }
 
 /* A transaction that installs a key, and finds another key changed. */
-void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed)
+void world_txn_start_aborted(struct sb_handle *handle, enum world_key in, enum world_key changed)
 {
         static const struct world_txn nothing;
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
         uint64_t value;
 
         if (spec()->start == START_ABORTED_BIRTH)
-                world_txn_start_birth(peer, in);
-        commit = begin_commit(peer, sb_cut_take(peer), 2, &nothing);
-        add_intent(peer, commit, in, 0, TAG_SETUP - 1);
-        add_intent(peer, commit, changed, 1, TAG_SETUP - 1);
-        if (sb_finish_run(peer, commit, &value) != SB_TXN_ABORTED || value != 2)
+                world_txn_start_birth(handle, in);
+        commit = begin_commit(handle, sb_clock_take_cut(handle), 2, &nothing);
+        add_intent(handle, commit, in, 0, TAG_SETUP - 1);
+        add_intent(handle, commit, changed, 1, TAG_SETUP - 1);
+        if (sb_finish_run(handle, commit, &value) != SB_OUTCOME_ABORTED || value != 2)
                 model_fail("a transaction of the start is not aborted");
-        sb_unpin(peer);
-        sb_slab_settle(peer);
+        sb_unpin(handle);
+        sb_slab_settle(handle);
 }
 
 static void prepare(uint32_t thread, uint32_t op)
 {
         const struct world_txn *txn = &spec()->ops[thread][op].txn;
         struct outcome *outcome = &world.outcomes[thread][op];
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
         uint32_t key;
 
         outcome->read_cut = world.early_cut[thread];
@@ -351,7 +352,7 @@ static void prepare(uint32_t thread, uint32_t op)
 static void install_prepared(uint32_t thread, uint32_t op)
 {
         const struct world_txn *txn = &spec()->ops[thread][op].txn;
-        struct sb_commit *commit = world.prepared[thread];
+        struct sb_descriptor *commit = world.prepared[thread];
         uint32_t key, i = 0;
 
         for (key = 0; key < WORLD_KEYS; key++) {

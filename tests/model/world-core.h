@@ -33,9 +33,9 @@ struct outcome {
 #define TAG_SETUP 40u /* and above: the start state's */
 
 struct world_state {
-        struct sb_peer peers[PEERS];          /* 0: the engine's */
-        struct sb_peer guests[MODEL_THREADS]; /* OP_ATTACH */
-        bool here[MODEL_THREADS];             /* a guest holds its record */
+        struct sb_handle handles[PEERS];        /* 0: the engine's */
+        struct sb_handle guests[MODEL_THREADS]; /* OP_ATTACH */
+        bool here[MODEL_THREADS];               /* a guest holds its record */
         struct sb_version *held[MODEL_THREADS];
         enum world_key held_key[MODEL_THREADS];
         struct outcome outcomes[MODEL_THREADS][WORLD_OPS];
@@ -49,7 +49,7 @@ struct world_state {
         bool serial; /* the scenario has transactions: serial.c judges */
         uint32_t early_index[MODEL_THREADS];
         uint64_t early_cut[MODEL_THREADS];
-        struct sb_commit *prepared[MODEL_THREADS];
+        struct sb_descriptor *prepared[MODEL_THREADS];
         uint32_t start_tag[WORLD_KEYS], setup_writes;
         uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
@@ -68,9 +68,9 @@ static inline const struct world_spec *spec(void)
         return model_spec();
 }
 
-static inline struct sb_peer *peer_of(uint32_t thread)
+static inline struct sb_handle *peer_of(uint32_t thread)
 {
-        return spec()->engine && !thread ? &world.peers[0] : &world.peers[thread + 1];
+        return spec()->engine && !thread ? &world.handles[0] : &world.handles[thread + 1];
 }
 
 static inline bool is_write(enum world_op_kind kind)
@@ -92,25 +92,25 @@ static inline uint32_t world_tag(uint32_t thread, uint32_t op)
 
 /* A value says which operation wrote it: world_tag(), or TAG_SETUP and above. @value_len:
  * VALUE_LEN, VALUE_TINY, TOMBSTONE or that of a large block. */
-int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
+int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret);
 /* Checks that a version is whole: its own key, a revision, a value that an operation wrote. */
 void world_check_version(const struct sb_version *version, enum world_key key);
 /* A value that was seen, or NULL: none. */
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
 void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
-void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret);
+void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct outcome *ret);
 /* observer.c: reads the key at the stable cut, twice; the same by an observer that comes and goes;
  * reads all keys. */
-void world_observe(struct sb_peer *peer, const struct world_op *op);
-void world_arrive(struct sb_peer *peer, const struct world_op *op);
-void world_look(struct sb_peer *peer, struct outcome *outcome);
+void world_observe(struct sb_handle *handle, const struct world_op *op);
+void world_arrive(struct sb_handle *handle, const struct world_op *op);
+void world_look(struct sb_handle *handle, struct outcome *outcome);
 /* txn.c */
-void world_txn_run(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome);
 /* The setup of aborted intents, and of transactions that begin early. */
-void world_txn_start_birth(struct sb_peer *peer, enum world_key key);
-void world_txn_start_aborted(struct sb_peer *peer, enum world_key in, enum world_key changed);
+void world_txn_start_birth(struct sb_handle *handle, enum world_key key);
+void world_txn_start_aborted(struct sb_handle *handle, enum world_key in, enum world_key changed);
 void world_txn_start_early(void);
 /* serial.c: some order of all that was done explains all that was seen. */
 void world_serial_judge(void);
@@ -119,8 +119,8 @@ void world_adopt(void);
 /* Reaps every record that belongs to no handle of the scenario. */
 void world_reap_strangers(void);
 /* past.c: operations on the past; and the end of what they leave for good. */
-void world_past_run(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome);
-void world_past_clean_up(struct sb_peer *engine);
+void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
+void world_past_clean_up(struct sb_handle *engine);
 /* The scenario's setup and check. */
 void world_start(void);
 void world_judge(void);

@@ -65,7 +65,7 @@ void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, ui
                 value[at] = value_byte(tag, key, at);
 }
 
-int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, uint64_t expected,
+int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret)
 {
         bool deletes = value_len == TOMBSTONE;
@@ -80,7 +80,7 @@ int world_write(struct sb_peer *peer, enum world_key key, uint32_t value_len, ui
         };
 
         world_fill_value(value, write.value_len, key, tag);
-        return sb_op_write(peer, &write, ret);
+        return sb_op_write(handle, &write, ret);
 }
 
 static uint32_t value_len_of(enum world_op_kind kind)
@@ -92,14 +92,14 @@ static uint32_t value_len_of(enum world_op_kind kind)
 }
 
 static void do_write(
-        struct sb_peer *peer, const struct world_op *op, uint32_t tag, struct outcome *outcome)
+        struct sb_handle *handle, const struct world_op *op, uint32_t tag, struct outcome *outcome)
 {
         uint64_t expected = op->kind == OP_CAS      ? world.start_seen[op->key]
                             : op->kind == OP_CREATE ? 0
                                                     : SB_OP_ANY_REV;
         struct sb_op_result result = {0};
 
-        outcome->r = world_write(peer, op->key, value_len_of(op->kind), expected, tag, &result);
+        outcome->r = world_write(handle, op->key, value_len_of(op->kind), expected, tag, &result);
         outcome->rev = result.rev;
         outcome->cut = result.cut;
         if (!outcome->r && result.rev > model_noted(NOTE_DONE + op->key))
@@ -139,16 +139,16 @@ void world_see(struct outcome *outcome, enum world_key key, const struct sb_vers
 }
 
 static void do_get(
-        uint32_t me, struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+        uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
         bool far = op->kind == OP_GET_FAR || op->kind == OP_HOLD_FAR;
-        uint32_t index = far ? peer->segment.geometry.guard_inline : 0;
+        uint32_t index = far ? handle->segment.geometry.guard_inline : 0;
         struct sb_version *version = NULL;
 
-        outcome->r = sb_guard_grow(peer, index);
+        outcome->r = sb_guard_grow(handle, index);
         if (outcome->r)
                 model_fail("guard: %d", outcome->r);
-        outcome->r = sb_op_get(peer, world_key(op->key), world_key_len(op->key), index, &version);
+        outcome->r = sb_op_get(handle, world_key(op->key), world_key_len(op->key), index, &version);
         if (outcome->r) {
                 world_see(outcome, op->key, NULL);
                 return;
@@ -159,14 +159,14 @@ static void do_get(
         MODEL_CHECK(outcome->cut != 0 && !(outcome->cut & SB_STAMP_INTENT));
         world_check_version(version, op->key);
         if (op->kind == OP_GET || op->kind == OP_GET_FAR) {
-                sb_guard_set(peer, index, 0);
+                sb_guard_set(handle, index, 0);
         } else {
                 world.held[me] = version;
                 world.held_key[me] = op->key;
         }
 }
 
-static void do_get_all(struct sb_peer *peer, struct outcome *outcome)
+static void do_get_all(struct sb_handle *handle, struct outcome *outcome)
 {
         struct sb_op_key keys[WORLD_KEYS];
         struct sb_version *versions[WORLD_KEYS];
@@ -177,10 +177,10 @@ static void do_get_all(struct sb_peer *peer, struct outcome *outcome)
                 keys[key].data = world_key(key);
                 keys[key].len = world_key_len(key);
                 guards[key] = key;
-                if (sb_guard_grow(peer, key))
+                if (sb_guard_grow(handle, key))
                         model_fail("no guard");
         }
-        sb_op_get_many(peer, keys, WORLD_KEYS, guards, versions);
+        sb_op_get_many(handle, keys, WORLD_KEYS, guards, versions);
         for (key = 0; key < WORLD_KEYS; key++) {
                 world_see(outcome, key, versions[key]);
                 if (versions[key]) {
@@ -190,11 +190,11 @@ static void do_get_all(struct sb_peer *peer, struct outcome *outcome)
                 }
         }
         for (key = 0; key < WORLD_KEYS; key++)
-                sb_guard_set(peer, key, 0);
+                sb_guard_set(handle, key, 0);
 }
 
 /* What a guest has in its record stays there. */
-static void be_there(struct sb_peer *guest, enum world_key key)
+static void be_there(struct sb_handle *guest, enum world_key key)
 {
         struct sb_version *version = NULL;
         uint32_t index;
@@ -206,7 +206,7 @@ static void be_there(struct sb_peer *guest, enum world_key key)
         r = sb_op_get(guest, world_key(key), world_key_len(key), 0, &version);
         if (!r)
                 world_check_version(version, key);
-        MODEL_CHECK(sb_load_relaxed(&sb_client_snapshots(guest->client)[index]) == cut);
+        MODEL_CHECK(sb_load_relaxed(&sb_record_snapshots(guest->record)[index]) == cut);
         MODEL_CHECK(r || sb_load_relaxed(&guest->guards.words[0]) ==
                                  sb_offset_of(&guest->segment, version));
         sb_guard_set(guest, 0, 0);
@@ -214,22 +214,22 @@ static void be_there(struct sb_peer *guest, enum world_key key)
 }
 
 /* The engine claims a record; a newcomer reads, writes and leaves. */
-static void do_attach(uint32_t me, struct sb_peer *engine, const struct world_op *op, uint32_t tag,
-        struct outcome *outcome)
+static void do_attach(uint32_t me, struct sb_handle *engine, const struct world_op *op,
+        uint32_t tag, struct outcome *outcome)
 {
-        struct sb_slot_identity identity = {.pid = 3};
-        struct sb_peer *guest = &world.guests[me];
+        struct sb_roster_identity identity = {.pid = 3};
+        struct sb_handle *guest = &world.guests[me];
         uint32_t slot, generation;
 
-        outcome->r = sb_slot_claim(&engine->segment, 1, &identity, &slot, &generation);
+        outcome->r = sb_roster_claim(&engine->segment, 1, &identity, &slot, &generation);
         if (outcome->r)
                 return;
-        sb_peer_init(guest, &engine->segment, slot, generation);
+        sb_handle_init(guest, &engine->segment, slot, generation);
         world.here[me] = true;
         be_there(guest, op->key);
         do_write(guest, op, tag, outcome);
         world.here[me] = false;
-        sb_peer_fini(guest);
+        sb_handle_fini(guest);
 }
 
 /* Which of the keys a node stands for. */
@@ -244,7 +244,7 @@ static enum world_key key_of(const struct sb_node *node)
 }
 
 /* The first @keys keys. */
-void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcome *ret)
+void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct outcome *ret)
 {
         struct outcome seen = *ret, *outcome = &seen;
         struct sb_node *node;
@@ -252,8 +252,8 @@ void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcom
 
         for (key = 0; key < keys; key++)
                 world_see(outcome, key, NULL);
-        sb_pin(peer);
-        node = sb_order_seek(peer, "A", 1, false);
+        sb_pin(handle);
+        node = sb_order_seek(handle, "A", 1, false);
         while (node) {
                 struct sb_version *version;
                 bool gone = false;
@@ -262,40 +262,41 @@ void world_scan(struct sb_peer *peer, uint64_t cut, uint32_t keys, struct outcom
                 if (key >= keys)
                         break;
                 MODEL_CHECK(++count < 100);
-                version = sb_find_in_node(peer, node, cut);
+                version = sb_find_in_node(handle, node, cut);
                 if (version &&
                         (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                         MODEL_CHECK(!outcome->seen[key]);
                         world_see(outcome, key, version);
                 }
-                node = sb_order_next(peer, node, &gone);
+                node = sb_order_next(handle, node, &gone);
                 if (gone) {
-                        sb_unpin(peer);
-                        sb_pin(peer);
-                        node = sb_order_seek(peer, world_key(key), world_key_len(key), true);
+                        sb_unpin(handle);
+                        sb_pin(handle);
+                        node = sb_order_seek(handle, world_key(key), world_key_len(key), true);
                 }
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         *ret = seen;
 }
 
-static void read_at(struct sb_peer *peer, enum world_key key, uint64_t cut, struct outcome *outcome)
+static void read_at(
+        struct sb_handle *handle, enum world_key key, uint64_t cut, struct outcome *outcome)
 {
         struct sb_version *version = NULL;
         struct sb_node *node;
 
-        sb_pin(peer);
-        node = sb_order_seek(peer, world_key(key), world_key_len(key), false);
+        sb_pin(handle);
+        node = sb_order_seek(handle, world_key(key), world_key_len(key), false);
         if (node && key_of(node) == key)
-                version = sb_find_in_node(peer, node, cut);
+                version = sb_find_in_node(handle, node, cut);
         world_see(outcome, key, version);
-        sb_unpin(peer);
+        sb_unpin(handle);
 }
 
-static void do_check(struct sb_peer *peer)
+static void do_check(struct sb_handle *handle)
 {
         struct sb_check_report report;
-        int r = sb_check(peer, false, &report);
+        int r = sb_check(handle, false, &report);
 
         if (r)
                 model_fail("check: %d", r);
@@ -303,118 +304,119 @@ static void do_check(struct sb_peer *peer)
                 model_fail("check, among others: %s", report.problems[0]);
 }
 
-static void do_past(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+static void do_past(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
         outcome->cut = world.engine_cut;
-        read_at(peer, op->key, outcome->cut, outcome);
+        read_at(handle, op->key, outcome->cut, outcome);
         if (outcome->seen[op->key] != world.past_seen)
                 model_fail("an open snapshot reads revision %lu, not %lu",
                         (unsigned long)outcome->seen[op->key], (unsigned long)world.past_seen);
 }
 
-static bool is_evicted(struct sb_peer *peer, const struct world_op *op, uint32_t index,
+static bool is_evicted(struct sb_handle *handle, const struct world_op *op, uint32_t index,
         const struct outcome *outcome)
 {
-        return op->kind != OP_MARK && !sb_snapshot_holds(peer, index, outcome->cut);
+        return op->kind != OP_MARK && !sb_snapshot_holds(handle, index, outcome->cut);
 }
 
-static void do_snapshot(struct sb_peer *peer, const struct world_op *op, struct outcome *outcome)
+static void do_snapshot(
+        struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
         struct outcome again = {0};
-        struct sb_mark_value mark;
+        struct sb_named_value mark;
         uint32_t index, key;
 
         for (key = 0; key < WORLD_KEYS; key++)
                 outcome->done_all[key] = model_noted(NOTE_DONE + key);
 
-        outcome->r = sb_snapshot_open(peer, &index, &outcome->cut);
+        outcome->r = sb_snapshot_open(handle, &index, &outcome->cut);
         if (outcome->r)
                 return;
         outcome->read_cut = outcome->cut;
         outcome->begun = true;
         if (op->kind == OP_MARK) {
-                outcome->r = sb_mark_take(peer, index, outcome->cut, &mark);
-                sb_snapshot_close(peer, index);
+                outcome->r = sb_named_take(handle, index, outcome->cut, &mark);
+                sb_snapshot_close(handle, index);
                 /* Its cut was evicted before. */
                 if (outcome->r == SB_E_LAPPED)
                         return;
                 MODEL_CHECK(!outcome->r);
         }
         if (op->kind == OP_SCAN) {
-                world_scan(peer, outcome->cut, WORLD_KEYS, outcome);
+                world_scan(handle, outcome->cut, WORLD_KEYS, outcome);
         } else {
-                read_at(peer, op->key, outcome->cut, outcome);
-                read_at(peer, op->key, outcome->cut, &again);
-                if (!is_evicted(peer, op, index, outcome))
+                read_at(handle, op->key, outcome->cut, outcome);
+                read_at(handle, op->key, outcome->cut, &again);
+                if (!is_evicted(handle, op, index, outcome))
                         MODEL_CHECK(outcome->seen[op->key] == again.seen[op->key]);
         }
-        if (is_evicted(peer, op, index, outcome))
+        if (is_evicted(handle, op, index, outcome))
                 outcome->r = SB_E_LAPPED;
         if (op->kind == OP_MARK)
-                sb_mark_let_go(peer, &mark);
+                sb_named_let_go(handle, &mark);
         else
-                sb_snapshot_close(peer, index);
+                sb_snapshot_close(handle, index);
 }
 
 /* A history rule comes and goes, as far as the cell shows it. */
-static void do_flags(struct sb_peer *peer, const struct world_op *op)
+static void do_flags(struct sb_handle *handle, const struct world_op *op)
 {
-        uint64_t hash = sb_find_hash_any(peer, world_key(op->key), world_key_len(op->key));
+        uint64_t hash = sb_find_hash_any(handle, world_key(op->key), world_key_len(op->key));
         struct sb_spot spot;
 
-        sb_pin(peer);
-        if (sb_key_find(peer, world_key(op->key), world_key_len(op->key), hash, &spot) &&
+        sb_pin(handle);
+        if (sb_key_find(handle, world_key(op->key), world_key_len(op->key), hash, &spot) &&
                 sb_cas64_full(spot.cell, spot.word, spot.word | SB_CELL_KEPT))
                 while (spot.word = sb_load_acquire(spot.cell),
                         !sb_cas64_full(spot.cell, spot.word, spot.word & ~SB_CELL_KEPT))
                         ;
-        sb_unpin(peer);
+        sb_unpin(handle);
 }
 
 /* Operations without an answer. */
-static void run_work(struct sb_peer *peer, const struct world_op *op)
+static void run_work(struct sb_handle *handle, const struct world_op *op)
 {
         uint32_t cursor = 0;
 
         switch (op->kind) {
         case OP_MEMORY:
-                sb_work_all(peer, true);
+                sb_work_all(handle, true);
                 break;
         case OP_WORK:
-                sb_work_all(peer, false);
+                sb_work_all(handle, false);
                 break;
         case OP_SAFE:
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 break;
         case OP_SWEEP:
-                sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
+                sb_sweep(handle, &cursor, handle->segment.geometry.unit_count);
                 break;
         case OP_TICK:
-                sb_work_tick(peer, &cursor);
+                sb_work_tick(handle, &cursor);
                 break;
         case OP_FINI:
-                world.left[peer - world.peers] = true;
-                sb_peer_fini(peer);
+                world.left[handle - world.handles] = true;
+                sb_handle_fini(handle);
                 break;
         case OP_REAP:
-                sb_reap_slot(peer, DEAD_PEER, world.peers[DEAD_PEER].generation);
+                sb_reap_record(handle, DEAD_PEER, world.handles[DEAD_PEER].generation);
                 break;
         case OP_CHECK:
-                do_check(peer);
+                do_check(handle);
                 break;
         case OP_FREE:
-                while (sb_reclaim_free(peer))
+                while (sb_reclaim_free(handle))
                         ;
                 break;
         case OP_FLAGS:
-                do_flags(peer, op);
+                do_flags(handle, op);
                 break;
         default:
                 break;
         }
 }
 
-static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op, uint32_t tag,
+static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome)
 {
         outcome->ran = true;
@@ -428,51 +430,51 @@ static void run_op(uint32_t me, struct sb_peer *peer, const struct world_op *op,
         case OP_CAS:
         case OP_CREATE:
         case OP_DELETE:
-                do_write(peer, op, tag, outcome);
+                do_write(handle, op, tag, outcome);
                 break;
         case OP_GET:
         case OP_HOLD:
         case OP_GET_FAR:
         case OP_HOLD_FAR:
-                do_get(me, peer, op, outcome);
+                do_get(me, handle, op, outcome);
                 break;
         case OP_READ:
                 if (world.held[me])
                         world_check_version(world.held[me], world.held_key[me]);
                 break;
         case OP_MANY:
-                do_get_all(peer, outcome);
+                do_get_all(handle, outcome);
                 break;
         case OP_ATTACH:
-                do_attach(me, peer, op, tag, outcome);
+                do_attach(me, handle, op, tag, outcome);
                 break;
         case OP_ARRIVE:
-                world_arrive(peer, op);
+                world_arrive(handle, op);
                 break;
         case OP_EVICT:
         case OP_AT:
         case OP_KEEP:
-                world_past_run(peer, op, outcome);
+                world_past_run(handle, op, outcome);
                 break;
         case OP_MARK:
         case OP_SCAN:
         case OP_SNAPSHOT:
-                do_snapshot(peer, op, outcome);
+                do_snapshot(handle, op, outcome);
                 break;
         case OP_OBSERVE:
-                world_observe(peer, op);
+                world_observe(handle, op);
                 break;
         case OP_PAST:
-                do_past(peer, op, outcome);
+                do_past(handle, op, outcome);
                 break;
         case OP_TXN:
-                world_txn_run(me, peer, op, tag, outcome);
+                world_txn_run(me, handle, op, tag, outcome);
                 break;
         case OP_LOOK:
-                world_look(peer, outcome);
+                world_look(handle, outcome);
                 break;
         default:
-                run_work(peer, op);
+                run_work(handle, op);
         }
         outcome->finished = true;
         if (world.serial)
@@ -491,64 +493,64 @@ static void run_thread(uint32_t me)
 
 void world_reap_strangers(void)
 {
-        struct sb_peer *engine = &world.peers[0];
+        struct sb_handle *engine = &world.handles[0];
         uint32_t slot, generation, i;
 
         for (slot = 1; slot < PEERS; slot++) {
                 bool known = false;
 
-                if (sb_slot_state(&engine->segment, slot, &generation) == SB_CLIENT_FREE)
+                if (sb_roster_state(&engine->segment, slot, &generation) == SB_RECORD_FREE)
                         continue;
                 for (i = 1; i < PEERS; i++)
-                        known = known || (!world.left[i] && world.peers[i].slot == slot &&
-                                                 world.peers[i].generation == generation);
+                        known = known || (!world.left[i] && world.handles[i].slot == slot &&
+                                                 world.handles[i].generation == generation);
                 for (i = 0; i < MODEL_THREADS; i++)
                         known = known || (world.here[i] && world.guests[i].slot == slot &&
                                                  world.guests[i].generation == generation);
                 if (!known)
-                        sb_reap_slot(engine, slot, generation);
+                        sb_reap_record(engine, slot, generation);
         }
 }
 
 void world_adopt(void)
 {
-        struct sb_segment segment = world.peers[0].segment;
-        struct sb_slot_identity identity = {.pid = 2};
+        struct sb_segment segment = world.handles[0].segment;
+        struct sb_roster_identity identity = {.pid = 2};
         uint32_t slot, generation;
 
-        if (sb_slot_state(&segment, 0, &generation) != SB_CLIENT_FREE) {
-                sb_peer_init(&world.peers[0], &segment, 0, generation);
-                sb_reap_slot(&world.peers[0], 0, generation);
+        if (sb_roster_state(&segment, 0, &generation) != SB_RECORD_FREE) {
+                sb_handle_init(&world.handles[0], &segment, 0, generation);
+                sb_reap_record(&world.handles[0], 0, generation);
         }
-        if (sb_slot_claim(&segment, 0, &identity, &slot, &generation))
+        if (sb_roster_claim(&segment, 0, &identity, &slot, &generation))
                 model_fail("the engine's record cannot be had");
-        sb_peer_init(&world.peers[0], &segment, slot, generation);
-        sb_guard_grow(&world.peers[0], 0);
+        sb_handle_init(&world.handles[0], &segment, slot, generation);
+        sb_guard_grow(&world.handles[0], 0);
         world.adopted = true;
 }
 
 static void run_reaper(uint32_t dead)
 {
-        struct sb_peer *peer = peer_of(dead);
+        struct sb_handle *handle = peer_of(dead);
 
-        if (peer == &world.peers[0])
+        if (handle == &world.handles[0])
                 world_adopt();
         else if (world.here[dead])
-                sb_reap_slot(
-                        &world.peers[0], world.guests[dead].slot, world.guests[dead].generation);
+                sb_reap_record(
+                        &world.handles[0], world.guests[dead].slot, world.guests[dead].generation);
         else
-                sb_reap_slot(&world.peers[0], peer->slot, peer->generation);
+                sb_reap_record(&world.handles[0], handle->slot, handle->generation);
         world.reaped = true;
 }
 
 static void where(uint64_t offset, char ret_text[64])
 {
-        world_where(&world.peers[0].segment, offset, ret_text);
+        world_where(&world.handles[0].segment, offset, ret_text);
 }
 
 static bool focused(uint64_t offset)
 {
-        return world_focused(&world.peers[0].segment, spec()->focus, offset);
+        return world_focused(&world.handles[0].segment, spec()->focus, offset);
 }
 
 struct model_scenario world_scenario(const struct world_case *the_case)

@@ -25,7 +25,7 @@
 struct keys_table *keys_table;
 
 struct worker {
-        struct sb_peer peer;
+        struct sb_handle handle;
         struct keys_seat *seat;
         uint64_t random;
         uint64_t least_rev[KEYS_COUNTERS]; /* revisions of a key never go back */
@@ -87,14 +87,14 @@ static void increment(struct worker *w)
         struct sb_version *version;
         struct sb_op_result result = {0};
         uint64_t value = 0, len;
-        int r = sb_op_get(&w->peer, key, write.key_len, 0, &version);
+        int r = sb_op_get(&w->handle, key, write.key_len, 0, &version);
 
         if (r == 0) {
                 if (keys_value_of(version, &len), len != 8)
                         keys_complain("a counter has %llu bytes", (unsigned long long)len);
                 memcpy(&value, keys_value_of(version, &len), 8);
                 write.expected_rev = version->rev;
-                sb_guard_set(&w->peer, 0, 0);
+                sb_guard_set(&w->handle, 0, 0);
                 if (write.expected_rev < w->least_rev[counter])
                         keys_complain("revision of a counter went back");
                 w->least_rev[counter] = write.expected_rev;
@@ -102,7 +102,7 @@ static void increment(struct worker *w)
         value++;
         write.value = &value;
         __atomic_store_n(&w->seat->under_way, counter + 1, __ATOMIC_SEQ_CST);
-        r = sb_op_write(&w->peer, &write, &result);
+        r = sb_op_write(&w->handle, &write, &result);
         if (r == 0)
                 __atomic_fetch_add(&keys_table->acknowledged[counter], 1, __ATOMIC_SEQ_CST);
         __atomic_store_n(&w->seat->under_way, 0, __ATOMIC_SEQ_CST);
@@ -129,7 +129,7 @@ static void churn_set(struct worker *w)
         struct sb_op_result result;
 
         fill(value, len, number);
-        w->seat->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
+        w->seat->full += sb_op_write(&w->handle, &write, &result) == SB_E_FULL;
 }
 
 static void churn_delete(struct worker *w)
@@ -141,7 +141,7 @@ static void churn_delete(struct worker *w)
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
-        w->seat->full += sb_op_write(&w->peer, &write, &result) == SB_E_FULL;
+        w->seat->full += sb_op_write(&w->handle, &write, &result) == SB_E_FULL;
 }
 
 static void churn_get(struct worker *w)
@@ -152,14 +152,14 @@ static void churn_get(struct worker *w)
         struct sb_version *version;
         uint64_t len;
 
-        if (sb_op_get(&w->peer, key, key_len, 0, &version))
+        if (sb_op_get(&w->handle, key, key_len, 0, &version))
                 return;
         if (SB_SHAPE_KEY_LEN(version->shape) != key_len ||
                 memcmp(version->bytes, key, key_len) != 0 ||
                 !filled_right(
                         keys_value_of(version, &len), SB_SHAPE_VALUE_LEN(version->shape), number))
                 keys_complain("key %u has a wrong value", number);
-        sb_guard_set(&w->peer, 0, 0);
+        sb_guard_set(&w->handle, 0, 0);
 }
 
 /* Hold a version over many operations; its bytes must not change. */
@@ -169,7 +169,7 @@ static void hold_or_let_go(struct worker *w)
         uint64_t len;
 
         if (!w->held) {
-                if (sb_op_get(&w->peer, key,
+                if (sb_op_get(&w->handle, key,
                             keys_churn_key(storm_random(&w->random) % KEYS_CHURN, key), 1,
                             &w->held)) {
                         w->held = NULL;
@@ -183,14 +183,14 @@ static void hold_or_let_go(struct worker *w)
         if (memcmp(w->held_copy, w->held->bytes, w->held_len) != 0)
                 keys_complain("a held version changed");
         w->held = NULL;
-        sb_guard_set(&w->peer, 1, 0);
+        sb_guard_set(&w->handle, 1, 0);
 }
 
 /* Add the version of a node at @cut to the sum of a walk. A tombstone and no version count the
  * same: a key may be removed between two walks. */
 static uint64_t add_up(struct worker *w, struct sb_node *node, uint64_t cut, uint64_t sum)
 {
-        struct sb_version *version = sb_find_in_node(&w->peer, node, cut);
+        struct sb_version *version = sb_find_in_node(&w->handle, node, cut);
 
         if (!version || SB_SHAPE_KIND(version->shape) != SB_VERSION_VALUE)
                 return sum;
@@ -207,8 +207,8 @@ static uint64_t walk(struct worker *w, uint64_t cut)
         uint64_t sum = 0;
         bool gone = false;
 
-        sb_pin(&w->peer);
-        node = sb_order_seek(&w->peer, "", 0, false);
+        sb_pin(&w->handle);
+        node = sb_order_seek(&w->handle, "", 0, false);
         while (node) {
                 const char *key = (const char *)&node->next[node->height];
                 uint32_t len = node->key_len, shorter = len < last_len ? len : last_len;
@@ -222,15 +222,15 @@ static uint64_t walk(struct worker *w, uint64_t cut)
                 memcpy(last, key, len);
                 last_len = len;
                 sum = add_up(w, node, cut, sum);
-                node = sb_order_next(&w->peer, node, &gone);
+                node = sb_order_next(&w->handle, node, &gone);
                 if (gone) {
-                        sb_unpin(&w->peer);
-                        sb_pin(&w->peer);
-                        node = sb_order_seek(&w->peer, last, last_len, true);
+                        sb_unpin(&w->handle);
+                        sb_pin(&w->handle);
+                        node = sb_order_seek(&w->handle, last, last_len, true);
                         gone = false;
                 }
         }
-        sb_unpin(&w->peer);
+        sb_unpin(&w->handle);
         return sum;
 }
 
@@ -240,7 +240,7 @@ static void scan(struct worker *w)
         uint32_t index;
         uint64_t cut, before;
 
-        if (sb_snapshot_open(&w->peer, &index, &cut))
+        if (sb_snapshot_open(&w->handle, &index, &cut))
                 return;
         before = walk(w, cut);
         increment(w);
@@ -248,7 +248,7 @@ static void scan(struct worker *w)
         churn_delete(w);
         if (walk(w, cut) != before)
                 keys_complain("the same cut read twice differs");
-        sb_snapshot_close(&w->peer, index);
+        sb_snapshot_close(&w->handle, index);
 }
 
 void keys_work(const struct sb_segment *segment, struct keys_seat *seat, uint64_t seed)
@@ -257,8 +257,8 @@ void keys_work(const struct sb_segment *segment, struct keys_seat *seat, uint64_
 
         w.seat = seat;
         w.random = seed;
-        sb_peer_init(&w.peer, segment, seat->slot, seat->generation);
-        if (sb_guard_grow(&w.peer, 1))
+        sb_handle_init(&w.handle, segment, seat->slot, seat->generation);
+        if (sb_guard_grow(&w.handle, 1))
                 keys_complain("no memory for a guard");
         while (!__atomic_load_n(&keys_table->stop, __ATOMIC_RELAXED) && !keys_table->complained) {
                 uint64_t what = storm_random(&w.random) % 100;
@@ -277,5 +277,5 @@ void keys_work(const struct sb_segment *segment, struct keys_seat *seat, uint64_
                         scan(&w);
                 w.seat->operations++;
         }
-        sb_peer_fini(&w.peer);
+        sb_handle_fini(&w.handle);
 }

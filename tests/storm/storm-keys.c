@@ -85,24 +85,24 @@ static bool is_seated(uint32_t slot, uint32_t generation)
 }
 
 /* A new engine's first work: takes record 0, reaps each client that no seat has. */
-static void adopt(struct sb_peer *engine, struct sb_segment *segment)
+static void adopt(struct sb_handle *engine, struct sb_segment *segment)
 {
-        struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
+        struct sb_roster_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
         uint32_t slot, generation;
 
-        if (sb_slot_state(segment, 0, &generation) != SB_CLIENT_FREE) {
-                sb_peer_init(engine, segment, 0, generation);
-                sb_reap_slot(engine, 0, generation);
+        if (sb_roster_state(segment, 0, &generation) != SB_RECORD_FREE) {
+                sb_handle_init(engine, segment, 0, generation);
+                sb_reap_record(engine, 0, generation);
         }
-        if (sb_slot_claim(segment, 0, &identity, &slot, &generation)) {
+        if (sb_roster_claim(segment, 0, &identity, &slot, &generation)) {
                 keys_complain("an engine cannot take record 0");
                 _exit(1);
         }
-        sb_peer_init(engine, segment, slot, generation);
-        for (slot = 1; slot < segment->geometry.client_count; slot++)
-                if (sb_slot_state(segment, slot, &generation) != SB_CLIENT_FREE &&
+        sb_handle_init(engine, segment, slot, generation);
+        for (slot = 1; slot < segment->geometry.record_count; slot++)
+                if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE &&
                         !is_seated(slot, generation))
-                        sb_reap_slot(engine, slot, generation);
+                        sb_reap_record(engine, slot, generation);
 }
 
 struct command {
@@ -110,16 +110,16 @@ struct command {
         uint32_t seat;
 };
 
-static void obey(struct sb_peer *engine, const struct command *command)
+static void obey(struct sb_handle *engine, const struct command *command)
 {
         struct keys_seat *seat = &keys_table->seat[command->seat];
-        struct sb_slot_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
+        struct sb_roster_identity identity = {.pid = (uint32_t)getpid(), .access = SB_PEER};
 
         if (command->what == COMMAND_REAP) {
-                sb_reap_slot(engine, seat->slot, seat->generation);
+                sb_reap_record(engine, seat->slot, seat->generation);
                 seat->attached = false;
         } else if (command->what == COMMAND_CLAIM) {
-                if (sb_slot_claim(&engine->segment, 1, &identity, &seat->slot, &seat->generation))
+                if (sb_roster_claim(&engine->segment, 1, &identity, &seat->slot, &seat->generation))
                         keys_complain("no record is free");
                 else
                         seat->attached = true;
@@ -130,7 +130,7 @@ static void obey(struct sb_peer *engine, const struct command *command)
 
 static void be_engine(void)
 {
-        static struct sb_peer engine;
+        static struct sb_handle engine;
         struct sb_segment segment = open_segment();
         struct command command = {0};
         uint32_t cursor = 0;
@@ -147,7 +147,7 @@ static void be_engine(void)
                         obey(&engine, &command);
                 }
         }
-        sb_peer_fini(&engine);
+        sb_handle_fini(&engine);
         _exit(0);
 }
 
@@ -352,7 +352,7 @@ static bool make_segment(void)
 
 /* ---- what must be true behind the storm ---- */
 
-static struct sb_peer judge;
+static struct sb_handle judge;
 
 static void test_every_process_that_was_not_killed_ended_well(void)
 {

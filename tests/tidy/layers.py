@@ -211,6 +211,9 @@ def whole_handle_members(files):
 EXCEPTED_STATICS = {
     'libclient/statebus.h': (r'sb_\w+', 'the public names, and what sb_auto() calls'),
     'shm/base/word.h': (r'sb_\w+', 'the order is the name'),
+    'shm/layout/segment.h': (r'sb_(record|unit|block|version|node|cell|offset)_\w+', 'the noun of what an offset leads to'),
+    'shm/layout/block.h': (r'sb_(stamp|version)_\w+', 'the noun of the struct'),
+    'shm/keys/index.h': (r'sb_(bucket|path|probe|tag)_\w+', 'the noun of the struct'),
     'shm/memory/pin.h': (r'sb_(un)?pin(_\w+)?', 'the pair of each operation'),
     'shm/mvcc/find-plain.h': (r'sb_find_\w+', 'the inline half of find'),
     'libclient/core/txn.h': (r'sb_bus_\w+', 'sb_txn_ is for the public calls alone'),

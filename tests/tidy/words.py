@@ -42,7 +42,7 @@ OLD_WORDS = (
     (r'\w*stocks?|\w*stock_\w*|SB_STOCK\w*', 'magazine'),
     (r'\w*keepers?|\w*keeper_\w*|\w*KEEPER\w*', 'supervisor'),
     (r'\w*VERSION_BIRTH|\w*STAMP_BIRTH', 'placeholder'),
-    (r'sb_(epoch|slot|retire|op|own|ranges)_\w+', "its file's new noun"),
+    (r'sb_(epoch|slot|retire|own|ranges)_\w+', "its file's new noun"),
     (r'sb_view\w*|SB_VIEW\w*', 'sb_horizon'),
     (r'rings? of helpers', 'cycle of helpers'),
     (r'own view', 'prune horizon'),

@@ -23,12 +23,12 @@
 #include "shm/upkeep/handle.h"
 #include "tests/harness/test.h"
 
-static struct sb_peer writer, reader;
+static struct sb_handle writer, reader;
 
 static inline bool make_bus_for(uint64_t size, uint32_t clients)
 {
         struct sb_geometry_wish wish = {.size = size, .clients = clients};
-        struct sb_slot_identity identity = {.pid = 1};
+        struct sb_roster_identity identity = {.pid = 1};
         uint64_t id[2] = {1, 2};
         struct sb_geometry geometry;
         struct sb_segment segment;
@@ -42,12 +42,12 @@ static inline bool make_bus_for(uint64_t size, uint32_t clients)
                 return false;
         sb_segment_format(base, &geometry, 7, id, 1);
         if (sb_segment_open(base, geometry.size, &sb_os_linux, &segment) ||
-                sb_slot_claim(&segment, 1, &identity, &slot, &generation))
+                sb_roster_claim(&segment, 1, &identity, &slot, &generation))
                 return false;
-        sb_peer_init(&writer, &segment, slot, generation);
-        if (sb_slot_claim(&segment, 1, &identity, &slot, &generation))
+        sb_handle_init(&writer, &segment, slot, generation);
+        if (sb_roster_claim(&segment, 1, &identity, &slot, &generation))
                 return false;
-        sb_peer_init(&reader, &segment, slot, generation);
+        sb_handle_init(&reader, &segment, slot, generation);
         return true;
 }
 
@@ -61,7 +61,8 @@ static inline void unmake_bus(void)
         munmap(writer.segment.base, writer.segment.geometry.size);
 }
 
-static inline int put(struct sb_peer *peer, const char *key, const void *value, uint64_t value_len)
+static inline int put(
+        struct sb_handle *handle, const char *key, const void *value, uint64_t value_len)
 {
         struct sb_op_write write = {.key = key,
                 .key_len = (uint32_t)strlen(key),
@@ -70,10 +71,10 @@ static inline int put(struct sb_peer *peer, const char *key, const void *value, 
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
-        return sb_op_write(peer, &write, &result);
+        return sb_op_write(handle, &write, &result);
 }
 
-static inline int delete (struct sb_peer *peer, const char *key)
+static inline int delete (struct sb_handle *handle, const char *key)
 {
         struct sb_op_write write = {.key = key,
                 .key_len = (uint32_t)strlen(key),
@@ -81,7 +82,7 @@ static inline int delete (struct sb_peer *peer, const char *key)
                 .expected_rev = SB_OP_ANY_REV};
         struct sb_op_result result;
 
-        return sb_op_write(peer, &write, &result);
+        return sb_op_write(handle, &write, &result);
 }
 
 /* Not inlined, because with a constant key the compiler warns of what xxHash would do with longer

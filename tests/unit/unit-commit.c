@@ -23,9 +23,9 @@ struct txn {
         uint64_t cut;
 };
 
-static bool begin(struct sb_peer *peer, struct txn *txn)
+static bool begin(struct sb_handle *handle, struct txn *txn)
 {
-        return !sb_snapshot_open(peer, &txn->snapshot, &txn->cut);
+        return !sb_snapshot_open(handle, &txn->snapshot, &txn->cut);
 }
 
 static struct sb_commit_write write_of(const char *key, const char *text)
@@ -44,7 +44,7 @@ static struct sb_commit_range point(const char *key)
 }
 
 /* Commit a transaction and end it. */
-static int commit(struct sb_peer *peer, struct txn *txn, const struct sb_commit_write *writes,
+static int commit(struct sb_handle *handle, struct txn *txn, const struct sb_commit_write *writes,
         uint32_t write_count, const struct sb_commit_range *ranges, uint32_t range_count,
         struct sb_commit_result *ret)
 {
@@ -55,9 +55,9 @@ static int commit(struct sb_peer *peer, struct txn *txn, const struct sb_commit_
                 .serializable = ranges,
                 .snapshot = txn->snapshot,
                 .cut = txn->cut};
-        int r = sb_commit_run(peer, &wish, ret);
+        int r = sb_commit_run(handle, &wish, ret);
 
-        sb_snapshot_close(peer, txn->snapshot);
+        sb_snapshot_close(handle, txn->snapshot);
         return r;
 }
 

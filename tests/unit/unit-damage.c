@@ -79,26 +79,26 @@ static void test_a_round_in_the_index_ends_the_applying_of_a_rule(void)
 
 static void test_a_descriptor_is_no_longer_than_its_block(void)
 {
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
         uint64_t at;
 
         CHECK(make_bus(1 << 20));
         at = writer.segment.geometry.units_at;
         commit = sb_block_at(&writer.segment, at);
-        commit->shape = SB_SHAPE(100, 0, SB_VERSION_COMMIT, 1);
+        commit->shape = SB_SHAPE(100, 0, SB_VERSION_DESCRIPTOR, 1);
         commit->write_count = 1u << 20;
         commit->ranges_len = 100 + sizeof(struct sb_version) - sizeof(*commit) -
                              8 * (uint64_t)commit->write_count;
-        CHECK(!sb_commit_at(&writer.segment, at));
+        CHECK(!sb_descriptor_at(&writer.segment, at));
         commit->write_count = 2;
         commit->ranges_len = 100 + sizeof(struct sb_version) - sizeof(*commit) - 16;
-        CHECK(sb_commit_at(&writer.segment, at) == commit);
+        CHECK(sb_descriptor_at(&writer.segment, at) == commit);
         unmake_bus();
 }
 
 static void test_a_write_to_a_key_with_a_lost_cell_ends(void)
 {
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
         struct sb_node *node;
 
         CHECK(make_bus(1 << 20) && !put(&writer, "k", "1", 1));

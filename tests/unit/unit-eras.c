@@ -19,13 +19,13 @@
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 
-static void sweep_by(struct sb_peer *peer)
+static void sweep_by(struct sb_handle *handle)
 {
         uint32_t cursor = 0;
 
-        sb_sweep_begin(peer);
-        sb_sweep(peer, &cursor, peer->segment.geometry.unit_count);
-        sb_sweep_end(peer);
+        sb_sweep_begin(handle);
+        sb_sweep(handle, &cursor, handle->segment.geometry.unit_count);
+        sb_sweep_end(handle);
 }
 
 static void sweep(void)
@@ -47,7 +47,7 @@ static uint32_t problems(void)
 /* Let as many eras pass as if other clients had freed that many blocks. */
 static void let_eras_pass(uint32_t count)
 {
-        struct sb_cell32 *era = &writer.segment.super->era;
+        struct sb_word32 *era = &writer.segment.super->era;
         uint32_t now = sb_load_relaxed(era) + count;
 
         sb_store_relaxed(era, now < SB_ERA_MIN || now > SB_ERA_MAX ? SB_ERA_MIN : now);
@@ -169,14 +169,14 @@ static void test_what_was_in_idle_hands_for_ages_is_sound_when_they_let_go(void)
         CHECK_EQ(put(&writer, "old", "value", 5), 0);
         CHECK_EQ(sb_guard_grow(&reader, 0), 0);
         CHECK_EQ(sb_op_get(&reader, "old", 3, 0, &version), 0);
-        sb_view_renew(&writer);
+        sb_horizon_renew(&writer);
         CHECK_EQ(put(&writer, "old", "newer", 5), 0);
         CHECK_EQ(sb_load_relaxed(&version->block.retire), SB_RETIRE_FREEING | writer.slot);
         for (step = 0; step < 9; step++) {
                 let_eras_pass(SB_ERA_OLD);
                 sweep_by(&reader);
         }
-        sb_stock_release_all(&writer);
+        sb_magazine_release_all(&writer);
         CHECK_EQ(problems(), 0);
         sb_guard_set(&reader, 0, 0);
         sweep_by(&reader);

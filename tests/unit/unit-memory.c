@@ -22,26 +22,27 @@
 static char large[4096];
 
 /* Set ever new keys until the segment is full. Return: how many keys were set. */
-static uint32_t fill(struct sb_peer *peer, const char *prefix, uint64_t value_len, int *ret_result)
+static uint32_t fill(
+        struct sb_handle *handle, const char *prefix, uint64_t value_len, int *ret_result)
 {
         uint32_t count = 0;
         char key[32];
 
         do {
                 snprintf(key, sizeof(key), "%s%05u", prefix, count++);
-                *ret_result = put(peer, key, large, value_len);
+                *ret_result = put(handle, key, large, value_len);
         } while (!*ret_result);
         return count - 1;
 }
 
-static int delete_all(struct sb_peer *peer, const char *prefix, uint32_t count)
+static int delete_all(struct sb_handle *handle, const char *prefix, uint32_t count)
 {
         int r = 0;
         char key[32];
 
         while (count-- && !r) {
                 snprintf(key, sizeof(key), "%s%05u", prefix, count);
-                r = delete (peer, key);
+                r = delete (handle, key);
         }
         return r;
 }
@@ -138,16 +139,16 @@ static void test_memory_that_an_idle_process_filled_serves_others_once_it_is_del
 static void test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others(void)
 {
         enum { CLIENTS = 100 };
-        static struct sb_peer idle[CLIENTS];
-        struct sb_slot_identity identity = {.pid = 1};
+        static struct sb_handle idle[CLIENTS];
+        struct sb_roster_identity identity = {.pid = 1};
         uint32_t slot, generation, count;
         char key[32];
         int r;
 
         CHECK(make_bus_for(4 << 20, CLIENTS + 2));
         for (uint32_t i = 0; i < CLIENTS; i++) {
-                CHECK_EQ(sb_slot_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
-                sb_peer_init(&idle[i], &writer.segment, slot, generation);
+                CHECK_EQ(sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
+                sb_handle_init(&idle[i], &writer.segment, slot, generation);
                 snprintf(key, sizeof(key), "i%05u", i);
                 for (uint64_t len = 10; len < 2000; len += len / 8 + 1)
                         CHECK_EQ(put(&idle[i], key, large, len), 0);
@@ -165,7 +166,7 @@ static void test_writers_get_on_with_a_roster_that_was_written_over(void)
 
         CHECK(make_bus_for(4 << 20, 2));
         for (uint32_t i = 0; i < sizeof(rosters) / sizeof(rosters[0]); i++) {
-                sb_store_relaxed(&writer.segment.super->client_high, rosters[i]);
+                sb_store_relaxed(&writer.segment.super->record_high, rosters[i]);
                 for (uint64_t len = 10; len < 2000; len += len / 8 + 1)
                         CHECK_EQ(put(&writer, "key", large, len), 0);
         }
@@ -212,10 +213,10 @@ static void test_long_churn_leaves_room_for_a_very_large_value(void)
 
         CHECK(make_bus(16 << 20));
         for (i = 1; i < 200000; i++) {
-                struct sb_peer *peer = i % 3 ? &writer : &reader;
+                struct sb_handle *handle = i % 3 ? &writer : &reader;
 
                 snprintf(key, sizeof(key), "%u", i);
-                CHECK_EQ(put(peer, key, large, i % 7 * 100), 0);
+                CHECK_EQ(put(handle, key, large, i % 7 * 100), 0);
                 seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407;
                 victim = i;
                 if (i % 100 == 0) {
@@ -223,7 +224,7 @@ static void test_long_churn_leaves_room_for_a_very_large_value(void)
                         kept[(seed >> 33) % KEPT] = i;
                 }
                 snprintf(key, sizeof(key), "%u", victim);
-                CHECK(!victim || delete (peer, key) == 0);
+                CHECK(!victim || delete (handle, key) == 0);
         }
         for (i = FOREVER; i < KEPT; i++) {
                 snprintf(key, sizeof(key), "%u", kept[i]);
@@ -254,11 +255,11 @@ static void test_guard_words_fit_the_smallest_segments_and_their_room_comes_back
                 for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
                         sb_guard_set(&reader, index, 16 * (uint64_t)index);
                 for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
-                        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, index),
+                        CHECK_EQ(sb_guard_read(&writer.segment, reader.record, index),
                                 16 * (uint64_t)index);
                 for (uint32_t index = 0; index < SB_GUARDS_MAX; index++)
                         sb_guard_set(&reader, index, 0);
-                sb_peer_fini(&reader);
+                sb_handle_fini(&reader);
                 again = fill(&writer, "k", 100, &r);
                 CHECK(again * 10 > room * 9);
                 CHECK_EQ(problems(), 0);

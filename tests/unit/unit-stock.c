@@ -16,44 +16,45 @@
 static char value[100000];
 
 /* Set keys @first to @end - 1. Return: how many were set before the segment was full. */
-static uint32_t put_some(
-        struct sb_peer *peer, const char *prefix, uint32_t first, uint32_t end, uint64_t value_len)
+static uint32_t put_some(struct sb_handle *handle, const char *prefix, uint32_t first, uint32_t end,
+        uint64_t value_len)
 {
         uint32_t i;
         char key[32];
 
         for (i = first; i < end; i++) {
                 snprintf(key, sizeof(key), "%s%08u", prefix, i);
-                if (put(peer, key, value, value_len))
+                if (put(handle, key, value, value_len))
                         break;
         }
         return i - first;
 }
 
-static uint32_t fill(struct sb_peer *peer, const char *prefix, uint64_t value_len)
+static uint32_t fill(struct sb_handle *handle, const char *prefix, uint64_t value_len)
 {
-        return put_some(peer, prefix, 0, UINT32_MAX, value_len);
+        return put_some(handle, prefix, 0, UINT32_MAX, value_len);
 }
 
-static int delete_some(struct sb_peer *peer, const char *prefix, uint32_t first, uint32_t end)
+static int delete_some(struct sb_handle *handle, const char *prefix, uint32_t first, uint32_t end)
 {
         char key[32];
         int r = 0;
 
         for (; first < end && !r; first++) {
                 snprintf(key, sizeof(key), "%s%08u", prefix, first);
-                r = delete (peer, key);
+                r = delete (handle, key);
         }
         return r;
 }
 
 /* How many blocks the record names. */
-static uint32_t in_hand(const struct sb_peer *peer)
+static uint32_t in_hand(const struct sb_handle *handle)
 {
         uint32_t i, count = 0;
 
-        for (i = 0; i < peer->segment.geometry.stock_count; i++)
-                count += sb_load_relaxed(&sb_client_stock(&peer->segment, peer->client)[i]) != 0;
+        for (i = 0; i < handle->segment.geometry.magazine_count; i++)
+                count += sb_load_relaxed(
+                                 &sb_record_magazine(&handle->segment, handle->record)[i]) != 0;
         return count;
 }
 
@@ -77,7 +78,7 @@ static void test_what_an_idle_process_deleted_serves_others(void)
         count = fill(&writer, "k", 150);
         CHECK(count > 1000);
         CHECK_EQ(fill(&reader, "n", 150), 0);
-        sb_view_renew(&writer); /* as memory work does: the magazine takes what it can */
+        sb_horizon_renew(&writer); /* as memory work does: the magazine takes what it can */
         CHECK_EQ(delete_some(&writer, "k", 0, DELETED), 0);
         CHECK_EQ(in_hand(&writer), 0);
         /* Each new key takes a second block for its placeholder, and the deleter keeps some in its
@@ -96,9 +97,9 @@ static uint32_t room_beside_idle(uint64_t size, bool replaces, uint32_t *ret_in_
 
         if (!make_bus(size) || put_some(&reader, "r", 0, KEYS, 150) != KEYS)
                 return 0;
-        sb_view_renew(&reader);
+        sb_horizon_renew(&reader);
         for (i = 0; replaces && i < 3; i++)
-                if (put_some(&reader, "r", 0, SB_STOCK_MAX, 150) != SB_STOCK_MAX)
+                if (put_some(&reader, "r", 0, SB_MAGAZINE_MAX, 150) != SB_MAGAZINE_MAX)
                         return 0;
         *ret_in_hand = in_hand(&reader);
         count = fill(&writer, "w", 150);
@@ -118,7 +119,7 @@ static void test_an_idle_process_keeps_no_more_than_its_share_from_others(void)
                 CHECK_EQ(held, 0);
                 with = room_beside_idle(sizes[i], true, &held);
                 share = writer.segment.geometry.unit_count / 2 / 2;
-                share = share < SB_STOCK_MAX ? share : SB_STOCK_MAX;
+                share = share < SB_MAGAZINE_MAX ? share : SB_MAGAZINE_MAX;
                 CHECK(without > 0);
                 CHECK(held <= share && held > share / 2);
                 TEST_NOTE("%u MiB: %u keys alone, %u beside an idle process with %u blocks",
@@ -137,7 +138,7 @@ static void test_no_clients_own_magazine_makes_its_write_fail(void)
                 for (replaces = 0; replaces < 2; replaces++) {
                         CHECK(make_bus(4 << 20));
                         CHECK_EQ(put_some(&writer, "r", 0, 500, 150), 500);
-                        sb_view_renew(&writer);
+                        sb_horizon_renew(&writer);
                         if (replaces) {
                                 CHECK_EQ(put_some(&writer, "r", 0, 500, 150), 500);
                                 CHECK(in_hand(&writer) > 80);
@@ -159,8 +160,8 @@ static void test_no_clients_own_magazine_makes_its_write_fail(void)
 static void test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes(void)
 {
         enum { CLIENTS = 16, KEYS = 40000, EACH = 2000 };
-        static struct sb_peer idle[CLIENTS];
-        struct sb_slot_identity identity = {.pid = 1};
+        static struct sb_handle idle[CLIENTS];
+        struct sb_roster_identity identity = {.pid = 1};
         uint32_t i, k, slot, generation, fresh, room, held = 0;
         char key[32];
 
@@ -169,12 +170,12 @@ static void test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes(vo
         unmake_bus();
         CHECK(make_bus_for(16 << 20, CLIENTS + 2));
         for (i = 0; i < CLIENTS; i++) {
-                CHECK_EQ(sb_slot_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
-                sb_peer_init(&idle[i], &writer.segment, slot, generation);
+                CHECK_EQ(sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
+                sb_handle_init(&idle[i], &writer.segment, slot, generation);
         }
         CHECK_EQ(put_some(&writer, "r", 0, KEYS, 150), KEYS);
         for (i = 0; i < CLIENTS; i++) {
-                sb_view_renew(&idle[i]);
+                sb_horizon_renew(&idle[i]);
                 for (k = 0; k < EACH; k++) {
                         snprintf(key, sizeof(key), "r%08u", (i * EACH + k) * 7919 % KEYS);
                         CHECK_EQ(put(&idle[i], key, value, 150), 0);

@@ -32,18 +32,18 @@ static bool written(const struct act *act, uint32_t key)
 static int read_key(struct scene *scene, const struct txn *txn, uint32_t key, uint32_t snapshot,
         uint64_t cut, struct fact *ret)
 {
-        struct sb_peer *peer = &scene->peer[txn->act->who];
+        struct sb_handle *handle = &scene->handle[txn->act->who];
         struct sb_bytes name = scene_key(key);
         struct sb_version *version;
         int r = sb_op_get_at(
-                peer, name.data, (uint32_t)name.len, snapshot, cut, GUARD_GET, &version);
+                handle, name.data, (uint32_t)name.len, snapshot, cut, GUARD_GET, &version);
 
         if (r == SB_E_NOT_FOUND)
                 return 0;
         if (r)
                 return r;
         *ret = scene_fact_of(scene, version, key);
-        sb_guard_set(peer, GUARD_GET, 0);
+        sb_guard_set(handle, GUARD_GET, 0);
         return 0;
 }
 
@@ -124,7 +124,7 @@ static void choose_writes(const struct scene *scene, struct txn *txn)
 /* Commits at the cut that is open, and closes it. */
 static void commit(struct scene *scene, struct txn *txn, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[txn->act->who];
+        struct sb_handle *handle = &scene->handle[txn->act->who];
         struct sb_commit_result result;
         struct sb_commit_wish wish;
 
@@ -139,9 +139,9 @@ static void commit(struct scene *scene, struct txn *txn, struct result *ret)
                         .snapshot = txn->snapshot,
                         .cut = txn->cut};
                 if (txn->write_count)
-                        ret->code = sb_commit_run(peer, &wish, &result);
+                        ret->code = sb_commit_run(handle, &wish, &result);
         }
-        sb_snapshot_close(peer, txn->snapshot);
+        sb_snapshot_close(handle, txn->snapshot);
         for (uint32_t key = 0; key < scene->key_count && !ret->code; key++)
                 ret->seen[key] = txn->seen[key];
 }
@@ -159,7 +159,7 @@ void scene_txn(struct scene *scene, const struct act *act, struct result *ret)
         }
         do {
                 txn = (struct txn){.act = act};
-                ret->code = sb_snapshot_open(&scene->peer[act->who], &txn.snapshot, &txn.cut);
+                ret->code = sb_snapshot_open(&scene->handle[act->who], &txn.snapshot, &txn.cut);
                 if (!ret->code)
                         commit(scene, &txn, ret);
         } while (ret->code == SB_E_CONFLICT && ++attempts < ATTEMPTS_MAX);

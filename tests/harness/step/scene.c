@@ -127,7 +127,7 @@ struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint3
 
 static int attach(struct scene *scene, uint32_t who, uint32_t first)
 {
-        struct sb_slot_identity identity = {
+        struct sb_roster_identity identity = {
                 .pid = 100 + who, .pid_start = 7, .access = SB_PEER, .attached_ns = 1};
         struct sb_segment segment;
         uint32_t slot, generation;
@@ -136,13 +136,13 @@ static int attach(struct scene *scene, uint32_t who, uint32_t first)
         r = sb_segment_open(scene->image, scene->image_size, &scene_os, &segment);
         if (r)
                 return r;
-        r = sb_slot_claim(&segment, first, &identity, &slot, &generation);
+        r = sb_roster_claim(&segment, first, &identity, &slot, &generation);
         if (r)
                 return r;
-        sb_peer_init(&scene->peer[who], &segment, slot, generation);
+        sb_handle_init(&scene->handle[who], &segment, slot, generation);
         scene->attached[who] = true;
         /* All guards fit into the record, so this takes no block. */
-        return sb_guard_grow(&scene->peer[who], segment.geometry.guard_inline - 1);
+        return sb_guard_grow(&scene->handle[who], segment.geometry.guard_inline - 1);
 }
 
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count)
@@ -202,25 +202,25 @@ static void do_write(struct scene *scene, const struct act *act, struct result *
                 write.value = NULL;
                 write.value_len = 0;
         }
-        ret->code = sb_op_write(&scene->peer[act->who], &write, &got);
+        ret->code = sb_op_write(&scene->handle[act->who], &write, &got);
         ret->rev = ret->code == 0 || ret->code == SB_E_CONFLICT ? got.rev : 0;
 }
 
 static void do_get(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_handle *handle = &scene->handle[act->who];
         struct sb_bytes key = scene_key(act->key);
         struct sb_version *version = NULL;
         uint32_t guard = act->kind == HOLD ? GUARD_HOLD : GUARD_GET;
 
-        ret->code = sb_op_get(peer, key.data, (uint32_t)key.len, guard, &version);
+        ret->code = sb_op_get(handle, key.data, (uint32_t)key.len, guard, &version);
         if (ret->code)
                 return;
         ret->seen[act->key] = scene_fact_of(scene, version, act->key);
         if (act->kind == HOLD)
                 scene->held[act->who] = version;
         else
-                sb_guard_set(peer, guard, 0);
+                sb_guard_set(handle, guard, 0);
 }
 
 static void do_let_go(struct scene *scene, const struct act *act, struct result *ret)
@@ -229,12 +229,12 @@ static void do_let_go(struct scene *scene, const struct act *act, struct result 
                 return;
         ret->seen[act->key] = scene_fact_of(scene, scene->held[act->who], act->key);
         scene->held[act->who] = NULL;
-        sb_guard_set(&scene->peer[act->who], GUARD_HOLD, 0);
+        sb_guard_set(&scene->handle[act->who], GUARD_HOLD, 0);
 }
 
 static void do_get_many(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_handle *handle = &scene->handle[act->who];
         struct sb_op_key keys[SCENE_KEYS];
         struct sb_version *versions[SCENE_KEYS];
         uint32_t guards[SCENE_KEYS];
@@ -244,11 +244,11 @@ static void do_get_many(struct scene *scene, const struct act *act, struct resul
                 keys[i].len = scene_key(act->key + i).len;
                 guards[i] = GUARD_MANY + i;
         }
-        sb_op_get_many(peer, keys, act->len, guards, versions);
+        sb_op_get_many(handle, keys, act->len, guards, versions);
         for (uint32_t i = 0; i < act->len; i++) {
                 ret->seen[act->key + i] = scene_fact_of(scene, versions[i], act->key + i);
                 if (versions[i])
-                        sb_guard_set(peer, guards[i], 0);
+                        sb_guard_set(handle, guards[i], 0);
         }
 }
 
@@ -265,7 +265,7 @@ static uint32_t key_number(const void *data, size_t len)
  * code: -4 a value differs, -5 one is missing. */
 static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[who];
+        struct sb_handle *handle = &scene->handle[who];
         unsigned char bound[64];
         uint32_t len = sizeof(bound), missing = 0;
         bool inclusive = true;
@@ -274,30 +274,30 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
         for (uint32_t key = 0; key < SCENE_KEYS; key++)
                 missing += ret->seen[key].state == FACT_VALUE;
         memset(bound, 0xff, sizeof(bound));
-        sb_pin(peer);
+        sb_pin(handle);
         for (uint32_t count = 0; count < SCAN_BOUND && !ret->code; count++) {
                 struct fact fact;
                 uint32_t number;
 
-                node = sb_order_below(peer, bound, len, inclusive);
+                node = sb_order_below(handle, bound, len, inclusive);
                 if (!node)
                         break;
                 len = node->key_len;
                 memcpy(bound, &node->next[node->height], len);
                 inclusive = false;
                 number = key_number(bound, len);
-                if (sb_is_reserved(bound, len))
+                if (sb_reserved_is(bound, len))
                         continue;
                 if (number == SCENE_KEYS) {
                         ret->code = -2;
                         break;
                 }
-                fact = scene_fact_of(scene, sb_find_in_node(peer, node, cut), number);
+                fact = scene_fact_of(scene, sb_find_in_node(handle, node, cut), number);
                 if (!scene_fact_equal(&fact, &ret->seen[number], true))
                         ret->code = -4;
                 missing -= fact.state == FACT_VALUE;
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         if (!ret->code && missing)
                 ret->code = -5;
 }
@@ -306,20 +306,20 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
  * unknown, -3 no end. */
 static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[who];
+        struct sb_handle *handle = &scene->handle[who];
         unsigned char last[64];
         size_t last_len = 0;
         struct sb_node *node;
         bool gone = false;
 
-        sb_pin(peer);
-        node = sb_order_seek(peer, "", 0, false);
+        sb_pin(handle);
+        node = sb_order_seek(handle, "", 0, false);
         for (uint32_t count = 0; node; count++) {
                 const unsigned char *key = (const unsigned char *)&node->next[node->height];
                 size_t len = node->key_len, shorter = len < last_len ? len : last_len;
                 uint32_t number = key_number(key, len);
                 int order = memcmp(last, key, shorter);
-                bool own = sb_is_reserved(key, len); /* the bus's own: a mark */
+                bool own = sb_reserved_is(key, len); /* the bus's own: a mark */
 
                 if (count == SCAN_BOUND || (number == SCENE_KEYS && !own) || order > 0 ||
                         (order == 0 && last_len >= len)) {
@@ -330,38 +330,38 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
                 last_len = len;
                 if (!own)
                         ret->seen[number] =
-                                scene_fact_of(scene, sb_find_in_node(peer, node, cut), number);
-                node = sb_order_next(peer, node, &gone);
+                                scene_fact_of(scene, sb_find_in_node(handle, node, cut), number);
+                node = sb_order_next(handle, node, &gone);
                 if (gone) {
-                        sb_unpin(peer);
-                        sb_pin(peer);
-                        node = sb_order_seek(peer, last, (uint32_t)last_len, true);
+                        sb_unpin(handle);
+                        sb_pin(handle);
+                        node = sb_order_seek(handle, last, (uint32_t)last_len, true);
                         gone = false;
                 }
         }
-        sb_unpin(peer);
+        sb_unpin(handle);
         if (!ret->code)
                 walk_back(scene, who, cut, ret);
 }
 
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_handle *handle = &scene->handle[act->who];
         uint32_t index = scene->snapshot[act->who];
         uint64_t cut = scene->snapshot_cut[act->who];
 
         if (act->kind == SCAN || act->kind == SNAPSHOT) {
-                ret->code = sb_snapshot_open(peer, &index, &cut);
+                ret->code = sb_snapshot_open(handle, &index, &cut);
                 if (ret->code)
                         return;
         }
         if (act->kind == SCAN || act->kind == SNAPSHOT_READ) {
                 walk(scene, act->who, cut, ret);
-                if (!sb_snapshot_holds(peer, index, cut))
+                if (!sb_snapshot_holds(handle, index, cut))
                         *ret = (struct result){.code = SB_E_LAPPED};
         }
         if (act->kind == SCAN || act->kind == SNAPSHOT_END)
-                sb_snapshot_close(peer, index);
+                sb_snapshot_close(handle, index);
         if (act->kind == SNAPSHOT_READ && !ret->code)
                 scene->snapshot_read[act->who] = *ret;
         if (act->kind == SNAPSHOT) {
@@ -376,19 +376,19 @@ static void do_snapshot(struct scene *scene, const struct act *act, struct resul
 
 static void do_reap(struct scene *scene, const struct act *act)
 {
-        struct sb_peer *dead = &scene->peer[act->key];
+        struct sb_handle *dead = &scene->handle[act->key];
 
-        sb_reap_slot(&scene->peer[act->who], dead->slot, dead->generation);
-        sb_marks_repair(&scene->peer[act->who]);
-        sb_keep_repair(&scene->peer[act->who]);
+        sb_reap_record(&scene->handle[act->who], dead->slot, dead->generation);
+        sb_named_repair(&scene->handle[act->who]);
+        sb_keep_repair(&scene->handle[act->who]);
         scene->attached[act->key] = false;
 }
 
 static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
 {
         for (uint32_t who = SUBJECT; who < SCENE_PEERS; who++)
-                if (scene->attached[who] && scene->peer[who].slot == slot &&
-                        scene->peer[who].generation == generation)
+                if (scene->attached[who] && scene->handle[who].slot == slot &&
+                        scene->handle[who].generation == generation)
                         return true;
         return false;
 }
@@ -397,40 +397,40 @@ static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
  * the record, and reaps all clients that are not alive. */
 static void do_adopt(struct scene *scene, struct result *ret)
 {
-        struct sb_peer *engine = &scene->peer[ENGINE];
+        struct sb_handle *engine = &scene->handle[ENGINE];
         struct sb_segment segment;
         uint32_t slot, generation;
 
         ret->code = sb_segment_open(scene->image, scene->image_size, &scene_os, &segment);
         if (ret->code)
                 return;
-        if (sb_slot_state(&segment, 0, &generation) != SB_CLIENT_FREE) {
-                sb_peer_init(engine, &segment, 0, generation);
-                sb_reap_slot(engine, 0, generation);
+        if (sb_roster_state(&segment, 0, &generation) != SB_RECORD_FREE) {
+                sb_handle_init(engine, &segment, 0, generation);
+                sb_reap_record(engine, 0, generation);
         }
         ret->code = attach(scene, ENGINE, 0);
-        for (slot = 1; !ret->code && slot < segment.geometry.client_count; slot++)
-                if (sb_slot_state(&segment, slot, &generation) != SB_CLIENT_FREE &&
+        for (slot = 1; !ret->code && slot < segment.geometry.record_count; slot++)
+                if (sb_roster_state(&segment, slot, &generation) != SB_RECORD_FREE &&
                         !alive(scene, slot, generation))
-                        sb_reap_slot(engine, slot, generation);
+                        sb_reap_record(engine, slot, generation);
         if (ret->code)
                 return;
         sb_evict_finish(engine);
-        sb_marks_repair(engine);
+        sb_named_repair(engine);
         sb_keep_repair(engine);
 }
 
 static void do_mark(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_handle *handle = &scene->handle[act->who];
         uint64_t cut;
 
         if (act->kind == MARK) {
-                ret->code = sb_mark_make(peer, "m", 1, &cut);
+                ret->code = sb_op_mark(handle, "m", 1, &cut);
         } else if (act->kind == MARK_DROP) {
-                ret->code = sb_mark_forget(peer, "m", 1);
+                ret->code = sb_op_mark_drop(handle, "m", 1);
         } else {
-                ret->code = sb_mark_look_up(peer, "m", 1, &cut);
+                ret->code = sb_op_mark_find(handle, "m", 1, &cut);
                 ret->seen[0].rev = !ret->code;
         }
 }
@@ -439,7 +439,7 @@ static void do_validate(struct scene *scene, const struct act *act, struct resul
 {
         static struct sb_check_report report;
 
-        ret->code = sb_check(&scene->peer[act->who], false, &report);
+        ret->code = sb_check(&scene->handle[act->who], false, &report);
         if (!ret->code)
                 ret->code = (int)report.problem_count;
 }
@@ -466,7 +466,7 @@ static void do_fill(struct scene *scene, const struct act *act, struct result *r
 
 void scene_do(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_peer *peer = &scene->peer[act->who];
+        struct sb_handle *handle = &scene->handle[act->who];
 
         memset(ret, 0, sizeof(*ret));
         switch (act->kind) {
@@ -497,25 +497,25 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 do_snapshot(scene, act, ret);
                 break;
         case GROW_GUARDS:
-                ret->code = sb_guard_grow(peer, act->len);
+                ret->code = sb_guard_grow(handle, act->len);
                 break;
         case WORK:
-                sb_work_all(peer, act->len);
+                sb_work_all(handle, act->len);
                 break;
         case SWEEP:
-                sb_sweep(peer, &scene->cursor[act->who], peer->segment.geometry.unit_count);
+                sb_sweep(handle, &scene->cursor[act->who], handle->segment.geometry.unit_count);
                 break;
         case SAFE:
-                sb_safe_raise(peer);
+                sb_stable_raise(handle);
                 break;
         case TICK:
-                sb_work_tick(peer, &scene->cursor[act->who]);
+                sb_work_tick(handle, &scene->cursor[act->who]);
                 break;
         case ATTACH:
                 ret->code = attach(scene, act->key, 1);
                 break;
         case DETACH:
-                sb_peer_fini(peer);
+                sb_handle_fini(handle);
                 scene->attached[act->who] = false;
                 break;
         case REAP:
@@ -534,10 +534,10 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 break;
         case KEEP:
                 ret->code = sb_keep_write(
-                        peer, "", 0, true, act->len ? SB_RULE_WORD(SB_RULE_LAST, act->len) : 0);
+                        handle, "", 0, true, act->len ? SB_RULE_WORD(SB_RULE_LAST, act->len) : 0);
                 break;
         case EVICT:
-                sb_evict_client(peer, scene->peer[act->key].slot, UINT64_MAX);
+                sb_evict_client(handle, scene->handle[act->key].slot, UINT64_MAX);
                 break;
         case VALIDATE:
                 do_validate(scene, act, ret);
@@ -580,8 +580,8 @@ static void poison_unit(
 void scene_poison(struct scene *scene, enum scene_who stopped)
 {
         struct sb_segment *segment = &scene->segment;
-        uint64_t owner =
-                (uint64_t)(scene->peer[stopped].slot + 1) << 32 | scene->peer[stopped].generation;
+        uint64_t owner = (uint64_t)(scene->handle[stopped].slot + 1) << 32 |
+                         scene->handle[stopped].generation;
 
         for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]);
@@ -606,7 +606,7 @@ uint32_t scene_unstamped(struct scene *scene)
                 struct sb_version *version =
                         word ? sb_version_at(segment, word & SB_OFFSET_MASK) : NULL;
 
-                if (version && SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH)
+                if (version && SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER)
                         count += !sb_load_acquire(&version->stamp) ||
                                  sb_stamp_is_intent(sb_load_acquire(&version->stamp));
         }
@@ -617,11 +617,11 @@ uint32_t scene_unstamped(struct scene *scene)
 static uint64_t observed_stamp(struct scene *scene, struct sb_version *version)
 {
         uint64_t stamp = sb_load_acquire(&version->stamp), status;
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
 
         if (!sb_stamp_is_intent(stamp))
                 return stamp;
-        commit = sb_commit_at(&scene->segment, stamp & SB_OFFSET_MASK);
+        commit = sb_descriptor_at(&scene->segment, stamp & SB_OFFSET_MASK);
         status = commit ? sb_load_acquire(&commit->status) : 0;
         return SB_STATUS_STATE(status) == SB_STATUS_COMMITTED ? SB_STATUS_VALUE(status) : 0;
 }
@@ -645,7 +645,7 @@ void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS
                         uint64_t stamp = observed_stamp(scene, version);
 
                         if (stamp && stamp <= cut) {
-                                if (SB_SHAPE_KIND(version->shape) != SB_VERSION_BIRTH)
+                                if (SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER)
                                         ret[key] = scene_fact_of(scene, version, key);
                                 break;
                         }

@@ -40,10 +40,10 @@ enum act_kind {
         GROW_GUARDS, /* memory for guard word len */
         WORK,        /* sb_work_all; len: whole sweep */
         SWEEP,       /* all units once */
-        SAFE,        /* sb_safe_raise */
+        SAFE,        /* sb_stable_raise */
         TICK,        /* sb_work_tick */
         ATTACH,      /* the engine claims a record for client `key`, which starts on it */
-        DETACH,      /* sb_peer_fini */
+        DETACH,      /* sb_handle_fini */
         REAP,        /* the engine reaps client `key` */
         /* a new engine takes over from a dead one, and reaps it and every client that is not alive
          */
@@ -98,7 +98,7 @@ struct result {
 
 struct scene {
         struct sb_segment segment; /* the tests' own handle of it */
-        struct sb_peer peer[SCENE_PEERS];
+        struct sb_handle handle[SCENE_PEERS];
         bool attached[SCENE_PEERS]; /* and alive */
         uint32_t cursor[SCENE_PEERS];
         uint32_t snapshot[SCENE_PEERS];

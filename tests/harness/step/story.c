@@ -176,10 +176,10 @@ static void set_the_scene(void *context)
         if (scenario->wish.bucket_count)
                 wish.bucket_count = scenario->wish.bucket_count;
         wish.guard_inline = scenario->wish.guard_inline ? scenario->wish.guard_inline : 12;
-        wish.stock_count = scenario->wish.stock_count ? scenario->wish.stock_count : 3;
+        wish.magazine_count = scenario->wish.magazine_count ? scenario->wish.magazine_count : 3;
         wish.snapshot_count = 2;
         wish.clients = 4;
-        wish.client_stride = SB_LINE;
+        wish.record_stride = SB_LINE;
         r = scene_make(&scene, &wish, scenario->key_count);
         if (r) {
                 trial_fail("the scene cannot be made: %d, size %llu", r,

@@ -297,7 +297,7 @@ static void read_cuts_again(void)
         struct result again;
 
         if ((trial.scenario->flags & TRIAL_OBSERVED) &&
-                sb_load_acquire(&scene.segment.super->safe) == trial.safe) {
+                sb_load_acquire(&scene.segment.super->stable) == trial.safe) {
                 scene_observe(&scene, trial.safe, facts);
                 for (uint32_t key = 0; key < scene.key_count; key++)
                         if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
@@ -398,7 +398,7 @@ static void do_share(void *context)
         trial_acts(trial.scenario->others + share->from, share->to - share->from,
                 trial.others + share->from);
         scene_poison(&scene, trial_subject());
-        trial.safe = sb_load_acquire(&scene.segment.super->safe);
+        trial.safe = sb_load_acquire(&scene.segment.super->stable);
         scene_observe(&scene, trial.safe, trial.observed);
 }
 

@@ -24,7 +24,7 @@ static void check_marks(enum scene_who who, const char *when)
         for (uint32_t i = 0; i < segment->geometry.mark_count; i++) {
                 bool used = sb_load_acquire(&segment->marks[i].owner);
 
-                if (used != sb_mark_read(segment, i, &cut))
+                if (used != sb_named_read(segment, i, &cut))
                         trial_fail("%s: mark %u is half made", when, i);
                 marks += used;
         }
@@ -37,7 +37,7 @@ bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb
         int r;
 
         memset(ret, 0, sizeof(*ret));
-        r = sb_check(&scene.peer[who], quiescent, ret);
+        r = sb_check(&scene.handle[who], quiescent, ret);
         if (r)
                 trial_fail("%s: check says %d", when, r);
         else if (ret->problem_count)
