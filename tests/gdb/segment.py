@@ -84,9 +84,9 @@ class Segment:
         return gdb.Value(self.base + offset).cast(type_of(*names).pointer()).dereference()
 
     def record(self, slot):
-        if slot >= self.geometry['client_count']:
-            raise gdb.GdbError(f'there are {self.geometry["client_count"]} records')
-        return self.at(self.geometry['records_at'] + slot * self.geometry['record_stride'], 'sb_record', 'sb_client')
+        if slot >= self.geometry['record_count']:
+            raise gdb.GdbError(f'there are {self.geometry["record_count"]} records')
+        return self.at(self.geometry['records_at'] + slot * self.geometry['record_stride'], 'sb_record')
 
     def cells(self):
         """(bucket, index, word) of each cell that is not empty."""
@@ -180,7 +180,7 @@ def do_segment(arguments):
         value = value.address
     Segment.chosen = Segment(int(value) if value is not None else Segment.find())
     geometry = Segment.chosen.geometry
-    print(f'segment at {Segment.chosen.base:#x}: {geometry["size"]} bytes, {geometry["client_count"]} records, '
+    print(f'segment at {Segment.chosen.base:#x}: {geometry["size"]} bytes, {geometry["record_count"]} records, '
           f'{geometry["bucket_count"]} buckets, {geometry["unit_count"]} units of {geometry["unit_size"]} bytes')
 
 
@@ -205,9 +205,8 @@ def do_record(arguments):
     record = segment.record(slot)
     show_fields(record)
     at = int(record['words'].address) - segment.base
-    for what, names in (('snapshot', ('snapshot_count',)), ('guard', ('guard_inline',)),
-                        ('magazine', ('magazine_count', 'magazine_count'))):
-        count = next(geometry[name] for name in names if name in geometry)
+    for what, name in (('snapshot', 'snapshot_count'), ('guard', 'guard_inline'), ('magazine', 'magazine_count')):
+        count = geometry[name]
         found = [(index, segment.word(at + 8 * index)) for index in range(count)]
         print(f'  {what} ' + (' '.join(f'[{index}] {word:#x}' for index, word in found if word) or 'none'))
         at += 8 * count
