@@ -66,14 +66,6 @@ struct sb_engine {
         bool deaf;
 };
 
-/* How an engine that is not killed ends: its exit status. */
-enum sb_engine_end {
-        SB_ENGINE_STOPPED = 0,
-        SB_ENGINE_FAILED = 1,          /* could not work; the segment may be sound */
-        SB_ENGINE_UNSOUND = 3,         /* the segment must not be adopted */
-        SB_ENGINE_SUPERVISOR_DIED = 4, /* never a status: this process becomes the supervisor */
-};
-
 /* What an event is about. */
 enum sb_event {
         SB_EVENT_LISTEN,

@@ -78,8 +78,11 @@ static int main_take_signals(void)
 int main(int argc, char **argv)
 {
         struct sb_config config;
-        struct sb_supervisor supervisor = {
-                .config = &config, .self_fd = -1, .engine_fd = -1, .channel = -1};
+        struct sb_supervisor supervisor = {.run_engine = sb_engine_run,
+                .config = &config,
+                .self_fd = -1,
+                .engine_fd = -1,
+                .channel = -1};
         int status;
 
         if (main_keep_streams())

@@ -28,7 +28,6 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
-#include "agentd/engine.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
 #include "shm/base/os.h"
@@ -106,7 +105,7 @@ static int supervisor_start_engine(struct sb_supervisor *supervisor, enum sb_eng
         if (child == 0) {
                 close(channel[0]);
                 supervisor->channel = channel[1];
-                *ret_end = sb_engine_run(supervisor);
+                *ret_end = supervisor->run_engine(supervisor);
                 supervisor->unsound = *ret_end == SB_ENGINE_UNSOUND;
                 /* When the supervisor is dead as well, no other process is left to try again. */
                 if (*ret_end != SB_ENGINE_STOPPED && supervisor_fd_is_readable(supervisor->self_fd))

@@ -15,7 +15,17 @@
 #include "agentd/directory.h"
 #include "agentd/memory.h"
 
+/* How an engine that is not killed ends: its exit status. */
+enum sb_engine_end {
+        SB_ENGINE_STOPPED = 0,
+        SB_ENGINE_FAILED = 1,          /* could not work; the segment may be sound */
+        SB_ENGINE_UNSOUND = 3,         /* the segment must not be adopted */
+        SB_ENGINE_SUPERVISOR_DIED = 4, /* never a status: this process becomes the supervisor */
+};
+
 struct sb_supervisor {
+        /* Be the engine, in a fresh child (sb_engine_run()). Return: how the engine ended. */
+        enum sb_engine_end (*run_engine)(struct sb_supervisor *supervisor);
         const struct sb_config *config;
         struct sb_directory directory;
         struct sb_memory memory;
@@ -43,7 +53,7 @@ struct sb_supervisor {
 
 /**
  * sb_supervisor_run() - serve the bus until a signal stops it
- * @supervisor:  the caller has set config, directory, memory and signal_fd
+ * @supervisor:  the caller has set config, directory, memory, signal_fd and run_engine
  *
  * Return: the exit status of the process. The engine, which is forked in here, returns from the
  * same call.

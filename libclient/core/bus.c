@@ -13,9 +13,6 @@
 #include <mimalloc.h>
 #include <sys/mman.h>
 
-#include "libclient/core/history.h"
-#include "libclient/core/scan.h"
-#include "libclient/core/txn.h"
 #include "libclient/core/write-set.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
@@ -69,34 +66,6 @@ int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_
 enum sb_access sb_granted(const struct sb_bus *bus)
 {
         return !bus ? SB_OBSERVER : bus->access;
-}
-
-struct sb_bus *sb_close(struct sb_bus *bus)
-{
-        if (!bus)
-                return NULL;
-        sb_bus_orphan_scans(bus->scans);
-        sb_bus_orphan_histories(bus->histories);
-        sb_bus_orphan_txns(bus);
-        /* Values that guards alone still hold. */
-        while (bus->held) {
-                bus->held->holders = 1;
-                sb_write_set_value_drop(bus->held);
-        }
-        if (sb_load_relaxed(bus->alive) != 0) {
-                /* A segment may have been replaced because it is damaged; and no process needs a
-                 * record of it any more. */
-                if (!sb_bus_detached(bus))
-                        sb_handle_fini(&bus->handle);
-                if (bus->home)
-                        sb_attach_unmap(&bus->home->attachment);
-        }
-        mi_free(bus->home);
-        munmap((void *)bus->alive, ALIVE_SIZE);
-        mi_free(bus->tickets);
-        mi_free(bus->guards_free);
-        mi_free(bus);
-        return NULL;
 }
 
 bool sb_bus_lost(struct sb_bus *bus)
@@ -181,4 +150,14 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
                 bus->guard_count++;
         }
         return 0;
+}
+
+/* The reverse of sb_bus_new(): give back what it made. */
+void sb_bus_free(struct sb_bus *bus)
+{
+        mi_free(bus->home);
+        munmap((void *)bus->alive, ALIVE_SIZE);
+        mi_free(bus->tickets);
+        mi_free(bus->guards_free);
+        mi_free(bus);
 }

@@ -74,6 +74,9 @@ struct sb_bus {
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus);
 
+/* The reverse, when the record was given back: unmap and free what sb_bus_new() made. */
+void sb_bus_free(struct sb_bus *bus);
+
 /* For tests and benchmarks: make a bus on a segment of this process, around a record that
  * sb_roster_claim() gave. The segment outlives the bus. Return: as sb_bus_new(). */
 int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_t generation,

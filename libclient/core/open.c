@@ -1,6 +1,7 @@
 /*
- * Opening a bus: sb_open() checks the options, asks the daemon (attach.h), and makes a bus around
- * what the daemon grants.
+ * Opening and closing a bus. sb_open() checks the options, asks the daemon (attach.h), and makes a
+ * bus around what the daemon grants. sb_close() tells all that came from the bus, and gives the
+ * record back.
  *
  * Always true: when sb_open() fails, nothing of it is left: no map, no record, no memory.
  *
@@ -10,9 +11,15 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
+#include "libclient/core/history.h"
+#include "libclient/core/scan.h"
+#include "libclient/core/txn.h"
+#include "libclient/core/write-set.h"
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
+#include "shm/base/word.h"
 #include "shm/layout/roster.h"
+#include "shm/upkeep/handle.h"
 
 #define OPTIONS_SIZE_MAX 4096u
 
@@ -77,4 +84,28 @@ int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
         if (r != 0)
                 mi_free(home);
         return r;
+}
+
+struct sb_bus *sb_close(struct sb_bus *bus)
+{
+        if (!bus)
+                return NULL;
+        sb_bus_orphan_scans(bus->scans);
+        sb_bus_orphan_histories(bus->histories);
+        sb_bus_orphan_txns(bus);
+        /* Values that guards alone still hold. */
+        while (bus->held) {
+                bus->held->holders = 1;
+                sb_write_set_value_drop(bus->held);
+        }
+        if (sb_load_relaxed(bus->alive) != 0) {
+                /* A segment may have been replaced because it is damaged; and no process needs a
+                 * record of it any more. */
+                if (!sb_bus_detached(bus))
+                        sb_handle_fini(&bus->handle);
+                if (bus->home)
+                        sb_attach_unmap(&bus->home->attachment);
+        }
+        sb_bus_free(bus);
+        return NULL;
 }

@@ -300,7 +300,7 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
 static struct sb_write_set_entry *scan_step_entry_from(
         const struct sb_scan *scan, const struct bound *bound, bool backwards)
 {
-        const struct sb_write_set *writes = !scan->txn ? NULL : &scan->txn->write_set;
+        const struct sb_write_set *writes = !scan->reader.txn ? NULL : &scan->reader.txn->write_set;
         struct sb_write_set_entry *entry;
 
         if (!writes || writes->count == 0)
@@ -356,7 +356,7 @@ static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool 
 {
         static const struct sb_read_set_edge reserved = {SB_RESERVED, SB_RESERVED_LEN, false},
                                              behind = {SB_RESERVED_END, SB_RESERVED_LEN, false};
-        struct sb_read_set *reads = &scan->txn->read_set;
+        struct sb_read_set *reads = &scan->reader.txn->read_set;
         struct sb_read_set_edge edges[2];
         struct bound to;
 
@@ -374,7 +374,7 @@ static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool 
 
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
-        bool noted = scan->txn && scan->txn->serializable;
+        bool noted = scan->reader.txn && scan->reader.txn->serializable;
         struct sb_version *version = NULL;
         struct sb_write_set_entry *entry = NULL;
         struct sb_bus *bus = scan->bus;
@@ -383,10 +383,10 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         int r = sb_bus_guards_prepare(bus, 1);
 
         if (r == 0 && noted)
-                r = sb_read_set_prepare(&scan->txn->read_set, &scan->txn->write_set);
+                r = sb_read_set_prepare(&scan->reader.txn->read_set, &scan->reader.txn->write_set);
         if (r != 0)
                 return r;
-        if (backwards || scan->txn)
+        if (backwards || scan->reader.txn)
                 scan_step_bound_of(scan, &bound);
         if (noted)
                 scan_step_bound_set(&from, bound.key, bound.len, bound.inclusive);

@@ -15,7 +15,7 @@ enum sb_scan_position { AT_KEY, AT_NODE, AT_END };
 struct sb_scan {
         struct sb_bus *bus;           /* NULL: it was closed under the scan */
         struct sb_scan *next, **link; /* in the bus's list */
-        struct sb_txn *txn;           /* NULL: none, or ended */
+        struct sb_bus_reader reader;  /* in a transaction */
         bool in_txn;                  /* it reads at the cut of a transaction */
         uint64_t cut;
         uint32_t snapshot;       /* index of the cut's announcement */

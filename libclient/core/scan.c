@@ -61,11 +61,10 @@ static int scan_take_cut(struct sb_scan *scan, struct sb_bus *bus, struct sb_txn
                 return scan_take_past(scan, bus, cut);
         if (!txn)
                 return sb_snapshot_open(&bus->handle, &scan->snapshot, &scan->cut);
-        scan->txn = txn;
         scan->in_txn = true;
         scan->snapshot = txn->snapshot;
         scan->cut = txn->cut;
-        txn->scan_count++;
+        sb_bus_reader_enter(&scan->reader, txn);
         return 0;
 }
 
@@ -147,7 +146,7 @@ static int scan_check(const struct sb_scan *scan)
         if (!scan->bus)
                 return SB_E_DETACHED;
         if (scan->in_txn)
-                return !scan->txn ? -EINVAL : sb_bus_check_txn(scan->txn);
+                return !scan->reader.txn ? -EINVAL : sb_bus_check_txn(scan->reader.txn);
         return sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
 }
 
@@ -234,8 +233,7 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
                         if (!scan->in_txn)
                                 sb_snapshot_close(&scan->bus->handle, scan->snapshot);
                 }
-                if (scan->txn)
-                        scan->txn->scan_count--;
+                sb_bus_reader_leave(&scan->reader);
                 sb_bus_guard_give(scan->bus, scan->guard);
                 *scan->link = scan->next;
                 if (scan->next)
@@ -249,11 +247,4 @@ void sb_bus_orphan_scans(struct sb_scan *scans)
 {
         for (struct sb_scan *scan = scans; scan; scan = scan->next)
                 scan->bus = NULL;
-}
-
-void sb_scan_forget(struct sb_scan *scans, const struct sb_txn *txn)
-{
-        for (struct sb_scan *scan = scans; scan; scan = scan->next)
-                if (scan->txn == txn)
-                        scan->txn = NULL;
 }

@@ -8,12 +8,9 @@
 #define SB_SCAN_H
 
 struct sb_scan;
-struct sb_txn;
 
 /* Their bus is being closed: these scans answer SB_E_DETACHED from now on. @scans: the first of the
  * bus's list, or NULL. */
 void sb_bus_orphan_scans(struct sb_scan *scans);
-/* @txn ends: those of these scans that are its own answer -EINVAL from now on. */
-void sb_scan_forget(struct sb_scan *scans, const struct sb_txn *txn);
 
 #endif

@@ -20,7 +20,6 @@
 #include <mimalloc.h>
 #include <string.h>
 
-#include "libclient/core/scan.h"
 #include "libclient/core/write.h"
 #include "ring/op/commit.h"
 #include "ring/op/get.h"
@@ -93,7 +92,7 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
         txn->bus = bus;
         txn->state = SB_BUS_TXN_OPEN;
         txn->serializable = isolation == SB_SERIALIZABLE;
-        txn->scan_count = 0;
+        txn->readers = NULL;
         txn->conflicted = false;
         txn->next = bus->txns;
         txn->link = &bus->txns;
@@ -126,8 +125,8 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
                 txn_free(txn);
                 return NULL;
         }
-        if (txn->scan_count > 0)
-                sb_scan_forget(bus->scans, txn);
+        while (txn->readers)
+                sb_bus_reader_leave(txn->readers);
         *txn->link = txn->next;
         if (txn->next)
                 txn->next->link = txn->link;

@@ -14,13 +14,19 @@
 
 enum sb_bus_txn_state { SB_BUS_TXN_ENDED, SB_BUS_TXN_OPEN, SB_BUS_TXN_DECIDED };
 
+/* What reads in a transaction, a scan, and has to learn that the transaction has ended. */
+struct sb_bus_reader {
+        struct sb_txn *txn; /* NULL: none, or it has ended */
+        struct sb_bus_reader *next, **link;
+};
+
 struct sb_txn {
         struct sb_bus *bus;          /* NULL: it was closed under this transaction */
         struct sb_txn *next, **link; /* in the bus's list */
         enum sb_bus_txn_state state;
         bool serializable;
-        uint32_t snapshot;   /* index of the cut's announcement, while SB_BUS_TXN_OPEN */
-        uint32_t scan_count; /* of open scans in it */
+        uint32_t snapshot; /* index of the cut's announcement, while SB_BUS_TXN_OPEN */
+        struct sb_bus_reader *readers;
         uint64_t cut;
         uint64_t value_len_max; /* of a write in a transaction */
         struct sb_write_set write_set;
@@ -31,6 +37,26 @@ struct sb_txn {
         uint32_t conflict_len;
         unsigned char conflict[SB_KEY_LEN_MAX];
 };
+
+/* Enter @reader into @txn, and take it out again. */
+static inline void sb_bus_reader_enter(struct sb_bus_reader *reader, struct sb_txn *txn)
+{
+        reader->txn = txn;
+        reader->next = txn->readers;
+        reader->link = &txn->readers;
+        if (reader->next)
+                reader->next->link = &reader->next;
+        txn->readers = reader;
+}
+static inline void sb_bus_reader_leave(struct sb_bus_reader *reader)
+{
+        if (!reader->txn)
+                return;
+        *reader->link = reader->next;
+        if (reader->next)
+                reader->next->link = reader->link;
+        reader->txn = NULL;
+}
 
 /* Whether a transaction can be used now. Return: 0; -EINVAL: it is decided or has ended;
  * SB_E_DETACHED. */
