@@ -88,9 +88,11 @@ int sb_named_take(
                         high = sb_load_acquire(&segment->super->mark_high))
                         sb_cas64_full(&segment->super->mark_high, high, (uint64_t)index + 1);
                 if (!named_set_cut(handle, mark, snapshot, cut)) {
+                        /* R:mark > A:mark. The mark is free again; nothing came to rest on it. */
                         sb_cas64_full(&mark->owner, owner | SB_NAMED_MAKING, 0);
                         return SB_E_LAPPED;
                 }
+                /* R:mark > A:mark. The cut is in it. */
                 sb_cas64_full(&mark->owner, owner | SB_NAMED_MAKING, owner);
                 *ret = (struct sb_named_value){.cut = cut, .owner = owner, .index = index};
                 return 0;

@@ -92,6 +92,7 @@ void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix)
         /* R:rule > A:rule. Before the rule's key is written. */
         if (prefix)
                 sb_or_full(&super->rule_lengths[key_len / 64], UINT64_C(1) << (key_len % 64));
+        /* R:rule > A:rule. The same. */
         sb_add_full(&super->rule_count, 1);
 }
 

@@ -149,6 +149,7 @@ static void order_link_above(
                          * link leads to. */
                         if (next != wanted && !sb_cas64_full(&node->next[level], next, wanted))
                                 continue;
+                        /* R:publish > A:publish. As above. */
                         if (sb_cas64_full(spot->link[level], wanted, own))
                                 break;
                         order_find_spot(handle, key, node->key_len, false, spot);
@@ -229,6 +230,7 @@ static void order_unlink_unmarked(
         order_find_spot(handle, key, node->key_len, false, spot);
         for (level = node->height - 1; level >= 0; level--)
                 if (spot->behind[level] == node)
+                        /* R:publish, over a node without a mark: that is the fault. */
                         sb_cas64_full(spot->link[level], sb_offset_of(&handle->segment, node),
                                 sb_pin_load(handle, &node->next[level]));
 }

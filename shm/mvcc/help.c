@@ -210,12 +210,13 @@ static enum step help_missed(struct sb_handle *handle, struct sb_descriptor *des
         return AGAIN;
 }
 
-/* Fault TXN_EXPECTS_PRESET: the CAS (R:publish) expects the head that the owner saw. */
+/* Fault TXN_EXPECTS_PRESET: the CAS expects the head that the owner saw. */
 static enum step help_put_over_preset(
         struct sb_descriptor *descriptor, uint32_t i, const struct sight *sight)
 {
         uint64_t rest = sight->word & ~SB_OFFSET_MASK;
 
+        /* R:publish, over the wrong head: that is the fault. */
         return sb_cas64_full(sight->cell, rest | (sight->link & SB_OFFSET_MASK),
                        rest | descriptor->write[i])
                        ? IN
@@ -432,8 +433,8 @@ static void help_to_the_end(struct sb_handle *handle, struct sb_descriptor *desc
 
 /* ---- for a process that meets an intent ---- */
 
-/* Fault TXN_COPIES_ALL: a helper goes through the list, which may be old, and copies and lets go
- * (R:stamp, R:retire) as the owner does. */
+/* Fault TXN_COPIES_ALL: a helper goes through the list, which may be old, and copies and lets go as
+ * the owner does. */
 static void help_copy_by_list(
         struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t word)
 {
@@ -442,9 +443,10 @@ static void help_copy_by_list(
         for (i = 0; i < descriptor->write_count; i++) {
                 struct sb_version *each = sb_version_at(&handle->segment, descriptor->write[i]);
 
+                /* R:stamp, then R:retire, by a process that must not: that is the fault. */
                 sb_cas64_full(&each->stamp, word,
                         sb_descriptor_outcome(sb_descriptor_stamped(handle, descriptor)));
-                sb_cas32_full(&each->block.retire, SB_RETIRE_HELD, 0);
+                sb_cas32_full(&each->block.retire, SB_RETIRE_HELD, 0); /* R:retire. */
         }
 }
 

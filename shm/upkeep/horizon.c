@@ -47,6 +47,7 @@ static uint64_t horizon_end_pending(
         uint32_t rounds;
 
         for (rounds = 0; rounds < ROUNDS_MAX && !SB_FAULT(PRUNE_PENDING_IGNORED); rounds++) {
+                /* R:announce > A:announce. The cut is taken behind the horizon's bound. */
                 sb_cas64_full(word, cut, sb_clock_take_cut(handle));
                 cut = sb_load_acquire(word); /* A:announce. */
                 if (!(cut & SB_SNAPSHOT_PENDING))

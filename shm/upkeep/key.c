@@ -274,6 +274,7 @@ void sb_key_try_remove(
         if ((word & SB_CELL_WATCHED) || !key_is_removable(handle, head, horizon) ||
                 ((word & SB_CELL_KEPT) && !key_is_forgotten(handle, head)))
                 return;
+        /* R:publish > A:publish. It expects what was judged; from here on any process goes on. */
         if (sb_cas64_full(cell, word, word | SB_CELL_FROZEN))
                 sb_key_unhook(handle, cell_number, word | SB_CELL_FROZEN);
 }
@@ -284,6 +285,7 @@ static void key_date_unhooked(struct sb_handle *handle, struct sb_node *node)
         /* A:era. Read after the cell was emptied. */
         uint32_t era = sb_load_acquire(&handle->segment.super->era);
 
+        /* R:retire > A:retire. Of several processes one dates the node. */
         if (sb_cas32_full(&node->unhooked, 0, era))
                 sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
 }
@@ -325,6 +327,8 @@ static void key_raise_floor(
 static void key_mark_gone(struct sb_node *node, uint64_t cell_number)
 {
         if (!SB_FAULT(GONE_UNMARKED))
+                /* R:publish > A:publish. Behind the raised floor, before the node leaves the index.
+                 */
                 sb_cas64_full(&node->cell, cell_number, SB_NODE_GONE);
 }
 
@@ -332,6 +336,7 @@ static void key_mark_gone(struct sb_node *node, uint64_t cell_number)
 static void key_empty_cell(struct sb_segment *segment, uint64_t cell_number, uint64_t word,
         const struct sb_node *node, const struct sb_version *head)
 {
+        /* R:publish > A:publish. A process that finds the cell empty finds the node gone. */
         sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
         if (SB_FAULT(FLOOR_LATE))
                 sb_index_raise_floor(segment, node->hash, head->rev);
@@ -344,8 +349,8 @@ void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word
         struct sb_node *node = head ? sb_node_at(segment, head->node) : NULL;
 
         if (!node) {
-                /* Damaged: the cell belongs to no key. Emptied, so that no writer meets it for
-                 * ever. */
+                /* R:publish. Damaged: the cell belongs to no key. Emptied, so that no writer meets
+                 * it for ever. */
                 sb_cas64_full(sb_cell_at(segment, cell_number), word, 0);
                 return;
         }
@@ -362,6 +367,7 @@ void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word
 
 void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
 {
+        /* R:publish > A:publish. Failed: the node has a cell, or it is gone already. */
         sb_cas64_full(&node->cell, 0, SB_NODE_GONE);
         if (sb_pin_load(handle, &node->cell) != SB_NODE_GONE)
                 return;

@@ -65,7 +65,7 @@ static uint64_t prune_mark(struct sb_handle *handle, struct sb_version *version)
         for (;;) {
                 own = sb_pin_load(handle, &version->prev);
                 /* The last of its chain needs no mark: nothing can be taken out behind it, so its
-                 * link stays 0. */
+                 * link stays 0. R:publish > A:publish: what follows the link sees the mark. */
                 if (!(own & SB_OFFSET_MASK) || (own & SB_PREV_MARKED) ||
                         SB_FAULT(UNLINK_UNMARKED) ||
                         sb_cas64_full(&version->prev, own, own | SB_PREV_MARKED))
@@ -100,6 +100,7 @@ static enum unlinked prune_unlink(struct sb_handle *handle, struct sb_version *s
                 return IN_HAND;
         own = prune_mark(handle, version);
         flags = prune_flags(successor, version) | ((link | own) & SB_PREV_TRIMMED);
+        /* R:publish > A:publish. The unlink; it expects the link that was followed. */
         if (!sb_cas64_full(&successor->prev, link, (own & SB_OFFSET_MASK) | flags))
                 return CHANGED;
         prune_end(handle, version);

@@ -263,6 +263,8 @@ static bool reap_begin(
 
         if (state == SB_RECORD_FREE || current != generation)
                 return false;
+        /* R:record-tag > A:record-tag. Of several reapers, and the owner's close, one comes first.
+         */
         return state == SB_RECORD_DEAD ||
                sb_cas64_full(&dead->tag, SB_RECORD_TAG(generation, state),
                        SB_RECORD_TAG(generation, SB_RECORD_DEAD));

@@ -77,6 +77,7 @@ static bool reclaim_win(struct sb_handle *handle, const struct sb_limbo_entry *l
 {
         struct sb_block *block = sb_block_at(&handle->segment, limbo->offset);
 
+        /* R:retire > A:retire. Behind the note in `freeing`. */
         return sb_cas32_full(&block->retire, limbo->era, SB_RETIRE_FREEING | handle->slot);
 }
 

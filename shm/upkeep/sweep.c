@@ -167,6 +167,7 @@ static void sweep_raise_birth(struct sb_handle *handle, struct sb_word32 *birth)
         uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
 
         if (SB_UNLIKELY(sb_era_before(old, handle->sweep.floor)))
+                /* R:retire. Failed: another sweep raised it, or the block has a new life. */
                 sb_cas32_full(birth, old, handle->sweep.floor);
 }
 

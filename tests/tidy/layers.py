@@ -137,11 +137,6 @@ def whole_rooms_are_small(files):
             yield room, 0, f'{len(found)} modules, {MODULES_MAX} at most'
 
 
-def noun_of(module, found):
-    """The module of @found that @module is a part of, as check-units is of check; else itself."""
-    return next((other for other in sorted(found, key=len) if module.startswith(other + '-')), module)
-
-
 def reached(graph, start):
     """Where the edges of @graph lead from @start, in some steps."""
     seen, ahead = set(), list(graph[start])
@@ -157,23 +152,19 @@ def circles_of(found):
     """The sets of modules of a room each of which, in some steps, includes the others."""
     graph = {}
     for module, parts in found.items():
-        noun = noun_of(module, found)
         targets = {os.path.splitext(target_of(file, quote, name) or '')[0]
                    for file in parts for _, quote, name in includes(file)}
-        graph.setdefault(noun, set()).update({noun_of(target, found) for target in targets & set(found)} - {noun})
+        graph[module] = targets & set(found) - {module}
     circles = {module: {other for other in reached(graph, module) if module in reached(graph, other)} for module in graph}
     return sorted({tuple(sorted(circle)) for circle in circles.values() if circle})
 
 
 def whole_rooms_have_no_circles(files):
-    """In the rooms of shm and ring no module includes another one that, in some steps, includes it: a file in a circle is
-    cut in the wrong place. Elsewhere circles are noted."""
+    """No module includes another one of its room that, in some steps, includes it: a file in a circle is cut in the
+    wrong place."""
     for room, found in modules(files).items():
         for circle in circles_of(found):
-            if room.startswith(('shm', 'ring')):
-                yield circle[0], 0, 'is in a circle of includes: ' + ' '.join(map(os.path.basename, circle))
-            else:
-                note(f'modules in a circle of includes in {room}', len(circle))
+            yield circle[0], 0, 'is in a circle of includes: ' + ' '.join(map(os.path.basename, circle))
 
 
 def members_of_the_handle(files):

@@ -42,17 +42,17 @@ def above(file, number):
 
 
 def rule_orders_name_their_edges(file):
-    """Acquires, releases, exchanges and fences; a compare and swap is always a full barrier, so it is only counted."""
+    """Acquires, releases, exchanges and fences; and locked instructions, which are full barriers and both at once."""
     if not file.is_c or not file.path.startswith(('shm/', 'ring/')) or file.path in THE_ATOMICS:
         return
     for number, match in file.matches(ORDERS):
         note('acquires, releases, exchanges and fences')
         if not re.search(r'\b[RAM]:[a-z]', above(file, number)):
             yield number, f'{match.group(0)} does not name its edge (R: or A:) directly above it'
-    for number, _ in file.matches(r'\bsb_(add_full|or_full|and_full|cas(64|32)_full)\b'):
+    for number, match in file.matches(r'\bsb_(add_full|or_full|and_full|cas(64|32)_full)\b'):
         note('locked instructions')
         if not re.search(r'\b[RAM]:[a-z]', above(file, number)):
-            note('locked instructions without a named edge')
+            yield number, f'{match.group(0)} does not name its edge (R: or A:) directly above it'
 
 
 RELAXED = r'\bsb_(load|store)_relaxed\b'
