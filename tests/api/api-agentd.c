@@ -71,9 +71,9 @@ static void test_sigterm_ends_it_although_the_engine_is_stopped(void)
         struct sb_attachment attachment;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         kill(daemon_engine(&attachment), SIGSTOP);
-        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"),
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"),
                 0); /* clients go on while the engine is stopped */
         CHECK_EQ(daemon_stop(&daemon), 0);
         sb_attach_unmap(&attachment);
@@ -110,7 +110,7 @@ static void test_open_starts_agentd_when_told_to(void)
 {
         struct sb_place place;
         struct sb_bus *bus = NULL, *other = NULL;
-        pid_t keeper;
+        pid_t supervisor;
 
         daemon_place(&place);
         CHECK_EQ(open_with(&place, NULL, &bus), -ECONNREFUSED);
@@ -121,11 +121,11 @@ static void test_open_starts_agentd_when_told_to(void)
         CHECK_EQ(open_with(&place, getenv("AGENTD"), &bus), 0);
         /* The next sb_open() finds that agentd and starts nothing. */
         CHECK_EQ(open_with(&place, "/no/such/agentd", &other), 0);
-        CHECK_EQ(sb_admin_supervisor(place.directory, &keeper), 0);
+        CHECK_EQ(sb_admin_supervisor(place.directory, &supervisor), 0);
         sb_close(other);
         sb_close(bus);
-        kill(keeper, SIGTERM);
-        CHECK(WAIT(waitpid(keeper, NULL, WNOHANG) == keeper)); /* it is an orphan of ours */
+        kill(supervisor, SIGTERM);
+        CHECK(WAIT(waitpid(supervisor, NULL, WNOHANG) == supervisor)); /* it is an orphan of ours */
         CHECK_EQ(open_with(&place, NULL, &bus), -ECONNREFUSED);
         unsetenv("STATEBUS_AGENTD");
 }
@@ -167,21 +167,21 @@ static void test_killed_engine_is_replaced_while_clients_go_on(void)
         uint64_t longest = 0;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        CHECK_EQ(daemon_set(&daemon_peer, "key", "before"), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "before"), 0);
         for (int i = 0; i < 10; i++) {
                 pid_t engine = daemon_engine(&attachment);
                 uint64_t begun = daemon_now_ns();
 
                 kill(engine, SIGKILL);
-                CHECK_EQ(daemon_set(&daemon_peer, "other", "written without an engine"), 0);
+                CHECK_EQ(daemon_set(&daemon_handle, "other", "written without an engine"), 0);
                 CHECK(WAIT(daemon_engine(&attachment) != engine));
                 if (daemon_now_ns() - begun > longest)
                         longest = daemon_now_ns() - begun;
         }
         TEST_NOTE("api-agentd: longest time without an engine %.1f ms", (double)longest / 1e6);
         CHECK(sb_segment_serving(&attachment.segment));
-        CHECK(daemon_has(&daemon_peer, "key", "before"));
+        CHECK(daemon_has(&daemon_handle, "key", "before"));
         CHECK_EQ(daemon_attach(&daemon, &second, &daemon_other), 0);
         CHECK(second.slot != attachment.slot);
         CHECK(daemon_has(&daemon_other, "key", "before"));
@@ -189,7 +189,7 @@ static void test_killed_engine_is_replaced_while_clients_go_on(void)
         CHECK_EQ(report.problem_count, 0);
         CHECK_EQ(daemon_attached(&attachment), 2);
         daemon_detach(&second, &daemon_other);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -206,12 +206,12 @@ static pid_t child_writes(const struct daemon *daemon)
                         .expected_rev = SB_OP_ANY_REV};
                 struct sb_op_result result;
 
-                if (daemon_attach(daemon, &attachment, &daemon_peer))
+                if (daemon_attach(daemon, &attachment, &daemon_handle))
                         _exit(1);
                 for (;;) {
-                        (void)daemon_set(&daemon_peer, "k1", "one");
-                        (void)daemon_set(&daemon_peer, "k2", "another");
-                        (void)sb_op_write(&daemon_peer, &delete, &result);
+                        (void)daemon_set(&daemon_handle, "k1", "one");
+                        (void)daemon_set(&daemon_handle, "k2", "another");
+                        (void)sb_op_write(&daemon_handle, &delete, &result);
                 }
         }
         return pid;
@@ -226,7 +226,7 @@ static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
         pid_t writer;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         writer = child_writes(&daemon);
         for (int i = 0; i < 60; i++) {
                 pid_t engine = daemon_engine(&attachment);
@@ -243,30 +243,30 @@ static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
         daemon_end_child(writer);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
         CHECK(sb_segment_serving(&attachment.segment));
-        CHECK_EQ(sb_check(&daemon_peer, false, &report), 0);
+        CHECK_EQ(sb_check(&daemon_handle, false, &report), 0);
         if (report.problem_count)
                 TEST_FAIL("%s", report.problems[0]);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
         CHECK(!strstr(daemon.said, "not adopted"));
 }
 
-static void test_engine_becomes_keeper_when_the_keeper_is_killed(void)
+static void test_engine_becomes_supervisor_when_the_supervisor_is_killed(void)
 {
         struct daemon daemon, second;
         struct sb_attachment attachment;
-        pid_t engine, keeper;
+        pid_t engine, supervisor;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"), 0);
         for (int i = 0; i < 3; i++) {
-                CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
                 engine = daemon_engine(&attachment);
-                kill(keeper, SIGKILL);
+                kill(supervisor, SIGKILL);
                 CHECK(WAIT(daemon_engine(&attachment) != engine));
-                CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
-                CHECK_EQ(keeper, engine);
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
+                CHECK_EQ(supervisor, engine);
                 CHECK(sb_segment_serving(&attachment.segment));
         }
         /* The new supervisor restarts engines, refuses a second agentd and stops as the first one
@@ -277,9 +277,9 @@ static void test_engine_becomes_keeper_when_the_keeper_is_killed(void)
         second.place = daemon.place;
         SPAWN(&second, "--size", "4M", "--hugepages", "off");
         CHECK_EQ(daemon_ended(&second), 1);
-        CHECK(daemon_has(&daemon_peer, "key", "value"));
-        kill(keeper, SIGTERM);
-        CHECK(WAIT(sb_place_supervisor(&daemon.place, &keeper) == -ESRCH));
+        CHECK(daemon_has(&daemon_handle, "key", "value"));
+        kill(supervisor, SIGTERM);
+        CHECK(WAIT(sb_place_supervisor(&daemon.place, &supervisor) == -ESRCH));
         CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
         CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
         sb_attach_unmap(&attachment);
@@ -292,7 +292,7 @@ static void test_after_kill_of_everything_clients_know_and_the_next_one_starts(v
         pid_t engine;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         engine = daemon_engine(&attachment);
         kill(engine, SIGSTOP); /* so that the engine cannot take over in between */
         kill(daemon.pid, SIGKILL);
@@ -365,14 +365,14 @@ static void test_the_least_size_that_is_named_serves(void)
 }
 
 /* The segment fails the check when no process is left but the engine that checks it. */
-static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
+static void test_an_engine_without_supervisor_replaces_an_unsound_segment(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
-        pid_t engine, keeper;
+        pid_t engine, supervisor;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         engine = daemon_engine(&attachment);
         kill(engine, SIGSTOP);
         attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
@@ -382,11 +382,11 @@ static void test_an_engine_without_keeper_replaces_an_unsound_segment(void)
         CHECK(daemon_hear(&daemon, "making a new segment"));
         CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
         sb_attach_unmap(&attachment);
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
-        CHECK_EQ(keeper, engine);
-        daemon_detach(&attachment, &daemon_peer);
-        kill(keeper, SIGTERM);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
+        CHECK_EQ(supervisor, engine);
+        daemon_detach(&attachment, &daemon_handle);
+        kill(supervisor, SIGTERM);
         CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
 }
 
@@ -491,8 +491,8 @@ static void test_a_long_directory_name_serves(void)
         CHECK_EQ(sb_place_resolve(name, &daemon.place), 0);
         SPAWN(&daemon, "--size", "4M", "--hugepages", "off");
         CHECK(daemon_hear(&daemon, "ready\n"));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -504,8 +504,8 @@ static void test_a_segment_that_fails_the_check_is_not_adopted(void)
         pid_t engine;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"), 0);
         /* A cell gets the offset of a block far outside. */
         bucket = &attachment.segment.buckets[attachment.segment.geometry.bucket_count / 2];
         sb_store_release(&bucket->cell[6], UINT64_C(0x00007ffffffffff0));
@@ -530,15 +530,15 @@ static void not_adopted(void (*scribble)(struct sb_geometry *geometry))
         pid_t engine;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         engine = daemon_engine(&attachment);
         scribble(&attachment.segment.super->geometry);
         kill(engine, SIGKILL);
         CHECK(daemon_hear(&daemon, "not adopted"));
         CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
         sb_attach_unmap(&attachment);
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        daemon_detach(&attachment, &daemon_peer);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -565,7 +565,7 @@ static void test_start_in_the_background_by_many_at_once(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
-        pid_t children[6], keeper;
+        pid_t children[6], supervisor;
         int status;
 
         daemon_place(&daemon.place);
@@ -587,11 +587,11 @@ static void test_start_in_the_background_by_many_at_once(void)
                 CHECK_EQ(waitpid(children[i], &status, 0), children[i]);
                 CHECK_EQ(status, 0);
         }
-        CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
         CHECK_EQ(mode_of(&daemon.place, SB_PLACE_LOG), 0600);
         CHECK_EQ(sb_attach_start(&daemon.place, NULL), -ECONNREFUSED); /* one serves it already */
-        kill(keeper, SIGTERM);
-        CHECK(WAIT(sb_place_supervisor(&daemon.place, &keeper) == -ESRCH));
+        kill(supervisor, SIGTERM);
+        CHECK(WAIT(sb_place_supervisor(&daemon.place, &supervisor) == -ESRCH));
 }
 
 static void test_an_idle_engine_hardly_runs(void)
@@ -603,8 +603,8 @@ static void test_an_idle_engine_hardly_runs(void)
         double used;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
-        CHECK_EQ(daemon_set(&daemon_peer, "key", "value"), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"), 0);
         CHECK(!clock_getcpuclockid(daemon_engine(&attachment), &clock));
         sb_os_linux.pause(NULL, 500000000);
         clock_gettime(clock, &before);
@@ -614,7 +614,7 @@ static void test_an_idle_engine_hardly_runs(void)
                (double)(after.tv_nsec - before.tv_nsec) / 1e9;
         TEST_NOTE("api-agentd: an idle engine used %.3f ms of a second", used * 1e3);
         CHECK(used < 0.02);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -631,11 +631,11 @@ int main(int argc, char **argv)
         RUN(test_segment_is_sealed_and_private);
         RUN(test_killed_engine_is_replaced_while_clients_go_on);
         RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);
-        RUN(test_engine_becomes_keeper_when_the_keeper_is_killed);
+        RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_wrong_options_end_with_2_and_say_what_to_do);
         RUN(test_the_least_size_that_is_named_serves);
-        RUN(test_an_engine_without_keeper_replaces_an_unsound_segment);
+        RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
         RUN(test_required_hugepages_that_are_missing_end_it_with_the_remedy);
         RUN(test_missing_hugepages_are_one_warning);
         RUN(test_a_limit_on_file_sizes_is_a_sentence_and_no_death);

@@ -50,7 +50,7 @@ static void test_clients_says_how_many_and_places_come_back(void)
         daemon_place(&daemon.place);
         SPAWN(&daemon, "--size", "4M", "--hugepages", "off", "--clients", "3");
         CHECK(daemon_hear(&daemon, "ready\n"));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         child = daemon_child(&daemon, 2, &r);
         CHECK_EQ(r, 0);
         CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
@@ -65,7 +65,7 @@ static void test_clients_says_how_many_and_places_come_back(void)
                 daemon_detach(&more, &daemon_other);
         }
         CHECK_EQ(daemon_attached(&attachment), 1);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -77,7 +77,7 @@ static void test_a_full_table_outlasts_engines(void)
         int r;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         child = daemon_child(&daemon, 15, &r);
         CHECK_EQ(r, 0);
         for (int i = 0; i < 10; i++) {
@@ -94,7 +94,7 @@ static void test_a_full_table_outlasts_engines(void)
         daemon_end_child(child);
         kill(daemon_engine(&attachment), SIGKILL);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -106,7 +106,7 @@ static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_eng
         int r;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         child = daemon_child(&daemon, 2, &r);
         CHECK_EQ(r, 0);
         CHECK_EQ(daemon_attached(&attachment), 3);
@@ -123,7 +123,7 @@ static void test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_eng
                 2); /* the other record of the same process is still its own */
         daemon_end_child(child);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -223,7 +223,7 @@ static void test_hostile_messages_are_refused_and_cost_nothing(void)
         unsigned files, seed = 7;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 1, &good);
         CHECK_EQ(ask_raw(&daemon, &good, sizeof(good), 0, &answer),
                 0); /* before anything is counted, agentd opens what it opens lazily */
@@ -259,7 +259,7 @@ static void test_hostile_messages_are_refused_and_cost_nothing(void)
                 CHECK_EQ(ask_raw(&daemon, &bad, sizeof(bad), 16, &answer), -EINVAL);
         }
         CHECK(WAIT(open_files(daemon_engine(&attachment)) <= files));
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
         CHECK(!strstr(daemon.said, "starting another"));
 }
@@ -272,7 +272,7 @@ static void test_silent_connections_hold_no_client_up(void)
         int fds[300];
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         before = open_files(daemon_engine(&attachment));
         for (int i = 0; i < 300; i++) {
                 fds[i] = dial(&daemon);
@@ -289,7 +289,7 @@ static void test_silent_connections_hold_no_client_up(void)
                 close(fds[i]);
         CHECK(WAIT(open_files(daemon_engine(&attachment)) <=
                    before + 1)); /* a descriptor of the record that was used last */
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -301,7 +301,7 @@ static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void
         int r;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         for (uint64_t i = 1; i <= 200; i++) {
                 int fd = dial(&daemon);
 
@@ -322,7 +322,7 @@ static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void
         if (!r)
                 daemon_detach(&more, &daemon_other);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -351,14 +351,14 @@ static void test_many_that_never_read_their_answers_leave_no_place_taken(void)
         daemon_place(&daemon.place);
         SPAWN(&daemon, "--size", "16M", "--hugepages", "off", "--clients", "200");
         CHECK(daemon_hear(&daemon, "ready\n"));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         for (unsigned i = 0; i < 150; i++)
                 CHECK((fds[i] = leave_unread(&daemon, i + 1)) >= 0);
         CHECK_EQ(daemon_attached(&attachment), 151);
         for (unsigned i = 0; i < 150; i++)
                 close(fds[i]);
         CHECK(WAIT(daemon_attached(&attachment) == 1));
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -386,7 +386,7 @@ static void test_a_client_without_a_descriptor_for_the_segment_gives_its_place_b
         int r = 0;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         getrlimit(RLIMIT_NOFILE, &limit);
         for (unsigned spare = 0; spare < 4; spare++) {
                 before = limit_files(spare);
@@ -406,7 +406,7 @@ static void test_a_client_without_a_descriptor_for_the_segment_gives_its_place_b
                 CHECK(WAIT(daemon_attached(&attachment) == 1));
         }
         CHECK_EQ(r, 0); /* so the loop tried each number of descriptors that is too small */
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -423,7 +423,7 @@ static void test_many_unread_answers_and_few_descriptors_keep_no_client_out(void
         SPAWN(&daemon, "--size", "16M", "--hugepages", "off", "--clients", "200");
         daemon_files = 0;
         CHECK(daemon_hear(&daemon, "ready\n"));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         /* A connection that has ended, though agentd has not heard of it yet, is forgotten before
          * one that is open. */
         for (unsigned i = 0; i < 150; i++) {
@@ -442,7 +442,7 @@ static void test_many_unread_answers_and_few_descriptors_keep_no_client_out(void
         }
         for (unsigned i = 0; i < 190; i++)
                 close(fds[i]);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -455,7 +455,7 @@ static void test_a_client_that_cannot_map_gives_its_place_back(void)
         int fd;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         fd = dial(&daemon);
         sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 5, &request);
         CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
@@ -465,7 +465,7 @@ static void test_a_client_that_cannot_map_gives_its_place_back(void)
         CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
         CHECK(WAIT(daemon_attached(&attachment) == 1));
         close(fd);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -478,7 +478,7 @@ static void test_the_same_ticket_gets_the_same_place(void)
         pid_t engine;
 
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 4711, &request);
         CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &first), 0);
         engine = daemon_engine(&attachment);
@@ -491,7 +491,7 @@ static void test_the_same_ticket_gets_the_same_place(void)
         CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &second), 0);
         CHECK(first.slot != second.slot);
         CHECK_EQ(daemon_attached(&attachment), 3);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -550,7 +550,7 @@ static void test_attaching_outlasts_engines_that_die_meanwhile(void)
 
         CHECK(counts != MAP_FAILED);
         CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_peer), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
         killer = fork();
         if (killer == 0)
                 end_engines(&daemon, &counts[0], &counts[1]);
@@ -564,7 +564,7 @@ static void test_attaching_outlasts_engines_that_die_meanwhile(void)
         CHECK_EQ(daemon_attached(&attachment), 1);
         TEST_NOTE("api-attach: %u attachments, %u engines killed meanwhile", (unsigned)counts[0],
                 (unsigned)counts[1]);
-        daemon_detach(&attachment, &daemon_peer);
+        daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
         munmap((void *)counts, 2 * sizeof(*counts));
 }

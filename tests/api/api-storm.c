@@ -46,7 +46,7 @@ static struct table {
 } * table;
 
 static struct {
-        uint64_t workers, engines, keepers, stops;
+        uint64_t workers, engines, supervisors, stops;
 } killed;
 
 /* Increment the counter once. Return: as sb_op_write(). */
@@ -76,7 +76,7 @@ static void work(const struct daemon *daemon, unsigned place)
 
         snprintf(own, sizeof(own), "own%u", place);
         for (;;) {
-                r = daemon_attach(daemon, &attachment, &daemon_peer);
+                r = daemon_attach(daemon, &attachment, &daemon_handle);
                 if (r) {
                         snprintf(table->complaint, sizeof(table->complaint), "attach said %d", r);
                         _exit(1);
@@ -84,15 +84,15 @@ static void work(const struct daemon *daemon, unsigned place)
                 table->place[place].attached++;
                 for (unsigned i = 0; i < 300; i++) {
                         table->place[place].under_way = true;
-                        r = count(&daemon_peer);
+                        r = count(&daemon_handle);
                         if (!r)
                                 table->place[place].acknowledged++;
                         table->place[place].under_way = false;
                         if (r == SB_E_CONFLICT)
                                 continue;
                         if (!r)
-                                r = daemon_set(&daemon_peer, own, own);
-                        if (!r && !daemon_has(&daemon_peer, own, own))
+                                r = daemon_set(&daemon_handle, own, own);
+                        if (!r && !daemon_has(&daemon_handle, own, own))
                                 r = -ENOENT;
                         if (!r && !sb_segment_serving(&attachment.segment) &&
                                 sb_attach_lost(&daemon->place, &attachment.segment))
@@ -103,7 +103,7 @@ static void work(const struct daemon *daemon, unsigned place)
                                 _exit(1);
                         }
                 }
-                daemon_detach(&attachment, &daemon_peer);
+                daemon_detach(&attachment, &daemon_handle);
         }
 }
 
@@ -142,14 +142,14 @@ static bool kill_engine(const struct sb_attachment *attachment, bool halt_first)
         return WAIT(daemon_engine(attachment) != engine);
 }
 
-static bool kill_keeper(const struct daemon *daemon, const struct sb_attachment *attachment)
+static bool kill_supervisor(const struct daemon *daemon, const struct sb_attachment *attachment)
 {
-        pid_t engine = daemon_engine(attachment), keeper;
+        pid_t engine = daemon_engine(attachment), supervisor;
 
-        if (!WAIT(!sb_place_supervisor(&daemon->place, &keeper)))
+        if (!WAIT(!sb_place_supervisor(&daemon->place, &supervisor)))
                 return false;
-        daemon_end_child(keeper); /* its orphans become children of this process */
-        killed.keepers++;
+        daemon_end_child(supervisor); /* its orphans become children of this process */
+        killed.supervisors++;
         return WAIT(daemon_engine(attachment) != engine);
 }
 
@@ -160,7 +160,7 @@ static bool act(const struct daemon *daemon, const struct sb_attachment *attachm
 
         switch (what) {
         case 0:
-                return kill_keeper(daemon, attachment);
+                return kill_supervisor(daemon, attachment);
         case 1:
         case 2:
         case 3:
@@ -192,7 +192,7 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         struct sb_check_report report;
         struct sb_version *version;
         struct daemon daemon;
-        pid_t keeper;
+        pid_t supervisor;
         int status;
 
         TEST_NOTE("api-storm: seed %u", seed);
@@ -228,16 +228,16 @@ static void test_a_bus_in_a_storm_counts_exactly(void)
         sb_guard_set(&daemon_other, 0, 0);
         TEST_NOTE("api-storm: %" PRIu64 " increments, %" PRIu64 " attachments; killed: %" PRIu64
                   " workers, %" PRIu64 " engines, %" PRIu64 " supervisors; %" PRIu64 " stops",
-                total, attached, killed.workers, killed.engines, killed.keepers, killed.stops);
+                total, attached, killed.workers, killed.engines, killed.supervisors, killed.stops);
         if (total < acknowledged || total > acknowledged + uncertain)
                 TEST_FAIL("%" PRIu64 " counted, %" PRIu64 " acknowledged, %" PRIu64 " uncertain",
                         total, acknowledged, uncertain);
-        CHECK(killed.workers && killed.engines && killed.keepers);
+        CHECK(killed.workers && killed.engines && killed.supervisors);
         CHECK(!strstr(daemon.said, "not adopted"));
         daemon_detach(&attachment, &daemon_other);
-        CHECK_EQ(sb_place_supervisor(&daemon.place, &keeper), 0);
-        kill(keeper, SIGTERM);
-        CHECK_EQ(waitpid(keeper, &status, 0), keeper);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
+        kill(supervisor, SIGTERM);
+        CHECK_EQ(waitpid(supervisor, &status, 0), supervisor);
         CHECK_EQ(status, 0);
 }
 

@@ -33,7 +33,7 @@
 
 char daemon_home[64];
 static unsigned bus_count;
-struct sb_handle daemon_peer, daemon_other;
+struct sb_handle daemon_handle, daemon_other;
 unsigned daemon_files;
 
 uint64_t daemon_now_ns(void)
@@ -191,12 +191,12 @@ bool daemon_has(struct sb_handle *reader, const char *key, const char *value)
 }
 
 int daemon_attach(
-        const struct daemon *daemon, struct sb_attachment *ret, struct sb_handle *ret_peer)
+        const struct daemon *daemon, struct sb_attachment *ret, struct sb_handle *ret_handle)
 {
         int r = sb_attach(&daemon->place, SB_PEER, ret);
 
-        if (!r && ret_peer)
-                sb_handle_init(ret_peer, &ret->segment, ret->slot, ret->generation);
+        if (!r && ret_handle)
+                sb_handle_init(ret_handle, &ret->segment, ret->slot, ret->generation);
         return r;
 }
 

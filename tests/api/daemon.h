@@ -23,7 +23,7 @@ struct daemon {
 };
 
 /* Two handles, which are too large for the stack. */
-extern struct sb_handle daemon_peer, daemon_other;
+extern struct sb_handle daemon_handle, daemon_other;
 extern char daemon_home[64]; /* the directory of all buses of this run */
 
 /* For main(): daemon_begin() goes before the tests and returns false when there is nothing to test.
@@ -65,7 +65,7 @@ int daemon_stop(struct daemon *daemon);
 
 pid_t daemon_engine(const struct sb_attachment *attachment);
 int daemon_attach(
-        const struct daemon *daemon, struct sb_attachment *ret, struct sb_handle *ret_peer);
+        const struct daemon *daemon, struct sb_attachment *ret, struct sb_handle *ret_handle);
 void daemon_detach(struct sb_attachment *attachment, struct sb_handle *handle);
 /* How many records are in use. */
 unsigned daemon_attached(const struct sb_attachment *attachment);

@@ -31,7 +31,7 @@
 #define MANY     {OP_MANY, KEY_A}
 #define MEMORY   {OP_MEMORY, KEY_A}
 #define WORK     {OP_WORK, KEY_A}
-#define SAFE     {OP_SAFE, KEY_A}
+#define STABLE     {OP_STABLE, KEY_A}
 #define SWEEP    {OP_SWEEP, KEY_A}
 #define FREE     {OP_FREE, KEY_A}
 #define LOOK     {OP_LOOK, KEY_A}
@@ -96,7 +96,7 @@ static const struct world_case txns[] = {
                 .focus = FOCUS_INTENTS}, 3, 3},
         /* T11 */
         {"txn: phantoms", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
-        {"txn: phantoms, placeholders", {START_BIRTHS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
+        {"txn: phantoms, placeholders", {START_PLACEHOLDERS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
         {"txn: phantoms, own key in the range", {START_PAIR, {OPS(RANGE_EARLY(2, KA)), OPS(SET_A)}}, 2, 3},
         {"txn: phantoms, tall", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}, .tall = true}, 2, 2},
         {"txn: absent keys", {START_EMPTY, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 3},
@@ -114,10 +114,10 @@ static const struct world_case txns[] = {
                 .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: serializable and set", {START_PAIR, {OPS(SER_EARLY(KA, KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
         /* T17 */
-        {"txn: stable cut", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK)}}, 2, 3},
-        {"txn: stable cut and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE, LOOK), OPS(GET_A, GET_B)}}, 3, 2},
-        {"txn: stable cut of others", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}}, 3, 2},
-        {"txn: stable cut of others, deeper", {START_PAIR, {OPS(SI(KA | KB)), OPS(SAFE), OPS(LOOK, LOOK)}, .focus = FOCUS_CUTS}, 3, 3},
+        {"txn: stable cut", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE, LOOK)}}, 2, 3},
+        {"txn: stable cut and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE, LOOK), OPS(GET_A, GET_B)}}, 3, 2},
+        {"txn: stable cut of others", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE), OPS(LOOK, LOOK)}}, 3, 2},
+        {"txn: stable cut of others, deeper", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE), OPS(LOOK, LOOK)}, .focus = FOCUS_CUTS}, 3, 3},
         /* T18 */
         {"txn: evicted beside a delete and its removal", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
                 OPS(DELETE_A, WORK, WORK)}, .engine = true}, 3, 2},
@@ -133,7 +133,7 @@ static const struct world_case txns[] = {
                 OPS(MEMORY, GET_B)}, .engine = true}, 3, 1, .crashes = 1, .crash_mask = 2},
         {"txn: evicted beside one that makes a key", {START_VALUE, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
                 OPS(DELETE_A, MEMORY, SET_A)}, .engine = true}, 3, 1},
-        {"txn: stable cut, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(SAFE, LOOK), OPS(SET_A)}}, 3, 2},
+        {"txn: stable cut, serializable", {START_PAIR, {OPS(SER(KA, KB)), OPS(STABLE, LOOK), OPS(SET_A)}}, 3, 2},
 };
 
 static const struct world_case txn_memory[] = {
@@ -158,7 +158,7 @@ static const struct world_case txn_memory[] = {
         {"txn: get, and what it came by pruned", {START_SNAPSHOT, {
                 OPS(TXN(.writes = KA, .early = true, .prepared = true, .in = KA)), OPS(WORK), OPS(GET_A)}, .setup_by = 1}, 3, 2},
         /* T14 */
-        {"txn: aborted over a placeholder", {START_ABORTED_BIRTH, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
+        {"txn: aborted over a placeholder", {START_ABORTED_PLACEHOLDER, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone", {START_ABORTED_DELETED, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone, txn", {START_ABORTED_DELETED, {OPS(FREE, WORK, WORK), OPS(SI(KA | KB)), OPS(GET_A)}}, 3, 2},
         {"txn: aborted over a value", {START_ABORTED, {OPS(FREE, WORK), OPS(DELETE_A, WORK), OPS(CUT(KA))}}, 3, 2},
@@ -194,12 +194,12 @@ static const struct world_case txn_memory[] = {
         {"txn: killed disposal, sweep", {START_ABORTED, {OPS(FREE), OPS(MEMORY)}},
                 2, 1, .crashes = 1, .crash_mask = 1, .reaper = true},
         /* T19 */
-        {"txn: magazine", {START_STOCK, {OPS(SI(KA)), OPS(SET_A, SET_A)}, .stock = 2}, 2, 3},
-        {"txn: magazine and work", {START_STOCK, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .stock = 2}, 2, 2},
-        {"txn: magazine, two and sweep", {START_STOCK, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .stock = 2}, 3, 2},
+        {"txn: magazine", {START_MAGAZINE, {OPS(SI(KA)), OPS(SET_A, SET_A)}, .magazine = 2}, 2, 3},
+        {"txn: magazine and work", {START_MAGAZINE, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .magazine = 2}, 2, 2},
+        {"txn: magazine, two and sweep", {START_MAGAZINE, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .magazine = 2}, 3, 2},
         /* T20 */
-        {"txn: slot reader", {START_RETIRED, {OPS(FREE, SAFE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
-        {"txn: slot reader under buffers", {START_ALL, {OPS(LARGE_C, SAFE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
+        {"txn: slot reader", {START_RETIRED, {OPS(FREE, STABLE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
+        {"txn: slot reader under buffers", {START_ALL, {OPS(LARGE_C, STABLE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
         {"txn: leave", {START_PAIR, {OPS(SI_EARLY(KA | KB), FINI), OPS(SET_B, SET_A)}}, 2, 2},
         {"txn: check", {START_PAIR, {OPS(CHECK), OPS(SI(KA | KB), WORK)}}, 2, 1},
         {"txn: check of aborted ones", {START_ABORTED, {OPS(CHECK), OPS(FREE, WORK), OPS(SI(KA | KB))}, .setup_by = 1}, 3, 1},

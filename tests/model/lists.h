@@ -26,7 +26,7 @@ extern const struct world_list
         world_memory; /* retire, guard, free, take again; also with store buffers */
 extern const struct world_list world_snapshot; /* cuts, the stable cut, prune, scan */
 extern const struct world_list world_reap;     /* kills */
-extern const struct world_list world_stock;    /* replaced versions that are built in again */
+extern const struct world_list world_magazine; /* replaced versions that are built in again */
 extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list
         world_places; /* guard chunks, many keys at once, records, observers */

@@ -187,7 +187,7 @@ int main(int argc, char **argv)
         add(world_memory);
         add(world_snapshot);
         add(world_reap);
-        add(world_stock);
+        add(world_magazine);
         add(world_large);
         add(world_places);
         add(world_checks);

@@ -4,5 +4,5 @@
 
 int main(int argc, char **argv)
 {
-        return world_main(argc, argv, world_stock);
+        return world_main(argc, argv, world_magazine);
 }

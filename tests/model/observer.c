@@ -75,12 +75,12 @@ static uint64_t observe_at(struct sb_handle *handle, enum world_key key, uint64_
 
 void world_look(struct sb_handle *handle, struct outcome *outcome)
 {
-        struct sb_word64 *safe = &handle->segment.super->stable;
+        struct sb_word64 *stable = &handle->segment.super->stable;
         struct outcome first, second;
         uint32_t key;
 
         do {
-                outcome->read_cut = sb_load_acquire(safe);
+                outcome->read_cut = sb_load_acquire(stable);
                 first = second = *outcome;
                 sb_pin(handle);
                 for (key = 0; key < WORLD_KEYS; key++)
@@ -88,7 +88,7 @@ void world_look(struct sb_handle *handle, struct outcome *outcome)
                 for (key = 0; key < WORLD_KEYS; key++)
                         world_see(&second, key, observe(handle, key, outcome->read_cut));
                 sb_unpin(handle);
-        } while (sb_load_acquire(safe) != outcome->read_cut);
+        } while (sb_load_acquire(stable) != outcome->read_cut);
         MODEL_CHECK(!memcmp(first.seen, second.seen, sizeof first.seen) &&
                     !memcmp(first.tags, second.tags, sizeof first.tags));
         first.begun = true;

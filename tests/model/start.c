@@ -27,9 +27,9 @@
 #include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
-static struct sb_handle *setup_peer(void)
+static struct sb_handle *setup_handle(void)
 {
-        return spec()->setup_by == MODEL_THREADS ? &world.handles[0] : peer_of(spec()->setup_by);
+        return spec()->setup_by == MODEL_THREADS ? &world.handles[0] : handle_of(spec()->setup_by);
 }
 
 static void setup_write_by(struct sb_handle *handle, enum world_key key, uint32_t value_len)
@@ -49,7 +49,7 @@ static void setup_write_by(struct sb_handle *handle, enum world_key key, uint32_
 
 static void setup_write(enum world_key key, uint32_t value_len)
 {
-        setup_write_by(setup_peer(), key, value_len);
+        setup_write_by(setup_handle(), key, value_len);
 }
 
 /* A seed with which the keys' nodes have the height that the scenario asks for. */
@@ -94,7 +94,7 @@ static void setup_segment(void)
                 .bucket_count = 1,
                 .guard_inline = 2,
                 .snapshot_count = 2,
-                .magazine_count = spec()->stock ? spec()->stock : SB_MAGAZINE_NONE,
+                .magazine_count = spec()->magazine ? spec()->magazine : SB_MAGAZINE_NONE,
         };
         struct sb_roster_identity identity = {.pid = 1};
         struct sb_geometry geometry;
@@ -133,7 +133,7 @@ static void setup_segment(void)
 /* Blocks of all kinds were in use and are free. */
 static void setup_freed(void)
 {
-        struct sb_handle *handle = setup_peer();
+        struct sb_handle *handle = setup_handle();
         uint32_t i;
 
         setup_write(KEY_C, VALUE_LEN);
@@ -158,7 +158,7 @@ static void setup_full(void)
                 .value = "0?0?0?0?",
                 .value_len = VALUE_LEN};
 
-        while (!sb_op_write(setup_peer(), &write, &result))
+        while (!sb_op_write(setup_handle(), &write, &result))
                 key[0]++;
 }
 
@@ -175,11 +175,11 @@ static void setup_dead(void)
         sb_store_release(&handle->record->operation, sb_offset_of(&handle->segment, node));
 }
 
-static void setup_births(struct sb_handle *handle)
+static void setup_placeholders(struct sb_handle *handle)
 {
-        if (spec()->start == START_BIRTHS) {
-                world_txn_start_birth(handle, KEY_A);
-                world_txn_start_birth(handle, KEY_B);
+        if (spec()->start == START_PLACEHOLDERS) {
+                world_txn_start_placeholder(handle, KEY_A);
+                world_txn_start_placeholder(handle, KEY_B);
                 return;
         }
         setup_write(KEY_B, VALUE_LEN);
@@ -205,7 +205,7 @@ static void setup_aborted(struct sb_handle *handle)
 
 /* The block in the client's magazine lies in another client's slab, so that a reaper that looks
  * only at the client's own slabs does not find it there when the client is killed. */
-static void setup_stock(struct sb_handle *handle)
+static void setup_magazine(struct sb_handle *handle)
 {
         uint32_t i;
 
@@ -220,12 +220,12 @@ static void setup_stock(struct sb_handle *handle)
 
 static void setup_made(void)
 {
-        struct sb_handle *handle = setup_peer();
+        struct sb_handle *handle = setup_handle();
 
         if (spec()->start == START_EMPTY)
                 return;
-        if (spec()->start == START_BIRTHS || spec()->start == START_ABORTED_BIRTH) {
-                setup_births(handle);
+        if (spec()->start == START_PLACEHOLDERS || spec()->start == START_ABORTED_PLACEHOLDER) {
+                setup_placeholders(handle);
                 return;
         }
         setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
@@ -235,8 +235,8 @@ static void setup_made(void)
                 setup_write(KEY_A, VALUE_LEN);
                 sb_stable_raise(handle);
                 break;
-        case START_STOCK:
-                setup_stock(handle);
+        case START_MAGAZINE:
+                setup_magazine(handle);
                 break;
         case START_RETIRED:
                 setup_write(KEY_A, VALUE_LEN);
@@ -311,7 +311,7 @@ static void setup_reserves(void)
         for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL && !spec()->short_keys; t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS)
-                                setup_reserve(peer_of(t));
+                                setup_reserve(handle_of(t));
 }
 
 /* Sound code makes the start state, whatever fault the test looks for. */
@@ -323,8 +323,8 @@ void world_start(void)
         setup_reserves();
         world_txn_start_early();
         if (spec()->start == START_ABORTED_MEANWHILE) {
-                world_txn_start_aborted(setup_peer(), KEY_B, KEY_C);
-                sb_era_advance(setup_peer());
+                world_txn_start_aborted(setup_handle(), KEY_B, KEY_C);
+                sb_era_advance(setup_handle());
         }
         sb_fault_chosen = world_fault;
 }

@@ -221,7 +221,7 @@ static struct sb_spot find_spot(struct sb_handle *handle, enum world_key key)
         return spot;
 }
 
-void world_txn_start_birth(struct sb_handle *handle, enum world_key key)
+void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key)
 {
         uint32_t len = world_key_len(key);
         uint64_t hash = sb_find_hash_any(handle, world_key(key), len);
@@ -319,8 +319,8 @@ void world_txn_start_aborted(struct sb_handle *handle, enum world_key in, enum w
         struct sb_descriptor *commit;
         uint64_t value;
 
-        if (spec()->start == START_ABORTED_BIRTH)
-                world_txn_start_birth(handle, in);
+        if (spec()->start == START_ABORTED_PLACEHOLDER)
+                world_txn_start_placeholder(handle, in);
         commit = begin_commit(handle, sb_clock_take_cut(handle), 2, &nothing);
         add_intent(handle, commit, in, 0, TAG_SETUP - 1);
         add_intent(handle, commit, changed, 1, TAG_SETUP - 1);
@@ -338,13 +338,13 @@ static void prepare(uint32_t thread, uint32_t op)
         uint32_t key;
 
         outcome->read_cut = world.early_cut[thread];
-        do_reads(peer_of(thread), txn, world.early_index[thread], outcome);
-        commit = begin_commit(
-                peer_of(thread), outcome->read_cut, (uint32_t)__builtin_popcount(txn->writes), txn);
+        do_reads(handle_of(thread), txn, world.early_index[thread], outcome);
+        commit = begin_commit(handle_of(thread), outcome->read_cut,
+                (uint32_t)__builtin_popcount(txn->writes), txn);
 
         for (key = 0; key < WORLD_KEYS; key++)
                 if (txn->writes >> key & 1)
-                        add_intent(peer_of(thread), commit, key, 0, world_tag(thread, op));
+                        add_intent(handle_of(thread), commit, key, 0, world_tag(thread, op));
         world.prepared[thread] = commit;
 }
 
@@ -360,7 +360,7 @@ static void install_prepared(uint32_t thread, uint32_t op)
 
                 if (!(txn->writes >> key & 1))
                         continue;
-                spot = find_spot(peer_of(thread), key);
+                spot = find_spot(handle_of(thread), key);
                 if (txn->in >> key & 1)
                         sb_store_relaxed(
                                 spot.cell, (spot.word & ~SB_OFFSET_MASK) | commit->write[i]);
@@ -373,7 +373,8 @@ void world_txn_start_early(void)
         uint32_t t, i;
 
         if (spec()->start == START_ABORTED || spec()->start == START_ABORTED_OVER ||
-                spec()->start == START_ABORTED_BIRTH || spec()->start == START_ABORTED_DELETED)
+                spec()->start == START_ABORTED_PLACEHOLDER ||
+                spec()->start == START_ABORTED_DELETED)
                 world.serial = true;
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++) {
@@ -382,7 +383,7 @@ void world_txn_start_early(void)
                         if (op->kind != OP_TXN && op->kind != OP_LOOK)
                                 continue;
                         world.serial = true;
-                        if (op->txn.early && sb_snapshot_open(peer_of(t), &world.early_index[t],
+                        if (op->txn.early && sb_snapshot_open(handle_of(t), &world.early_index[t],
                                                      &world.early_cut[t]))
                                 model_fail("a transaction at the start");
                         if (op->txn.prepared)

@@ -68,7 +68,7 @@ static inline const struct world_spec *spec(void)
         return model_spec();
 }
 
-static inline struct sb_handle *peer_of(uint32_t thread)
+static inline struct sb_handle *handle_of(uint32_t thread)
 {
         return spec()->engine && !thread ? &world.handles[0] : &world.handles[thread + 1];
 }
@@ -109,7 +109,7 @@ void world_look(struct sb_handle *handle, struct outcome *outcome);
 void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome);
 /* The setup of aborted intents, and of transactions that begin early. */
-void world_txn_start_birth(struct sb_handle *handle, enum world_key key);
+void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key);
 void world_txn_start_aborted(struct sb_handle *handle, enum world_key in, enum world_key changed);
 void world_txn_start_early(void);
 /* serial.c: some order of all that was done explains all that was seen. */

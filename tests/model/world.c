@@ -385,7 +385,7 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
         case OP_WORK:
                 sb_work_all(handle, false);
                 break;
-        case OP_SAFE:
+        case OP_STABLE:
                 sb_stable_raise(handle);
                 break;
         case OP_SWEEP:
@@ -487,7 +487,7 @@ static void run_thread(uint32_t me)
 
         for (i = 0; i < WORLD_OPS; i++)
                 if (spec()->ops[me][i].kind)
-                        run_op(me, peer_of(me), &spec()->ops[me][i], world_tag(me, i),
+                        run_op(me, handle_of(me), &spec()->ops[me][i], world_tag(me, i),
                                 &world.outcomes[me][i]);
 }
 
@@ -531,7 +531,7 @@ void world_adopt(void)
 
 static void run_reaper(uint32_t dead)
 {
-        struct sb_handle *handle = peer_of(dead);
+        struct sb_handle *handle = handle_of(dead);
 
         if (handle == &world.handles[0])
                 world_adopt();

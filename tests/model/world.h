@@ -36,7 +36,7 @@ enum world_op_kind {
         OP_SNAPSHOT, /* snapshot, read the key twice, close */
         OP_MEMORY,   /* memory work with a whole sweep */
         OP_WORK,     /* memory work without a sweep */
-        OP_SAFE,
+        OP_STABLE,
         OP_SWEEP,
         OP_TICK,    /* the engine's own: its thread is the engine */
         OP_FINI,    /* the thread's client leaves */
@@ -98,20 +98,20 @@ enum world_start {
         START_DEAD,  /* as PAIR_DELETED, and a client was killed right before it wrote A */
         START_LARGE, /* A has a value of several units */
         /* A has a value; the client that made it has a block from before in its magazine, ready */
-        START_STOCK,
-        START_FULL,   /* A has a value, and the free blocks hardly suffice for one more */
-        START_ALL,    /* all keys have values */
-        START_BIRTHS, /* A and B are being made: no client has written them yet */
+        START_MAGAZINE,
+        START_FULL,         /* A has a value, and the free blocks hardly suffice for one more */
+        START_ALL,          /* all keys have values */
+        START_PLACEHOLDERS, /* A and B are being made: no client has written them yet */
         /* A and B have values, and above A's is an intent of a transaction that was aborted and is
          * not over for all clients */
         START_ABORTED,
         /* As ALL, and above B's value is an aborted intent that is over for all; no client has
          * looked at the chain since */
         START_ABORTED_OVER,
-        START_ABORTED_BIRTH,     /* as ABORTED, but A never existed */
-        START_ABORTED_DELETED,   /* as ABORTED, but A was deleted */
-        START_ABORTED_MEANWHILE, /* as ALL; since transactions were prepared another one was
-                                    aborted; its intent is above B's value, of an earlier era */
+        START_ABORTED_PLACEHOLDER, /* as ABORTED, but A never existed */
+        START_ABORTED_DELETED,     /* as ABORTED, but A was deleted */
+        START_ABORTED_MEANWHILE,   /* as ALL; since transactions were prepared another one was
+                                      aborted; its intent is above B's value, of an earlier era */
 };
 
 /* The accesses at which threads may be preempted or killed. */
@@ -132,7 +132,7 @@ struct world_spec {
         uint32_t setup_by;
         bool tall;             /* the keys' nodes have two levels */
         bool short_keys;       /* too short for the short ways */
-        uint32_t stock;        /* entries in each record's magazine [none] */
+        uint32_t magazine;     /* entries in each record's magazine [none] */
         uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;
         bool engine; /* thread 0 is the engine itself */

@@ -43,16 +43,16 @@ static void fibre_name(uint32_t fibre, char ret[16])
 void model_trace_line(
         const char *what, uint32_t offset, uint64_t old, uint64_t value, const char *note)
 {
-        char who[16], where[64];
+        char actor[16], where[64];
 
         if (run.current >= FIBRE_CHECKER)
                 return;
-        fibre_name(run.current, who);
+        fibre_name(run.current, actor);
         snprintf(where, sizeof where, "%x", offset);
         if (run.scenario->where)
                 run.scenario->where(offset, where);
-        printf("  %-6s %4u  %-10s %-36s %lx", who, run.fibres[run.current].points - 1, what, where,
-                (unsigned long)value);
+        printf("  %-6s %4u  %-10s %-36s %lx", actor, run.fibres[run.current].points - 1, what,
+                where, (unsigned long)value);
         if (old)
                 printf(" (was %lx)", (unsigned long)old);
         printf("%s\n", note);
@@ -60,10 +60,10 @@ void model_trace_line(
 
 void model_trace_event(const char *what, uint32_t fibre)
 {
-        char who[16];
+        char actor[16];
 
-        fibre_name(fibre, who);
-        printf("  %-6s       %s\n", who, what);
+        fibre_name(fibre, actor);
+        printf("  %-6s       %s\n", actor, what);
 }
 
 void model_directives_print(

@@ -41,9 +41,9 @@ const struct step_scenario *scenario_at(uint32_t i);
 const struct step_scenario *scenario_find(const char *name);
 
 /* The tables are written with these. */
-#define DO(who_, kind_, ...)                                                                       \
+#define DO(actor_, kind_, ...)                                                                     \
         {                                                                                          \
-                .who = (who_), .kind = (kind_), __VA_ARGS__                                        \
+                .actor = (actor_), .kind = (kind_), __VA_ARGS__                                    \
         }
 #define K(n)    .key = (n)
 #define V(t, l) .tag = (t), .len = (l)

@@ -32,7 +32,7 @@ static bool written(const struct act *act, uint32_t key)
 static int read_key(struct scene *scene, const struct txn *txn, uint32_t key, uint32_t snapshot,
         uint64_t cut, struct fact *ret)
 {
-        struct sb_handle *handle = &scene->handle[txn->act->who];
+        struct sb_handle *handle = &scene->handle[txn->act->actor];
         struct sb_bytes name = scene_key(key);
         struct sb_version *version;
         int r = sb_op_get_at(
@@ -59,8 +59,8 @@ static int read_keys(struct scene *scene, struct txn *txn)
                         continue;
                 r = read_key(scene, txn, key, txn->snapshot, txn->cut, &txn->seen[key]);
                 if (!r && act->kind == RESTORE)
-                        r = read_key(scene, txn, key, scene->snapshot[act->who],
-                                scene->snapshot_cut[act->who], &txn->past[key]);
+                        r = read_key(scene, txn, key, scene->snapshot[act->actor],
+                                scene->snapshot_cut[act->actor], &txn->past[key]);
         }
         return r;
 }
@@ -124,7 +124,7 @@ static void choose_writes(const struct scene *scene, struct txn *txn)
 /* Commits at the cut that is open, and closes it. */
 static void commit(struct scene *scene, struct txn *txn, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[txn->act->who];
+        struct sb_handle *handle = &scene->handle[txn->act->actor];
         struct sb_commit_result result;
         struct sb_commit_wish wish;
 
@@ -152,14 +152,14 @@ void scene_txn(struct scene *scene, const struct act *act, struct result *ret)
         uint32_t attempts = 0;
 
         if (act->kind == TXN_COMMIT) {
-                txn.snapshot = scene->snapshot[act->who];
-                txn.cut = scene->snapshot_cut[act->who];
+                txn.snapshot = scene->snapshot[act->actor];
+                txn.cut = scene->snapshot_cut[act->actor];
                 commit(scene, &txn, ret);
                 return;
         }
         do {
                 txn = (struct txn){.act = act};
-                ret->code = sb_snapshot_open(&scene->handle[act->who], &txn.snapshot, &txn.cut);
+                ret->code = sb_snapshot_open(&scene->handle[act->actor], &txn.snapshot, &txn.cut);
                 if (!ret->code)
                         commit(scene, &txn, ret);
         } while (ret->code == SB_E_CONFLICT && ++attempts < ATTEMPTS_MAX);

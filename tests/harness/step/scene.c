@@ -125,10 +125,10 @@ struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint3
                 .rev = version->rev};
 }
 
-static int attach(struct scene *scene, uint32_t who, uint32_t first)
+static int attach(struct scene *scene, uint32_t actor, uint32_t first)
 {
         struct sb_roster_identity identity = {
-                .pid = 100 + who, .pid_start = 7, .access = SB_PEER, .attached_ns = 1};
+                .pid = 100 + actor, .pid_start = 7, .access = SB_PEER, .attached_ns = 1};
         struct sb_segment segment;
         uint32_t slot, generation;
         int r;
@@ -139,10 +139,10 @@ static int attach(struct scene *scene, uint32_t who, uint32_t first)
         r = sb_roster_claim(&segment, first, &identity, &slot, &generation);
         if (r)
                 return r;
-        sb_handle_init(&scene->handle[who], &segment, slot, generation);
-        scene->attached[who] = true;
+        sb_handle_init(&scene->handle[actor], &segment, slot, generation);
+        scene->attached[actor] = true;
         /* All guards fit into the record, so this takes no block. */
-        return sb_guard_grow(&scene->handle[who], segment.geometry.guard_inline - 1);
+        return sb_guard_grow(&scene->handle[actor], segment.geometry.guard_inline - 1);
 }
 
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count)
@@ -202,13 +202,13 @@ static void do_write(struct scene *scene, const struct act *act, struct result *
                 write.value = NULL;
                 write.value_len = 0;
         }
-        ret->code = sb_op_write(&scene->handle[act->who], &write, &got);
+        ret->code = sb_op_write(&scene->handle[act->actor], &write, &got);
         ret->rev = ret->code == 0 || ret->code == SB_E_CONFLICT ? got.rev : 0;
 }
 
 static void do_get(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->who];
+        struct sb_handle *handle = &scene->handle[act->actor];
         struct sb_bytes key = scene_key(act->key);
         struct sb_version *version = NULL;
         uint32_t guard = act->kind == HOLD ? GUARD_HOLD : GUARD_GET;
@@ -218,23 +218,23 @@ static void do_get(struct scene *scene, const struct act *act, struct result *re
                 return;
         ret->seen[act->key] = scene_fact_of(scene, version, act->key);
         if (act->kind == HOLD)
-                scene->held[act->who] = version;
+                scene->held[act->actor] = version;
         else
                 sb_guard_set(handle, guard, 0);
 }
 
 static void do_let_go(struct scene *scene, const struct act *act, struct result *ret)
 {
-        if (!scene->held[act->who])
+        if (!scene->held[act->actor])
                 return;
-        ret->seen[act->key] = scene_fact_of(scene, scene->held[act->who], act->key);
-        scene->held[act->who] = NULL;
-        sb_guard_set(&scene->handle[act->who], GUARD_HOLD, 0);
+        ret->seen[act->key] = scene_fact_of(scene, scene->held[act->actor], act->key);
+        scene->held[act->actor] = NULL;
+        sb_guard_set(&scene->handle[act->actor], GUARD_HOLD, 0);
 }
 
 static void do_get_many(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->who];
+        struct sb_handle *handle = &scene->handle[act->actor];
         struct sb_op_key keys[SCENE_KEYS];
         struct sb_version *versions[SCENE_KEYS];
         uint32_t guards[SCENE_KEYS];
@@ -263,9 +263,9 @@ static uint32_t key_number(const void *data, size_t len)
 
 /* Walks the same keys again, from the last to the first: each value must be the one that was seen.
  * code: -4 a value differs, -5 one is missing. */
-static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
+static void walk_back(struct scene *scene, enum scene_actor actor, uint64_t cut, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[who];
+        struct sb_handle *handle = &scene->handle[actor];
         unsigned char bound[64];
         uint32_t len = sizeof(bound), missing = 0;
         bool inclusive = true;
@@ -304,9 +304,9 @@ static void walk_back(struct scene *scene, enum scene_who who, uint64_t cut, str
 
 /* Walks all keys at a cut, as the client library does. code: 0; -1 not in order, -2 a key twice or
  * unknown, -3 no end. */
-static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct result *ret)
+static void walk(struct scene *scene, enum scene_actor actor, uint64_t cut, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[who];
+        struct sb_handle *handle = &scene->handle[actor];
         unsigned char last[64];
         size_t last_len = 0;
         struct sb_node *node;
@@ -341,14 +341,14 @@ static void walk(struct scene *scene, enum scene_who who, uint64_t cut, struct r
         }
         sb_unpin(handle);
         if (!ret->code)
-                walk_back(scene, who, cut, ret);
+                walk_back(scene, actor, cut, ret);
 }
 
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->who];
-        uint32_t index = scene->snapshot[act->who];
-        uint64_t cut = scene->snapshot_cut[act->who];
+        struct sb_handle *handle = &scene->handle[act->actor];
+        uint32_t index = scene->snapshot[act->actor];
+        uint64_t cut = scene->snapshot_cut[act->actor];
 
         if (act->kind == SCAN || act->kind == SNAPSHOT) {
                 ret->code = sb_snapshot_open(handle, &index, &cut);
@@ -356,39 +356,39 @@ static void do_snapshot(struct scene *scene, const struct act *act, struct resul
                         return;
         }
         if (act->kind == SCAN || act->kind == SNAPSHOT_READ) {
-                walk(scene, act->who, cut, ret);
+                walk(scene, act->actor, cut, ret);
                 if (!sb_snapshot_holds(handle, index, cut))
                         *ret = (struct result){.code = SB_E_LAPPED};
         }
         if (act->kind == SCAN || act->kind == SNAPSHOT_END)
                 sb_snapshot_close(handle, index);
         if (act->kind == SNAPSHOT_READ && !ret->code)
-                scene->snapshot_read[act->who] = *ret;
+                scene->snapshot_read[act->actor] = *ret;
         if (act->kind == SNAPSHOT) {
-                scene->snapshot[act->who] = index;
-                scene->snapshot_cut[act->who] = cut;
+                scene->snapshot[act->actor] = index;
+                scene->snapshot_cut[act->actor] = cut;
         }
         if (act->kind != SCAN)
-                scene->snapshot_was_read[act->who] =
+                scene->snapshot_was_read[act->actor] =
                         act->kind == SNAPSHOT_READ &&
-                        (!ret->code || scene->snapshot_was_read[act->who]);
+                        (!ret->code || scene->snapshot_was_read[act->actor]);
 }
 
 static void do_reap(struct scene *scene, const struct act *act)
 {
         struct sb_handle *dead = &scene->handle[act->key];
 
-        sb_reap_record(&scene->handle[act->who], dead->slot, dead->generation);
-        sb_named_repair(&scene->handle[act->who]);
-        sb_keep_repair(&scene->handle[act->who]);
+        sb_reap_record(&scene->handle[act->actor], dead->slot, dead->generation);
+        sb_named_repair(&scene->handle[act->actor]);
+        sb_keep_repair(&scene->handle[act->actor]);
         scene->attached[act->key] = false;
 }
 
 static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
 {
-        for (uint32_t who = SUBJECT; who < SCENE_PEERS; who++)
-                if (scene->attached[who] && scene->handle[who].slot == slot &&
-                        scene->handle[who].generation == generation)
+        for (uint32_t actor = SUBJECT; actor < SCENE_PEERS; actor++)
+                if (scene->attached[actor] && scene->handle[actor].slot == slot &&
+                        scene->handle[actor].generation == generation)
                         return true;
         return false;
 }
@@ -422,7 +422,7 @@ static void do_adopt(struct scene *scene, struct result *ret)
 
 static void do_mark(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->who];
+        struct sb_handle *handle = &scene->handle[act->actor];
         uint64_t cut;
 
         if (act->kind == MARK) {
@@ -439,7 +439,7 @@ static void do_validate(struct scene *scene, const struct act *act, struct resul
 {
         static struct sb_check_report report;
 
-        ret->code = sb_check(&scene->handle[act->who], false, &report);
+        ret->code = sb_check(&scene->handle[act->actor], false, &report);
         if (!ret->code)
                 ret->code = (int)report.problem_count;
 }
@@ -450,12 +450,12 @@ static void do_fill(struct scene *scene, const struct act *act, struct result *r
 
         for (uint32_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
                 for (uint32_t key = act->key; key < scene->key_count; key++) {
-                        struct act set = {.who = act->who,
+                        struct act set = {.actor = act->actor,
                                 .kind = SET,
                                 .key = (uint8_t)key,
                                 .tag = 9,
                                 .len = lens[i]};
-                        struct act get = {.who = act->who, .kind = GET, .key = (uint8_t)key};
+                        struct act get = {.actor = act->actor, .kind = GET, .key = (uint8_t)key};
 
                         scene_do(scene, &get, ret);
                         if (ret->code == SB_E_NOT_FOUND)
@@ -466,7 +466,7 @@ static void do_fill(struct scene *scene, const struct act *act, struct result *r
 
 void scene_do(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->who];
+        struct sb_handle *handle = &scene->handle[act->actor];
 
         memset(ret, 0, sizeof(*ret));
         switch (act->kind) {
@@ -503,20 +503,20 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                 sb_work_all(handle, act->len);
                 break;
         case SWEEP:
-                sb_sweep(handle, &scene->cursor[act->who], handle->segment.geometry.unit_count);
+                sb_sweep(handle, &scene->cursor[act->actor], handle->segment.geometry.unit_count);
                 break;
-        case SAFE:
+        case STABLE:
                 sb_stable_raise(handle);
                 break;
         case TICK:
-                sb_work_tick(handle, &scene->cursor[act->who]);
+                sb_work_tick(handle, &scene->cursor[act->actor]);
                 break;
         case ATTACH:
                 ret->code = attach(scene, act->key, 1);
                 break;
         case DETACH:
                 sb_handle_fini(handle);
-                scene->attached[act->who] = false;
+                scene->attached[act->actor] = false;
                 break;
         case REAP:
                 do_reap(scene, act);
@@ -547,13 +547,13 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         }
 }
 
-void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS])
+void scene_facts(struct scene *scene, enum scene_actor actor, struct fact ret[SCENE_KEYS])
 {
         struct result result;
 
         memset(ret, 0, SCENE_KEYS * sizeof(*ret));
         for (uint32_t key = 0; key < scene->key_count; key++) {
-                struct act get = {.who = (uint8_t)who, .kind = GET, .key = (uint8_t)key};
+                struct act get = {.actor = (uint8_t)actor, .kind = GET, .key = (uint8_t)key};
 
                 scene_do(scene, &get, &result);
                 ret[key] = result.seen[key];
@@ -577,7 +577,7 @@ static void poison_unit(
                         memset(base + (size_t)i * size, POISON, size);
 }
 
-void scene_poison(struct scene *scene, enum scene_who stopped)
+void scene_poison(struct scene *scene, enum scene_actor stopped)
 {
         struct sb_segment *segment = &scene->segment;
         uint64_t owner = (uint64_t)(scene->handle[stopped].slot + 1) << 32 |
@@ -673,10 +673,10 @@ const char *scene_act_text(const struct act *act)
                 "grow_guards", "work", "sweep", "stable", "tick", "attach", "detach", "reap",
                 "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate",
                 "txn", "txn_commit", "restore"};
-        static const char *const whos[] = {"engine", "subject", "other", "newcomer"};
+        static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 
-        snprintf(text, sizeof(text), "%s: %s key %u tag %u len %u", whos[act->who],
+        snprintf(text, sizeof(text), "%s: %s key %u tag %u len %u", actors[act->actor],
                 names[act->kind], act->key, act->tag, act->len);
         return text;
 }

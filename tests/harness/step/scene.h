@@ -22,7 +22,7 @@
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
 
-enum scene_who { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
+enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
 
 enum act_kind {
         ACT_END,
@@ -40,7 +40,7 @@ enum act_kind {
         GROW_GUARDS, /* memory for guard word len */
         WORK,        /* sb_work_all; len: whole sweep */
         SWEEP,       /* all units once */
-        SAFE,        /* sb_stable_raise */
+        STABLE,      /* sb_stable_raise */
         TICK,        /* sb_work_tick */
         ATTACH,      /* the engine claims a record for client `key`, which starts on it */
         DETACH,      /* sb_handle_fini */
@@ -78,7 +78,7 @@ enum act_expect {
 }; /* THEN: the revision when the setup was done; STALE: one below */
 
 struct act {
-        uint8_t who, kind, key, tag;
+        uint8_t actor, kind, key, tag;
         uint16_t len;
         uint8_t expect;
 };
@@ -122,7 +122,7 @@ void scene_set_up(struct scene *scene);
 void scene_do(struct scene *scene, const struct act *act, struct result *ret);
 /* A free block may hold any bytes. This overwrites the free blocks, except where @stopped may be
  * about to take one. */
-void scene_poison(struct scene *scene, enum scene_who stopped);
+void scene_poison(struct scene *scene, enum scene_actor stopped);
 /* Counts the keys with a newest version that is committed without a stamp, or is an intent that no
  * client has settled. */
 uint32_t scene_unstamped(struct scene *scene);
@@ -135,7 +135,7 @@ struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint3
 /* Bytes of the value with this tag. */
 const unsigned char *scene_value(uint32_t tag);
 /* Reads all keys by get. */
-void scene_facts(struct scene *scene, enum scene_who who, struct fact ret[SCENE_KEYS]);
+void scene_facts(struct scene *scene, enum scene_actor actor, struct fact ret[SCENE_KEYS]);
 size_t scene_size(const struct scene *scene); /* bytes to copy for a whole scene */
 const char *scene_act_text(const struct act *act);
 struct sb_bytes scene_key(uint32_t key);

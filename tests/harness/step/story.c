@@ -82,13 +82,13 @@ void trial_acts(const struct act *acts, uint32_t count, struct result *results)
                 scene_do(&scene, &acts[i], results ? &results[i] : &ignored);
 }
 
-enum scene_who trial_subject(void)
+enum scene_actor trial_subject(void)
 {
-        return trial.scenario->operation[0].who;
+        return trial.scenario->operation[0].actor;
 }
 
 /* A client that is attached and is not the stepped one. */
-enum scene_who trial_witness(void)
+enum scene_actor trial_witness(void)
 {
         return trial_subject() == OTHER ? ENGINE : OTHER;
 }

@@ -54,7 +54,7 @@ extern struct trial {
         uint32_t pause;
         /* they all come at pause_at, and the kill is later; they have come */
         bool late, others_came;
-        uint64_t safe; /* at the stop, when the others were done */
+        uint64_t stable; /* at the stop, when the others were done */
         struct fact observed[SCENE_KEYS];
         uint32_t kept_count, kept_limit;
         uint64_t seen[TRIAL_SEEN_MAX];
@@ -77,8 +77,8 @@ void trial_acts(const struct act *acts, uint32_t count, struct result *results);
 void trial_restore(const struct scene *from);
 void trial_save(struct scene *to);
 /* The client that is stepped, and one that is attached and is not stepped. */
-enum scene_who trial_subject(void);
-enum scene_who trial_witness(void);
+enum scene_actor trial_subject(void);
+enum scene_actor trial_witness(void);
 
 /* Tells the stories, from an image, or from the scenario's setup when @from is NULL. */
 bool story_prepare(const struct step_scenario *scenario, const struct scene *from,

@@ -37,7 +37,7 @@ void trial_operation(void *context)
 static void bury_companions(const struct act *acts, struct scene *of)
 {
         for (; acts->kind != ACT_END; acts++)
-                if (acts->who == ENGINE && (acts->kind == REAP || acts->kind == ATTACH))
+                if (acts->actor == ENGINE && (acts->kind == REAP || acts->kind == ATTACH))
                         of->attached[acts->key] = false;
 }
 
@@ -297,13 +297,13 @@ static void read_cuts_again(void)
         struct result again;
 
         if ((trial.scenario->flags & TRIAL_OBSERVED) &&
-                sb_load_acquire(&scene.segment.super->stable) == trial.safe) {
-                scene_observe(&scene, trial.safe, facts);
+                sb_load_acquire(&scene.segment.super->stable) == trial.stable) {
+                scene_observe(&scene, trial.stable, facts);
                 for (uint32_t key = 0; key < scene.key_count; key++)
                         if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
                                 trial_fail("an observer at the same cut %llu sees key %u change "
                                            "from {%s} to {%s}",
-                                        (unsigned long long)trial.safe, key,
+                                        (unsigned long long)trial.stable, key,
                                         trial_fact_text(&trial.observed[key]),
                                         trial_fact_text(&facts[key]));
         }
@@ -398,8 +398,8 @@ static void do_share(void *context)
         trial_acts(trial.scenario->others + share->from, share->to - share->from,
                 trial.others + share->from);
         scene_poison(&scene, trial_subject());
-        trial.safe = sb_load_acquire(&scene.segment.super->stable);
-        scene_observe(&scene, trial.safe, trial.observed);
+        trial.stable = sb_load_acquire(&scene.segment.super->stable);
+        scene_observe(&scene, trial.stable, trial.observed);
 }
 
 /* In a trial with two stops the first one is not undone. */
@@ -495,7 +495,7 @@ static struct step_scenario reaping_of(const struct step_scenario *scenario)
         struct step_scenario reaping = {.name = scenario->name,
                 .key_count = scenario->key_count,
                 .flags = scenario->flags,
-                .operation = {{.who = ENGINE, .kind = REAP, .key = SUBJECT}}};
+                .operation = {{.actor = ENGINE, .kind = REAP, .key = SUBJECT}}};
 
         if (trial_subject() == ENGINE)
                 reaping.operation[0].kind = ADOPT;
@@ -555,11 +555,11 @@ bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, ui
         struct step_scenario beside = {.name = scenario->name,
                 .key_count = scenario->key_count,
                 .flags = scenario->flags | TRIAL_NEW_LIVES,
-                .operation = {{.who = OTHER, .kind = SET, .tag = 40, .len = 10},
-                        {.who = OTHER, .kind = SET, .key = 1, .tag = 41, .len = 60}},
-                .others = {{.who = ENGINE, .kind = REAP, .key = SUBJECT},
-                        {.who = ENGINE, .kind = TICK}, {.who = ENGINE, .kind = WORK, .len = 1},
-                        {.who = ENGINE, .kind = SET, .tag = 42, .len = 10}}};
+                .operation = {{.actor = OTHER, .kind = SET, .tag = 40, .len = 10},
+                        {.actor = OTHER, .kind = SET, .key = 1, .tag = 41, .len = 60}},
+                .others = {{.actor = ENGINE, .kind = REAP, .key = SUBJECT},
+                        {.actor = ENGINE, .kind = TICK}, {.actor = ENGINE, .kind = WORK, .len = 1},
+                        {.actor = ENGINE, .kind = SET, .tag = 42, .len = 10}}};
 
         if (!collect_images(scenario, report))
                 return false;
@@ -570,13 +570,14 @@ bool trial_beside(const struct step_scenario *scenario, uint32_t image_limit, ui
 bool trial_reaping(const struct step_scenario *scenario, uint32_t image_limit, uint64_t first,
         uint64_t every, struct trial_report *report)
 {
-        static const struct act others[] = {{.who = OTHER, .kind = GET},
-                {.who = OTHER, .kind = SET, .tag = 40, .len = 10},
-                {.who = OTHER, .kind = DELETE, .key = 1},
-                {.who = OTHER, .kind = SET, .tag = 41, .len = 60},
-                {.who = OTHER, .kind = WORK, .len = 1}, {.who = OTHER, .kind = WORK, .len = 1},
-                {.who = OTHER, .kind = DELETE}, {.who = OTHER, .kind = WORK, .len = 1},
-                {.who = OTHER, .kind = SET, .tag = 42, .len = 10}, {.who = OTHER, .kind = SCAN}};
+        static const struct act others[] = {{.actor = OTHER, .kind = GET},
+                {.actor = OTHER, .kind = SET, .tag = 40, .len = 10},
+                {.actor = OTHER, .kind = DELETE, .key = 1},
+                {.actor = OTHER, .kind = SET, .tag = 41, .len = 60},
+                {.actor = OTHER, .kind = WORK, .len = 1}, {.actor = OTHER, .kind = WORK, .len = 1},
+                {.actor = OTHER, .kind = DELETE}, {.actor = OTHER, .kind = WORK, .len = 1},
+                {.actor = OTHER, .kind = SET, .tag = 42, .len = 10},
+                {.actor = OTHER, .kind = SCAN}};
         struct step_scenario reaping;
 
         if (!collect_images(scenario, report))

@@ -14,10 +14,10 @@
 #define STALL_WRITES 150u
 
 /* While no client is naming a cut: each name has its mark, and each mark has a name. */
-static void check_marks(enum scene_who who, const char *when)
+static void check_marks(enum scene_actor actor, const char *when)
 {
         const struct sb_segment *segment = &scene.segment;
-        struct result named = usage_act(who, MARK_FIND, 0, 0, 0, ANY);
+        struct result named = usage_act(actor, MARK_FIND, 0, 0, 0, ANY);
         uint32_t marks = 0;
         uint64_t cut;
 
@@ -32,12 +32,13 @@ static void check_marks(enum scene_who who, const char *when)
                 trial_fail("%s: %u marks are in use, and find says %d", when, marks, named.code);
 }
 
-bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret)
+bool usage_check(
+        enum scene_actor actor, bool quiescent, const char *when, struct sb_check_report *ret)
 {
         int r;
 
         memset(ret, 0, sizeof(*ret));
-        r = sb_check(&scene.handle[who], quiescent, ret);
+        r = sb_check(&scene.handle[actor], quiescent, ret);
         if (r)
                 trial_fail("%s: check says %d", when, r);
         else if (ret->problem_count)
@@ -45,14 +46,14 @@ bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb
         else if (ret->blocks_lost)
                 trial_fail("%s: %llu blocks lost", when, (unsigned long long)ret->blocks_lost);
         if (quiescent && !trial_failed())
-                check_marks(who, when);
+                check_marks(actor, when);
         return !trial_failed();
 }
 
-struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag,
+struct result usage_act(enum scene_actor actor, enum act_kind kind, uint32_t key, uint32_t tag,
         uint32_t len, enum act_expect expect)
 {
-        struct act act = {.who = (uint8_t)who,
+        struct act act = {.actor = (uint8_t)actor,
                 .kind = (uint8_t)kind,
                 .key = (uint8_t)key,
                 .tag = (uint8_t)tag,
@@ -64,60 +65,60 @@ struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, ui
         return result;
 }
 
-static void expect_fact(enum scene_who who, uint32_t key, uint32_t tag, uint32_t len, uint64_t rev,
-        const char *when)
+static void expect_fact(enum scene_actor actor, uint32_t key, uint32_t tag, uint32_t len,
+        uint64_t rev, const char *when)
 {
         struct fact want = {FACT_VALUE, tag, len, rev};
-        struct result got = usage_act(who, GET, key, 0, 0, ANY);
+        struct result got = usage_act(actor, GET, key, 0, 0, ANY);
 
         if (got.code || !scene_fact_equal(&got.seen[key], &want, true))
                 trial_fail("%s: get of key %u gives %d {%s}, not {%s}", when, key, got.code,
                         trial_fact_text(&got.seen[key]), trial_fact_text(&want));
 }
 
-static void write_all_ways(enum scene_who who, uint32_t key, const struct fact *found)
+static void write_all_ways(enum scene_actor actor, uint32_t key, const struct fact *found)
 {
-        struct result set = usage_act(who, SET, key, 50 + key, 20, ANY), got;
+        struct result set = usage_act(actor, SET, key, 50 + key, 20, ANY), got;
         uint64_t rev = set.rev;
 
         if (set.code ||
                 (found->state == FACT_VALUE ? rev != found->rev + 1 : rev <= scene.then[key]))
                 trial_fail("set of key %u after {%s} gives %d rev %llu", key,
                         trial_fact_text(found), set.code, (unsigned long long)rev);
-        expect_fact(who, key, 50 + key, 20, rev, "after set");
+        expect_fact(actor, key, 50 + key, 20, rev, "after set");
         scene.then[key] = rev;
-        got = usage_act(who, CAS, key, 1, 1, STALE);
+        got = usage_act(actor, CAS, key, 1, 1, STALE);
         if (got.code != SB_E_CONFLICT || got.rev != rev)
                 trial_fail("stale cas of key %u gives %d rev %llu", key, got.code,
                         (unsigned long long)got.rev);
-        got = usage_act(who, CAS, key, 60 + key, 30, THEN);
+        got = usage_act(actor, CAS, key, 60 + key, 30, THEN);
         if (got.code || got.rev != rev + 1)
                 trial_fail("cas of key %u gives %d rev %llu", key, got.code,
                         (unsigned long long)got.rev);
-        expect_fact(who, key, 60 + key, 30, rev + 1, "after cas");
-        got = usage_act(who, DELETE, key, 0, 0, ANY);
+        expect_fact(actor, key, 60 + key, 30, rev + 1, "after cas");
+        got = usage_act(actor, DELETE, key, 0, 0, ANY);
         if (got.code || got.rev != rev + 2)
                 trial_fail("delete of key %u gives %d rev %llu", key, got.code,
                         (unsigned long long)got.rev);
-        if (usage_act(who, GET, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
+        if (usage_act(actor, GET, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
                 trial_fail("key %u is there after its delete", key);
-        if (usage_act(who, DELETE, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
+        if (usage_act(actor, DELETE, key, 0, 0, ANY).code != SB_E_NOT_FOUND)
                 trial_fail("key %u can be deleted twice", key);
-        got = usage_act(who, CAS, key, 70 + key, 10, NOTHING);
+        got = usage_act(actor, CAS, key, 70 + key, 10, NOTHING);
         if (got.code || got.rev <= rev + 2)
                 trial_fail("create of key %u gives %d rev %llu", key, got.code,
                         (unsigned long long)got.rev);
         rev = got.rev;
-        expect_fact(who, key, 70 + key, 10, rev, "after create");
-        if (usage_act(who, CAS, key, 1, 1, NOTHING).code != SB_E_CONFLICT)
+        expect_fact(actor, key, 70 + key, 10, rev, "after create");
+        if (usage_act(actor, CAS, key, 1, 1, NOTHING).code != SB_E_CONFLICT)
                 trial_fail("key %u can be created twice", key);
 }
 
-void usage_delete_all(enum scene_who who)
+void usage_delete_all(enum scene_actor actor)
 {
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++) {
-                struct result get = usage_act(who, GET, key, 0, 0, ANY),
-                              got = usage_act(who, DELETE, key, 0, 0, ANY);
+                struct result get = usage_act(actor, GET, key, 0, 0, ANY),
+                              got = usage_act(actor, DELETE, key, 0, 0, ANY);
 
                 if (got.code != get.code)
                         trial_fail("delete of key %u gives %d, get before gave %d", key, got.code,
@@ -126,14 +127,14 @@ void usage_delete_all(enum scene_who who)
 }
 
 /* Writes all keys in one transaction, which sees what was there before. */
-static void commit_all(enum scene_who who)
+static void commit_all(enum scene_actor actor)
 {
         struct fact facts[SCENE_KEYS], after[SCENE_KEYS];
         struct result got;
 
-        scene_facts(&scene, who, facts);
-        got = usage_act(who, TXN, 0, 5, TXN_SERIALIZABLE | scene.key_count, ANY);
-        scene_facts(&scene, who, after);
+        scene_facts(&scene, actor, facts);
+        got = usage_act(actor, TXN, 0, 5, TXN_SERIALIZABLE | scene.key_count, ANY);
+        scene_facts(&scene, actor, after);
         if (got.code)
                 trial_fail("a transaction over all keys gives %d", got.code);
         for (uint32_t key = 0; key < scene.key_count; key++) {
@@ -147,42 +148,42 @@ static void commit_all(enum scene_who who)
         }
 }
 
-void usage_everything(enum scene_who who)
+void usage_everything(enum scene_actor actor)
 {
         struct fact facts[SCENE_KEYS];
         struct result scan;
 
         if (trial.scenario->flags & TRIAL_FULL) {
-                usage_delete_all(who);
-                usage_act(who, WORK, 0, 0, 1, ANY);
-                usage_act(who, WORK, 0, 0, 1, ANY);
+                usage_delete_all(actor);
+                usage_act(actor, WORK, 0, 0, 1, ANY);
+                usage_act(actor, WORK, 0, 0, 1, ANY);
         }
-        scene_facts(&scene, who, facts);
-        scan = usage_act(who, SCAN, 0, 0, 0, ANY);
+        scene_facts(&scene, actor, facts);
+        scan = usage_act(actor, SCAN, 0, 0, 0, ANY);
         for (uint32_t key = 0; key < scene.key_count; key++)
                 if (!scene_fact_equal(&scan.seen[key], &facts[key], true))
                         trial_fail("scan (%d) has {%s} for key %u, get {%s}", scan.code,
                                 trial_fact_text(&scan.seen[key]), key,
                                 trial_fact_text(&facts[key]));
         for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++)
-                write_all_ways(who, key, &facts[key]);
+                write_all_ways(actor, key, &facts[key]);
         if (!(trial.scenario->flags & TRIAL_FULL) && !trial_failed())
-                commit_all(who);
+                commit_all(actor);
 }
 
-void usage_drain(enum scene_who who)
+void usage_drain(enum scene_actor actor)
 {
         struct sb_check_report report;
 
         if (!trial_failed())
-                usage_delete_all(who);
+                usage_delete_all(actor);
         if (!trial_failed()) {
-                usage_act(who, MARK_DROP, 0, 0, 0, ANY);
-                usage_act(who, KEEP, 0, 0, 0, ANY);
+                usage_act(actor, MARK_DROP, 0, 0, 0, ANY);
+                usage_act(actor, KEEP, 0, 0, 0, ANY);
         }
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
                 if (scene.attached[i])
-                        usage_act((enum scene_who)i, DETACH, 0, 0, 0, ANY);
+                        usage_act((enum scene_actor)i, DETACH, 0, 0, 0, ANY);
         for (uint32_t round = 0; round < DRAIN_ROUNDS && !trial_failed(); round++) {
                 usage_act(ENGINE, TICK, 0, 0, 0, ANY);
                 usage_act(ENGINE, WORK, 0, 0, 1, ANY);
@@ -199,10 +200,10 @@ void usage_drain(enum scene_who who)
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.placeholders);
 }
 
-void usage_write_much(enum scene_who who)
+void usage_write_much(enum scene_actor actor)
 {
         for (uint32_t i = 0; i < STALL_WRITES && !trial_failed(); i++) {
-                struct result set = usage_act(who, SET, i % scene.key_count, i & 63, 20, ANY);
+                struct result set = usage_act(actor, SET, i % scene.key_count, i & 63, 20, ANY);
 
                 if (set.code)
                         trial_fail("write %u beside the stopped one gives %d", i, set.code);

@@ -6,17 +6,18 @@
 #include "shm/upkeep/report.h"
 #include "tests/harness/step/story.h"
 
-bool usage_check(enum scene_who who, bool quiescent, const char *when, struct sb_check_report *ret);
-struct result usage_act(enum scene_who who, enum act_kind kind, uint32_t key, uint32_t tag,
+bool usage_check(
+        enum scene_actor actor, bool quiescent, const char *when, struct sb_check_report *ret);
+struct result usage_act(enum scene_actor actor, enum act_kind kind, uint32_t key, uint32_t tag,
         uint32_t len, enum act_expect expect);
 /* The client can delete what is there, and nothing else. */
-void usage_delete_all(enum scene_who who);
+void usage_delete_all(enum scene_actor actor);
 /* Scan and get agree; the client sets, compares and swaps, deletes and creates each key, with the
  * right results. */
-void usage_everything(enum scene_who who);
+void usage_everything(enum scene_actor actor);
 /* Writes more than the segment can hold. */
-void usage_write_much(enum scene_who who);
+void usage_write_much(enum scene_actor actor);
 /* Deletes everything, detaches all clients but the engine, and sees every block come back. */
-void usage_drain(enum scene_who who);
+void usage_drain(enum scene_actor actor);
 
 #endif
