@@ -1,6 +1,6 @@
 /*
- * A small bus in this process with two clients and no other process: nothing is swept or reaped
- * unless the test does it.
+ * A small bus in this process with two handles, and no other process: no engine sweeps or reaps
+ * unless the test does.
  */
 #ifndef SB_TEST_UNIT_BUS_H
 #define SB_TEST_UNIT_BUS_H
@@ -25,17 +25,16 @@
 
 static struct sb_handle writer, reader;
 
-static inline bool make_bus_for(uint64_t size, uint32_t clients)
+static inline bool make_bus_of(const struct sb_geometry_wish *wish)
 {
-        struct sb_geometry_wish wish = {.size = size, .clients = clients};
-        struct sb_roster_identity identity = {.pid = 1};
+        struct sb_slot_identity identity = {.pid = 1};
         uint64_t id[2] = {1, 2};
         struct sb_geometry geometry;
         struct sb_segment segment;
         uint32_t slot, generation;
         void *base;
 
-        if (sb_geometry_fit(&wish, &geometry))
+        if (sb_geometry_fit(wish, &geometry))
                 return false;
         base = mmap(NULL, geometry.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         if (base == MAP_FAILED || sb_os_register())
@@ -49,6 +48,13 @@ static inline bool make_bus_for(uint64_t size, uint32_t clients)
                 return false;
         sb_handle_init(&reader, &segment, slot, generation);
         return true;
+}
+
+static inline bool make_bus_for(uint64_t size, uint32_t clients)
+{
+        struct sb_geometry_wish wish = {.size = size, .clients = clients};
+
+        return make_bus_of(&wish);
 }
 
 static inline bool make_bus(uint64_t size)

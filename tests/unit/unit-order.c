@@ -1,0 +1,532 @@
+/*
+ * The ordered index (shm/keys/order.h) and its nodes (shm/keys/node.h), against a sorted array:
+ * nodes that the test makes itself, of any height, with keys that are short, long, and alike.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "shm/base/bytes.h"
+#include "shm/base/word.h"
+#include "shm/keys/node.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
+
+#define NODES_MAX  2048u
+#define PATIENCE_S 30u
+
+struct key {
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        uint32_t len;
+};
+
+/* The model: what is in the index, ascending. */
+static struct sb_node *sorted[NODES_MAX];
+static uint32_t sorted_count;
+
+static struct sb_node *make_node(const void *key, uint32_t key_len, uint32_t height)
+{
+        struct sb_node *node;
+        uint64_t offset;
+
+        if (sb_slab_take(
+                    &writer, SB_UNIT_NODES, sb_node_size(height, key_len), SB_SLAB_LARGER, &offset))
+                return NULL;
+        node = sb_node_at(&writer.segment, offset);
+        node->key_len = (uint16_t)key_len;
+        node->height = (uint16_t)height;
+        memcpy(&node->next[height], key, key_len);
+        return node;
+}
+
+static struct sb_node *make_text(const char *key, uint32_t height)
+{
+        return make_node(key, (uint32_t)strlen(key), height);
+}
+
+static int compare_to(const struct sb_node *node, const void *key, uint32_t key_len)
+{
+        return sb_bytes_compare(&node->next[node->height], node->key_len, key, key_len);
+}
+
+/* How many nodes of the model are below the key, or not above it. */
+static uint32_t count_below(const void *key, uint32_t key_len, bool inclusive)
+{
+        uint32_t count = 0;
+
+        while (count < sorted_count && compare_to(sorted[count], key, key_len) < inclusive)
+                count++;
+        return count;
+}
+
+static void model_insert(struct sb_node *node)
+{
+        uint32_t at = count_below(&node->next[node->height], node->key_len, false);
+
+        memmove(&sorted[at + 1], &sorted[at], (sorted_count - at) * sizeof(sorted[0]));
+        sorted[at] = node;
+        sorted_count++;
+}
+
+static void model_remove(uint32_t at)
+{
+        sorted_count--;
+        memmove(&sorted[at], &sorted[at + 1], (sorted_count - at) * sizeof(sorted[0]));
+}
+
+/* Every level holds, in their order, those nodes of the model that are high enough; with @whole
+ * all of them, else any, but at level 0. */
+static bool levels_are_right(bool whole)
+{
+        struct sb_segment *segment = &writer.segment;
+
+        for (uint32_t level = 0; level < segment->height_max; level++) {
+                uint64_t word = sb_load_relaxed(&segment->super->order[level]);
+
+                for (uint32_t i = 0; i < sorted_count; i++) {
+                        if (sorted[i]->height <= level)
+                                continue;
+                        if (word != sb_offset_of(segment, sorted[i])) {
+                                if (whole || !level)
+                                        return false;
+                                continue;
+                        }
+                        word = sb_load_relaxed(&sorted[i]->next[level]);
+                }
+                if (word)
+                        return false;
+        }
+        return true;
+}
+
+/* What seek, below and find say of a key is what the model says. */
+static bool answers_are_right(const void *key, uint32_t key_len)
+{
+        uint32_t low = count_below(key, key_len, false), high = count_below(key, key_len, true);
+        struct sb_node *first = low < sorted_count ? sorted[low] : NULL,
+                       *second = high < sorted_count ? sorted[high] : NULL;
+
+        return sb_order_seek(&reader, key, key_len, false) == first &&
+               sb_order_seek(&reader, key, key_len, true) == second &&
+               sb_order_below(&reader, key, key_len, false) == (low ? sorted[low - 1] : NULL) &&
+               sb_order_below(&reader, key, key_len, true) == (high ? sorted[high - 1] : NULL) &&
+               sb_order_find(&reader, key, key_len) == (high > low ? first : NULL);
+}
+
+static bool begin(uint64_t size)
+{
+        sorted_count = 0;
+        draw_state = size;
+        if (!make_bus(size))
+                return false;
+        sb_pin(&writer);
+        sb_pin(&reader);
+        return true;
+}
+
+/* Of a few letters, with one of three beginnings: most keys are prefixes of others or differ late.
+ */
+static void draw_key(struct key *ret)
+{
+        static const unsigned char letters[] = {0, 1, 0x7f, 0x80, 0xff};
+        static const uint32_t starts[] = {0, 0, 7, 8, 60, 1000};
+        uint32_t start = starts[draw(6)];
+
+        ret->len = start + 1 + draw(draw(8) ? 3 : 24);
+        memset(ret->bytes, 0xff, start);
+        for (uint32_t i = start; i < ret->len; i++)
+                ret->bytes[i] = letters[draw(5)];
+}
+
+static void test_any_nodes_at_random_are_found_as_in_a_sorted_array(void)
+{
+        struct key key;
+
+        CHECK(begin(8 << 20));
+        for (uint32_t step = 0; step < 6000; step++) {
+                struct sb_node *node;
+                uint32_t at;
+
+                draw_key(&key);
+                CHECK(answers_are_right(key.bytes, key.len));
+                if (sorted_count == 600 || (sorted_count && !draw(3))) {
+                        at = draw(sorted_count);
+                        node = sorted[at];
+                        sb_order_remove(draw(2) ? &writer : &reader, node);
+                        model_remove(at);
+                        key.len = node->key_len;
+                        memcpy(key.bytes, &node->next[node->height], key.len);
+                        sb_slab_give_back(&writer, sb_offset_of(&writer.segment, node));
+                } else {
+                        node = make_node(key.bytes, key.len, 1 + draw(writer.segment.height_max));
+                        CHECK(node != NULL);
+                        at = count_below(key.bytes, key.len, false);
+                        if (count_below(key.bytes, key.len, true) > at) {
+                                CHECK(sb_order_insert(&writer, node) == sorted[at]);
+                                sb_slab_give_back(&writer, sb_offset_of(&writer.segment, node));
+                        } else {
+                                CHECK(sb_order_insert(&writer, node) == node);
+                                model_insert(node);
+                        }
+                }
+                CHECK(answers_are_right(key.bytes, key.len));
+                CHECK(step % 64 || levels_are_right(true));
+        }
+        CHECK(sorted_count > 100);
+        CHECK(levels_are_right(true));
+        unmake_bus();
+}
+
+static void test_an_empty_index_has_nothing_anywhere(void)
+{
+        static const unsigned char key[] = {0};
+
+        CHECK(begin(1 << 20));
+        CHECK(answers_are_right(key, 0) && answers_are_right(key, 1));
+        CHECK(answers_are_right("zzz", 3));
+        unmake_bus();
+}
+
+static void test_the_empty_key_is_below_all_and_a_key_above_all_is_behind(void)
+{
+        static const unsigned char least[] = {0}, most[] = {0xff, 0xff, 0xff};
+        struct sb_node *a, *b;
+
+        CHECK(begin(1 << 20));
+        a = make_node(least, 1, 1);
+        b = make_node(most, 2, 2);
+        CHECK(a && b && sb_order_insert(&writer, b) == b && sb_order_insert(&writer, a) == a);
+        CHECK(sb_order_seek(&reader, least, 0, false) == a);
+        CHECK(sb_order_seek(&reader, least, 0, true) == a);
+        CHECK(!sb_order_below(&reader, least, 0, true));
+        CHECK(!sb_order_below(&reader, least, 1, false));
+        CHECK(!sb_order_seek(&reader, most, 3, false));
+        CHECK(sb_order_below(&reader, most, 3, false) == b);
+        unmake_bus();
+}
+
+static void test_the_longest_keys_differ_in_their_last_byte_or_their_length(void)
+{
+        static unsigned char key[SB_KEY_LEN_MAX];
+        uint32_t len, i;
+
+        CHECK(begin(8 << 20));
+        len = writer.segment.key_len_max;
+        CHECK_EQ(len, SB_KEY_LEN_MAX);
+        memset(key, 0xfe, sizeof(key));
+        for (i = 0; i < 256; i++) {
+                struct sb_node *node;
+
+                key[len - 1] = (unsigned char)(i * 167); /* all 256, in no order */
+                node = make_node(key, len, 1 + i % writer.segment.height_max);
+                CHECK(node && sb_order_insert(&writer, node) == node);
+                model_insert(node);
+        }
+        for (i = len - 1; i > len - 20; i--) {
+                struct sb_node *node = make_node(key, i, 1);
+
+                CHECK(node && sb_order_insert(&writer, node) == node);
+                model_insert(node);
+        }
+        CHECK(levels_are_right(true));
+        for (i = 0; i < 256; i++) {
+                key[len - 1] = (unsigned char)i;
+                CHECK(answers_are_right(key, len));
+                CHECK(answers_are_right(key, len - i % 30));
+        }
+        unmake_bus();
+}
+
+static void test_a_second_node_of_a_key_stays_out_and_changes_nothing(void)
+{
+        struct sb_node *first, *second;
+        uint64_t links[2];
+
+        CHECK(begin(1 << 20));
+        first = make_text("twice", 2);
+        second = make_text("twice", 2);
+        CHECK(first && second && sb_order_insert(&writer, first) == first);
+        links[0] = sb_load_relaxed(&writer.segment.super->order[0]);
+        links[1] = sb_load_relaxed(&writer.segment.super->order[1]);
+        CHECK(sb_order_insert(&reader, second) == first);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->order[0]), links[0]);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->order[1]), links[1]);
+        CHECK_EQ(sb_load_relaxed(&first->next[0]), 0);
+        unmake_bus();
+}
+
+static void test_a_removed_node_is_marked_at_all_levels_and_its_key_can_come_again(void)
+{
+        struct sb_node *before, *old, *again;
+        bool gone;
+
+        CHECK(begin(1 << 20));
+        before = make_text("j", 1);
+        old = make_text("k", 3);
+        again = make_text("k", 4);
+        CHECK(before && old && again);
+        CHECK(sb_order_insert(&writer, before) == before && sb_order_insert(&writer, old) == old);
+        CHECK(sb_order_next(&reader, before, &gone) == old && !gone);
+        sb_order_remove(&writer, old);
+        sb_order_remove(&reader, old); /* and once more, which changes nothing */
+        for (uint32_t level = 0; level < old->height; level++)
+                CHECK(sb_load_relaxed(&old->next[level]) & SB_PREV_MARKED);
+        CHECK(!sb_order_next(&reader, old, &gone) && gone);
+        CHECK(!sb_order_next(&reader, before, &gone) && !gone);
+        CHECK(!sb_order_find(&reader, "k", 1));
+        CHECK(sb_order_insert(&writer, again) == again);
+        CHECK(sb_order_find(&reader, "k", 1) == again);
+        sb_order_remove(&writer, old); /* the old life's removal does not touch the new one */
+        CHECK(sb_order_find(&reader, "k", 1) == again);
+        CHECK(sb_order_next(&reader, before, &gone) == again && !gone);
+        unmake_bus();
+}
+
+/* As a process leaves it that dies in the middle of a removal: marked from the top down to @level.
+ */
+static void mark_down_to(struct sb_node *node, uint32_t level)
+{
+        for (uint32_t i = node->height; i-- > level;)
+                sb_or_full(&node->next[i], SB_PREV_MARKED);
+}
+
+static void test_a_half_made_removal_counts_from_level_0_on_and_any_walk_finishes_it(void)
+{
+        struct sb_node *nodes[3];
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 3; i++) {
+                const char key[] = {(char)('a' + i), 0};
+
+                nodes[i] = make_text(key, 4);
+                CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+                model_insert(nodes[i]);
+        }
+        mark_down_to(nodes[1], 1);
+        CHECK(answers_are_right("b", 1) && answers_are_right("a", 1) && answers_are_right("c", 1));
+        CHECK(levels_are_right(false));
+        mark_down_to(nodes[1], 0);
+        model_remove(1);
+        CHECK(answers_are_right("b", 1));
+        CHECK(answers_are_right("c", 1));
+        CHECK(levels_are_right(true)); /* out of every level by now */
+        unmake_bus();
+}
+
+static void test_a_node_that_is_linked_at_level_0_alone_is_in_and_can_be_removed(void)
+{
+        struct sb_node *low, *high, *between;
+
+        CHECK(begin(1 << 20));
+        low = make_text("a", 3);
+        high = make_text("c", 3);
+        between = make_text("b", 3);
+        CHECK(low && high && between);
+        CHECK(sb_order_insert(&writer, low) == low && sb_order_insert(&writer, high) == high);
+        model_insert(low);
+        model_insert(high);
+        /* As a maker leaves it that dies behind its first CAS. */
+        for (uint32_t level = 0; level < 3; level++)
+                sb_store_relaxed(&between->next[level], sb_offset_of(&writer.segment, high));
+        sb_store_relaxed(&low->next[0], sb_offset_of(&writer.segment, between));
+        model_insert(between);
+        CHECK(answers_are_right("b", 1) && answers_are_right("bb", 2));
+        CHECK(levels_are_right(false));
+        sb_order_remove(&reader, between);
+        model_remove(1);
+        CHECK(answers_are_right("b", 1));
+        CHECK(levels_are_right(true));
+        unmake_bus();
+}
+
+static void test_a_node_is_marked_before_it_is_linked_above_and_does_not_stay_there(void)
+{
+        struct sb_node *node, *other;
+
+        CHECK(begin(1 << 20));
+        node = make_text("m", 4);
+        other = make_text("z", 4);
+        CHECK(node && other && sb_order_insert(&writer, other) == other);
+        CHECK(sb_order_insert(&writer, node) == node);
+        model_insert(other);
+        sb_order_remove(&writer, node);
+        /* A slow maker's link at level 2, made behind the remover's pass. */
+        sb_store_relaxed(&writer.segment.super->order[2], sb_offset_of(&writer.segment, node));
+        CHECK(!levels_are_right(true));
+        sb_order_remove(&reader, node); /* the second look */
+        CHECK(levels_are_right(true));
+        unmake_bus();
+}
+
+static void test_a_walk_by_next_meets_every_key_once_and_in_order(void)
+{
+        enum { KEYS = 1000 };
+        struct sb_node *node;
+        bool gone = false;
+        uint32_t i;
+
+        CHECK(begin(2 << 20));
+        for (i = 0; i < KEYS; i++) {
+                char key[16];
+
+                snprintf(key, sizeof(key), "%u", (i * 7919) % KEYS);
+                node = make_text(key, 1 + i % writer.segment.height_max);
+                CHECK(node && sb_order_insert(&writer, node) == node);
+                model_insert(node);
+        }
+        node = sb_order_seek(&reader, "0", 0, false);
+        for (i = 0; i < KEYS; i++) {
+                CHECK(node == sorted[i] && !gone);
+                node = sb_order_next(&reader, node, &gone);
+        }
+        CHECK(!node && !gone);
+        unmake_bus();
+}
+
+static void test_fetch_goes_as_far_as_is_asked_for_and_there_is(void)
+{
+        struct sb_node *first = NULL;
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 50; i++) {
+                char key[8];
+                struct sb_node *node;
+
+                snprintf(key, sizeof(key), "%02u", i);
+                node = make_text(key, 1);
+                CHECK(node && sb_order_insert(&writer, node) == node);
+                first = first ? first : node;
+                sb_store_relaxed(&node->cell, draw_word()); /* any number: a hint, no more */
+        }
+        CHECK_EQ(sb_order_fetch(&reader, first, 0), 0);
+        CHECK_EQ(sb_order_fetch(&reader, first, 5), 5);
+        CHECK_EQ(sb_order_fetch(&reader, first, 49), SB_ORDER_FETCH);
+        CHECK_EQ(sb_order_fetch(&reader, sb_order_find(&reader, "45", 2), 32), 4);
+        CHECK_EQ(sb_order_fetch(&reader, sb_order_find(&reader, "49", 2), 32), 0);
+        unmake_bus();
+}
+
+static void test_links_that_lead_anywhere_end_every_walk(void)
+{
+        static const uint64_t links[] = {16, 8, UINT64_MAX - 15, UINT64_C(1) << 47, 1};
+        struct sb_node *a, *b;
+
+        for (uint32_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+                CHECK(begin(1 << 20));
+                a = make_text("a", 2);
+                b = make_text("b", 2);
+                CHECK(a && b && sb_order_insert(&writer, a) == a);
+                CHECK(sb_order_insert(&writer, b) == b);
+                alarm(PATIENCE_S);
+                sb_store_relaxed(&a->next[1], links[i] & ~SB_PREV_MARKED);
+                CHECK(sb_order_find(&reader, "b", 1) == b); /* a shortcut less */
+                sb_store_relaxed(&b->next[0], links[i] & ~SB_PREV_MARKED);
+                CHECK(!sb_order_seek(&reader, "b", 1, true));
+                CHECK(sb_order_below(&reader, "c", 1, false) == b);
+                alarm(0);
+                unmake_bus();
+        }
+}
+
+static void test_a_round_at_any_level_ends_every_walk(void)
+{
+        struct sb_node *nodes[4];
+
+        for (uint32_t level = 0; level < 3; level++) {
+                CHECK(begin(1 << 20));
+                for (uint32_t i = 0; i < 4; i++) {
+                        const char key[] = {(char)('a' + i), 0};
+
+                        nodes[i] = make_text(key, 3);
+                        CHECK(nodes[i] && sb_order_insert(&writer, nodes[i]) == nodes[i]);
+                }
+                sb_store_relaxed(&nodes[3]->next[level], sb_offset_of(&writer.segment, nodes[1]));
+                alarm(PATIENCE_S);
+                CHECK(!sb_order_find(&reader, "x", 1));
+                CHECK(sb_order_find(&reader, "a", 1) == nodes[0]);
+                alarm(0);
+                unmake_bus();
+        }
+}
+
+static void test_a_node_with_lengths_that_cannot_be_has_no_key_and_is_behind_all(void)
+{
+        struct sb_node *node, *last;
+        uint64_t end;
+
+        CHECK(begin(1 << 20));
+        node = make_text("key", 2);
+        CHECK(node && sb_node_key(&writer.segment, node) == (unsigned char *)&node->next[2]);
+        CHECK_EQ(sb_node_compare(&writer.segment, node, "key", 3), 0);
+        CHECK(sb_node_compare(&writer.segment, node, "ke", 2) > 0);
+        CHECK(sb_node_compare(&writer.segment, node, "keyz", 4) < 0);
+        node->height = 0;
+        CHECK(!sb_node_key(&writer.segment, node));
+        node->height = SB_HEIGHT_MAX + 1;
+        CHECK(!sb_node_key(&writer.segment, node));
+        CHECK_EQ(sb_node_compare(&writer.segment, node, "\xff\xff", 2), 1);
+        node->height = 2;
+        node->key_len = 0;
+        CHECK(!sb_node_key(&writer.segment, node));
+        node->key_len = (uint16_t)(writer.segment.key_len_max + 1);
+        CHECK(!sb_node_key(&writer.segment, node));
+        node->key_len = (uint16_t)writer.segment.key_len_max;
+        CHECK(sb_node_key(&writer.segment, node) != NULL);
+        /* Just before the segment's end: what fits is a key, one byte more is none. */
+        end = writer.segment.geometry.size;
+        last = sb_node_at(&writer.segment, end - sizeof(*last) - 8 * SB_HEIGHT_MAX);
+        CHECK(last != NULL);
+        last->height = 10;
+        last->key_len = 8 * (SB_HEIGHT_MAX - 10);
+        CHECK(sb_node_key(&writer.segment, last) != NULL);
+        last->key_len++;
+        CHECK(!sb_node_key(&writer.segment, last));
+        unmake_bus();
+}
+
+static void test_of_four_nodes_one_is_higher_up_to_the_segments_height(void)
+{
+        uint32_t counts[SB_HEIGHT_MAX + 2] = {0}, height;
+
+        CHECK(begin(64 << 20));
+        for (uint32_t i = 0; i < 1u << 16; i++) {
+                height = sb_node_height(&writer.segment, draw_word());
+                CHECK(height >= 1 && height <= writer.segment.height_max);
+                counts[height]++;
+        }
+        for (height = 1; height < 5; height++) {
+                uint32_t expected = (3u << 16) >> 2 * height;
+
+                CHECK(counts[height] > expected * 9 / 10 && counts[height] < expected * 11 / 10);
+        }
+        /* The bits that choose the bucket, and the tag but for what is above, say nothing. */
+        CHECK_EQ(sb_node_height(&writer.segment, 0x1ffff), 1);
+        CHECK_EQ(sb_node_height(&writer.segment, 0x4ffff), 2);
+        CHECK_EQ(sb_node_height(&writer.segment, 0xffff), writer.segment.height_max);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_any_nodes_at_random_are_found_as_in_a_sorted_array);
+        RUN(test_an_empty_index_has_nothing_anywhere);
+        RUN(test_the_empty_key_is_below_all_and_a_key_above_all_is_behind);
+        RUN(test_the_longest_keys_differ_in_their_last_byte_or_their_length);
+        RUN(test_a_second_node_of_a_key_stays_out_and_changes_nothing);
+        RUN(test_a_removed_node_is_marked_at_all_levels_and_its_key_can_come_again);
+        RUN(test_a_half_made_removal_counts_from_level_0_on_and_any_walk_finishes_it);
+        RUN(test_a_node_that_is_linked_at_level_0_alone_is_in_and_can_be_removed);
+        RUN(test_a_node_is_marked_before_it_is_linked_above_and_does_not_stay_there);
+        RUN(test_a_walk_by_next_meets_every_key_once_and_in_order);
+        RUN(test_fetch_goes_as_far_as_is_asked_for_and_there_is);
+        RUN(test_links_that_lead_anywhere_end_every_walk);
+        RUN(test_a_round_at_any_level_ends_every_walk);
+        RUN(test_a_node_with_lengths_that_cannot_be_has_no_key_and_is_behind_all);
+        RUN(test_of_four_nodes_one_is_higher_up_to_the_segments_height);
+        return test_end();
+}
