@@ -1,0 +1,641 @@
+/*
+ * Memory (shm/memory/slab.h, unit.h): size classes, taking and giving back, large blocks, the units
+ * in reserve, which client owns a slab, and what becomes of a unit that is empty.
+ */
+#include <stdlib.h>
+
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/era.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
+
+#define TAKEN_MAX 40000u
+
+struct taken {
+        uint64_t offset, size;
+        enum sb_unit_kind kind;
+};
+static struct taken taken[TAKEN_MAX];
+static uint32_t taken_count;
+
+static bool begin(uint64_t size, uint32_t unit_size)
+{
+        struct sb_geometry_wish wish = {
+                .size = size, .clients = 2, .unit_size = unit_size, .stock_count = SB_STOCK_NONE};
+
+        taken_count = 0;
+        draw_state = size ^ unit_size;
+        return make_bus_of(&wish);
+}
+
+static uint32_t units(void)
+{
+        return writer.segment.geometry.unit_count;
+}
+static uint32_t units_for_all(void)
+{
+        return units() - writer.segment.geometry.reserve_count;
+}
+static uint64_t word_of(uint64_t offset)
+{
+        return sb_unit_word(&writer.segment, sb_unit_of(&writer.segment, offset));
+}
+static uint64_t largest(void)
+{
+        return writer.segment.class_size[writer.segment.class_count - 1];
+}
+
+static uint32_t owned_by(const struct sb_peer *peer)
+{
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < units(); i++) {
+                uint64_t word = sb_unit_word(&writer.segment, i);
+
+                count += SB_UNIT_KIND(word) < SB_UNIT_PART &&
+                         SB_UNIT_OWNER(word) == sb_unit_owner(peer);
+        }
+        return count;
+}
+
+static uint32_t count_kind(enum sb_unit_kind kind)
+{
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < units(); i++)
+                count += SB_UNIT_KIND(sb_unit_word(&writer.segment, i)) == kind;
+        return count;
+}
+
+/* Bits that are set, in all bitmaps. */
+static uint64_t count_bits_set(void)
+{
+        const struct sb_geometry *g = &writer.segment.geometry;
+        uint64_t count = 0;
+
+        for (uint32_t i = 0; i < units(); i++)
+                for (uint32_t j = 0; j < g->bitmap_stride / 8; j++)
+                        count += (uint64_t)__builtin_popcountll(
+                                sb_load_relaxed(&sb_unit_bitmap(&writer.segment, i)[j]));
+        return count;
+}
+
+static uint64_t in_caches(const struct sb_peer *peer)
+{
+        uint64_t count = peer->slabs.tombstones.count + peer->slabs.guards.count;
+
+        for (uint32_t i = 0; i < SB_CLASS_MAX; i++)
+                count += peer->slabs.versions[i].count + peer->slabs.nodes[i].count;
+        return count;
+}
+
+static int take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also)
+{
+        struct taken *last = &taken[taken_count];
+        int r = sb_slab_take(peer, kind, size, also, &last->offset);
+
+        if (r)
+                return r;
+        last->size = size;
+        last->kind = kind;
+        taken_count++;
+        return 0;
+}
+
+static void clear_one(struct sb_peer *peer, uint32_t i)
+{
+        sb_unit_clear(peer, taken[i].offset);
+        taken[i] = taken[--taken_count];
+}
+
+static void clear_all(struct sb_peer *peer)
+{
+        while (taken_count)
+                clear_one(peer, taken_count - 1);
+}
+
+/* What is taken lies in the units, is of its kind, large enough, aligned, and no two overlap. */
+static bool blocks_are_sound(void)
+{
+        const struct sb_segment *segment = &writer.segment;
+        unsigned char *map = calloc(segment->geometry.size / 16, 1);
+        bool sound = map;
+
+        for (uint32_t i = 0; sound && i < taken_count; i++) {
+                uint64_t size = 0, at = taken[i].offset;
+
+                sound = !(at % 16) && sb_unit_is_block(segment, at, taken[i].kind, &size) &&
+                        size >= taken[i].size && at + size <= segment->geometry.size;
+                for (uint64_t j = 0; sound && j < size; j += 16)
+                        sound = !map[(at + j) / 16]++;
+        }
+        free(map);
+        return sound;
+}
+
+static void test_the_class_of_a_size_is_the_least_that_holds_it(void)
+{
+        static const struct {
+                uint64_t size;
+                uint32_t unit_size;
+        } shapes[] = {{1 << 20, 256}, {1 << 20, 512}, {1 << 20, 0}, {8 << 20, 65536},
+                {64 << 20, 1 << 20}, {256 << 20, 1 << 24}};
+
+        for (uint32_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+                const struct sb_segment *segment = &writer.segment;
+                uint32_t class_ = 0;
+
+                CHECK(begin(shapes[i].size, shapes[i].unit_size));
+                CHECK_EQ(segment->class_size[0], SB_BLOCK_MIN);
+                CHECK(largest() <= segment->geometry.unit_size / 2);
+                for (uint32_t j = 0; j < segment->class_count; j++) {
+                        CHECK_EQ(segment->class_size[j] % 16, 0);
+                        CHECK(!j || segment->class_size[j - 1] < segment->class_size[j]);
+                        /* No more than a quarter of a block is wasted, but for the smallest. */
+                        CHECK(!j || segment->class_size[j] <= 512 ||
+                                segment->class_size[j] - segment->class_size[j - 1] <=
+                                        segment->class_size[j] / 4);
+                }
+                for (uint64_t size = 1; size <= largest(); size += size < 70000 ? 1 : 997) {
+                        while (segment->class_size[class_] < size)
+                                class_++;
+                        CHECK_EQ(sb_unit_class(segment, size), class_);
+                }
+                CHECK_EQ(sb_unit_class(segment, largest()), segment->class_count - 1);
+                CHECK_EQ(sb_unit_class(segment, largest() + 1), segment->class_count);
+                CHECK_EQ(sb_unit_class(segment, UINT64_MAX / 2), segment->class_count);
+                unmake_bus();
+        }
+}
+
+static void test_blocks_never_overlap_whatever_is_taken_and_freed(void)
+{
+        static const uint32_t unit_sizes[] = {256, 1024, 4096, 65536};
+        uint32_t full = 0;
+
+        for (uint32_t u = 0; u < 4; u++) {
+                CHECK(begin(1 << 20, unit_sizes[u]));
+                for (uint32_t step = 0; step < 6000; step++) {
+                        struct sb_peer *peer = draw(2) ? &writer : &reader;
+                        uint64_t most = draw(50) ? draw(5) ? 200 : largest() : 5 * unit_sizes[u];
+                        int r = take(peer,
+                                draw(3) && most <= largest() ? SB_UNIT_NODES : SB_UNIT_VERSIONS,
+                                1 + draw((uint32_t)most), draw(2) * SB_SLAB_LARGER);
+
+                        CHECK(!r || r == SB_E_FULL);
+                        full += r != 0;
+                        if (r || !draw(40))
+                                for (uint32_t i = taken_count / (r ? 2 : 8); i; i--)
+                                        clear_one(draw(2) ? &writer : &reader, draw(taken_count));
+                        if (draw(4))
+                                sb_slab_settle(peer);
+                        if (step % 256)
+                                continue;
+                        CHECK(blocks_are_sound());
+                        CHECK_EQ(count_bits_set(),
+                                taken_count + in_caches(&writer) + in_caches(&reader));
+                }
+                clear_all(&reader);
+                sb_slab_release_all(&writer);
+                sb_slab_release_all(&reader);
+                CHECK_EQ(count_bits_set(), 0);
+                CHECK_EQ(owned_by(&writer) + owned_by(&reader), 0);
+                /* All of it is one piece again. */
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, (uint64_t)units_for_all() * unit_sizes[u],
+                                 0),
+                        0);
+                CHECK_EQ(count_kind(SB_UNIT_PART), units_for_all() - 1);
+                unmake_bus();
+        }
+        CHECK(full > 10);
+}
+
+static void test_a_block_taken_is_live_and_of_no_cell_whatever_its_last_life_left(void)
+{
+        struct sb_node *node;
+        uint64_t offset;
+
+        CHECK(begin(1 << 20, 0));
+        for (uint32_t i = 0; i < 64; i++)
+                CHECK_EQ(take(&writer, SB_UNIT_NODES, 100, 0), 0);
+        for (uint32_t i = 0; i < taken_count; i++)
+                memset(sb_block_at(&writer.segment, taken[i].offset), 0xff, 100);
+        clear_all(&writer);
+        sb_slab_release_all(&writer);
+        for (uint32_t i = 0; i < 64; i++) {
+                CHECK_EQ(sb_slab_take(&reader, SB_UNIT_NODES, 100, 0, &offset), 0);
+                node = sb_node_at(&reader.segment, offset);
+                CHECK_EQ(sb_load_relaxed(&node->block.retire), 0);
+                CHECK_EQ(sb_load_relaxed(&node->cell), 0);
+                CHECK_EQ(sb_load_relaxed(&node->unhooked), 0);
+        }
+        unmake_bus();
+}
+
+static void test_what_is_given_back_is_taken_next_and_is_live_again(void)
+{
+        uint64_t first, second, third;
+        struct sb_block *block;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 300, 0, &first), 0);
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 300, 0, &second), 0);
+        CHECK(first != second);
+        block = sb_block_at(&writer.segment, first);
+        sb_store_relaxed(&block->retire, SB_RETIRE_HELD);
+        sb_slab_give_back(&writer, first);
+        CHECK_EQ(sb_load_relaxed(&block->retire), 0);
+        CHECK(sb_slab_peek(&writer, sb_unit_class(&writer.segment, 300), &third) && third == first);
+        CHECK(sb_slab_take_ready(&writer, 300, &third) && third == first);
+        /* What lies in a slab that is another client's, or none's, is free at once. */
+        sb_slab_give_back(&reader, second);
+        CHECK(!sb_unit_is_block(&writer.segment, second, SB_UNIT_VERSIONS, NULL));
+        CHECK(!sb_slab_take_ready(&reader, 300, &third));
+        unmake_bus();
+}
+
+static void test_a_refill_takes_as_many_blocks_as_the_cache_holds_and_the_slab_has(void)
+{
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, 0), 0);
+        CHECK_EQ(count_bits_set(), SB_SLAB_CACHE_MAX);
+        CHECK_EQ(in_caches(&writer), SB_SLAB_CACHE_MAX - 1);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 1500, 0), 0); /* two of which fit a unit */
+        CHECK_EQ(count_bits_set(), SB_SLAB_CACHE_MAX + 2);
+        CHECK(!sb_slab_take_ready(&writer, (SB_CLASS_TABLE - 1) * 16 + 1, &taken[5].offset));
+        unmake_bus();
+}
+
+static void test_a_slab_has_one_owner_and_is_any_clients_when_it_ran_out(void)
+{
+        uint32_t per_unit, unit;
+        uint64_t offset;
+
+        CHECK(begin(1 << 20, 0));
+        per_unit = 4096 / 128;
+        for (uint32_t i = 0; i < per_unit; i++)
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 128, 0), 0);
+        unit = sb_unit_of(&writer.segment, taken[0].offset);
+        CHECK_EQ(sb_unit_of(&writer.segment, taken[per_unit - 1].offset), unit);
+        CHECK_EQ(sb_unit_word(&writer.segment, unit),
+                SB_UNIT_WORD(SB_UNIT_VERSIONS, sb_unit_class(&writer.segment, 128), writer.slot + 1,
+                        writer.generation));
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 128, 0, &offset), 0);
+        CHECK(sb_unit_of(&writer.segment, offset) != unit);
+        sb_slab_give_back(&reader, offset);
+        sb_slab_release_all(&reader);
+        /* Empty, and nothing asked for yet: it stays the owner's. */
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 1);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 128, 0), 0);
+        CHECK_EQ(owned_by(&writer), 2);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 1);
+        CHECK_EQ(SB_UNIT_OWNER(sb_unit_word(&writer.segment, unit)), 0);
+        CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)), SB_UNIT_VERSIONS);
+        /* Three quarters of it become free: another client goes on in it before it breaks a unit.
+         */
+        for (uint32_t i = per_unit; i-- > per_unit / 4;)
+                sb_unit_clear(&reader, taken[i].offset);
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 128, 0, &offset), 0);
+        CHECK_EQ(sb_unit_of(&writer.segment, offset), unit);
+        CHECK_EQ(SB_UNIT_OWNER(sb_unit_word(&writer.segment, unit)), sb_unit_owner(&reader));
+        unmake_bus();
+}
+
+static void test_more_slabs_than_the_list_holds_are_given_up_when_the_operation_ends(void)
+{
+        uint32_t wanted = 14 * 64;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), 0);
+        for (uint32_t i = 0; i < wanted; i++)
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, 0), 0);
+        CHECK(writer.slabs.exhausted_many);
+        CHECK_EQ(owned_by(&writer), 15);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 2); /* that of the nodes, and the last one, which is full */
+        CHECK(!writer.slabs.exhausted_many && !writer.slabs.exhausted_count);
+        CHECK(blocks_are_sound());
+        unmake_bus();
+}
+
+static void test_a_client_that_owns_too_many_slabs_gives_all_of_them_up(void)
+{
+        uint32_t high, most;
+
+        CHECK(begin(1 << 20, 0));
+        high = (uint32_t)sb_load_relaxed(&writer.segment.super->client_high);
+        CHECK_EQ(high, 3);
+        most = units() / 16 / high;
+        CHECK(most > 2 && most + 1 < writer.segment.class_count);
+        for (uint32_t i = 0; i < most; i++) {
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, writer.segment.class_size[i], 0), 0);
+                sb_slab_settle(&writer);
+        }
+        CHECK_EQ(owned_by(&writer), most);
+        CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), 0);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        CHECK_EQ(count_bits_set(), taken_count);
+        unmake_bus();
+}
+
+static void test_a_large_block_has_a_head_and_parts_and_goes_whole(void)
+{
+        uint32_t head;
+        uint64_t size;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, largest() + 1, 0), 0); /* less than a unit */
+        CHECK_EQ(sb_unit_of(&writer.segment, taken[0].offset), units_for_all() - 1);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 4 * 4096 + 1, 0), 0);
+        head = sb_unit_of(&writer.segment, taken[1].offset);
+        CHECK_EQ(head, units_for_all() - 6); /* from the top, side by side */
+        CHECK_EQ(taken[1].offset, sb_unit_offset(&writer.segment, head));
+        CHECK_EQ(sb_unit_word(&writer.segment, head),
+                SB_UNIT_WORD(SB_UNIT_LARGE, 0, writer.slot + 1, writer.generation));
+        for (uint32_t i = 1; i < 5; i++)
+                CHECK_EQ(sb_unit_word(&writer.segment, head + i),
+                        SB_UNIT_WORD(SB_UNIT_PART, 0, 0, head));
+        CHECK_EQ(sb_unit_large_count(&writer.segment, head), 5);
+        CHECK(sb_unit_is_block(&writer.segment, taken[1].offset, SB_UNIT_VERSIONS, &size));
+        CHECK_EQ(size, 5 * 4096);
+        CHECK(!sb_unit_is_block(&writer.segment, taken[1].offset, SB_UNIT_NODES, NULL));
+        CHECK(!sb_unit_is_block(&writer.segment, taken[1].offset + 64, SB_UNIT_VERSIONS, NULL));
+        CHECK(!sb_unit_is_block(&writer.segment, taken[1].offset + 4096, SB_UNIT_VERSIONS, NULL));
+        sb_slab_settle(&writer);
+        CHECK_EQ(sb_unit_word(&writer.segment, head), SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+        sb_unit_clear(&reader, taken[1].offset);
+        CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment, head)), SB_UNIT_EMPTY);
+        for (uint32_t i = 1; i < 5; i++)
+                CHECK_EQ(sb_unit_word(&writer.segment, head + i), 0);
+        /* One that is given back in the operation in which it was taken goes at its end. */
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 9 * 4096, 0), 0);
+        sb_slab_give_back(&reader, taken[2].offset);
+        CHECK_EQ(owned_by(&reader), 1);
+        sb_slab_settle(&reader);
+        CHECK_EQ(owned_by(&reader), 0);
+        CHECK_EQ(count_kind(SB_UNIT_LARGE), 1);
+        unmake_bus();
+}
+
+static void test_a_large_block_can_be_all_units_but_the_reserve_and_no_more(void)
+{
+        CHECK(begin(3 << 20, 1024));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, (uint64_t)units_for_all() * 1024 + 1, 3),
+                SB_E_FULL);
+        CHECK_EQ(count_kind(SB_UNIT_FREE), units());
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, (uint64_t)units_for_all() * 1024, 0), 0);
+        CHECK_EQ(count_kind(SB_UNIT_FREE), writer.segment.geometry.reserve_count);
+        sb_slab_settle(&writer);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 513, 0), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_LARGER), SB_E_FULL);
+        unmake_bus();
+}
+
+static void test_a_large_block_that_died_half_freed_or_half_claimed_serves_again(void)
+{
+        uint32_t head;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 20 * 4096, 0), 0);
+        head = sb_unit_of(&writer.segment, taken[0].offset);
+        sb_slab_settle(&writer);
+        /* Its freer cleared the bit and died. */
+        sb_and_full(&sb_unit_bitmap(&writer.segment, head)[0], ~UINT64_C(1));
+        /* And a taker died that had claimed a head and two parts. */
+        for (uint32_t i = 0; i < 3; i++)
+                sb_store_relaxed(
+                        &writer.segment.unit_words[i], i ? SB_UNIT_WORD(SB_UNIT_PART, 0, 0, 0)
+                                                         : SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, (uint64_t)units_for_all() * 4096, 0), 0);
+        unmake_bus();
+}
+
+static void test_larger_classes_serve_only_those_that_ask(void)
+{
+        uint32_t many;
+        uint64_t size;
+
+        CHECK(begin(1 << 20, 0));
+        while (!take(&writer, SB_UNIT_VERSIONS, 64, 0))
+                sb_slab_settle(&writer);
+        /* One slab of a larger class has a free block. */
+        many = taken_count;
+        for (uint32_t i = 0; i < many; i++)
+                if (sb_unit_of(&writer.segment, taken[i].offset) == 7)
+                        sb_unit_clear(&writer, taken[i].offset);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 1000, 0), 0);
+        sb_slab_release_all(&writer);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 70, 0), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_NODES, 70, SB_SLAB_LARGER), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 2000, SB_SLAB_LARGER), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 70, SB_SLAB_LARGER), 0);
+        CHECK(sb_unit_is_block(
+                &writer.segment, taken[taken_count - 1].offset, SB_UNIT_VERSIONS, &size));
+        CHECK_EQ(size, writer.segment.class_size[sb_unit_class(&writer.segment, 1000)]);
+        unmake_bus();
+}
+
+static void test_units_in_reserve_serve_tombstones_of_a_full_bus_alone(void)
+{
+        uint32_t first, class_;
+        uint64_t reserve_size;
+
+        CHECK(begin(1 << 20, 0));
+        first = units_for_all();
+        class_ = writer.segment.reserve_class;
+        reserve_size = writer.segment.class_size[class_];
+        CHECK(reserve_size >= sizeof(struct sb_version) + writer.segment.key_len_max);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE), 0);
+        CHECK(sb_unit_of(&writer.segment, taken[0].offset) < first); /* there is other memory */
+        while (!take(&writer, SB_UNIT_VERSIONS, 64, 0))
+                ;
+        while (!take(&writer, SB_UNIT_VERSIONS, reserve_size, 0))
+                ;
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, reserve_size + 1, 3), SB_E_FULL);
+        taken_count = 0;
+        while (!take(&writer, SB_UNIT_VERSIONS, 1 + draw((uint32_t)reserve_size), SB_SLAB_RESERVE))
+                CHECK(sb_unit_of(&writer.segment, taken[taken_count - 1].offset) >= first);
+        CHECK_EQ(taken_count, writer.segment.geometry.reserve_count * (4096 / reserve_size));
+        CHECK(blocks_are_sound());
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE), SB_E_FULL);
+        sb_slab_settle(&writer);
+        clear_one(&reader, 0);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, 0), SB_E_FULL);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE), 0);
+        sb_slab_settle(&reader);
+        CHECK_EQ(owned_by(&reader), 0); /* kept for no next time */
+        unmake_bus();
+}
+
+static void test_an_empty_unit_serves_its_class_at_once_and_others_when_no_pin_is_left(void)
+{
+        uint32_t unit, birth;
+
+        CHECK(begin(1 << 20, 0));
+        while (!take(&writer, SB_UNIT_VERSIONS, 64, 0))
+                ;
+        sb_slab_release_all(&writer);
+        unit = sb_unit_of(&writer.segment, taken[taken_count / 2].offset);
+        birth = sb_load_relaxed(&writer.segment.unit_births[unit]);
+        sb_pin(&reader);
+        for (uint32_t i = taken_count; i-- > 0;)
+                if (sb_unit_of(&writer.segment, taken[i].offset) == unit)
+                        clear_one(&writer, i);
+        sb_era_advance(&writer);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 200, 0), SB_E_FULL);
+        CHECK_EQ(sb_unit_word(&writer.segment, unit),
+                SB_UNIT_WORD(SB_UNIT_EMPTY, 0, SB_UNIT_VERSIONS,
+                        (uint32_t)sb_unit_word(&writer.segment, unit)));
+        CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), SB_E_FULL);
+        CHECK(!sb_unit_past_grace(&writer, unit, sb_unit_word(&writer.segment, unit)));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 60, 0), 0);
+        CHECK_EQ(sb_unit_of(&writer.segment, taken[taken_count - 1].offset), unit);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.unit_births[unit]), birth);
+        clear_one(&writer, taken_count - 1);
+        sb_slab_release_all(&writer);
+        CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), SB_E_FULL);
+        sb_unpin(&reader);
+        CHECK_EQ(take(&writer, SB_UNIT_NODES, 300, 0), 0);
+        CHECK_EQ(sb_unit_of(&writer.segment, taken[taken_count - 1].offset), unit);
+        CHECK(sb_era_before(birth, sb_load_relaxed(&writer.segment.unit_births[unit])));
+        unmake_bus();
+}
+
+static void test_chunks_of_guards_take_a_slab_each(void)
+{
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_GUARDS, 500, 0), 0);
+        CHECK_EQ(take(&writer, SB_UNIT_GUARDS, 500, 0), 0);
+        CHECK_EQ(take(&writer, SB_UNIT_GUARDS, 64, 0), 0);
+        CHECK_EQ(count_kind(SB_UNIT_GUARDS), 3);
+        sb_slab_release_all(&writer);
+        CHECK_EQ(count_bits_set(), 3);
+        CHECK_EQ(owned_by(&writer), 0);
+        CHECK(blocks_are_sound());
+        unmake_bus();
+}
+
+static void test_only_a_blocks_start_is_a_block(void)
+{
+        uint64_t size, base;
+        uint32_t unit, count;
+
+        CHECK(begin(1 << 20, 0));
+        for (uint32_t i = 0; i < 5; i++)
+                CHECK_EQ(take(&writer, SB_UNIT_NODES, 700, 0), 0); /* of 768: five in a unit */
+        unit = sb_unit_of(&writer.segment, taken[0].offset);
+        base = sb_unit_offset(&writer.segment, unit);
+        CHECK_EQ(sb_unit_block_count(&writer.segment, word_of(base)), 5);
+        /* Also where no block is, at the end of the unit, a bit is set. */
+        sb_store_relaxed(&sb_unit_bitmap(&writer.segment, unit)[0], UINT64_MAX);
+        for (uint64_t at = 0; at < 4096; at++) {
+                bool is = sb_unit_is_block(&writer.segment, base + at, SB_UNIT_NODES, &size);
+
+                CHECK_EQ(is, at % 768 == 0 && at < 5 * 768);
+                CHECK(!is || size == 768);
+                CHECK(!sb_unit_is_block(&writer.segment, base + at, SB_UNIT_VERSIONS, NULL));
+        }
+        sb_and_full(&sb_unit_bitmap(&writer.segment, unit)[0], ~UINT64_C(4));
+        CHECK(!sb_unit_is_block(&writer.segment, base + 2 * 768, SB_UNIT_NODES, NULL));
+        CHECK(sb_unit_is_block(&writer.segment, base + 3 * 768, SB_UNIT_NODES, NULL));
+        count = sb_unit_count_free(&writer.segment, unit, 5);
+        CHECK_EQ(count, 1);
+        unmake_bus();
+}
+
+static void test_hostile_offsets_and_unit_words_name_no_block(void)
+{
+        static const uint64_t offsets[] = {0, 1, 64, UINT64_MAX, UINT64_MAX - 15, UINT64_C(1) << 63,
+                UINT64_C(1) << 47, UINT64_C(1) << 32};
+        static const enum sb_unit_kind kinds[] = {
+                SB_UNIT_VERSIONS, SB_UNIT_NODES, SB_UNIT_GUARDS, SB_UNIT_LARGE, SB_UNIT_PART};
+        const struct sb_segment *segment = &writer.segment;
+        uint64_t before;
+
+        CHECK(begin(1 << 20, 0));
+        memset(segment->base + segment->geometry.bitmaps_at, 0xff,
+                (uint64_t)units() * segment->geometry.bitmap_stride);
+        before = count_bits_set();
+        for (uint32_t k = 0; k < 5; k++) {
+                for (uint32_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++)
+                        CHECK(!sb_unit_is_block(segment, offsets[i], kinds[k], NULL));
+                CHECK(!sb_unit_is_block(segment, segment->geometry.units_at - 64, kinds[k], NULL));
+                CHECK(!sb_unit_is_block(segment, sb_unit_offset(segment, units()), kinds[k], NULL));
+        }
+        CHECK_EQ(sb_unit_of(segment, sb_unit_offset(segment, units()) - 1), units() - 1);
+        CHECK_EQ(sb_unit_of(segment, sb_unit_offset(segment, units())), UINT32_MAX);
+        CHECK_EQ(sb_unit_of(segment, segment->geometry.units_at - 1), UINT32_MAX);
+        /* A class that there is not. */
+        for (uint32_t class_ = segment->class_count; class_ < 64; class_++) {
+                uint64_t word = SB_UNIT_WORD(SB_UNIT_NODES, class_, 0, 0);
+
+                sb_store_relaxed(&segment->unit_words[0], word);
+                CHECK_EQ(sb_unit_block_count(segment, word), 0);
+                CHECK(!sb_unit_is_block(segment, segment->geometry.units_at, SB_UNIT_NODES, NULL));
+                sb_unit_clear(&writer, segment->geometry.units_at);
+        }
+        sb_unit_clear(&writer, 0);
+        sb_unit_clear(&writer, UINT64_MAX);
+        CHECK_EQ(count_bits_set(), before);
+        unmake_bus();
+}
+
+/* A block is cleared by a multiplication instead of a division: right for each of each class. */
+static void test_the_bit_that_is_cleared_is_the_blocks_own(void)
+{
+        static const uint32_t unit_sizes[] = {256, 4096, 1 << 20};
+
+        for (uint32_t u = 0; u < 3; u++) {
+                const struct sb_segment *segment = &writer.segment;
+
+                CHECK(begin(16 << 20, unit_sizes[u]));
+                for (uint32_t class_ = 0; class_ < segment->class_count; class_++) {
+                        uint64_t word = SB_UNIT_WORD(SB_UNIT_VERSIONS, class_, 0, 0),
+                                 size = segment->class_size[class_];
+                        uint32_t count = sb_unit_block_count(segment, word);
+
+                        sb_store_relaxed(&segment->unit_words[3], word);
+                        for (uint32_t i = 0; i < count; i++) {
+                                uint64_t *bits = (uint64_t *)sb_unit_bitmap(segment, 3);
+
+                                bits[i / 64] = UINT64_MAX;
+                                sb_unit_clear(&writer, sb_unit_offset(segment, 3) + i * size);
+                                CHECK(bits[i / 64] == ~(UINT64_C(1) << i % 64));
+                        }
+                }
+                unmake_bus();
+        }
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_the_class_of_a_size_is_the_least_that_holds_it);
+        RUN(test_blocks_never_overlap_whatever_is_taken_and_freed);
+        RUN(test_a_block_taken_is_live_and_of_no_cell_whatever_its_last_life_left);
+        RUN(test_what_is_given_back_is_taken_next_and_is_live_again);
+        RUN(test_a_refill_takes_as_many_blocks_as_the_cache_holds_and_the_slab_has);
+        RUN(test_a_slab_has_one_owner_and_is_any_clients_when_it_ran_out);
+        RUN(test_more_slabs_than_the_list_holds_are_given_up_when_the_operation_ends);
+        RUN(test_a_client_that_owns_too_many_slabs_gives_all_of_them_up);
+        RUN(test_a_large_block_has_a_head_and_parts_and_goes_whole);
+        RUN(test_a_large_block_can_be_all_units_but_the_reserve_and_no_more);
+        RUN(test_a_large_block_that_died_half_freed_or_half_claimed_serves_again);
+        RUN(test_larger_classes_serve_only_those_that_ask);
+        RUN(test_units_in_reserve_serve_tombstones_of_a_full_bus_alone);
+        RUN(test_an_empty_unit_serves_its_class_at_once_and_others_when_no_pin_is_left);
+        RUN(test_chunks_of_guards_take_a_slab_each);
+        RUN(test_only_a_blocks_start_is_a_block);
+        RUN(test_hostile_offsets_and_unit_words_name_no_block);
+        RUN(test_the_bit_that_is_cleared_is_the_blocks_own);
+        return test_end();
+}
