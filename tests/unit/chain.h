@@ -1,0 +1,100 @@
+/*
+ * Chains and descriptors that a test makes itself, version by version: any stamp, any outcome, any
+ * order, without the operations that would make them (ring/op).
+ */
+#ifndef SB_TEST_UNIT_CHAIN_H
+#define SB_TEST_UNIT_CHAIN_H
+
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/upkeep/key.h"
+#include "tests/unit/bus.h"
+
+#define CHAIN_UNDECIDED UINT64_C(0)
+
+__attribute__((noipa, unused)) static uint64_t hash_of(const void *key, uint32_t key_len)
+{
+        return sb_hash_key(key, key_len, writer.segment.seed);
+}
+
+/* Under the writer's pin: where the key is; it is made, with a placeholder, where there is none. */
+static inline bool spot_of(const char *key, struct sb_spot *ret)
+{
+        uint32_t len = (uint32_t)strlen(key);
+        struct sb_key_supplies supplies;
+        bool found;
+
+        if (sb_key_find(&writer, key, len, hash_of(key, len), ret))
+                return true;
+        if (sb_slab_take(&writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + len, 0, &supplies.node) ||
+                sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + len, 0,
+                        &supplies.birth) ||
+                sb_key_make(&writer, key, len, hash_of(key, len), &supplies))
+                return false;
+        sb_store_relaxed(&writer.client->operation, 0);
+        found = sb_key_find(&writer, key, len, hash_of(key, len), ret);
+        return found;
+}
+
+/* Under the writer's pin: a version on top of the key's chain; its value is its revision. */
+static inline struct sb_version *push(const char *key, uint32_t kind, uint64_t stamp)
+{
+        uint32_t len = (uint32_t)strlen(key);
+        struct sb_version *version;
+        uint64_t offset, shape;
+        struct sb_spot spot;
+
+        shape = SB_SHAPE(
+                (kind & SB_VERSION_KIND) == SB_VERSION_VALUE ? 8 : 0, len, kind, writer.slot);
+        if (!spot_of(key, &spot) ||
+                sb_slab_take(&writer, SB_UNIT_VERSIONS, sb_version_size(shape), 0, &offset))
+                return NULL;
+        version = sb_version_at(&writer.segment, offset);
+        version->rev = spot.head->rev + 1;
+        version->node = spot.head->node;
+        version->shape = shape;
+        sb_store_relaxed(&version->block.birth, sb_pin_era(&writer));
+        sb_store_relaxed(&version->stamp, stamp);
+        sb_store_relaxed(&version->prev, sb_offset_of(&writer.segment, spot.head));
+        memcpy(version->bytes, key, len);
+        memcpy(version->bytes + len, &version->rev, 8);
+        return sb_cas64_full(spot.cell, spot.word, (spot.word & ~SB_OFFSET_MASK) | offset) ? version
+                                                                                           : NULL;
+}
+
+/* A descriptor with so many writes and bytes of ranges, undecided; all of them zero. */
+static inline struct sb_commit *make_descriptor(
+        uint64_t cut, uint32_t write_count, uint64_t ranges_len)
+{
+        uint64_t size = sizeof(struct sb_commit) + 8 * (uint64_t)write_count + ranges_len, offset;
+        struct sb_commit *commit;
+
+        if (sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offset))
+                return NULL;
+        commit = sb_block_at(&writer.segment, offset);
+        if (!commit)
+                return NULL;
+        memset((unsigned char *)commit + sizeof(struct sb_block), 0,
+                size - sizeof(struct sb_block));
+        sb_store_relaxed(&commit->block.birth, sb_pin_era(&writer));
+        commit->number = (uint64_t)(writer.slot + 1) << 48 | 77;
+        commit->shape =
+                SB_SHAPE(size - sizeof(struct sb_version), 0, SB_VERSION_COMMIT, writer.slot);
+        commit->cut = cut;
+        commit->write_count = write_count;
+        commit->ranges_len = ranges_len;
+        return commit;
+}
+
+/* The stamp word of an intent of this transaction. */
+static inline uint64_t intent_of(const struct sb_commit *commit)
+{
+        return SB_STAMP_INTENT | sb_offset_of(&writer.segment, commit);
+}
+
+#endif
