@@ -1,0 +1,512 @@
+/*
+ * Eras, pins, limbo and grace periods (shm/memory/era.h, pin.h, limbo.h, grace.h): which blocks no
+ * process can be reading any more, against the plain definition, also where the era wraps. The
+ * records of other clients are written by the test.
+ */
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/era.h"
+#include "shm/memory/grace.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
+
+#define CLIENTS 40u
+#define BLOCKS  300u
+
+static uint64_t blocks[BLOCKS];
+static uint32_t block_count;
+
+static bool begin(uint32_t era)
+{
+        block_count = 0;
+        draw_state = era;
+        if (!make_bus_for(4 << 20, CLIENTS))
+                return false;
+        sb_store_relaxed(&writer.segment.super->era, era);
+        sb_store_relaxed(&writer.segment.super->birth_floor, era - 5000);
+        sb_store_relaxed(&writer.segment.super->client_high, CLIENTS + 1);
+        return true;
+}
+
+static uint32_t era_now(void)
+{
+        return sb_load_relaxed(&writer.segment.super->era);
+}
+
+static void set_pin(uint32_t slot, uint32_t lo, uint32_t hi)
+{
+        sb_store_relaxed(&sb_client_at(&writer.segment, slot)->pin, (uint64_t)lo << 32 | hi);
+}
+
+/* A block that was born and taken out of all links in these eras. */
+static struct sb_block *retired(uint32_t birth, uint32_t era)
+{
+        struct sb_block *block;
+        uint64_t offset;
+
+        if (sb_slab_take(&writer, SB_UNIT_VERSIONS, 100, 0, &offset))
+                return NULL;
+        block = sb_block_at(&writer.segment, offset);
+        sb_store_relaxed(&block->birth, birth);
+        sb_store_relaxed(&block->retire, era);
+        return block;
+}
+
+static bool wait_for(uint32_t birth, uint32_t era)
+{
+        struct sb_block *block = retired(birth, era);
+
+        if (!block)
+                return false;
+        blocks[block_count++] = sb_offset_of(&writer.segment, block);
+        sb_limbo_wait(&writer, blocks[block_count - 1], era, false);
+        return true;
+}
+
+/* One look; which of blocks[] came free. */
+static uint32_t look(bool free[BLOCKS])
+{
+        struct sb_limbo_entry entry;
+        struct sb_grace grace;
+        uint32_t count = 0;
+
+        memset(free, 0, BLOCKS * sizeof(free[0]));
+        sb_grace_look(&writer, &grace);
+        while (sb_grace_next(&writer, &grace, &entry)) {
+                for (uint32_t i = 0; i < block_count; i++)
+                        free[i] |= blocks[i] == (entry.offset & ~SB_LIMBO_FIRST_GRACE);
+                count++;
+        }
+        sb_unpin(&writer);
+        sb_grace_end(&writer);
+        return count;
+}
+
+static void test_eras_compare_right_while_they_lie_within_half_of_all(void)
+{
+        static const uint32_t distances[] = {1, 2, 1000, SB_ERA_OLD, SB_ERA_ASK, SB_ERA_STOP,
+                SB_ERA_STOP + SB_ERA_OLD, (1u << 31) - 1};
+
+        draw_state = 1;
+        for (uint32_t step = 0; step < 10000; step++) {
+                uint32_t era = draw(3) ? draw_bits() : draw(100) - 50,
+                         later = era + distances[draw(8)];
+
+                CHECK(!sb_era_before(era, era));
+                CHECK(sb_era_before(era, later) && !sb_era_before(later, era));
+        }
+}
+
+static void test_the_era_goes_on_from_its_end_to_its_beginning(void)
+{
+        CHECK(begin(SB_ERA_MAX - 3));
+        for (uint32_t i = 1; i <= 3; i++) {
+                sb_era_advance(&writer);
+                CHECK_EQ(era_now(), SB_ERA_MAX - 3 + i);
+        }
+        sb_era_advance(&reader);
+        CHECK_EQ(era_now(), SB_ERA_MIN);
+        sb_era_advance(&writer);
+        CHECK_EQ(era_now(), SB_ERA_MIN + 1);
+        unmake_bus();
+}
+
+static void test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_still(void)
+{
+        static const uint32_t eras[] = {5000 * 4096u, 0x7ffff000u, 0xfffef000u};
+
+        for (uint32_t i = 0; i < 3; i++) {
+                struct sb_superblock *super;
+
+                CHECK(begin(eras[i]));
+                super = writer.segment.super;
+                sb_store_relaxed(&super->birth_floor, eras[i] - SB_ERA_ASK);
+                sb_era_advance(&writer);
+                CHECK_EQ(sb_load_relaxed(&super->sweep_wanted), 0);
+                sb_store_relaxed(&super->era, eras[i]);
+                sb_store_relaxed(&super->birth_floor, eras[i] - SB_ERA_ASK - 1);
+                sb_era_advance(&writer);
+                CHECK_EQ(sb_load_relaxed(&super->sweep_wanted), 1);
+                sb_era_advance(&writer); /* not each time */
+                CHECK_EQ(sb_load_relaxed(&super->sweep_wanted), 1);
+                CHECK_EQ(era_now(), eras[i] + 2);
+                sb_store_relaxed(&super->birth_floor, era_now() - SB_ERA_STOP);
+                sb_era_advance(&writer);
+                CHECK_EQ(era_now(), eras[i] + 3);
+                sb_era_advance(&writer);
+                CHECK_EQ(era_now(), eras[i] + 3);
+                /* A floor ahead of the era, as in a damaged segment, does not hold it up. */
+                sb_store_relaxed(&super->birth_floor, era_now() + 100);
+                sb_era_advance(&writer);
+                CHECK_EQ(era_now(), eras[i] + 4);
+                unmake_bus();
+        }
+}
+
+/* The definition: no pin that was published in @era or before is of a process that can know what
+ * was born in @birth. */
+static bool is_clear(uint32_t era, uint32_t birth)
+{
+        for (uint32_t slot = 0; slot <= CLIENTS; slot++) {
+                uint64_t pin = sb_load_relaxed(&sb_client_at(&writer.segment, slot)->pin);
+
+                if (pin && slot != writer.slot && (int32_t)(era - (uint32_t)(pin >> 32)) >= 0 &&
+                        (int32_t)((uint32_t)pin - birth) >= 0)
+                        return false;
+        }
+        return true;
+}
+
+static void test_an_era_is_clear_as_the_pins_of_the_others_say(void)
+{
+        uint32_t clear = 0, held = 0;
+
+        for (uint32_t round = 0; round < 400; round++) {
+                uint32_t base = round % 2 ? 100000 : SB_ERA_MAX - 20,
+                         pins = draw(SB_ERA_PINS_MAX + 1);
+
+                CHECK(begin(base + 40));
+                set_pin(writer.slot, base, base + 60); /* the own pin holds nothing up */
+                for (uint32_t i = 0; i < pins; i++) {
+                        uint32_t lo = base + draw(40);
+
+                        set_pin(i ? 2 + i : 0, lo, lo + draw(20));
+                }
+                sb_era_look(&writer);
+                CHECK_EQ(writer.era.pin_count, pins);
+                for (uint32_t i = 0; i < 100; i++) {
+                        uint32_t era = base + draw(50), birth = era - draw(30);
+                        bool old = sb_era_before(era, writer.era.looked);
+
+                        CHECK_EQ(sb_era_clear(&writer, era, birth), old && is_clear(era, birth));
+                        *(old && is_clear(era, birth) ? &clear : &held) += 1;
+                }
+                unmake_bus();
+        }
+        CHECK(clear > 1000 && held > 1000);
+}
+
+static void test_more_pins_than_are_told_apart_hold_all_from_the_oldest_on(void)
+{
+        CHECK(begin(1000));
+        for (uint32_t i = 0; i <= SB_ERA_PINS_MAX; i++)
+                set_pin(3 + i, 900 + i, 900 + i);
+        sb_era_look(&writer);
+        CHECK_EQ(writer.era.pin_count, SB_ERA_PINS_MAX + 1);
+        CHECK_EQ(writer.era.oldest, 900);
+        CHECK(sb_era_clear(&writer, 899, 0x100));
+        CHECK(!sb_era_clear(&writer, 950, 949)); /* none of them knows it, and that is not asked */
+        set_pin(3, 0, 0);
+        sb_era_look(&writer);
+        CHECK(sb_era_clear(&writer, 950, 949));
+        unmake_bus();
+}
+
+static void test_bygone_is_before_every_pin_and_long_ago(void)
+{
+        CHECK(begin(SB_ERA_OLD / 2));
+        sb_era_look(&writer);
+        CHECK_EQ(sb_era_bygone(&writer), writer.era.looked - SB_ERA_OLD);
+        set_pin(5, era_now() - SB_ERA_OLD - 7, era_now());
+        sb_era_look(&writer);
+        CHECK_EQ(sb_era_bygone(&writer), writer.era.looked - 1 - SB_ERA_OLD - 7);
+        unmake_bus();
+}
+
+static void test_a_handle_that_has_not_looked_yet_takes_no_date_for_old(void)
+{
+        CHECK(begin(77));
+        CHECK(!sb_era_clear(&reader, era_now() - 1, era_now() - 1));
+        CHECK(!sb_era_clear(&reader, era_now() - SB_ERA_OLD, 16));
+        unmake_bus();
+}
+
+static void test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning(void)
+{
+        struct sb_cell64 *pin, *clock;
+
+        CHECK(begin(500));
+        pin = &reader.client->pin;
+        clock = &writer.segment.super->clock;
+        CHECK_EQ(sb_load_relaxed(pin), 0);
+        sb_pin(&reader);
+        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(500) << 32 | 500);
+        CHECK_EQ(sb_pin_era(&reader), 500);
+        CHECK(sb_pin_covers(&reader));
+        sb_era_advance(&writer);
+        sb_era_advance(&writer);
+        CHECK(!sb_pin_covers(&reader));
+        CHECK(sb_pin_covers(&reader));
+        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(500) << 32 | 502);
+        sb_era_advance(&writer);
+        CHECK_EQ(sb_pin_load(&reader, clock), sb_load_relaxed(clock));
+        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(500) << 32 | 503);
+        sb_unpin(&reader);
+        CHECK(!sb_load_relaxed(pin) && !sb_pin_era(&reader));
+        /* The reaper goes on under the pin of the dead. */
+        sb_store_relaxed(pin, UINT64_C(400) << 32 | 410);
+        sb_pin_resume(&reader);
+        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(400) << 32 | 503);
+        CHECK_EQ(sb_pin_era(&reader), 503);
+        sb_store_relaxed(pin, 0);
+        sb_pin_resume(&reader);
+        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(503) << 32 | 503);
+        unmake_bus();
+}
+
+static void test_a_block_begins_to_go_once_and_is_dated_once(void)
+{
+        struct sb_block *block;
+
+        CHECK(begin(700));
+        block = retired(650, 0);
+        sb_store_relaxed(&writer.segment.super->era, 700);
+        CHECK(block && sb_limbo_begin(&writer, block));
+        CHECK_EQ(sb_load_relaxed(&block->retire), SB_RETIRE_DYING);
+        CHECK(!sb_limbo_begin(&reader, block));
+        CHECK(sb_limbo_is_empty(&writer));
+        sb_limbo_date(&writer, block);
+        CHECK_EQ(sb_load_relaxed(&block->retire), 700);
+        CHECK_EQ(writer.limbo.count, 1);
+        CHECK_EQ(writer.limbo.entries[0].era, 700);
+        CHECK_EQ(writer.limbo.entries[0].birth, 650);
+        sb_store_relaxed(&writer.segment.super->era, 701);
+        sb_limbo_date(&reader, block);
+        CHECK_EQ(sb_load_relaxed(&block->retire), 700);
+        CHECK(sb_limbo_is_empty(&reader));
+        sb_store_relaxed(&block->retire, SB_RETIRE_HELD);
+        CHECK(!sb_limbo_begin(&writer, block));
+        sb_limbo_date(&writer, block);
+        CHECK_EQ(sb_load_relaxed(&block->retire), SB_RETIRE_HELD);
+        unmake_bus();
+}
+
+static void test_what_finds_no_space_is_left_to_a_sweep(void)
+{
+        struct sb_block *block;
+        uint64_t offset;
+
+        CHECK(begin(700));
+        block = retired(650, 660);
+        offset = sb_offset_of(&writer.segment, block);
+        for (uint32_t i = 0; i < SB_LIMBO_MAX; i++)
+                sb_limbo_wait(&writer, offset, 660, i % 2);
+        CHECK_EQ(writer.limbo.count, SB_LIMBO_MAX);
+        CHECK(sb_limbo_half_full(&writer) && sb_limbo_due(&writer));
+        CHECK_EQ(writer.limbo.left_behind, 0);
+        CHECK_EQ(writer.limbo.entries[5].offset, offset | SB_LIMBO_FIRST_GRACE);
+        sb_limbo_wait(&writer, offset, 660, false);
+        CHECK_EQ(writer.limbo.count, SB_LIMBO_MAX);
+        CHECK_EQ(writer.limbo.left_behind, 1);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), 1);
+        unmake_bus();
+}
+
+static void test_cells_to_look_at_again_come_in_order_however_often_the_list_goes_round(void)
+{
+        uint64_t in = 0, out = 0;
+
+        CHECK(begin(700));
+        for (uint32_t step = 0; step < 20; step++) {
+                while (sb_limbo_pending(&writer) < SB_PENDING_MAX)
+                        in++, sb_limbo_later(&writer, in, in * 3);
+                CHECK(sb_limbo_pending_due(&writer));
+                CHECK_EQ(writer.limbo.left_behind, step);
+                sb_limbo_later(&writer, 9, 9); /* one too many */
+                CHECK_EQ(writer.limbo.left_behind, step + 1);
+                for (uint32_t i = 1 + draw(SB_PENDING_MAX); i; i--) {
+                        struct sb_pending pending;
+
+                        out++;
+                        CHECK_EQ(sb_limbo_first_pending(&writer)->cell_number, out);
+                        pending = sb_limbo_take_pending(&writer);
+                        CHECK(pending.cell_number == out && pending.stamp == out * 3);
+                }
+        }
+        unmake_bus();
+}
+
+static void test_a_ripe_batch_moves_the_era_on_before_it_is_looked_at(void)
+{
+        struct sb_block *block;
+        uint32_t ripe;
+
+        CHECK(begin(700));
+        ripe = writer.limbo.ripe;
+        CHECK(ripe && ripe <= writer.limbo.wake);
+        block = retired(690, 700);
+        sb_store_relaxed(&writer.segment.super->era, 700);
+        for (uint32_t i = 0; i < ripe; i++) {
+                CHECK_EQ(era_now(), 700);
+                sb_limbo_wait(&writer, sb_offset_of(&writer.segment, block), 700, false);
+        }
+        CHECK_EQ(era_now(), 701);
+        CHECK(writer.limbo.ripened);
+        CHECK_EQ(look((bool[BLOCKS]){0}), ripe);
+        CHECK_EQ(era_now(), 701); /* and not once more */
+        CHECK(!writer.limbo.ripened);
+        unmake_bus();
+}
+
+static void test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of_it(void)
+{
+        uint32_t freed = 0, held = 0;
+
+        for (uint32_t round = 0; round < 60; round++) {
+                uint32_t base = round % 2 ? 100000 : SB_ERA_MAX - 30, pins = draw(10);
+                bool free[BLOCKS], guarded[BLOCKS] = {0};
+
+                CHECK(begin(base + 60));
+                for (uint32_t i = 0; i < BLOCKS; i++) {
+                        uint32_t birth = base + draw(50);
+
+                        CHECK(wait_for(birth, birth + draw(10)));
+                }
+                set_pin(writer.slot, base, base + 99);
+                for (uint32_t i = 0; i < pins; i++) {
+                        uint32_t lo = base + draw(60);
+
+                        set_pin(2 + draw(CLIENTS - 1), lo, lo + draw(6));
+                }
+                for (uint32_t i = 0; i < 30; i++) {
+                        struct sb_client *client = sb_client_at(&writer.segment, draw(CLIENTS + 1));
+                        uint32_t block = draw(BLOCKS), word = draw(12);
+
+                        sb_store_relaxed(&client->guard_high, 12);
+                        if (sb_load_relaxed(&sb_client_guards(&writer.segment, client)[word]))
+                                continue;
+                        sb_store_relaxed(
+                                &sb_client_guards(&writer.segment, client)[word], blocks[block]);
+                        guarded[block] = true;
+                }
+                /* What a client of before left above its bound is no guard. */
+                sb_store_relaxed(&sb_client_guards(&writer.segment, reader.client)[12], blocks[0]);
+                for (uint32_t again = 0; again < 2; again++) {
+                        uint32_t count = look(free), expected = 0;
+
+                        for (uint32_t i = 0; i < BLOCKS; i++) {
+                                struct sb_block *block = sb_block_at(&writer.segment, blocks[i]);
+                                bool is = !guarded[i] && is_clear(sb_load_relaxed(&block->retire),
+                                                                 sb_load_relaxed(&block->birth));
+
+                                CHECK_EQ(free[i], is && !again);
+                                expected += is && !again;
+                        }
+                        CHECK_EQ(count, expected);
+                        freed += count;
+                        held += writer.limbo.count;
+                }
+                unmake_bus();
+        }
+        CHECK(freed > 1000 && held > 1000);
+}
+
+static void test_a_block_that_another_brought_further_is_dropped(void)
+{
+        bool free[BLOCKS];
+        uint32_t unit;
+
+        CHECK(begin(900));
+        for (uint32_t i = 0; i < 40; i++)
+                CHECK(wait_for(800, 880));
+        sb_slab_release_all(&writer);
+        sb_store_relaxed(&((struct sb_block *)sb_block_at(&writer.segment, blocks[0]))->retire, 0);
+        sb_store_relaxed(
+                &((struct sb_block *)sb_block_at(&writer.segment, blocks[1]))->retire, 881);
+        sb_store_relaxed(&((struct sb_block *)sb_block_at(&writer.segment, blocks[2]))->retire,
+                SB_RETIRE_FREEING | reader.slot);
+        CHECK_EQ(look(free), 37);
+        CHECK(!free[0] && !free[1] && !free[2] && free[3] && free[39]);
+        CHECK(sb_limbo_is_empty(&writer));
+        /* Its unit serves another class by now, or another kind. */
+        unit = sb_unit_of(&writer.segment, blocks[10]);
+        for (uint32_t i = 0; i < 3; i++) {
+                uint64_t word = sb_unit_word(&writer.segment, unit);
+
+                sb_limbo_wait(&writer, blocks[10], 880, false);
+                sb_store_relaxed(&writer.segment.unit_words[unit],
+                        word ^ (i == 0          ? UINT64_C(1) << 54
+                                       : i == 1 ? UINT64_C(3) << 60
+                                                : UINT64_C(5) << 32));
+                CHECK_EQ(look(free), i == 2); /* but another owner counts not */
+                CHECK(sb_limbo_is_empty(&writer));
+                sb_store_relaxed(&writer.segment.unit_words[unit], word);
+        }
+        unmake_bus();
+}
+
+static void test_a_node_waits_for_the_first_time_while_it_is_gone_and_not_on_its_way(void)
+{
+        bool free[BLOCKS];
+        struct sb_node *node;
+
+        CHECK(begin(900));
+        for (uint32_t i = 0; i < 5; i++) {
+                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_NODES, 100, 0, &blocks[i]), 0);
+                node = sb_node_at(&writer.segment, blocks[i]);
+                sb_store_relaxed(&node->block.birth, 850);
+                sb_store_relaxed(&node->cell, i == 1 ? 8 : SB_NODE_GONE);
+                sb_store_relaxed(&node->unhooked, i == 2 ? 881 : 880);
+                sb_store_relaxed(&node->block.retire, i == 3 ? SB_RETIRE_DYING : 0);
+                sb_limbo_wait(&writer, blocks[i], 880, true);
+                block_count++;
+        }
+        sb_limbo_wait(&writer, blocks[4], 880, false); /* that would be the second time */
+        set_pin(4, 870, 870);
+        CHECK_EQ(look(free), 0);
+        CHECK_EQ(writer.limbo.count, 2);
+        CHECK_EQ(writer.limbo.entries[0].offset, blocks[0] | SB_LIMBO_FIRST_GRACE);
+        set_pin(4, 0, 0);
+        CHECK_EQ(look(free), 2);
+        CHECK(free[0] && free[4]);
+        unmake_bus();
+}
+
+static void test_a_list_full_of_what_is_pinned_is_left_to_a_sweep_but_for_a_quarter(void)
+{
+        struct sb_block *block;
+        bool free[BLOCKS];
+
+        CHECK(begin(900));
+        block = retired(850, 880);
+        set_pin(4, 870, 890);
+        for (uint32_t i = 0; i < SB_LIMBO_MAX / 2; i++)
+                sb_limbo_wait(&writer, sb_offset_of(&writer.segment, block), 880, false);
+        CHECK_EQ(look(free), 0);
+        CHECK_EQ(writer.limbo.count, SB_LIMBO_MAX / 2);
+        CHECK(writer.limbo.wake > SB_LIMBO_MAX / 2); /* not at once again */
+        sb_limbo_wait(&writer, sb_offset_of(&writer.segment, block), 880, false);
+        CHECK_EQ(look(free), 0);
+        CHECK_EQ(writer.limbo.count, SB_LIMBO_MAX / 4);
+        CHECK_EQ(writer.limbo.left_behind, 1);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_eras_compare_right_while_they_lie_within_half_of_all);
+        RUN(test_the_era_goes_on_from_its_end_to_its_beginning);
+        RUN(test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_still);
+        RUN(test_an_era_is_clear_as_the_pins_of_the_others_say);
+        RUN(test_more_pins_than_are_told_apart_hold_all_from_the_oldest_on);
+        RUN(test_bygone_is_before_every_pin_and_long_ago);
+        RUN(test_a_handle_that_has_not_looked_yet_takes_no_date_for_old);
+        RUN(test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning);
+        RUN(test_a_block_begins_to_go_once_and_is_dated_once);
+        RUN(test_what_finds_no_space_is_left_to_a_sweep);
+        RUN(test_cells_to_look_at_again_come_in_order_however_often_the_list_goes_round);
+        RUN(test_a_ripe_batch_moves_the_era_on_before_it_is_looked_at);
+        RUN(test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of_it);
+        RUN(test_a_block_that_another_brought_further_is_dropped);
+        RUN(test_a_node_waits_for_the_first_time_while_it_is_gone_and_not_on_its_way);
+        RUN(test_a_list_full_of_what_is_pinned_is_left_to_a_sweep_but_for_a_quarter);
+        return test_end();
+}
