@@ -1,0 +1,361 @@
+/*
+ * Segments and the roster (shm/layout/segment.h, roster.h): what is opened and what is refused,
+ * what hostile offsets and lengths lead to, and which process has which record.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/keys/node.h"
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
+
+static int open_again(struct sb_segment *ret)
+{
+        return sb_segment_open(
+                writer.segment.base, writer.segment.geometry.size, &sb_os_linux, ret);
+}
+
+static void test_a_new_segment_opens_and_is_empty(void)
+{
+        static const uint64_t id[2] = {77, UINT64_MAX};
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 3, .unit_size = 512};
+        struct sb_geometry geometry;
+        struct sb_segment segment;
+        unsigned char *base;
+
+        CHECK_EQ(sb_geometry_fit(&wish, &geometry), 0);
+        base = aligned_alloc(4096, geometry.size);
+        CHECK(base != NULL);
+        memset(base, 0, geometry.size);
+        sb_segment_format(base, &geometry, 0x1234567890abcdef, id, 99);
+        CHECK_EQ(sb_segment_open(base, geometry.size, &sb_os_linux, &segment), 0);
+        CHECK_EQ(segment.seed, 0x1234567890abcdef);
+        CHECK(!memcmp(&segment.geometry, &geometry, sizeof(geometry)));
+        CHECK(segment.super->id[1] == UINT64_MAX && segment.super->created_ns == 99);
+        CHECK(sb_load_relaxed(&segment.super->clock) > sb_load_relaxed(&segment.super->safe));
+        CHECK_EQ(sb_load_relaxed(&segment.super->era), SB_ERA_MIN);
+        CHECK(sb_segment_serving(&segment));
+        for (uint64_t at = geometry.clients_at; at < geometry.size; at++)
+                CHECK(!base[at]);
+        free(base);
+}
+
+static void test_what_is_no_segment_of_this_layout_is_refused(void)
+{
+        struct sb_superblock *super;
+        struct sb_segment segment;
+
+        CHECK(make_bus(1 << 20));
+        super = writer.segment.super;
+        CHECK_EQ(sb_segment_open(super, sizeof(*super) - 1, &sb_os_linux, &segment), -EBADMSG);
+        CHECK_EQ(sb_segment_open(super, (1 << 20) - 4096, &sb_os_linux, &segment), -EBADMSG);
+        super->magic ^= 1;
+        CHECK_EQ(open_again(&segment), -EBADMSG);
+        super->magic ^= 1;
+        super->layout_version++;
+        CHECK_EQ(open_again(&segment), -EPROTONOSUPPORT);
+        super->layout_version -= 2;
+        CHECK_EQ(open_again(&segment), -EPROTONOSUPPORT);
+        super->layout_version++;
+        super->features = 1u << 31;
+        CHECK_EQ(open_again(&segment), -EPROTONOSUPPORT);
+        super->features = 0;
+        super->geometry.buckets_at += 64;
+        CHECK_EQ(open_again(&segment), -EBADMSG);
+        super->geometry.buckets_at -= 64;
+        CHECK_EQ(open_again(&segment), 0);
+        unmake_bus();
+}
+
+static void test_what_changes_in_the_superblock_later_is_not_believed(void)
+{
+        struct sb_segment segment;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(open_again(&segment), 0);
+        memset(&writer.segment.super->geometry, 0xff, sizeof(struct sb_geometry));
+        CHECK(!memcmp(&segment.geometry, &writer.segment.geometry, sizeof(segment.geometry)));
+        CHECK_EQ(open_again(&segment), -EBADMSG);
+        unmake_bus();
+}
+
+static void test_limits_follow_from_the_size_of_a_unit(void)
+{
+        static const struct {
+                uint64_t size;
+                uint32_t unit_size, key_len_max;
+        } shapes[] = {{1 << 20, 256, 0}, {1 << 20, 512, 0}, {1 << 20, 1024, 0},
+                {1 << 20, 4096, 1024}, {64 << 20, 1 << 16, 1024}, {16 << 20, 256, 0}};
+
+        for (uint32_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+                struct sb_geometry_wish wish = {
+                        .size = shapes[i].size, .clients = 2, .unit_size = shapes[i].unit_size};
+                const struct sb_segment *s = &writer.segment;
+                uint64_t largest, all;
+
+                CHECK(make_bus_of(&wish));
+                largest = s->class_size[s->class_count - 1];
+                all = (uint64_t)(s->geometry.unit_count - s->geometry.reserve_count) *
+                      s->geometry.unit_size;
+                CHECK(s->height_max >= 2 && s->height_max <= SB_HEIGHT_MAX);
+                /* The longest key has a node, and its tombstone a block of the reserve's class. */
+                CHECK(s->key_len_max >= 1 && s->key_len_max <= SB_KEY_LEN_MAX);
+                CHECK(sb_node_size(s->height_max, s->key_len_max) <= largest);
+                CHECK(!shapes[i].key_len_max || s->key_len_max == shapes[i].key_len_max);
+                CHECK(s->key_len_max == SB_KEY_LEN_MAX ||
+                        sb_node_size(s->height_max, s->key_len_max + 1) > largest);
+                CHECK(s->class_size[s->reserve_class] >=
+                        sizeof(struct sb_version) + s->key_len_max);
+                CHECK(s->value_len_max <= all / 2 && s->value_len_max <= s->geometry.size / 4);
+                CHECK_EQ(1u << s->unit_shift, s->geometry.unit_size);
+                CHECK_EQ(s->bucket_mask + 1, s->geometry.bucket_count);
+                unmake_bus();
+        }
+}
+
+static void test_only_a_whole_header_in_the_units_is_at_an_offset(void)
+{
+        const struct sb_segment *s = &writer.segment;
+        uint64_t size, low;
+
+        CHECK(make_bus(1 << 20));
+        size = s->geometry.size;
+        low = s->geometry.units_at;
+        for (uint64_t at = 0; at<size + 200; at += at> low && at < size - 4096 ? 8 : 1) {
+                bool block = at >= low && at <= size - 64 && !(at % 16),
+                     node = block && at <= size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX;
+
+                CHECK_EQ(sb_block_at(s, at) == s->base + at, block);
+                CHECK_EQ(sb_block_at(s, at) != NULL, block);
+                CHECK_EQ(sb_version_at(s, at) != NULL, block);
+                CHECK_EQ(sb_node_at(s, at) != NULL, node);
+        }
+        draw_state = 1;
+        for (uint32_t i = 0; i < 100000; i++) {
+                uint64_t at = draw_word() >> draw(24) | size;
+
+                CHECK(!sb_block_at(s, at) && !sb_version_at(s, at) && !sb_node_at(s, at));
+                CHECK(!sb_block_at(s, 0 - at) || 0 - at < size);
+        }
+        CHECK_EQ(sb_offset_of(s, sb_block_at(s, low + 32)), low + 32);
+        unmake_bus();
+}
+
+static void test_a_cell_has_one_number_and_no_other_number_a_cell(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .bucket_count = 16};
+        const struct sb_segment *s = &writer.segment;
+        uint32_t buckets, cells = 0;
+
+        CHECK(make_bus_of(&wish));
+        buckets = s->geometry.bucket_count + s->geometry.spill_count;
+        CHECK_EQ(buckets, 20);
+        for (uint64_t number = 0; number < 8 * 40; number++) {
+                struct sb_cell64 *cell = sb_cell_at(s, number);
+
+                CHECK_EQ(
+                        cell != NULL, number >= 8 && number < 8 * (1 + buckets) && number % 8 != 7);
+                if (!cell)
+                        continue;
+                cells++;
+                CHECK_EQ(sb_cell_number(s, cell), number);
+                CHECK_EQ(SB_CELL_NUMBER(number / 8 - 1, number % 8), number);
+                CHECK(cell == &s->buckets[number / 8 - 1].cell[number % 8]);
+        }
+        CHECK_EQ(cells, buckets * SB_BUCKET_CELLS);
+        CHECK(!sb_cell_at(s, SB_NODE_GONE) && !sb_cell_at(s, UINT64_MAX - 7));
+        CHECK(!sb_cell_at(s, UINT64_C(1) << 35 | 8) && !sb_cell_at(s, UINT64_C(1) << 63));
+        unmake_bus();
+}
+
+static void test_a_version_is_a_keys_only_if_all_of_it_lies_inside(void)
+{
+        const struct sb_segment *s = &writer.segment;
+        struct sb_version *version;
+        uint64_t left;
+
+        CHECK(make_bus(1 << 20));
+        left = 160;
+        version = sb_version_at(s, s->geometry.size - left);
+        CHECK(version != NULL);
+        memcpy(version->bytes, "key", 3);
+        left -= sizeof(*version) + 3;
+        version->shape = SB_SHAPE(left, 3, SB_VERSION_VALUE, 1);
+        CHECK(sb_version_is(s, version, "key", 3));
+        CHECK(!sb_version_is(s, version, "kez", 3) && !sb_version_is(s, version, "ke", 2));
+        CHECK(!sb_version_is(s, version, "keyx", 4));
+        version->shape = SB_SHAPE(left + 1, 3, SB_VERSION_VALUE, 1);
+        CHECK(!sb_version_is(s, version, "key", 3));
+        version->shape = SB_SHAPE(left - 8, 3, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, 1);
+        CHECK(sb_version_is(s, version, "key", 3));
+        version->shape = SB_SHAPE(left - 7, 3, SB_VERSION_VALUE | SB_VERSION_HAS_TXN, 1);
+        CHECK(!sb_version_is(s, version, "key", 3));
+        version->shape = SB_SHAPE(0, 2047, SB_VERSION_VALUE, 1);
+        CHECK(!sb_version_fits(s, version));
+        version->shape = UINT64_MAX;
+        CHECK(!sb_version_fits(s, version));
+        unmake_bus();
+}
+
+static void test_a_segment_is_served_until_it_is_replaced_or_both_its_processes_died(void)
+{
+        struct sb_superblock *super;
+
+        CHECK(make_bus(1 << 20));
+        super = writer.segment.super;
+        sb_store_relaxed(&super->keeper_life, SB_LIFE_DIED);
+        CHECK(sb_segment_serving(&writer.segment));
+        sb_store_relaxed(&super->engine_life, SB_LIFE_DIED | 12);
+        CHECK(!sb_segment_serving(&writer.segment));
+        sb_store_relaxed(&super->keeper_life, 11);
+        CHECK(sb_segment_serving(&writer.segment));
+        sb_store_relaxed(&super->state, SB_SEGMENT_REPLACED);
+        CHECK(!sb_segment_serving(&writer.segment));
+        unmake_bus();
+}
+
+/* ---- the roster ---- */
+
+static int claim(uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
+{
+        struct sb_slot_identity identity = {.pid = 11 + first,
+                .uid = 12,
+                .access = 1,
+                .pid_start = 13,
+                .attached_ns = 14,
+                .ticket = 15};
+
+        return sb_slot_claim(&writer.segment, first, &identity, ret_slot, ret_generation);
+}
+
+static void test_the_first_free_record_is_claimed_until_none_is_left(void)
+{
+        const struct sb_segment *s = &writer.segment;
+        uint32_t slot, generation;
+
+        CHECK(make_bus_for(1 << 20, 6));
+        CHECK_EQ(sb_load_relaxed(&s->super->client_high), 3);
+        for (uint32_t i = 3; i <= 6; i++) {
+                CHECK_EQ(claim(1, &slot, &generation), 0);
+                CHECK(slot == i && generation == 0);
+                CHECK_EQ(sb_load_relaxed(&s->super->client_high), i + 1);
+        }
+        CHECK_EQ(claim(1, &slot, &generation), SB_E_FULL);
+        CHECK_EQ(claim(0, &slot, &generation), 0); /* the engine's own is another matter */
+        CHECK_EQ(slot, 0);
+        CHECK_EQ(claim(0, &slot, &generation), SB_E_FULL);
+        sb_slot_release(&writer.segment, 4, 0);
+        CHECK_EQ(claim(5, &slot, &generation), SB_E_FULL); /* that lies before */
+        CHECK_EQ(claim(1, &slot, &generation), 0);
+        CHECK(slot == 4 && generation == 1);
+        CHECK_EQ(sb_load_relaxed(&s->super->client_high), 7);
+        unmake_bus();
+}
+
+static void test_a_record_says_which_process_has_it(void)
+{
+        struct sb_client *record;
+        uint32_t slot, generation, seen;
+
+        CHECK(make_bus_for(1 << 20, 3));
+        CHECK_EQ(claim(3, &slot, &generation), 0);
+        CHECK_EQ(slot, 3);
+        record = sb_client_at(&writer.segment, slot);
+        CHECK(record->pid == 14 && record->uid == 12 && record->access == 1);
+        CHECK(record->pid_start == 13 && record->attached_ns == 14 && record->ticket == 15);
+        CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_ATTACHED);
+        CHECK_EQ(seen, generation);
+        sb_store_relaxed(&record->tag, SB_CLIENT_TAG(0xfedcba98, SB_CLIENT_DEAD));
+        CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_DEAD);
+        CHECK_EQ(seen, 0xfedcba98);
+        CHECK_EQ(claim(3, &slot, &generation), SB_E_FULL);
+        sb_store_relaxed(&record->tag, SB_CLIENT_TAG(5, SB_CLIENT_CLAIMED));
+        CHECK_EQ(claim(3, &slot, &generation), SB_E_FULL);
+        sb_store_relaxed(&record->tag, SB_CLIENT_TAG(UINT32_MAX, SB_CLIENT_FREE));
+        CHECK_EQ(claim(3, &slot, &generation), 0);
+        CHECK_EQ(generation, UINT32_MAX);
+        sb_slot_release(&writer.segment, 3, generation);
+        CHECK_EQ(sb_slot_state(&writer.segment, 3, &seen), SB_CLIENT_FREE);
+        CHECK_EQ(seen, 0);
+        unmake_bus();
+}
+
+static void test_only_the_generation_that_has_a_record_frees_it(void)
+{
+        uint32_t slot = 0, generation = 0, seen;
+
+        CHECK(make_bus_for(1 << 20, 3));
+        for (uint32_t i = 0; i < 5; i++) {
+                CHECK_EQ(claim(3, &slot, &generation), 0);
+                CHECK_EQ(generation, i);
+                sb_slot_release(&writer.segment, slot, generation - 1);
+                sb_slot_release(&writer.segment, slot, generation + 1);
+                CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_ATTACHED);
+                sb_slot_release(&writer.segment, slot, generation);
+                sb_slot_release(&writer.segment, slot, generation);
+                CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_FREE);
+                CHECK_EQ(seen, generation + 1);
+        }
+        unmake_bus();
+}
+
+static void test_a_record_that_is_freed_announces_guards_and_notes_nothing(void)
+{
+        struct sb_geometry_wish wish = {.size = 2 << 20,
+                .clients = 3,
+                .guard_inline = 5,
+                .snapshot_count = 7,
+                .stock_count = 90};
+        struct sb_segment *s = &writer.segment;
+        struct sb_client *record, *next;
+        uint32_t slot, generation;
+
+        CHECK(make_bus_of(&wish));
+        CHECK_EQ(claim(1, &slot, &generation), 0);
+        record = sb_client_at(s, slot);
+        next = sb_client_at(s, reader.slot);
+        for (uint32_t i = 0; i < 5 + 7 + 90; i++) {
+                sb_store_relaxed(&record->words[i], 1000 + i);
+                sb_store_relaxed(&next->words[i], 1000 + i);
+        }
+        CHECK(sb_client_snapshots(record) == record->words);
+        CHECK(sb_client_guards(s, record) == record->words + 7);
+        CHECK(sb_client_stock(s, record) == record->words + 12);
+        sb_store_relaxed(&record->guard_high, 5);
+        sb_store_relaxed(&record->pin, 1);
+        sb_store_relaxed(&record->operation, 2);
+        sb_store_relaxed(&record->freeing, 3);
+        sb_store_relaxed(&record->commits, 8);
+        sb_slot_release(s, slot, generation);
+        for (uint32_t i = 0; i < 5 + 7 + 90; i++)
+                CHECK(!sb_load_relaxed(&record->words[i]) &&
+                        sb_load_relaxed(&next->words[i]) == 1000 + i);
+        CHECK(!sb_load_relaxed(&record->guard_high) && !sb_load_relaxed(&record->pin));
+        CHECK(!sb_load_relaxed(&record->operation) && !sb_load_relaxed(&record->freeing));
+        CHECK_EQ(sb_load_relaxed(&record->commits), 8); /* counts on for the next one */
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_new_segment_opens_and_is_empty);
+        RUN(test_what_is_no_segment_of_this_layout_is_refused);
+        RUN(test_what_changes_in_the_superblock_later_is_not_believed);
+        RUN(test_limits_follow_from_the_size_of_a_unit);
+        RUN(test_only_a_whole_header_in_the_units_is_at_an_offset);
+        RUN(test_a_cell_has_one_number_and_no_other_number_a_cell);
+        RUN(test_a_version_is_a_keys_only_if_all_of_it_lies_inside);
+        RUN(test_a_segment_is_served_until_it_is_replaced_or_both_its_processes_died);
+        RUN(test_the_first_free_record_is_claimed_until_none_is_left);
+        RUN(test_a_record_says_which_process_has_it);
+        RUN(test_only_the_generation_that_has_a_record_frees_it);
+        RUN(test_a_record_that_is_freed_announces_guards_and_notes_nothing);
+        return test_end();
+}
