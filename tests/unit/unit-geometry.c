@@ -176,7 +176,8 @@ static void test_a_wish_that_cannot_be_is_refused(void)
         X(size)                                                                                    \
         X(clients_at)                                                                              \
         X(times_at)                                                                                \
-        X(marks_at) X(buckets_at) X(unit_words_at) X(bitmaps_at) X(client_count) X(client_stride)  \
+        X(marks_at)                                                                                \
+        X(buckets_at) X(unit_words_at) X(bitmaps_at) X(client_count) X(client_stride)              \
                 X(bucket_count) X(spill_count) X(reserve_count) X(bitmap_stride) X(times_count)
 /* And others, of which some values are as safe: less units, units as small with the same bitmaps.
  */
@@ -231,6 +232,18 @@ static void test_a_geometry_with_a_field_that_was_changed_is_refused(void)
         }
 }
 
+/* Some areas that follow each other lie elsewhere, all by the same distance. */
+static void shift(struct sb_geometry *g)
+{
+        uint64_t *areas[] = {&g->clients_at, &g->times_at, &g->marks_at, &g->buckets_at,
+                &g->unit_words_at, &g->bitmaps_at, &g->units_at};
+        uint64_t distance = 1 + draw(draw(2) ? 64 : 5000);
+
+        distance = draw(2) ? distance : 0 - distance;
+        for (uint32_t i = draw(3), end = 1 + draw(7); i < end; i++)
+                *areas[i] += distance;
+}
+
 static void test_whatever_was_changed_what_is_believed_is_safe(void)
 {
         uint32_t believed = 0;
@@ -252,6 +265,8 @@ static void test_whatever_was_changed_what_is_believed_is_safe(void)
                 LOOSE_WORDS(CHANGE)
                 WORDS(CHANGE)
 #undef CHANGE
+                if (!draw(4))
+                        shift(&other);
                 if (!sb_geometry_sound(&other, wish.size))
                         continue;
                 believed++;
