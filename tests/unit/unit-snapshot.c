@@ -1,0 +1,229 @@
+/*
+ * Snapshots, taking them away, and finding what is current in a cut (shm/mvcc/snapshot.h,
+ * evict.h, find.h).
+ */
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/record.h"
+#include "shm/mvcc/descriptor.h"
+#include "shm/mvcc/evict.h"
+#include "shm/mvcc/find.h"
+#include "shm/mvcc/snapshot.h"
+#include "tests/unit/chain.h"
+#include "tests/unit/draw.h"
+
+static struct sb_superblock *super(void)
+{
+        return writer.segment.super;
+}
+static struct sb_cell64 *announcement(uint32_t slot, uint32_t index)
+{
+        return &sb_client_snapshots(sb_client_at(&writer.segment, slot))[index];
+}
+static bool begin(uint32_t snapshot_count)
+{
+        struct sb_geometry_wish wish = {
+                .size = 1 << 20, .clients = 4, .snapshot_count = snapshot_count};
+
+        draw_state = snapshot_count;
+        return make_bus_of(&wish);
+}
+
+static void test_snapshots_take_ascending_cuts_and_the_first_free_words(void)
+{
+        static const uint32_t counts[] = {1, 2, 7, 300};
+
+        for (uint32_t c = 0; c < 4; c++) {
+                uint64_t cut, before = 0;
+                uint32_t index;
+
+                CHECK(begin(counts[c]));
+                for (uint32_t i = 0; i < counts[c]; i++) {
+                        CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), 0);
+                        CHECK_EQ(index, i);
+                        CHECK(cut > before && cut < sb_load_relaxed(&super()->clock));
+                        CHECK_EQ(sb_load_relaxed(announcement(writer.slot, index)), cut);
+                        CHECK(sb_snapshot_holds(&writer, index, cut));
+                        before = cut;
+                }
+                CHECK_EQ(sb_load_relaxed(&writer.client->opens), counts[c]);
+                CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), SB_E_FULL);
+                CHECK_EQ(sb_snapshot_open_at(&writer, 5, &index), SB_E_FULL);
+                CHECK_EQ(sb_load_relaxed(&writer.client->opens), counts[c]);
+                CHECK_EQ(sb_snapshot_open(&reader, &index, &cut), 0); /* each has its own */
+                sb_snapshot_close(&writer, counts[c] / 2);
+                CHECK_EQ(sb_load_relaxed(announcement(writer.slot, counts[c] / 2)), 0);
+                CHECK_EQ(sb_snapshot_open_at(&writer, 3, &index), 0);
+                CHECK_EQ(index, counts[c] / 2);
+                CHECK_EQ(sb_load_relaxed(announcement(writer.slot, index)), 3);
+                unmake_bus();
+        }
+}
+
+static void test_a_snapshot_holds_its_cut_until_it_is_taken_away(void)
+{
+        uint32_t index;
+        uint64_t cut;
+
+        CHECK(begin(3));
+        CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), 0);
+        CHECK(!sb_snapshot_holds(&writer, index, cut + 1));
+        sb_or_full(announcement(writer.slot, index), SB_SNAPSHOT_EVICTING);
+        CHECK(!sb_snapshot_holds(&writer, index, cut));
+        sb_store_relaxed(announcement(writer.slot, index), SB_SNAPSHOT_EVICTED);
+        CHECK(!sb_snapshot_holds(&writer, index, cut));
+        sb_store_relaxed(announcement(writer.slot, index), cut);
+        CHECK(sb_snapshot_holds(&writer, index, cut));
+        sb_snapshot_close(&writer, index);
+        CHECK(!sb_snapshot_holds(&writer, index, cut));
+        unmake_bus();
+}
+
+static void test_a_sweep_is_asked_for_when_later_cuts_were_taken_meanwhile(void)
+{
+        uint32_t index;
+        uint64_t cut;
+
+        CHECK(begin(3));
+        CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), 0);
+        sb_snapshot_close(&writer, index);
+        CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), 0);
+        CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), 0);
+        sb_store_relaxed(&super()->clock, cut + 2);
+        sb_snapshot_close(&writer, index);
+        CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), 1);
+        CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), 0);
+        sb_or_full(announcement(writer.slot, index), SB_SNAPSHOT_EVICTING);
+        sb_store_relaxed(&super()->clock, cut + 2);
+        sb_snapshot_close(&writer, index); /* the flag is no part of the cut */
+        CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), 2);
+        unmake_bus();
+}
+
+static void test_the_engine_takes_away_what_is_old_enough_and_nothing_else(void)
+{
+        for (uint32_t round = 0; round < 300; round++) {
+                uint64_t before[5][9], most = draw(4) ? 10 + draw(90) : UINT64_MAX;
+                uint32_t count = 0, all = round % 2, wanted;
+
+                CHECK(begin(9));
+                draw_state = round;
+                sb_store_relaxed(&super()->client_high, 5);
+                sb_store_relaxed(&super()->clock, 200);
+                for (uint32_t slot = 0; slot < 5; slot++)
+                        for (uint32_t i = 0; i < 9; i++) {
+                                uint64_t cut = 2 + draw(100);
+
+                                cut = draw(3) ? cut : draw(2) ? 0 : SB_SNAPSHOT_EVICTED;
+                                if (cut > 1 && !draw(4))
+                                        cut |= draw(2) ? SB_SNAPSHOT_PENDING : SB_SNAPSHOT_EVICTING;
+                                before[slot][i] = cut;
+                                sb_store_relaxed(announcement(slot, i), cut);
+                        }
+                wanted = all ? sb_evict_all(&writer, most) : sb_evict_client(&writer, 3, most);
+                for (uint32_t slot = 0; slot < 5; slot++)
+                        for (uint32_t i = 0; i < 9; i++) {
+                                uint64_t cut = before[slot][i] & ~SB_SNAPSHOT_EVICTING;
+                                bool away = cut > 1 && cut <= most &&
+                                            !(cut & SB_SNAPSHOT_PENDING) &&
+                                            (all ? slot > 0 : slot == 3);
+
+                                count += away;
+                                CHECK_EQ(sb_load_relaxed(announcement(slot, i)),
+                                        away ? SB_SNAPSHOT_EVICTED : before[slot][i]);
+                        }
+                CHECK_EQ(wanted, count);
+                CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), count > 0);
+                unmake_bus();
+        }
+}
+
+static void test_a_new_engine_finishes_what_was_begun(void)
+{
+        static const uint64_t before[] = {0, 1, 50, 50 | SB_SNAPSHOT_EVICTING,
+                SB_SNAPSHOT_PENDING | 3, SB_SNAPSHOT_PENDING | SB_SNAPSHOT_EVICTING | 3};
+        static const uint64_t after[] = {0, 1, 50, 1, SB_SNAPSHOT_PENDING | 3,
+                SB_SNAPSHOT_PENDING | SB_SNAPSHOT_EVICTING | 3};
+
+        CHECK(begin(6));
+        for (uint32_t slot = 1; slot < 5; slot++)
+                for (uint32_t i = 0; i < 6; i++)
+                        sb_store_relaxed(announcement(slot, i), before[i]);
+        sb_evict_finish(&writer);
+        for (uint32_t slot = 1; slot < 5; slot++)
+                for (uint32_t i = 0; i < 6; i++)
+                        CHECK_EQ(sb_load_relaxed(announcement(slot, i)), after[i]);
+        unmake_bus();
+}
+
+static void test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away(void)
+{
+        struct sb_commit *commit, *other;
+
+        CHECK(begin(4));
+        sb_store_relaxed(&super()->clock, 90);
+        sb_pin(&writer);
+        commit = make_descriptor(40, 0, 0);
+        other = make_descriptor(41, 0, 0);
+        sb_unpin(&writer);
+        CHECK(commit && other);
+        sb_store_relaxed(&writer.client->operation,
+                sb_offset_of(&writer.segment, commit) | SB_OPERATION_COMMIT);
+        sb_store_relaxed(&reader.client->operation,
+                sb_offset_of(&writer.segment, other) | SB_OPERATION_COMMIT);
+        sb_store_relaxed(announcement(writer.slot, 2), 40);
+        sb_store_relaxed(announcement(reader.slot, 0), 40); /* a read of the other client's */
+        CHECK_EQ(sb_evict_all(&reader, 40), 2);
+        CHECK(sb_commit_decided(commit) && !sb_commit_decided(other));
+        unmake_bus();
+}
+
+static void test_the_newest_version_at_any_cut_is_found_in_any_chain_and_bucket(void)
+{
+        enum { KEYS = 45 };
+        static uint64_t stamps[KEYS][8];
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .bucket_count = 8};
+        static char names[KEYS][16];
+
+        CHECK(make_bus_of(&wish)); /* far more keys than cells in a bucket */
+        draw_state = 3;
+        sb_pin(&writer);
+        sb_pin(&reader);
+        for (uint32_t i = 0; i < KEYS; i++) {
+                uint64_t stamp = 1;
+
+                snprintf(names[i], sizeof(names[i]), "%.*s%u", (int)(i % 12), "kkkkkkkkkkkk", i);
+                for (uint32_t j = 0; j < 8; j++) {
+                        stamp += 1 + draw(20);
+                        stamps[i][j] = stamp;
+                        CHECK(push(names[i], SB_VERSION_VALUE, stamp));
+                }
+        }
+        for (uint32_t step = 0; step < 5000; step++) {
+                uint32_t i = draw(KEYS), len = (uint32_t)strlen(names[i]), j = 8;
+                uint64_t cut = draw(190), hash = hash_of(names[i], len);
+                struct sb_version *version = sb_find_at(&reader, names[i], len, hash, cut);
+
+                while (j && stamps[i][j - 1] > cut)
+                        j--;
+                CHECK_EQ(version ? version->rev : 0, j);
+                version = sb_find_newest(&reader, names[i], len, hash);
+                CHECK(version && version->rev == 8);
+        }
+        CHECK(!sb_find_newest(&reader, "no", 2, hash_of("no", 2)));
+        CHECK(!sb_find_at(&reader, "no", 2, hash_of("no", 2), 100));
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_snapshots_take_ascending_cuts_and_the_first_free_words);
+        RUN(test_a_snapshot_holds_its_cut_until_it_is_taken_away);
+        RUN(test_a_sweep_is_asked_for_when_later_cuts_were_taken_meanwhile);
+        RUN(test_the_engine_takes_away_what_is_old_enough_and_nothing_else);
+        RUN(test_a_new_engine_finishes_what_was_begun);
+        RUN(test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away);
+        RUN(test_the_newest_version_at_any_cut_is_found_in_any_chain_and_bucket);
+        return test_end();
+}
