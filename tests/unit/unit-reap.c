@@ -78,6 +78,10 @@ static void test_a_record_that_is_free_or_of_another_life_is_left_alone(void)
         sb_reap_slot(&writer, reader.slot, reader.generation + 1);
         CHECK_EQ(sb_slot_state(&writer.segment, reader.slot, NULL), SB_CLIENT_ATTACHED);
         CHECK_EQ(sb_load_relaxed(&reader.client->pin), 5);
+        sb_store_relaxed(&reader.client->tag, SB_CLIENT_TAG(7, SB_CLIENT_DEAD));
+        sb_reap_slot(&writer, reader.slot, 6);
+        CHECK_EQ(sb_load_relaxed(&reader.client->tag), SB_CLIENT_TAG(7, SB_CLIENT_DEAD));
+        sb_store_relaxed(&reader.client->tag, SB_CLIENT_TAG(reader.generation, SB_CLIENT_ATTACHED));
         CHECK(reaped_to(0));
         sb_reap_slot(&writer, reader.slot, reader.generation);
         sb_reap_slot(&writer, reader.slot, reader.generation + 1); /* it is free */
@@ -157,6 +161,7 @@ static void test_a_write_that_was_installed_is_stamped(void)
         sb_store_relaxed(&writer.segment.super->clock, 60);
         sb_reap_slot(&writer, reader.slot, reader.generation);
         CHECK_EQ(sb_load_relaxed(&head->stamp), 60);
+        CHECK_EQ(sb_limbo_pending(&writer), 1);    /* without a sweep: what it replaced */
         CHECK_EQ(settled_blocks(), blocks_before); /* what it replaced is gone */
         CHECK(head_of("k1") == head && head->rev == 2);
         unmake_bus();
@@ -193,9 +198,16 @@ static bool make_half(const char *key, uint32_t steps)
 static void test_a_key_that_was_being_made_goes_again_however_far_it_came(void)
 {
         for (uint32_t steps = 1; steps <= 3; steps++) {
+                struct sb_node *node;
+
                 CHECK(begin());
                 CHECK(make_half("half", steps));
-                CHECK(reaped_to(0));
+                node = sb_node_at(&writer.segment, sb_load_relaxed(&reader.client->operation));
+                sb_reap_slot(&writer, reader.slot, reader.generation);
+                /* At once, without a sweep: on its way out, or to be looked at. */
+                CHECK_EQ(sb_load_relaxed(&node->cell) == SB_NODE_GONE, steps == 1);
+                CHECK_EQ(sb_limbo_pending(&writer), steps > 1);
+                CHECK_EQ(settled_blocks(), blocks_before);
                 CHECK(!head_of("half"));
                 sb_pin(&writer);
                 CHECK(!sb_order_find(&writer, "half", 4));
