@@ -62,7 +62,7 @@ static void test_a_sound_bus_is_counted(void)
 }
 
 /* What one kind of damage is told as; @words: in the first finding. */
-#define CASES 20u
+#define CASES 21u
 static const char *damage(uint32_t number)
 {
         struct sb_segment *s = &writer.segment;
@@ -149,6 +149,9 @@ static const char *damage(uint32_t number)
                 sb_store_relaxed(&sb_client_at(s, 2)->guard_high, 1);
                 sb_store_relaxed(&reader.guards.words[0], sb_offset_of(s, head) + 16);
                 return "holds what is no block";
+        case 19:
+                sb_store_relaxed(&node->block.retire, sb_load_relaxed(&s->super->era));
+                return "it is linked and retired";
         default:
                 sb_store_relaxed(&sb_client_at(s, 4)->pin, UINT64_C(16) << 32 | 16);
                 return "is free but pinned";

@@ -177,8 +177,9 @@ static void test_a_wish_that_cannot_be_is_refused(void)
         X(clients_at)                                                                              \
         X(times_at)                                                                                \
         X(marks_at)                                                                                \
-        X(buckets_at) X(unit_words_at) X(bitmaps_at) X(client_count) X(client_stride)              \
-                X(bucket_count) X(spill_count) X(reserve_count) X(bitmap_stride) X(times_count)
+        X(buckets_at)                                                                              \
+        X(unit_words_at) X(bitmaps_at) X(client_count) X(client_stride) X(bucket_count)            \
+                X(spill_count) X(reserve_count) X(bitmap_stride) X(times_count)
 /* And others, of which some values are as safe: less units, units as small with the same bitmaps.
  */
 #define LOOSE_WORDS(X)                                                                             \
