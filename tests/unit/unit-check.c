@@ -61,23 +61,21 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-/* What one kind of damage is told as; @words: in the first finding. */
 #define CASES 21u
-static const char *damage(uint32_t number)
+
+/* Where the key "k" is. */
+struct place {
+        struct sb_version *head;
+        struct sb_node *node, *before;
+};
+
+/* Do one kind of damage to a chain or to the ordered index. Return: what it is told as. */
+static const char *damage_links(uint32_t number, const struct place *at)
 {
         struct sb_segment *s = &writer.segment;
-        struct sb_version *head;
-        struct sb_node *node, *other;
-        struct sb_spot spot;
-        uint64_t offset;
+        struct sb_version *head = at->head;
+        struct sb_node *node = at->node, *other = at->before;
 
-        sb_pin(&writer);
-        if (!sb_key_find(&writer, "k", 1, hash_of("k", 1), &spot))
-                return NULL;
-        head = spot.head;
-        node = sb_node_at(s, head->node);
-        other = sb_order_find(&writer, "a", 1);
-        sb_unpin(&writer);
         switch (number) {
         case 0:
                 sb_store_relaxed(&s->super->safe, sb_load_relaxed(&s->super->clock));
@@ -122,6 +120,19 @@ static const char *damage(uint32_t number)
         case 10:
                 sb_store_relaxed(&head->stamp, sb_load_relaxed(&s->super->clock) + 1);
                 return "a stamp is ahead of the clock";
+        default:
+                return NULL;
+        }
+}
+
+/* The same to blocks, units and records. */
+static const char *damage_memory(uint32_t number, const struct place *at)
+{
+        struct sb_segment *s = &writer.segment;
+        struct sb_version *head = at->head;
+        uint64_t offset;
+
+        switch (number) {
         case 11:
                 sb_store_relaxed(&head->block.retire, sb_load_relaxed(&s->super->era));
                 return "its newest version is retired";
@@ -150,12 +161,29 @@ static const char *damage(uint32_t number)
                 sb_store_relaxed(&reader.guards.words[0], sb_offset_of(s, head) + 16);
                 return "holds what is no block";
         case 19:
-                sb_store_relaxed(&node->block.retire, sb_load_relaxed(&s->super->era));
+                sb_store_relaxed(&at->node->block.retire, sb_load_relaxed(&s->super->era));
                 return "it is linked and retired";
         default:
                 sb_store_relaxed(&sb_client_at(s, 4)->pin, UINT64_C(16) << 32 | 16);
                 return "is free but pinned";
         }
+}
+
+static const char *damage(uint32_t number)
+{
+        struct place at = {0};
+        struct sb_spot spot;
+
+        sb_pin(&writer);
+        if (sb_key_find(&writer, "k", 1, hash_of("k", 1), &spot)) {
+                at.head = spot.head;
+                at.node = sb_node_at(&writer.segment, spot.head->node);
+                at.before = sb_order_find(&writer, "a", 1);
+        }
+        sb_unpin(&writer);
+        if (!at.node || !at.before)
+                return NULL;
+        return number <= 10 ? damage_links(number, &at) : damage_memory(number, &at);
 }
 
 static void test_each_kind_of_damage_is_found_and_named(void)
