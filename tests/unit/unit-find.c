@@ -1,0 +1,202 @@
+/*
+ * Finding the newest value the short way and the long way (shm/mvcc/find-plain.h, find.h): what the
+ * short way returns is what the long way returns, for keys of every length and for all that may
+ * lie in a cell; and what it leaves to the long way.
+ */
+#include "shm/base/word.h"
+#include "shm/memory/era.h"
+#include "shm/mvcc/find-plain.h"
+#include "shm/mvcc/find.h"
+#include "tests/unit/chain.h"
+#include "tests/unit/draw.h"
+
+/* Not inlined, as in a get that is called with any key. */
+__attribute__((noipa)) static bool find_plain(const char *key, uint64_t len, struct sb_found *ret)
+{
+        bool found = sb_find_plain(
+                &reader, key, len, sb_find_hash(&reader, key, len), sb_find_pin(&reader), ret);
+
+        sb_find_unpin(&reader);
+        return found;
+}
+
+static struct sb_version *find_long(const char *key, uint64_t len)
+{
+        struct sb_version *version;
+
+        sb_pin(&reader);
+        version = sb_find_newest(&reader, key, (uint32_t)len, hash_of(key, (uint32_t)len));
+        sb_unpin(&reader);
+        return version;
+}
+
+static void test_a_hash_is_the_same_by_both_ways_for_every_length(void)
+{
+        static char key[SB_KEY_LEN_MAX];
+
+        CHECK(make_bus(1 << 20));
+        draw_state = 1;
+        for (uint32_t len = 1; len <= SB_KEY_LEN_MAX; len++) {
+                for (uint32_t i = 0; i < len; i++)
+                        key[i] = (char)draw(256);
+                CHECK_EQ(sb_find_hash(&reader, key, len), hash_of(key, len));
+                CHECK_EQ(sb_find_hash_any(&reader, key, len), hash_of(key, len));
+                CHECK_EQ(sb_find_two_words(len), len >= SB_FIND_KEY_MIN && len <= SB_FIND_KEY_MAX);
+        }
+        unmake_bus();
+}
+
+static void test_keys_are_the_same_if_each_byte_is(void)
+{
+        unsigned char a[64], b[64];
+
+        for (uint32_t len = 1; len <= 64; len++) {
+                memset(a, 'a', sizeof(a));
+                memset(b, 'a', sizeof(b));
+                CHECK(sb_find_same(a, b, len));
+                for (uint32_t i = 0; i < 64; i++) {
+                        b[i] ^= (unsigned char)(1u << i % 8);
+                        CHECK_EQ(sb_find_same(a, b, len), i >= len);
+                        b[i] = 'a';
+                }
+        }
+}
+
+static void test_a_plain_value_is_found_at_once_whatever_its_keys_length(void)
+{
+        static char key[SB_KEY_LEN_MAX + 1];
+        struct sb_found found;
+
+        CHECK(make_bus(8 << 20));
+        sb_pin(&writer);
+        for (uint32_t len = 1; len <= SB_KEY_LEN_MAX; len += len < 40 ? 1 : 61) {
+                memset(key, 'k', len);
+                key[len] = 0;
+                CHECK(!find_plain(key, len, &found));
+                CHECK(push(key, SB_VERSION_VALUE, 20) && push(key, SB_VERSION_VALUE, 30));
+                CHECK(find_plain(key, len, &found));
+                CHECK(found.version == find_long(key, len));
+                CHECK(found.version->rev == 2 && found.stamp == 30);
+                CHECK_EQ(found.offset, sb_offset_of(&reader.segment, found.version));
+                CHECK_EQ(found.word, sb_load_relaxed(found.cell));
+                CHECK_EQ(SB_SHAPE_VALUE_LEN(found.shape), 8);
+                CHECK_EQ(SB_SHAPE_KEY_LEN(found.shape), 0);
+                key[len - 1] = 'l'; /* another key of that length */
+                CHECK(!find_plain(key, len, &found) && !find_long(key, len));
+        }
+        unmake_bus();
+}
+
+static void test_what_is_not_plain_is_left_to_the_long_way(void)
+{
+        enum {
+                BIRTH,
+                TOMBSTONE,
+                EXPIRED,
+                EXPIRY,
+                UNSTAMPED,
+                INTENT,
+                ABORTED,
+                FROZEN,
+                ERA,
+                TOO_LONG,
+                NOWHERE,
+                BELOW,
+                TRANSACTIONS,
+                RULED,
+                CASES
+        };
+
+        for (uint32_t i = 0; i < CASES; i++) {
+                struct sb_version *version = NULL;
+                struct sb_found found;
+                struct sb_spot spot;
+                uint32_t kind = i == TOMBSTONE      ? SB_VERSION_DELETED
+                                : i == EXPIRED      ? SB_VERSION_EXPIRED
+                                : i == EXPIRY       ? SB_VERSION_HAS_EXPIRY
+                                : i == TRANSACTIONS ? SB_VERSION_HAS_TXN
+                                                    : 0;
+                uint32_t era;
+
+                CHECK(make_bus(1 << 20));
+                sb_pin(&writer);
+                CHECK(spot_of("key", &spot));
+                if (i != BIRTH)
+                        CHECK((version = push("key", kind,
+                                       i == UNSTAMPED ? 0
+                                       : i == ABORTED ? SB_STAMP_ABORTED
+                                       : i == INTENT  ? intent_of(make_descriptor(1, 0, 0))
+                                                      : 20)) != NULL);
+                CHECK(spot_of("key", &spot));
+                if (i == TOO_LONG)
+                        version->shape = SB_SHAPE(writer.segment.geometry.size, 3, 0, 1);
+                if (i == FROZEN || i == RULED)
+                        sb_or_full(spot.cell, i == FROZEN ? SB_CELL_FROZEN : SB_CELL_KEPT);
+                if (i == NOWHERE)
+                        sb_or_full(spot.cell, SB_OFFSET_MASK);
+                if (i == BELOW)
+                        sb_and_full(spot.cell, SB_TAG_MASK | 0xfff0);
+                era = sb_find_pin(&reader);
+                if (i == ERA)
+                        sb_era_advance(&writer);
+                if (sb_find_plain(&reader, "key", 3, hash_of("key", 3), era, &found) !=
+                        (i >= TRANSACTIONS))
+                        TEST_FAIL("case %u", i);
+                CHECK(i < TRANSACTIONS || found.version == version);
+                sb_find_unpin(&reader);
+                /* A trailer, a tombstone, a missing stamp are no matter there. */
+                if (i == TOMBSTONE || i == EXPIRY || i == UNSTAMPED || i == ERA ||
+                        i >= TRANSACTIONS)
+                        CHECK(find_long("key", 3) == version && sb_load_relaxed(&version->stamp));
+                else
+                        CHECK(i == EXPIRED || !find_long("key", 3));
+                unmake_bus();
+        }
+}
+
+static void test_any_of_many_keys_is_found_as_the_long_way_finds_it(void)
+{
+        enum { KEYS = 400 };
+        struct sb_geometry_wish wish = {.size = 2 << 20, .clients = 2, .bucket_count = 64};
+        static char names[KEYS][40];
+        uint32_t plain = 0, other = 0;
+
+        CHECK(make_bus_of(&wish)); /* nearly seven to a bucket: some in spill buckets */
+        draw_state = 9;
+        sb_pin(&writer);
+        for (uint32_t i = 0; i < KEYS; i++) {
+                snprintf(names[i], sizeof(names[i]), "%.*s%u", (int)draw(24),
+                        "abcdefghijklmnopqrstuvwxyz", i);
+                CHECK(push(names[i], SB_VERSION_VALUE, 10));
+                for (uint32_t j = draw(3); j; j--)
+                        CHECK(push(names[i], draw(4) ? SB_VERSION_VALUE : SB_VERSION_DELETED,
+                                draw(4) ? 20 : SB_STAMP_ABORTED));
+        }
+        for (uint32_t i = 0; i < KEYS; i++) {
+                uint64_t len = strlen(names[i]);
+                struct sb_found found;
+
+                CHECK(find_long(names[i], len) != NULL);
+                if (find_plain(names[i], len, &found)) {
+                        CHECK(found.version == find_long(names[i], len));
+                        plain++;
+                } else {
+                        other++;
+                }
+                names[i][len - 1] ^= 0x40;
+                CHECK(!find_plain(names[i], len, &found) && !find_long(names[i], len));
+        }
+        CHECK(plain > 100 && other > 20);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_hash_is_the_same_by_both_ways_for_every_length);
+        RUN(test_keys_are_the_same_if_each_byte_is);
+        RUN(test_a_plain_value_is_found_at_once_whatever_its_keys_length);
+        RUN(test_what_is_not_plain_is_left_to_the_long_way);
+        RUN(test_any_of_many_keys_is_found_as_the_long_way_finds_it);
+        return test_end();
+}
