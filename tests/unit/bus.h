@@ -27,7 +27,7 @@ static struct sb_handle writer, reader;
 
 static inline bool make_bus_of(const struct sb_geometry_wish *wish)
 {
-        struct sb_slot_identity identity = {.pid = 1};
+        struct sb_roster_identity identity = {.pid = 1};
         uint64_t id[2] = {1, 2};
         struct sb_geometry geometry;
         struct sb_segment segment;

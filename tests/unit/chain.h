@@ -33,10 +33,10 @@ static inline bool spot_of(const char *key, struct sb_spot *ret)
                 return true;
         if (sb_slab_take(&writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + len, 0, &supplies.node) ||
                 sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + len, 0,
-                        &supplies.birth) ||
+                        &supplies.placeholder) ||
                 sb_key_make(&writer, key, len, hash_of(key, len), &supplies))
                 return false;
-        sb_store_relaxed(&writer.client->operation, 0);
+        sb_store_relaxed(&writer.record->operation, 0);
         found = sb_key_find(&writer, key, len, hash_of(key, len), ret);
         return found;
 }
@@ -68,11 +68,12 @@ static inline struct sb_version *push(const char *key, uint32_t kind, uint64_t s
 }
 
 /* A descriptor with so many writes and bytes of ranges, undecided; all of them zero. */
-static inline struct sb_commit *make_descriptor(
+static inline struct sb_descriptor *make_descriptor(
         uint64_t cut, uint32_t write_count, uint64_t ranges_len)
 {
-        uint64_t size = sizeof(struct sb_commit) + 8 * (uint64_t)write_count + ranges_len, offset;
-        struct sb_commit *commit;
+        uint64_t size = sizeof(struct sb_descriptor) + 8 * (uint64_t)write_count + ranges_len,
+                 offset;
+        struct sb_descriptor *commit;
 
         if (sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offset))
                 return NULL;
@@ -84,7 +85,7 @@ static inline struct sb_commit *make_descriptor(
         sb_store_relaxed(&commit->block.birth, sb_pin_era(&writer));
         commit->number = (uint64_t)(writer.slot + 1) << 48 | 77;
         commit->shape =
-                SB_SHAPE(size - sizeof(struct sb_version), 0, SB_VERSION_COMMIT, writer.slot);
+                SB_SHAPE(size - sizeof(struct sb_version), 0, SB_VERSION_DESCRIPTOR, writer.slot);
         commit->cut = cut;
         commit->write_count = write_count;
         commit->ranges_len = ranges_len;
@@ -92,7 +93,7 @@ static inline struct sb_commit *make_descriptor(
 }
 
 /* The stamp word of an intent of this transaction. */
-static inline uint64_t intent_of(const struct sb_commit *commit)
+static inline uint64_t intent_of(const struct sb_descriptor *commit)
 {
         return SB_STAMP_INTENT | sb_offset_of(&writer.segment, commit);
 }

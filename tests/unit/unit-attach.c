@@ -147,7 +147,7 @@ static char folder[64];
 static bool make_folder(void)
 {
         snprintf(folder, sizeof(folder), "/tmp/statebus-unit-XXXXXX");
-        return mkdtemp(folder) != NULL;
+        return mkdtemp(folder);
 }
 
 /* What is made below it goes with it. */
@@ -349,11 +349,11 @@ static void test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock(vo
 
         CHECK(make_folder());
         CHECK_EQ(sb_place_resolve(folder, &place), 0);
-        CHECK_EQ(sb_place_keeper(&place, &found), -ESRCH); /* no file */
+        CHECK_EQ(sb_place_supervisor(&place, &found), -ESRCH); /* no file */
         snprintf(path, sizeof(path), "%s/" SB_PLACE_LOCK, folder);
         fd = open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
         CHECK(fd >= 0 && !pipe(ready) && !pipe(end));
-        CHECK_EQ(sb_place_keeper(&place, &found), -ESRCH); /* none has it */
+        CHECK_EQ(sb_place_supervisor(&place, &found), -ESRCH); /* none has it */
         child = fork();
         CHECK(child >= 0);
         if (!child) {
@@ -363,14 +363,14 @@ static void test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock(vo
                 _exit(read(end[0], &byte, 1) != 0);
         }
         CHECK_EQ(read(ready[0], &byte, 1), 1);
-        CHECK_EQ(sb_place_keeper(&place, &found), 0);
+        CHECK_EQ(sb_place_supervisor(&place, &found), 0);
         CHECK_EQ(found, child);
         close(end[1]);
         CHECK(waitpid(child, NULL, 0) == child);
-        CHECK_EQ(sb_place_keeper(&place, &found), -ESRCH);
+        CHECK_EQ(sb_place_supervisor(&place, &found), -ESRCH);
         snprintf(path, sizeof(path), "%s/lock/below", folder);
         CHECK_EQ(sb_place_resolve(path, &place), 0);
-        CHECK_EQ(sb_place_keeper(&place, &found), -ESRCH);
+        CHECK_EQ(sb_place_supervisor(&place, &found), -ESRCH);
         close(fd);
         close(end[0]);
         close(ready[0]);

@@ -43,9 +43,9 @@ static void test_a_bus_without_rules_counts_nothing(void)
         CHECK(begin(100, 0));
         sb_store_relaxed(&super()->rule_count, 0);
         sb_store_relaxed(&super()->history_limit, 1);
-        sb_history_begin(&writer);
-        CHECK(!sb_history_count(&writer, &keeps_all, version, 50));
-        sb_history_end(&writer);
+        sb_budget_begin(&writer);
+        CHECK(!sb_budget_count(&writer, &keeps_all, version, 50));
+        sb_budget_end(&writer);
         CHECK(!sb_load_relaxed(&super()->history_bytes) &&
                 !sb_load_relaxed(&super()->history_floor));
         unmake_bus();
@@ -57,19 +57,19 @@ static void test_each_version_counts_as_the_block_that_it_takes(void)
         uint64_t total = 0;
 
         CHECK(begin(1000, 10));
-        sb_history_begin(&writer);
+        sb_budget_begin(&writer);
         for (uint32_t i = 0; i < 500; i++) {
                 uint64_t bytes = 52 + draw(draw(3) ? 2000 : 100000);
                 const struct sb_version *version = sized(bytes);
                 uint32_t class_ = sb_unit_class(s, bytes);
 
-                CHECK(sb_history_count(&writer, &keeps_all, version, 11 + draw(989)));
+                CHECK(sb_budget_count(&writer, &keeps_all, version, 11 + draw(989)));
                 total += class_ < s->class_count ? s->class_size[class_]
                                                  : (bytes + 4095) / 4096 * 4096;
                 /* What the floor lets go is not kept, and not counted. */
-                CHECK(sb_history_count(&writer, &keeps_all, version, 1 + draw(10)));
+                CHECK(sb_budget_count(&writer, &keeps_all, version, 1 + draw(10)));
         }
-        sb_history_end(&writer);
+        sb_budget_end(&writer);
         CHECK_EQ(sb_load_relaxed(&super()->history_bytes), total);
         CHECK_EQ(sb_load_relaxed(&super()->history_floor), 10); /* without a limit it stays */
         CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), 0);
@@ -89,12 +89,12 @@ static void test_the_floor_rises_until_what_is_kept_is_within_the_limit_and_not_
 
                 CHECK(begin(clock, from));
                 sb_store_relaxed(&super()->history_limit, limit);
-                sb_history_begin(&writer);
+                sb_budget_begin(&writer);
                 for (uint32_t i = 0; i < VERSIONS; i++) {
                         successors[i] = from + 1 + draw((uint32_t)(clock - from));
-                        CHECK(sb_history_count(&writer, &keeps_all, version, successors[i]));
+                        CHECK(sb_budget_count(&writer, &keeps_all, version, successors[i]));
                 }
-                sb_history_end(&writer);
+                sb_budget_end(&writer);
                 floor = sb_load_relaxed(&super()->history_floor);
                 CHECK(floor >= from);
                 for (uint32_t i = 0; i < VERSIONS; i++) {
@@ -115,11 +115,11 @@ static void test_a_floor_that_another_raised_meanwhile_does_not_sink(void)
 
         CHECK(begin(1000, 0));
         sb_store_relaxed(&super()->history_limit, 64);
-        sb_history_begin(&writer);
+        sb_budget_begin(&writer);
         for (uint64_t cut = 100; cut < 200; cut++)
-                CHECK(sb_history_count(&writer, &keeps_all, version, cut));
+                CHECK(sb_budget_count(&writer, &keeps_all, version, cut));
         sb_store_relaxed(&super()->history_floor, 900);
-        sb_history_end(&writer);
+        sb_budget_end(&writer);
         CHECK_EQ(sb_load_relaxed(&super()->history_floor), 900);
         unmake_bus();
 }
@@ -138,13 +138,13 @@ static void test_beside_a_sweep_only_a_short_past_is_looked_through(void)
         for (uint32_t i = 0; i < 5; i++) {
                 struct sb_keeping keeping = {.word = cases[i].word};
 
-                CHECK_EQ(sb_history_count(&writer, &keeping, version, 100), cases[i].further);
+                CHECK_EQ(sb_budget_count(&writer, &keeping, version, 100), cases[i].further);
         }
-        sb_history_begin(&writer);
+        sb_budget_begin(&writer);
         for (uint32_t i = 0; i < 5; i++) {
                 struct sb_keeping keeping = {.word = cases[i].word};
 
-                CHECK(sb_history_count(&writer, &keeping, version, 100));
+                CHECK(sb_budget_count(&writer, &keeping, version, 100));
         }
         unmake_bus();
 }

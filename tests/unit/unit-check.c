@@ -50,7 +50,7 @@ static void test_a_sound_bus_is_counted(void)
         sb_pin(&reader);
         CHECK_EQ(sb_check(&writer, true, &report), 0);
         CHECK_EQ(report.problem_count, 0);
-        CHECK(report.keys == 190 && report.keys_deleted == 10 && report.births == 0);
+        CHECK(report.keys == 190 && report.keys_deleted == 10 && report.placeholders == 0);
         CHECK(report.nodes == 200 && report.versions == 230);
         CHECK_EQ(report.blocks_used, 430);
         CHECK(report.snapshots == 1 && report.guards == 1 && report.pinned == 1);
@@ -78,7 +78,7 @@ static const char *damage_links(uint32_t number, const struct place *at)
 
         switch (number) {
         case 0:
-                sb_store_relaxed(&s->super->safe, sb_load_relaxed(&s->super->clock));
+                sb_store_relaxed(&s->super->stable, sb_load_relaxed(&s->super->clock));
                 return "make no sense";
         case 1:
                 sb_store_relaxed(&s->super->era, SB_ERA_MIN - 1);
@@ -87,7 +87,7 @@ static const char *damage_links(uint32_t number, const struct place *at)
                 sb_store_relaxed(&other->next[0], sb_load_relaxed(&node->next[0]));
                 for (uint32_t i = 0; i < s->height_max; i++)
                         for (uint32_t j = 0; j < 2; j++) {
-                                struct sb_cell64 *link = !j                  ? &s->super->order[i]
+                                struct sb_word64 *link = !j                  ? &s->super->order[i]
                                                          : i < other->height ? &other->next[i]
                                                                              : NULL;
 
@@ -107,13 +107,13 @@ static const char *damage_links(uint32_t number, const struct place *at)
                 return "it is out of order";
         case 6:
                 sb_store_relaxed(&node->cell, sb_load_relaxed(&other->cell));
-                return "its cell is another's";
+                return "its cell is another key's";
         case 7:
                 sb_store_relaxed(&node->cell, 15);
                 return "it names no cell";
         case 8:
                 head->node = sb_offset_of(s, head);
-                return "its cell is another's";
+                return "its cell is another key's";
         case 9:
                 head->bytes[0] ^= 1;
                 return "version and node have different keys";
@@ -135,10 +135,10 @@ static const char *damage_memory(uint32_t number, const struct place *at)
         switch (number) {
         case 11:
                 sb_store_relaxed(&head->block.retire, sb_load_relaxed(&s->super->era));
-                return "its newest version is retired";
+                return "its newest version is on its way out";
         case 12:
                 sb_store_relaxed(&head->block.retire, SB_RETIRE_FREEING | 3);
-                return "in the hands of";
+                return "is in hand";
         case 13:
                 sb_or_full(&sb_unit_bitmap(s, s->geometry.unit_count - 1)[0], 4);
                 return "bits are set where no block is";
@@ -151,20 +151,20 @@ static const char *damage_memory(uint32_t number, const struct place *at)
                 sb_and_full(&s->unit_words[sb_unit_of(s, offset)], UINT64_C(0xffc) << 52);
                 return "is lost";
         case 16:
-                sb_store_relaxed(&sb_client_at(s, 4)->tag, 7);
+                sb_store_relaxed(&sb_record_at(s, 4)->tag, 7);
                 return "its state makes no sense";
         case 17:
-                sb_store_relaxed(&sb_client_at(s, 2)->guard_high, SB_GUARDS_MAX + 1);
+                sb_store_relaxed(&sb_record_at(s, 2)->guard_high, SB_GUARDS_MAX + 1);
                 return "more guards than there can be";
         case 18:
-                sb_store_relaxed(&sb_client_at(s, 2)->guard_high, 1);
+                sb_store_relaxed(&sb_record_at(s, 2)->guard_high, 1);
                 sb_store_relaxed(&reader.guards.words[0], sb_offset_of(s, head) + 16);
                 return "holds what is no block";
         case 19:
                 sb_store_relaxed(&at->node->block.retire, sb_load_relaxed(&s->super->era));
-                return "it is linked and retired";
+                return "it is linked and dated";
         default:
-                sb_store_relaxed(&sb_client_at(s, 4)->pin, UINT64_C(16) << 32 | 16);
+                sb_store_relaxed(&sb_record_at(s, 4)->pin, UINT64_C(16) << 32 | 16);
                 return "is free but pinned";
         }
 }
@@ -197,7 +197,7 @@ static void test_each_kind_of_damage_is_found_and_named(void)
                 settle();
                 CHECK(!sb_check(&reader, true, &report) && !report.problem_count);
                 words = damage(i);
-                CHECK(words != NULL);
+                CHECK(words);
                 CHECK_EQ(sb_check(&reader, true, &report), 0);
                 if (!report.problem_count || !strstr(report.problems[0], words))
                         TEST_FAIL("case %u, %u findings: %s", i, report.problem_count,

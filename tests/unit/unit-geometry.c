@@ -21,20 +21,20 @@ static bool is_power(uint64_t value)
 /* Every area lies behind the one before, is large enough and aligned, and the last ends inside. */
 static bool is_safe(const struct sb_geometry *g, uint64_t size)
 {
-        wide record = sizeof(struct sb_client) +
-                      (wide)8 * ((wide)g->snapshot_count + g->guard_inline + g->stock_count) +
+        wide record = sizeof(struct sb_record) +
+                      (wide)8 * ((wide)g->snapshot_count + g->guard_inline + g->magazine_count) +
                       (wide)sizeof(struct sb_feed_entry) * g->feed_count;
 
         return g->size == size && is_power(g->unit_size) && is_power(g->bucket_count) &&
-               g->client_count && g->spill_count && g->times_count && g->mark_count &&
-               g->clients_at >= sizeof(struct sb_superblock) && !(g->clients_at % SB_LINE) &&
-               !(g->client_stride % SB_LINE) && record <= g->client_stride &&
-               g->times_at >= g->clients_at + (wide)g->client_count * g->client_stride &&
+               g->record_count && g->spill_count && g->times_count && g->mark_count &&
+               g->records_at >= sizeof(struct sb_superblock) && !(g->records_at % SB_LINE) &&
+               !(g->record_stride % SB_LINE) && record <= g->record_stride &&
+               g->times_at >= g->records_at + (wide)g->record_count * g->record_stride &&
                !(g->times_at % 8) &&
                g->marks_at >=
                        g->times_at + sizeof(struct sb_times) +
                                (wide)SB_TIME_LEVELS * sizeof(struct sb_time) * g->times_count &&
-               g->buckets_at >= g->marks_at + (wide)sizeof(struct sb_mark) * g->mark_count &&
+               g->buckets_at >= g->marks_at + (wide)sizeof(struct sb_named_cut) * g->mark_count &&
                !(g->buckets_at % SB_LINE) &&
                g->unit_words_at >=
                        g->buckets_at + (wide)sizeof(struct sb_bucket) *
@@ -58,7 +58,7 @@ static struct sb_geometry_wish draw_wish(void)
         if (!draw(10))
                 wish.clients = 1 + draw(4000);
         if (!draw(3))
-                wish.client_stride = 64u << draw(8);
+                wish.record_stride = 64u << draw(8);
         if (!draw(3))
                 wish.unit_size = 256u << draw(14);
         if (!draw(3))
@@ -70,7 +70,7 @@ static struct sb_geometry_wish draw_wish(void)
         if (!draw(8))
                 wish.feed_count = draw(1000);
         if (!draw(3))
-                wish.stock_count = draw(3) ? draw(SB_STOCK_MAX + 1) : SB_STOCK_NONE;
+                wish.magazine_count = draw(3) ? draw(SB_MAGAZINE_MAX + 1) : SB_MAGAZINE_NONE;
         if (!draw(4))
                 wish.times_count = 1 + draw(1024);
         if (!draw(4))
@@ -80,19 +80,19 @@ static struct sb_geometry_wish draw_wish(void)
 
 static bool is_as_wished(const struct sb_geometry_wish *wish, const struct sb_geometry *g)
 {
-        uint32_t stock = wish->stock_count == SB_STOCK_NONE ? 0 : wish->stock_count;
+        uint32_t stock = wish->magazine_count == SB_MAGAZINE_NONE ? 0 : wish->magazine_count;
 
-        return g->size == wish->size && g->client_count == wish->clients + 1 &&
+        return g->size == wish->size && g->record_count == wish->clients + 1 &&
                (!wish->unit_size || g->unit_size == wish->unit_size) &&
                (!wish->bucket_count || g->bucket_count == wish->bucket_count) &&
                g->guard_inline == (wish->guard_inline ? wish->guard_inline : 64) &&
                g->snapshot_count == (wish->snapshot_count ? wish->snapshot_count : 32) &&
                g->feed_count == wish->feed_count &&
-               (!wish->stock_count || g->stock_count == stock) &&
+               (!wish->magazine_count || g->magazine_count == stock) &&
                (!wish->times_count || g->times_count == wish->times_count) &&
                (!wish->mark_count || g->mark_count == wish->mark_count) &&
-               !(g->client_stride % (wish->client_stride ? wish->client_stride : 4096)) &&
-               !(g->clients_at % (wish->client_stride ? wish->client_stride : 64));
+               !(g->record_stride % (wish->record_stride ? wish->record_stride : 4096)) &&
+               !(g->records_at % (wish->record_stride ? wish->record_stride : 64));
 }
 
 static void test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished(void)
@@ -154,11 +154,11 @@ static void test_a_wish_that_cannot_be_is_refused(void)
         static const struct sb_geometry_wish wishes[] = {{.clients = 0}, {.clients = 4001},
                 {.clients = 1, .size = (UINT64_C(1) << 46) + 1}, {.clients = 1, .unit_size = 128},
                 {.clients = 1, .unit_size = 4095}, {.clients = 1, .unit_size = 1u << 25},
-                {.clients = 1, .bucket_count = 3}, {.clients = 1, .client_stride = 32},
-                {.clients = 1, .client_stride = 4160}, {.clients = 1, .guard_inline = 4097},
+                {.clients = 1, .bucket_count = 3}, {.clients = 1, .record_stride = 32},
+                {.clients = 1, .record_stride = 4160}, {.clients = 1, .guard_inline = 4097},
                 {.clients = 1, .snapshot_count = 4097},
                 {.clients = 1, .feed_count = (1u << 20) + 1},
-                {.clients = 1, .stock_count = SB_STOCK_MAX + 1},
+                {.clients = 1, .magazine_count = SB_MAGAZINE_MAX + 1},
                 {.clients = 1, .times_count = 1025}, {.clients = 1, .mark_count = 65}};
         struct sb_geometry g;
 
@@ -174,17 +174,25 @@ static void test_a_wish_that_cannot_be_is_refused(void)
 /* Fields of which any other value moves what lies behind, or says what is not so. */
 #define WORDS(X)                                                                                   \
         X(size)                                                                                    \
-        X(clients_at)                                                                              \
+        X(records_at)                                                                              \
         X(times_at)                                                                                \
         X(marks_at)                                                                                \
         X(buckets_at)                                                                              \
-        X(unit_words_at) X(bitmaps_at) X(client_count) X(client_stride) X(bucket_count)            \
-                X(spill_count) X(reserve_count) X(bitmap_stride) X(times_count)
+        X(unit_words_at)                                                                           \
+        X(bitmaps_at)                                                                              \
+        X(record_count)                                                                            \
+        X(record_stride)                                                                           \
+        X(bucket_count)                                                                            \
+        X(spill_count)                                                                             \
+        X(reserve_count)                                                                           \
+        X(bitmap_stride)                                                                           \
+        X(times_count)
 /* And others, of which some values are as safe: less units, units as small with the same bitmaps.
  */
 #define LOOSE_WORDS(X)                                                                             \
         X(units_at)                                                                                \
-        X(unit_count) X(guard_inline) X(snapshot_count) X(feed_count) X(stock_count) X(mark_count)
+        X(unit_count)                                                                              \
+        X(guard_inline) X(snapshot_count) X(feed_count) X(magazine_count) X(mark_count)
 
 static uint64_t other_value(uint64_t value)
 {
@@ -236,7 +244,7 @@ static void test_a_geometry_with_a_field_that_was_changed_is_refused(void)
 /* Some areas that follow each other lie elsewhere, all by the same distance. */
 static void shift(struct sb_geometry *g)
 {
-        uint64_t *areas[] = {&g->clients_at, &g->times_at, &g->marks_at, &g->buckets_at,
+        uint64_t *areas[] = {&g->records_at, &g->times_at, &g->marks_at, &g->buckets_at,
                 &g->unit_words_at, &g->bitmaps_at, &g->units_at};
         uint64_t distance = 1 + draw(draw(2) ? 64 : 5000);
 

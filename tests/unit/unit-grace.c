@@ -31,7 +31,7 @@ static bool begin(uint32_t era)
                 return false;
         sb_store_relaxed(&writer.segment.super->era, era);
         sb_store_relaxed(&writer.segment.super->birth_floor, era - 5000);
-        sb_store_relaxed(&writer.segment.super->client_high, CLIENTS + 1);
+        sb_store_relaxed(&writer.segment.super->record_high, CLIENTS + 1);
         return true;
 }
 
@@ -42,7 +42,7 @@ static uint32_t era_now(void)
 
 static void set_pin(uint32_t slot, uint32_t lo, uint32_t hi)
 {
-        sb_store_relaxed(&sb_client_at(&writer.segment, slot)->pin, (uint64_t)lo << 32 | hi);
+        sb_store_relaxed(&sb_record_at(&writer.segment, slot)->pin, (uint64_t)lo << 32 | hi);
 }
 
 /* A block that was born and taken out of all links in these eras. */
@@ -155,7 +155,7 @@ static void test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_
 static bool is_clear(uint32_t era, uint32_t birth)
 {
         for (uint32_t slot = 0; slot <= CLIENTS; slot++) {
-                uint64_t pin = sb_load_relaxed(&sb_client_at(&writer.segment, slot)->pin);
+                uint64_t pin = sb_load_relaxed(&sb_record_at(&writer.segment, slot)->pin);
 
                 if (pin && slot != writer.slot && (int32_t)(era - (uint32_t)(pin >> 32)) >= 0 &&
                         (int32_t)((uint32_t)pin - birth) >= 0)
@@ -230,10 +230,10 @@ static void test_a_handle_that_has_not_looked_yet_takes_no_date_for_old(void)
 
 static void test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning(void)
 {
-        struct sb_cell64 *pin, *clock;
+        struct sb_word64 *pin, *clock;
 
         CHECK(begin(500));
-        pin = &reader.client->pin;
+        pin = &reader.record->pin;
         clock = &writer.segment.super->clock;
         CHECK_EQ(sb_load_relaxed(pin), 0);
         sb_pin(&reader);
@@ -379,18 +379,18 @@ static void test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of
                         set_pin(2 + draw(CLIENTS - 1), lo, lo + draw(6));
                 }
                 for (uint32_t i = 0; i < 30; i++) {
-                        struct sb_client *client = sb_client_at(&writer.segment, draw(CLIENTS + 1));
+                        struct sb_record *record = sb_record_at(&writer.segment, draw(CLIENTS + 1));
                         uint32_t block = draw(BLOCKS), word = draw(12);
 
-                        sb_store_relaxed(&client->guard_high, 12);
-                        if (sb_load_relaxed(&sb_client_guards(&writer.segment, client)[word]))
+                        sb_store_relaxed(&record->guard_high, 12);
+                        if (sb_load_relaxed(&sb_record_guards(&writer.segment, record)[word]))
                                 continue;
                         sb_store_relaxed(
-                                &sb_client_guards(&writer.segment, client)[word], blocks[block]);
+                                &sb_record_guards(&writer.segment, record)[word], blocks[block]);
                         guarded[block] = true;
                 }
                 /* What a client of before left above its bound is no guard. */
-                sb_store_relaxed(&sb_client_guards(&writer.segment, reader.client)[12], blocks[0]);
+                sb_store_relaxed(&sb_record_guards(&writer.segment, reader.record)[12], blocks[0]);
                 for (uint32_t again = 0; again < 2; again++) {
                         uint32_t count = look(free), expected = 0;
 

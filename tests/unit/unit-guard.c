@@ -27,7 +27,7 @@ static uint32_t chunks_made(void)
         uint32_t count = 0;
 
         for (uint32_t i = 0; i < SB_GUARD_CHUNKS; i++)
-                count += sb_load_relaxed(&reader.client->guard_chunk[i]) != 0;
+                count += sb_load_relaxed(&reader.record->guard_chunk[i]) != 0;
         return count;
 }
 
@@ -54,12 +54,12 @@ static void test_every_index_has_a_word_of_its_own_up_to_the_limit(void)
                         (uint64_t)writer.segment.geometry.unit_count *
                                 writer.segment.geometry.unit_size);
                 for (; count < SB_GUARDS_MAX && !sb_guard_grow(&reader, count); count++) {
-                        struct sb_cell64 *word =
-                                sb_guard_word(&writer.segment, reader.client, count);
+                        struct sb_word64 *word =
+                                sb_guard_word(&writer.segment, reader.record, count);
 
-                        CHECK(word != NULL);
+                        CHECK(word);
                         CHECK_EQ(sb_load_relaxed(word), 0);
-                        CHECK_EQ(sb_load_relaxed(&reader.client->guard_high), count + 1);
+                        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), count + 1);
                         places[count] = sb_offset_of(&writer.segment, word);
                         CHECK(count >= shapes[s].guard_inline ||
                                 word == &reader.guards.words[count]);
@@ -71,9 +71,9 @@ static void test_every_index_has_a_word_of_its_own_up_to_the_limit(void)
                 CHECK_EQ(sb_guard_grow(&reader, count), SB_E_FULL);
                 CHECK_EQ(sb_guard_grow(&reader, SB_GUARDS_MAX), SB_E_FULL);
                 CHECK_EQ(sb_guard_grow(&reader, UINT32_MAX), SB_E_FULL);
-                CHECK_EQ(sb_load_relaxed(&reader.client->guard_high), count);
+                CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), count);
                 for (uint32_t i = 0; i < count; i++)
-                        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, i),
+                        CHECK_EQ(sb_guard_read(&writer.segment, reader.record, i),
                                 3 * (uint64_t)i + 1);
                 qsort(places, count, sizeof(places[0]), compare_words);
                 for (uint32_t i = 1; i < count; i++)
@@ -89,45 +89,45 @@ static void test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for
         CHECK_EQ(chunks_made(), 0);
         CHECK_EQ(sb_guard_grow(&reader, 35), 0); /* 10 in the record, 10, 20, then 40 */
         CHECK_EQ(chunks_made(), 1);
-        CHECK(sb_guard_word(&writer.segment, reader.client, 20) &&
-                sb_guard_word(&writer.segment, reader.client, 39));
-        CHECK(!sb_guard_word(&writer.segment, reader.client, 19));
-        CHECK(!sb_guard_word(&writer.segment, reader.client, 40));
-        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, 15), 0);
+        CHECK(sb_guard_word(&writer.segment, reader.record, 20) &&
+                sb_guard_word(&writer.segment, reader.record, 39));
+        CHECK(!sb_guard_word(&writer.segment, reader.record, 19));
+        CHECK(!sb_guard_word(&writer.segment, reader.record, 40));
+        CHECK_EQ(sb_guard_read(&writer.segment, reader.record, 15), 0);
         CHECK_EQ(sb_guard_grow(&reader, 20), 0); /* is there already */
         CHECK_EQ(chunks_made(), 1);
-        CHECK_EQ(sb_load_relaxed(&reader.client->guard_high), 36);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 36);
         CHECK_EQ(sb_guard_grow(&reader, 12), 0);
         CHECK_EQ(chunks_made(), 2);
-        CHECK_EQ(sb_load_relaxed(&reader.client->guard_high), 36);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 36);
         unmake_bus();
 }
 
 static void test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_enough(void)
 {
         uint64_t offset, version, small;
-        struct sb_cell64 *chunk;
+        struct sb_word64 *chunk;
 
         CHECK(begin(64, 4096));
         CHECK_EQ(sb_guard_grow(&reader, 64), 0);
-        chunk = &reader.client->guard_chunk[1];
+        chunk = &reader.record->guard_chunk[1];
         offset = sb_load_relaxed(chunk);
         sb_guard_set(&reader, 64, 4711);
-        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, 64), 4711);
+        CHECK_EQ(sb_guard_read(&writer.segment, reader.record, 64), 4711);
         CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 600, 0, &version), 0);
         CHECK_EQ(sb_slab_take(&writer, SB_UNIT_GUARDS, 64, 0, &small), 0);
         const uint64_t hostile[] = {0, 8, 16, version, offset + 16, offset + 1, UINT64_MAX,
                 writer.segment.geometry.size, writer.segment.geometry.size - 64};
         for (uint32_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++) {
                 sb_store_relaxed(chunk, hostile[i]);
-                CHECK(!sb_guard_word(&writer.segment, reader.client, 64));
-                CHECK_EQ(sb_guard_read(&writer.segment, reader.client, 64), 0);
+                CHECK(!sb_guard_word(&writer.segment, reader.record, 64));
+                CHECK_EQ(sb_guard_read(&writer.segment, reader.record, 64), 0);
         }
         sb_store_relaxed(chunk, small);
-        CHECK(sb_guard_word(&writer.segment, reader.client, 64 + 5) != NULL);
-        CHECK(!sb_guard_word(&writer.segment, reader.client, 64 + 6)); /* ends before */
+        CHECK(sb_guard_word(&writer.segment, reader.record, 64 + 5));
+        CHECK(!sb_guard_word(&writer.segment, reader.record, 64 + 6)); /* ends before */
         sb_store_relaxed(chunk, offset);
-        CHECK_EQ(sb_guard_read(&writer.segment, reader.client, 64), 4711);
+        CHECK_EQ(sb_guard_read(&writer.segment, reader.record, 64), 4711);
         unmake_bus();
 }
 
@@ -137,19 +137,19 @@ static void test_only_its_owners_life_frees_a_chunk(void)
 
         CHECK(begin(64, 4096));
         CHECK_EQ(sb_guard_grow(&reader, 64), 0);
-        offset = sb_load_relaxed(&reader.client->guard_chunk[1]);
+        offset = sb_load_relaxed(&reader.record->guard_chunk[1]);
         /* Of another generation, or named in another place: let go of, and left. */
         CHECK(!sb_guard_chunk_free(&writer, reader.slot, reader.generation + 1, 1));
-        CHECK_EQ(sb_load_relaxed(&reader.client->guard_chunk[1]), 0);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_chunk[1]), 0);
         CHECK(sb_unit_is_block(&writer.segment, offset, SB_UNIT_GUARDS, NULL));
-        sb_store_relaxed(&reader.client->guard_chunk[2], offset);
+        sb_store_relaxed(&reader.record->guard_chunk[2], offset);
         CHECK(!sb_guard_chunk_free(&writer, reader.slot, reader.generation, 2));
         CHECK(sb_unit_is_block(&writer.segment, offset, SB_UNIT_GUARDS, NULL));
-        sb_store_relaxed(&reader.client->guard_chunk[1], offset);
+        sb_store_relaxed(&reader.record->guard_chunk[1], offset);
         CHECK(sb_guard_chunk_free(&writer, reader.slot, reader.generation, 1));
         CHECK(!sb_unit_is_block(&writer.segment, offset, SB_UNIT_GUARDS, NULL));
-        CHECK_EQ(sb_load_relaxed(&reader.client->guard_chunk[1]), 0);
-        CHECK_EQ(sb_load_relaxed(&writer.client->freeing), 0);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_chunk[1]), 0);
+        CHECK_EQ(sb_load_relaxed(&writer.record->freeing), 0);
         CHECK(!sb_guard_chunk_free(&writer, reader.slot, reader.generation, 1));
         unmake_bus();
 }
@@ -163,7 +163,7 @@ static void test_on_a_full_bus_no_more_words_are_promised(void)
                 ;
         CHECK_EQ(sb_guard_grow(&reader, 15), 0);
         CHECK_EQ(sb_guard_grow(&reader, 16), SB_E_FULL);
-        CHECK_EQ(sb_load_relaxed(&reader.client->guard_high), 16);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 16);
         CHECK_EQ(chunks_made(), 0);
         unmake_bus();
 }

@@ -57,7 +57,7 @@ static struct sb_version *make_placeholder(const struct sb_node *node)
         version = sb_version_at(&writer.segment, offset);
         version->rev = 0;
         version->node = sb_offset_of(&writer.segment, node);
-        version->shape = SB_SHAPE(0, 1, SB_VERSION_BIRTH, writer.slot);
+        version->shape = SB_SHAPE(0, 1, SB_VERSION_PLACEHOLDER, writer.slot);
         sb_store_relaxed(&version->stamp, 0);
         sb_store_relaxed(&version->prev, 0);
         return version;
@@ -67,7 +67,7 @@ static uint64_t place(uint64_t hash, const struct sb_version *version)
 {
         uint64_t number;
 
-        return sb_index_place(&writer, hash, sb_offset_of(&writer.segment, version), &number)
+        return sb_index_insert(&writer, hash, sb_offset_of(&writer.segment, version), &number)
                        ? 0
                        : number;
 }
@@ -118,7 +118,7 @@ static void test_match_finds_exactly_the_cells_with_the_tag(void)
                 CHECK_EQ(mask, wanted);
                 if (!mask)
                         continue;
-                CHECK_EQ(sb_bucket_place(mask), first);
+                CHECK_EQ(sb_bucket_index(mask), first);
                 CHECK(sb_bucket_first(bucket, mask) == &bucket->cell[first]);
         }
         unmake_bus();
@@ -140,25 +140,25 @@ static void test_cells_fill_up_bucket_by_bucket_until_all_spill_buckets_are_full
                         uint32_t nth = i / SB_BUCKET_CELLS,
                                  here = !nth ? bucket : counts[c] + (bucket / 8 + nth - 1) % spills;
 
-                        CHECK_EQ(sb_index_place(&writer, hash, 16 * (i + 1), &number), 0);
+                        CHECK_EQ(sb_index_insert(&writer, hash, 16 * (i + 1), &number), 0);
                         CHECK_EQ(number, SB_CELL_NUMBER(here, i % SB_BUCKET_CELLS));
                         CHECK_EQ(word_at(number), HASH(0xbeef, 16 * (i + 1)));
                         floor = sb_load_relaxed(&bucket_at(here)->floor);
                         CHECK_EQ(floor, 0); /* says SPILLED no sooner than it must */
                 }
-                CHECK_EQ(sb_index_place(&writer, hash, 16, &number), SB_E_FULL);
+                CHECK_EQ(sb_index_insert(&writer, hash, 16, &number), SB_E_FULL);
                 for (uint32_t i = 0; i < spills; i++)
                         CHECK_EQ(sb_load_relaxed(&bucket_at(counts[c] + i)->floor),
                                 i == (bucket / 8 + spills - 1) % spills ? 0 : SB_BUCKET_SPILLED);
                 CHECK_EQ(sb_load_relaxed(&bucket_at(bucket)->floor), SB_BUCKET_SPILLED);
-                CHECK_EQ(sb_index_place(&writer, hash, 16, &number), SB_E_FULL);
+                CHECK_EQ(sb_index_insert(&writer, hash, 16, &number), SB_E_FULL);
                 /* Of what becomes empty the first is taken, the key's own bucket before others. */
                 sb_store_relaxed(
                         sb_cell_at(&writer.segment, SB_CELL_NUMBER(counts[c] + spills - 1, 3)), 0);
                 sb_store_relaxed(&bucket_at(bucket)->cell[4], 0);
-                CHECK_EQ(sb_index_place(&writer, hash, 32, &number), 0);
+                CHECK_EQ(sb_index_insert(&writer, hash, 32, &number), 0);
                 CHECK_EQ(number, SB_CELL_NUMBER(bucket, 4));
-                CHECK_EQ(sb_index_place(&writer, hash, 32, &number), 0);
+                CHECK_EQ(sb_index_insert(&writer, hash, 32, &number), 0);
                 CHECK_EQ(number, SB_CELL_NUMBER(counts[c] + spills - 1, 3));
                 unmake_bus();
         }
@@ -167,7 +167,7 @@ static void test_cells_fill_up_bucket_by_bucket_until_all_spill_buckets_are_full
 static void test_a_probe_gives_every_cell_with_the_tag_once_and_ends(void)
 {
         enum { BUCKETS = 32, SPILLS = 8 };
-        struct sb_cell64 *cell;
+        struct sb_word64 *cell;
         struct sb_probe probe;
         struct sb_path path;
 
@@ -245,7 +245,7 @@ static void test_of_two_placeholders_of_a_node_the_first_that_is_asked_for_stays
 
         CHECK(begin(16));
         node = make_node();
-        CHECK(node != NULL);
+        CHECK(node);
         a = make_placeholder(node);
         b = make_placeholder(node);
         CHECK(a && b);
@@ -254,7 +254,7 @@ static void test_of_two_placeholders_of_a_node_the_first_that_is_asked_for_stays
         CHECK(first && second && first != second);
         CHECK(sb_index_confirm(&reader, second, word_at(second)));
         CHECK_EQ(sb_load_relaxed(&node->cell), second);
-        CHECK_EQ(sb_load_relaxed(&b->stamp), SB_STAMP_BIRTH);
+        CHECK_EQ(sb_load_relaxed(&b->stamp), SB_STAMP_PLACEHOLDER);
         CHECK_EQ(word_at(second), HASH(0x1234, sb_offset_of(&writer.segment, b)));
         CHECK(!sb_index_confirm(&reader, first, word_at(first)));
         CHECK_EQ(word_at(first), 0);
@@ -300,7 +300,7 @@ static void test_the_cell_says_that_a_rule_applies_before_its_placeholder_is_sta
         CHECK(sb_index_confirm(&writer, number, word_at(number)));
         CHECK_EQ(word_at(number),
                 HASH(0x8000, sb_offset_of(&writer.segment, version) | SB_CELL_KEPT));
-        CHECK_EQ(sb_load_relaxed(&version->stamp), SB_STAMP_BIRTH);
+        CHECK_EQ(sb_load_relaxed(&version->stamp), SB_STAMP_PLACEHOLDER);
         unmake_bus();
 }
 
@@ -318,7 +318,7 @@ static void test_all_placeholders_of_a_node_are_asked_for_and_no_others(void)
         CHECK(node && neighbour && (strange = make_placeholder(neighbour)) &&
                 (cold = make_placeholder(node)));
         for (uint32_t i = 0; i < COPIES; i++) {
-                CHECK((copies[i] = make_placeholder(node)) != NULL);
+                CHECK((copies[i] = make_placeholder(node)));
                 numbers[i] = place(hash, copies[i]);
                 CHECK(numbers[i] != 0);
         }

@@ -70,7 +70,7 @@ static bool take_supplies(uint32_t key_len, struct sb_key_supplies *ret)
         return !sb_slab_take(
                        &writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + key_len, 0, &ret->node) &&
                !sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, 0,
-                       &ret->birth);
+                       &ret->placeholder);
 }
 
 static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
@@ -92,19 +92,19 @@ static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
                 CHECK(take_supplies(len, &supplies) && take_supplies(len, &more));
                 node = sb_node_at(&writer.segment, supplies.node);
                 CHECK_EQ(sb_key_make(&writer, keys[i], len, hash, &supplies), 0);
-                CHECK(!supplies.node && !supplies.birth);
+                CHECK(!supplies.node && !supplies.placeholder);
                 CHECK(key_find(keys[i], &spot));
                 CHECK(sb_order_find(&writer, keys[i], len) == node);
                 CHECK_EQ(spot.head->node, sb_offset_of(&writer.segment, node));
                 CHECK_EQ(spot.cell_number, sb_load_relaxed(&node->cell));
-                CHECK_EQ(SB_SHAPE_KIND(spot.head->shape), SB_VERSION_BIRTH);
-                CHECK_EQ(sb_load_relaxed(&spot.head->stamp), SB_STAMP_BIRTH);
+                CHECK_EQ(SB_SHAPE_KIND(spot.head->shape), SB_VERSION_PLACEHOLDER);
+                CHECK_EQ(sb_load_relaxed(&spot.head->stamp), SB_STAMP_PLACEHOLDER);
                 CHECK_EQ(spot.head->rev, 0);
                 CHECK_EQ(spot.word & SB_TAG_MASK, hash & SB_TAG_MASK);
-                CHECK_EQ(sb_load_relaxed(&writer.client->operation), spot.head->node);
+                CHECK_EQ(sb_load_relaxed(&writer.record->operation), spot.head->node);
                 /* A second maker keeps what it brought. */
                 CHECK_EQ(sb_key_make(&writer, keys[i], len, hash, &more), 0);
-                CHECK(more.node && more.birth);
+                CHECK(more.node && more.placeholder);
                 CHECK(sb_order_find(&writer, keys[i], len) == node);
         }
         unmake_bus();
@@ -125,9 +125,9 @@ static void test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_
         sb_pin(&writer);
         CHECK(take_supplies(4, &supplies));
         CHECK_EQ(sb_key_make(&writer, "mare", 4, hash_of("mare", 4), &supplies), SB_E_FULL);
-        CHECK(!supplies.node && supplies.birth);
-        sb_slab_give_back(&writer, supplies.birth);
-        sb_store_relaxed(&writer.client->operation, 0);
+        CHECK(!supplies.node && supplies.placeholder);
+        sb_slab_give_back(&writer, supplies.placeholder);
+        sb_store_relaxed(&writer.record->operation, 0);
         sb_unpin(&writer);
         CHECK_EQ(delete (&writer, "3"), 0);
         CHECK(settled_blocks() != UINT64_MAX); /* what was half made has gone */
@@ -209,7 +209,7 @@ static void test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it(void)
                 node = sb_node_at(&writer.segment, spot.head->node);
                 if (why != BARE) {
                         head = push("k", why == VALUE ? SB_VERSION_VALUE : SB_VERSION_DELETED, 20);
-                        CHECK(head != NULL);
+                        CHECK(head);
                         if (why != SOMETHING_BELOW)
                                 sb_store_relaxed(&head->prev, SB_PREV_TRIMMED);
                 }
@@ -217,7 +217,7 @@ static void test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it(void)
                         sb_store_relaxed(&head->block.retire, SB_RETIRE_HELD);
                 if (why == HELD_ABORTED || why == ABORTED_ABOVE) {
                         head = push("k", SB_VERSION_VALUE, SB_STAMP_ABORTED);
-                        CHECK(head != NULL);
+                        CHECK(head);
                         if (why == HELD_ABORTED)
                                 sb_store_relaxed(&head->block.retire, SB_RETIRE_HELD);
                 }
@@ -322,36 +322,36 @@ static void test_what_an_open_snapshot_needs_waits_for_its_end(void)
 static void test_the_stable_cut_rises_and_has_nothing_open_below(void)
 {
         struct sb_version *head, *intent;
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
         uint64_t cut;
 
         CHECK(make_bus(1 << 20));
         sb_store_relaxed(&super()->clock, 70);
         sb_pin(&writer);
-        CHECK((head = push("k", SB_VERSION_VALUE, 0)) != NULL);
+        CHECK((head = push("k", SB_VERSION_VALUE, 0)));
         commit = make_descriptor(60, 1, 0);
         CHECK(commit && (intent = push("t", SB_VERSION_VALUE, intent_of(commit))));
         commit->write[0] = sb_offset_of(&writer.segment, intent);
-        sb_commit_decide(commit, SB_STATUS_COMMITTED, 0);
+        sb_descriptor_decide(commit, SB_STATUS_COMMITTED, 0);
         sb_unpin(&writer);
         /* Two that stopped before the stamp. */
-        sb_store_relaxed(&writer.client->operation, head->node);
-        sb_store_relaxed(&reader.client->operation,
-                sb_offset_of(&writer.segment, commit) | SB_OPERATION_COMMIT);
-        sb_safe_raise(&writer);
-        cut = sb_load_relaxed(&super()->safe);
+        sb_store_relaxed(&writer.record->operation, head->node);
+        sb_store_relaxed(&reader.record->operation,
+                sb_offset_of(&writer.segment, commit) | SB_OPERATION_DESCRIPTOR);
+        sb_stable_raise(&writer);
+        cut = sb_load_relaxed(&super()->stable);
         CHECK_EQ(cut, 70);
         CHECK_EQ(sb_load_relaxed(&head->stamp), 71); /* above the cut, and nothing comes below */
-        CHECK_EQ(SB_STATUS_VALUE(sb_commit_status(commit)), 71);
-        sb_store_relaxed(&super()->safe, 500); /* never goes back */
-        sb_safe_raise(&reader);
-        CHECK_EQ(sb_load_relaxed(&super()->safe), 500);
+        CHECK_EQ(SB_STATUS_VALUE(sb_descriptor_status(commit)), 71);
+        sb_store_relaxed(&super()->stable, 500); /* never goes back */
+        sb_stable_raise(&reader);
+        CHECK_EQ(sb_load_relaxed(&super()->stable), 500);
         /* Notes that lead nowhere. */
-        sb_store_relaxed(&writer.client->operation, UINT64_MAX);
-        sb_store_relaxed(&reader.client->operation, 16);
+        sb_store_relaxed(&writer.record->operation, UINT64_MAX);
+        sb_store_relaxed(&reader.record->operation, 16);
         sb_store_relaxed(&super()->clock, 600);
-        sb_safe_raise(&reader);
-        CHECK_EQ(sb_load_relaxed(&super()->safe), 600);
+        sb_stable_raise(&reader);
+        CHECK_EQ(sb_load_relaxed(&super()->stable), 600);
         unmake_bus();
 }
 

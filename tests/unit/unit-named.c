@@ -18,22 +18,22 @@ static bool begin(uint32_t mark_count)
         return make_bus_of(&wish);
 }
 
-static struct sb_mark *mark_at(uint32_t index)
+static struct sb_named_cut *mark_at(uint32_t index)
 {
         return &writer.segment.marks[index];
 }
 
 /* A cut that is announced, and marked. */
-static int mark(struct sb_peer *peer, uint32_t *ret_snapshot, struct sb_mark_value *ret)
+static int mark(struct sb_handle *handle, uint32_t *ret_snapshot, struct sb_named_value *ret)
 {
         uint64_t cut;
 
-        if (sb_snapshot_open(peer, ret_snapshot, &cut))
+        if (sb_snapshot_open(handle, ret_snapshot, &cut))
                 return -1;
-        return sb_mark_take(peer, *ret_snapshot, cut, ret);
+        return sb_named_take(handle, *ret_snapshot, cut, ret);
 }
 
-static bool write_key(const char *name, const struct sb_mark_value *value)
+static bool write_key(const char *name, const struct sb_named_value *value)
 {
         unsigned char key[64];
         uint32_t len = SB_MARK_PREFIX + (uint32_t)strlen(name);
@@ -41,7 +41,7 @@ static bool write_key(const char *name, const struct sb_mark_value *value)
 
         memcpy(key, SB_RESERVED_MARK, SB_MARK_PREFIX);
         memcpy(key + SB_MARK_PREFIX, name, strlen(name));
-        return !sb_op_write_own(
+        return !sb_op_write_reserved(
                 &writer, key, len, value, value ? sizeof(*value) : 0, SB_OP_ANY_REV, &rev);
 }
 
@@ -50,69 +50,69 @@ static void test_marks_are_taken_one_by_one_until_the_table_is_full(void)
         static const uint32_t counts[] = {1, 3, 64};
 
         for (uint32_t c = 0; c < 3; c++) {
-                struct sb_mark_value values[64], more;
+                struct sb_named_value values[64], more;
                 uint32_t snapshot;
                 uint64_t cut;
 
                 CHECK(begin(counts[c]));
                 for (uint32_t i = 0; i < counts[c]; i++) {
-                        CHECK(!sb_mark_read(&reader.segment, i, &cut));
-                        CHECK(!sb_mark_keeps(&reader.segment, i, &cut));
+                        CHECK(!sb_named_read(&reader.segment, i, &cut));
+                        CHECK(!sb_named_keeps(&reader.segment, i, &cut));
                         CHECK_EQ(mark(&writer, &snapshot, &values[i]), 0);
                         CHECK_EQ(values[i].index, i);
                         CHECK_EQ(sb_load_relaxed(&writer.segment.super->mark_high), i + 1);
-                        CHECK(sb_mark_read(&reader.segment, i, &cut) && cut == values[i].cut);
-                        CHECK(sb_mark_stands(&reader.segment, &values[i]));
+                        CHECK(sb_named_read(&reader.segment, i, &cut) && cut == values[i].cut);
+                        CHECK(sb_named_stands(&reader.segment, &values[i]));
                         sb_snapshot_close(&writer, snapshot);
                         for (uint32_t j = 0; j < i; j++)
                                 CHECK(values[j].owner != values[i].owner &&
                                         values[j].cut < values[i].cut);
                 }
                 CHECK_EQ(mark(&reader, &snapshot, &more), SB_E_FULL);
-                sb_mark_let_go(&reader, &values[counts[c] / 2]);
+                sb_named_let_go(&reader, &values[counts[c] / 2]);
                 CHECK_EQ(mark(&reader, &snapshot, &more), 0);
                 CHECK_EQ(more.index, counts[c] / 2);
-                CHECK(!sb_mark_stands(&writer.segment, &values[counts[c] / 2]));
-                CHECK(sb_mark_stands(&writer.segment, &more));
+                CHECK(!sb_named_stands(&writer.segment, &values[counts[c] / 2]));
+                CHECK(sb_named_stands(&writer.segment, &more));
                 unmake_bus();
         }
 }
 
 static void test_a_cut_that_was_taken_away_is_not_marked(void)
 {
-        struct sb_mark_value value;
+        struct sb_named_value value;
         uint32_t snapshot;
         uint64_t cut;
 
         CHECK(begin(4));
         CHECK_EQ(sb_snapshot_open(&writer, &snapshot, &cut), 0);
-        sb_store_relaxed(&sb_client_snapshots(writer.client)[snapshot], SB_SNAPSHOT_EVICTED);
-        CHECK_EQ(sb_mark_take(&writer, snapshot, cut, &value), SB_E_LAPPED);
+        sb_store_relaxed(&sb_record_snapshots(writer.record)[snapshot], SB_SNAPSHOT_EVICTED);
+        CHECK_EQ(sb_named_take(&writer, snapshot, cut, &value), SB_E_LAPPED);
         CHECK_EQ(sb_load_relaxed(&mark_at(0)->owner), 0);
-        CHECK(!sb_mark_keeps(&writer.segment, 0, &cut));
+        CHECK(!sb_named_keeps(&writer.segment, 0, &cut));
         unmake_bus();
 }
 
 static void test_pruners_keep_what_is_being_made_and_readers_do_not_see_it(void)
 {
-        struct sb_mark_value value;
+        struct sb_named_value value;
         uint32_t snapshot;
         uint64_t cut = 0;
 
         CHECK(begin(4));
         CHECK_EQ(mark(&writer, &snapshot, &value), 0);
-        sb_or_full(&mark_at(0)->owner, SB_MARK_MAKING);
-        CHECK(!sb_mark_read(&reader.segment, 0, &cut));
-        CHECK(sb_mark_keeps(&reader.segment, 0, &cut) && cut == value.cut);
-        CHECK(!sb_mark_stands(&reader.segment, &value));
+        sb_or_full(&mark_at(0)->owner, SB_NAMED_MAKING);
+        CHECK(!sb_named_read(&reader.segment, 0, &cut));
+        CHECK(sb_named_keeps(&reader.segment, 0, &cut) && cut == value.cut);
+        CHECK(!sb_named_stands(&reader.segment, &value));
         sb_store_relaxed(&mark_at(0)->cut, 0); /* none was written yet */
-        CHECK(!sb_mark_keeps(&reader.segment, 0, &cut));
+        CHECK(!sb_named_keeps(&reader.segment, 0, &cut));
         unmake_bus();
 }
 
 static void test_hostile_values_name_no_mark_and_free_none(void)
 {
-        struct sb_mark_value value, other;
+        struct sb_named_value value, other;
         uint32_t snapshot;
 
         CHECK(begin(4));
@@ -136,22 +136,22 @@ static void test_hostile_values_name_no_mark_and_free_none(void)
                 default:
                         other.index = 1;
                 }
-                CHECK(!sb_mark_stands(&writer.segment, &other));
-                sb_mark_let_go(&reader, &other);
+                CHECK(!sb_named_stands(&writer.segment, &other));
+                sb_named_let_go(&reader, &other);
                 CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), 0);
         }
-        CHECK(sb_mark_stands(&writer.segment, &value));
-        sb_mark_let_go(&reader, &value);
-        CHECK(!sb_mark_stands(&writer.segment, &value));
+        CHECK(sb_named_stands(&writer.segment, &value));
+        sb_named_let_go(&reader, &value);
+        CHECK(!sb_named_stands(&writer.segment, &value));
         CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), 1);
-        sb_mark_let_go(&writer, &value); /* and once more, which is nothing */
+        sb_named_let_go(&writer, &value); /* and once more, which is nothing */
         CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), 1);
         unmake_bus();
 }
 
 static void test_repair_frees_what_has_no_key_and_no_maker_at_work(void)
 {
-        struct sb_mark_value values[6], late;
+        struct sb_named_value values[6], late;
         uint32_t snapshots[6], snapshot;
         uint64_t cut;
 
@@ -162,34 +162,34 @@ static void test_repair_frees_what_has_no_key_and_no_maker_at_work(void)
                 write_key("four", &values[4]));
         CHECK(write_key("four", NULL)); /* dropped, but for the mark */
         /* Another's, made by the writer too, and begun by a dead one above all that is in use. */
-        late = (struct sb_mark_value){.owner = UINT64_C(2) << 48 | 1000, .index = 7};
-        sb_store_relaxed(&mark_at(7)->owner, late.owner | SB_MARK_MAKING);
-        sb_marks_repair(&reader);
+        late = (struct sb_named_value){.owner = UINT64_C(2) << 48 | 1000, .index = 7};
+        sb_store_relaxed(&mark_at(7)->owner, late.owner | SB_NAMED_MAKING);
+        sb_named_repair(&reader);
         for (uint32_t i = 0; i < 6; i++) /* all are announced: their makers may be at work */
-                CHECK(sb_mark_stands(&writer.segment, &values[i]));
+                CHECK(sb_named_stands(&writer.segment, &values[i]));
         CHECK(sb_load_relaxed(&mark_at(7)->owner) !=
                 0); /* so may its maker, whatever it announces */
         for (uint32_t i = 0; i < 5; i++)
                 if (i != 2)
                         sb_snapshot_close(&writer, snapshots[i]);
-        sb_or_full(&sb_client_snapshots(writer.client)[snapshots[2]], SB_SNAPSHOT_EVICTING);
-        sb_marks_repair(&reader);
-        CHECK(!sb_mark_stands(&writer.segment, &values[0]));
-        CHECK(sb_mark_stands(&writer.segment, &values[1]));
-        CHECK(sb_mark_stands(&writer.segment, &values[2])); /* being taken away, but announced */
-        CHECK(sb_mark_stands(&writer.segment, &values[3]));
-        CHECK(!sb_mark_stands(&writer.segment, &values[4]));
-        CHECK(sb_mark_stands(&writer.segment, &values[5])); /* the reader announces it */
+        sb_or_full(&sb_record_snapshots(writer.record)[snapshots[2]], SB_SNAPSHOT_EVICTING);
+        sb_named_repair(&reader);
+        CHECK(!sb_named_stands(&writer.segment, &values[0]));
+        CHECK(sb_named_stands(&writer.segment, &values[1]));
+        CHECK(sb_named_stands(&writer.segment, &values[2])); /* being taken away, but announced */
+        CHECK(sb_named_stands(&writer.segment, &values[3]));
+        CHECK(!sb_named_stands(&writer.segment, &values[4]));
+        CHECK(sb_named_stands(&writer.segment, &values[5])); /* the reader announces it */
         CHECK(sb_load_relaxed(&mark_at(7)->owner) != 0);
         sb_snapshot_close(&writer, snapshots[2]);
-        sb_marks_repair(&reader);
-        CHECK(!sb_mark_stands(&writer.segment, &values[2]));
+        sb_named_repair(&reader);
+        CHECK(!sb_named_stands(&writer.segment, &values[2]));
         CHECK_EQ(sb_load_relaxed(&mark_at(7)->owner), 0);
         sb_snapshot_close(&reader, snapshots[5]);
         CHECK_EQ(sb_snapshot_open(&reader, &snapshot, &cut), 0); /* another cut than the mark's */
-        sb_marks_repair(&writer);
-        CHECK(!sb_mark_stands(&writer.segment, &values[5]));
-        CHECK(sb_mark_stands(&writer.segment, &values[1]));
+        sb_named_repair(&writer);
+        CHECK(!sb_named_stands(&writer.segment, &values[5]));
+        CHECK(sb_named_stands(&writer.segment, &values[1]));
         unmake_bus();
 }
 

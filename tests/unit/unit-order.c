@@ -163,7 +163,7 @@ static void test_any_nodes_at_random_are_found_as_in_a_sorted_array(void)
                         sb_slab_give_back(&writer, sb_offset_of(&writer.segment, node));
                 } else {
                         node = make_node(key.bytes, key.len, 1 + draw(writer.segment.height_max));
-                        CHECK(node != NULL);
+                        CHECK(node);
                         at = count_below(key.bytes, key.len, false);
                         if (count_below(key.bytes, key.len, true) > at) {
                                 CHECK(sb_order_insert(&writer, node) == sorted[at]);
@@ -475,14 +475,14 @@ static void test_a_node_with_lengths_that_cannot_be_has_no_key_and_is_behind_all
         node->key_len = (uint16_t)(writer.segment.key_len_max + 1);
         CHECK(!sb_node_key(&writer.segment, node));
         node->key_len = (uint16_t)writer.segment.key_len_max;
-        CHECK(sb_node_key(&writer.segment, node) != NULL);
+        CHECK(sb_node_key(&writer.segment, node));
         /* Just before the segment's end: what fits is a key, one byte more is none. */
         end = writer.segment.geometry.size;
         last = sb_node_at(&writer.segment, end - sizeof(*last) - 8 * SB_HEIGHT_MAX);
-        CHECK(last != NULL);
+        CHECK(last);
         last->height = 10;
         last->key_len = 8 * (SB_HEIGHT_MAX - 10);
-        CHECK(sb_node_key(&writer.segment, last) != NULL);
+        CHECK(sb_node_key(&writer.segment, last));
         last->key_len++;
         CHECK(!sb_node_key(&writer.segment, last));
         unmake_bus();

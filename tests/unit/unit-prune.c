@@ -63,7 +63,7 @@ static void test_a_version_is_needed_if_a_cut_lies_between_it_and_its_successor(
                 uint64_t stamp = 1 + draw(CLOCK_MAX), successor = stamp + draw(12);
                 bool needed = is_needed(&horizon, stamp, successor);
 
-                CHECK_EQ(sb_view_needs(&horizon, stamp, successor), needed);
+                CHECK_EQ(sb_horizon_needs(&horizon, stamp, successor), needed);
                 writer.horizon = horizon;
                 CHECK_EQ(sb_horizon_passed(&writer, successor, stamp), !needed);
                 *(needed ? &yes : &no) += 1;
@@ -71,9 +71,9 @@ static void test_a_version_is_needed_if_a_cut_lies_between_it_and_its_successor(
         CHECK(yes > 1000 && no > 1000);
 }
 
-static struct sb_cell64 *announcement(uint32_t slot, uint32_t index)
+static struct sb_word64 *announcement(uint32_t slot, uint32_t index)
 {
-        return &sb_client_snapshots(sb_client_at(&writer.segment, slot))[index];
+        return &sb_record_snapshots(sb_record_at(&writer.segment, slot))[index];
 }
 
 static void test_a_horizon_has_all_cuts_that_are_announced_or_marked(void)
@@ -86,14 +86,14 @@ static void test_a_horizon_has_all_cuts_that_are_announced_or_marked(void)
                 draw_state = round;
                 CHECK(make_bus_for(1 << 20, 9));
                 sb_store_relaxed(&super()->clock, 1000);
-                sb_store_relaxed(&super()->safe, 900);
-                sb_store_relaxed(&super()->client_high, 9);
+                sb_store_relaxed(&super()->stable, 900);
+                sb_store_relaxed(&super()->record_high, 9);
                 sb_store_relaxed(&super()->mark_high, 3);
                 sb_store_relaxed(announcement(9, 0), 5); /* a record that was never in use */
                 sb_store_relaxed(&writer.segment.marks[3].owner, 1);
                 sb_store_relaxed(&writer.segment.marks[3].cut, 6); /* a mark that never was */
                 for (uint32_t i = draw(60); i; i--) {
-                        struct sb_cell64 *word = announcement(draw(9), draw(32));
+                        struct sb_word64 *word = announcement(draw(9), draw(32));
                         uint64_t cut = 2 + draw(998);
 
                         if (sb_load_relaxed(word))
@@ -120,13 +120,13 @@ static void test_a_horizon_has_all_cuts_that_are_announced_or_marked(void)
                         if (draw(2))
                                 continue;
                         sb_store_relaxed(
-                                &writer.segment.marks[i].owner, i == 2 ? SB_MARK_MAKING | 5 : 5);
+                                &writer.segment.marks[i].owner, i == 2 ? SB_NAMED_MAKING | 5 : 5);
                         sb_store_relaxed(&writer.segment.marks[i].cut, cut);
                         wanted[count++] = cut;
                 }
                 qsort(wanted, count, sizeof(wanted[0]), compare_cuts);
                 sb_store_relaxed(&super()->observers, round % 3 == 0);
-                sb_view_take(&writer, &horizon);
+                sb_horizon_take(&writer, &horizon);
                 CHECK_EQ(horizon.bound, round % 3 ? 1000 : 900);
                 CHECK(!horizon.overflow);
                 /* What was being opened has a cut now, each its own, behind all others. */
@@ -147,12 +147,12 @@ static void test_with_more_cuts_than_are_told_apart_nothing_needed_is_let_go(voi
         CHECK(make_bus_for(1 << 20, 9));
         draw_state = 5;
         sb_store_relaxed(&super()->clock, 1000);
-        sb_store_relaxed(&super()->client_high, 10);
+        sb_store_relaxed(&super()->record_high, 10);
         for (uint32_t i = 0; i < 200; i++) {
                 cuts[i] = 10 + draw(900);
                 sb_store_relaxed(announcement(i / 32, i % 32), cuts[i]);
         }
-        sb_view_take(&writer, &horizon);
+        sb_horizon_take(&writer, &horizon);
         CHECK(horizon.overflow && horizon.cut_count == SB_HORIZON_CUTS_MAX);
         for (uint64_t stamp = 2; stamp < 1000; stamp++)
                 for (uint64_t successor = stamp + 1; successor < 1000; successor += 7) {
@@ -160,8 +160,8 @@ static void test_with_more_cuts_than_are_told_apart_nothing_needed_is_let_go(voi
 
                         for (uint32_t i = 0; i < 200; i++)
                                 needed |= cuts[i] >= stamp && cuts[i] < successor;
-                        CHECK(!needed || sb_view_needs(&horizon, stamp, successor));
-                        count += !sb_view_needs(&horizon, stamp, successor);
+                        CHECK(!needed || sb_horizon_needs(&horizon, stamp, successor));
+                        count += !sb_horizon_needs(&horizon, stamp, successor);
                 }
         CHECK(count > 100); /* and something is let go all the same */
         unmake_bus();
@@ -171,13 +171,13 @@ static void test_a_horizon_is_taken_anew_when_the_clock_has_moved(void)
 {
         CHECK(make_bus(1 << 20));
         sb_store_relaxed(&super()->clock, 50);
-        sb_view_renew(&writer);
+        sb_horizon_renew(&writer);
         CHECK(writer.horizon.bound == 50 && !writer.horizon.cut_count);
         sb_store_relaxed(announcement(2, 0), 20);
-        sb_view_renew(&writer);
+        sb_horizon_renew(&writer);
         CHECK_EQ(writer.horizon.cut_count, 0); /* that is a cut of above 50, or was kept before */
         sb_store_relaxed(&super()->clock, 51);
-        sb_view_renew(&writer);
+        sb_horizon_renew(&writer);
         CHECK(writer.horizon.bound == 51 && writer.horizon.cut_count == 1);
         unmake_bus();
 }
@@ -199,7 +199,7 @@ static struct sb_spot spot;
 static bool make_chain(uint32_t held_of)
 {
         uint64_t stamp = 1 + draw(8);
-        struct sb_commit *commit = NULL;
+        struct sb_descriptor *commit = NULL;
         uint32_t count = 1 + draw(CHAIN_MAX - 2);
 
         chain_count = 0;
@@ -408,7 +408,7 @@ static void test_a_version_that_an_unlinker_marked_and_left_goes_whatever_cuts_s
 
         CHECK(make_bus(1 << 18));
         sb_pin(&writer);
-        CHECK((first = push("k", SB_VERSION_VALUE, 10)) != NULL);
+        CHECK((first = push("k", SB_VERSION_VALUE, 10)));
         CHECK((second = push("k", SB_VERSION_VALUE, 20)) && push("k", SB_VERSION_VALUE, 30));
         CHECK(spot_of("k", &spot) && sb_limbo_begin(&writer, &second->block));
         sb_or_full(&second->prev, SB_PREV_MARKED);
@@ -451,8 +451,8 @@ static void test_what_was_replaced_just_now_goes_at_once_when_no_cut_can_tell(vo
                 sb_store_relaxed(&super()->clock, 50);
                 writer.horizon = (struct sb_horizon){
                         .bound = round == 1 ? 49 : 50, .cut_count = !round, .cuts = {25}};
-                CHECK((old = push("k", SB_VERSION_VALUE, 20)) != NULL);
-                CHECK((version = push("k", SB_VERSION_VALUE, round == 3 ? 20 : 30)) != NULL);
+                CHECK((old = push("k", SB_VERSION_VALUE, 20)));
+                CHECK((version = push("k", SB_VERSION_VALUE, round == 3 ? 20 : 30)));
                 if (round == 3)
                         writer.horizon.bound = 5;
                 if (round == 4)

@@ -47,8 +47,8 @@ static bool reaped_to(uint64_t more)
 {
         uint32_t generation;
 
-        sb_reap_slot(&writer, reader.slot, reader.generation);
-        if (sb_slot_state(&writer.segment, reader.slot, &generation) != SB_CLIENT_FREE ||
+        sb_reap_record(&writer, reader.slot, reader.generation);
+        if (sb_roster_state(&writer.segment, reader.slot, &generation) != SB_RECORD_FREE ||
                 generation != reader.generation + 1)
                 return false;
         for (uint32_t i = 0; i < writer.segment.geometry.unit_count; i++)
@@ -74,29 +74,29 @@ static struct sb_version *head_of(const char *key)
 static void test_a_record_that_is_free_or_of_another_life_is_left_alone(void)
 {
         CHECK(begin());
-        sb_store_relaxed(&reader.client->pin, 5);
-        sb_reap_slot(&writer, reader.slot, reader.generation + 1);
-        CHECK_EQ(sb_slot_state(&writer.segment, reader.slot, NULL), SB_CLIENT_ATTACHED);
-        CHECK_EQ(sb_load_relaxed(&reader.client->pin), 5);
-        sb_store_relaxed(&reader.client->tag, SB_CLIENT_TAG(7, SB_CLIENT_DEAD));
-        sb_reap_slot(&writer, reader.slot, 6);
-        CHECK_EQ(sb_load_relaxed(&reader.client->tag), SB_CLIENT_TAG(7, SB_CLIENT_DEAD));
-        sb_store_relaxed(&reader.client->tag, SB_CLIENT_TAG(reader.generation, SB_CLIENT_ATTACHED));
+        sb_store_relaxed(&reader.record->pin, 5);
+        sb_reap_record(&writer, reader.slot, reader.generation + 1);
+        CHECK_EQ(sb_roster_state(&writer.segment, reader.slot, NULL), SB_RECORD_ATTACHED);
+        CHECK_EQ(sb_load_relaxed(&reader.record->pin), 5);
+        sb_store_relaxed(&reader.record->tag, SB_RECORD_TAG(7, SB_RECORD_DEAD));
+        sb_reap_record(&writer, reader.slot, 6);
+        CHECK_EQ(sb_load_relaxed(&reader.record->tag), SB_RECORD_TAG(7, SB_RECORD_DEAD));
+        sb_store_relaxed(&reader.record->tag, SB_RECORD_TAG(reader.generation, SB_RECORD_ATTACHED));
         CHECK(reaped_to(0));
-        sb_reap_slot(&writer, reader.slot, reader.generation);
-        sb_reap_slot(&writer, reader.slot, reader.generation + 1); /* it is free */
-        CHECK_EQ(sb_load_relaxed(&reader.client->tag),
-                SB_CLIENT_TAG(reader.generation + 1, SB_CLIENT_FREE));
+        sb_reap_record(&writer, reader.slot, reader.generation);
+        sb_reap_record(&writer, reader.slot, reader.generation + 1); /* it is free */
+        CHECK_EQ(sb_load_relaxed(&reader.record->tag),
+                SB_RECORD_TAG(reader.generation + 1, SB_RECORD_FREE));
         unmake_bus();
 }
 
 static void test_a_record_that_was_only_claimed_or_half_reaped_is_freed(void)
 {
-        static const enum sb_client_state states[] = {SB_CLIENT_CLAIMED, SB_CLIENT_DEAD};
+        static const enum sb_record_state states[] = {SB_RECORD_CLAIMED, SB_RECORD_DEAD};
 
         for (uint32_t i = 0; i < 2; i++) {
                 CHECK(begin());
-                sb_store_relaxed(&reader.client->tag, SB_CLIENT_TAG(reader.generation, states[i]));
+                sb_store_relaxed(&reader.record->tag, SB_RECORD_TAG(reader.generation, states[i]));
                 CHECK(reaped_to(0));
                 unmake_bus();
         }
@@ -113,10 +113,10 @@ static void test_pins_guards_snapshots_and_notes_go(void)
         CHECK(!sb_guard_grow(&reader, 3));
         sb_guard_set(&reader, 3, sb_offset_of(&writer.segment, head_of("k1")));
         CHECK(reaped_to(0));
-        CHECK(!sb_load_relaxed(&reader.client->pin) &&
-                !sb_load_relaxed(&sb_client_snapshots(reader.client)[index]) &&
+        CHECK(!sb_load_relaxed(&reader.record->pin) &&
+                !sb_load_relaxed(&sb_record_snapshots(reader.record)[index]) &&
                 !sb_load_relaxed(&reader.guards.words[3]) &&
-                !sb_load_relaxed(&reader.client->guard_high));
+                !sb_load_relaxed(&reader.record->guard_high));
         CHECK(sb_load_relaxed(&writer.segment.super->sweep_wanted) > 0);
         unmake_bus();
 }
@@ -145,7 +145,7 @@ static void test_chunks_of_guard_words_come_back(void)
                 CHECK(!sb_guard_grow(&reader, i));
         CHECK(reaped_to(0));
         for (uint32_t i = 0; i < SB_GUARD_CHUNKS; i++)
-                CHECK(!sb_load_relaxed(&reader.client->guard_chunk[i]));
+                CHECK(!sb_load_relaxed(&reader.record->guard_chunk[i]));
         unmake_bus();
 }
 
@@ -157,9 +157,9 @@ static void test_a_write_that_was_installed_is_stamped(void)
         CHECK(!put(&reader, "k1", "three", 5));
         head = head_of("k1");
         sb_store_relaxed(&head->stamp, 0);
-        sb_store_relaxed(&reader.client->operation, head->node);
+        sb_store_relaxed(&reader.record->operation, head->node);
         sb_store_relaxed(&writer.segment.super->clock, 60);
-        sb_reap_slot(&writer, reader.slot, reader.generation);
+        sb_reap_record(&writer, reader.slot, reader.generation);
         CHECK_EQ(sb_load_relaxed(&head->stamp), 60);
         CHECK_EQ(sb_limbo_pending(&writer), 1);    /* without a sweep: what it replaced */
         CHECK_EQ(settled_blocks(), blocks_before); /* what it replaced is gone */
@@ -178,10 +178,10 @@ static bool make_half(const char *key, uint32_t steps)
 
         sb_pin(&reader);
         if (sb_slab_take(&reader, SB_UNIT_NODES, 300, 0, &supplies.node) ||
-                sb_slab_take(&reader, SB_UNIT_VERSIONS, 100, 0, &supplies.birth))
+                sb_slab_take(&reader, SB_UNIT_VERSIONS, 100, 0, &supplies.placeholder))
                 return false;
         node = sb_node_at(&reader.segment, supplies.node);
-        placeholder = sb_version_at(&reader.segment, supplies.birth);
+        placeholder = sb_version_at(&reader.segment, supplies.placeholder);
         made = !sb_key_make(&reader, key, len, hash_of(key, len), &supplies);
         if (steps < 3) {
                 sb_store_relaxed(&placeholder->stamp, 0);
@@ -192,7 +192,7 @@ static bool make_half(const char *key, uint32_t steps)
                 sb_store_relaxed(&node->cell, 0);
         }
         return made &&
-               sb_load_relaxed(&reader.client->operation) == sb_offset_of(&reader.segment, node);
+               sb_load_relaxed(&reader.record->operation) == sb_offset_of(&reader.segment, node);
 }
 
 static void test_a_key_that_was_being_made_goes_again_however_far_it_came(void)
@@ -202,8 +202,8 @@ static void test_a_key_that_was_being_made_goes_again_however_far_it_came(void)
 
                 CHECK(begin());
                 CHECK(make_half("half", steps));
-                node = sb_node_at(&writer.segment, sb_load_relaxed(&reader.client->operation));
-                sb_reap_slot(&writer, reader.slot, reader.generation);
+                node = sb_node_at(&writer.segment, sb_load_relaxed(&reader.record->operation));
+                sb_reap_record(&writer, reader.slot, reader.generation);
                 /* At once, without a sweep: on its way out, or to be looked at. */
                 CHECK_EQ(sb_load_relaxed(&node->cell) == SB_NODE_GONE, steps == 1);
                 CHECK_EQ(sb_limbo_pending(&writer), steps > 1);
@@ -231,10 +231,10 @@ static void test_a_block_that_was_being_freed_is_freed_if_it_was_won(void)
                 sb_store_relaxed(&block->birth, sb_pin_era(&writer));
                 sb_unpin(&writer);
                 sb_store_relaxed(&block->retire, SB_RETIRE_FREEING | (won ? reader.slot : 0));
-                sb_store_relaxed(&reader.client->freeing, offset);
-                sb_reap_slot(&writer, reader.slot, reader.generation);
+                sb_store_relaxed(&reader.record->freeing, offset);
+                sb_reap_record(&writer, reader.slot, reader.generation);
                 CHECK_EQ(sb_unit_is_block(&writer.segment, offset, SB_UNIT_VERSIONS, NULL), !won);
-                CHECK_EQ(sb_load_relaxed(&reader.client->freeing), 0);
+                CHECK_EQ(sb_load_relaxed(&reader.record->freeing), 0);
                 unmake_bus();
         }
 }
@@ -249,11 +249,11 @@ static void test_hostile_notes_lead_nowhere(void)
 
                 CHECK(begin());
                 at = i == 7 ? sb_offset_of(&writer.segment, head_of("k1")) : hostile[i];
-                sb_store_relaxed(&reader.client->operation, at);
-                sb_store_relaxed(&reader.client->freeing, at);
-                sb_store_relaxed(&reader.client->guard_chunk[1], at);
-                sb_store_relaxed(&reader.client->guard_high, UINT64_MAX);
-                sb_store_relaxed(&sb_client_snapshots(reader.client)[0], at);
+                sb_store_relaxed(&reader.record->operation, at);
+                sb_store_relaxed(&reader.record->freeing, at);
+                sb_store_relaxed(&reader.record->guard_chunk[1], at);
+                sb_store_relaxed(&reader.record->guard_high, UINT64_MAX);
+                sb_store_relaxed(&sb_record_snapshots(reader.record)[0], at);
                 CHECK(reaped_to(0));
                 CHECK(head_of("k1") && head_of("k2"));
                 unmake_bus();
@@ -265,11 +265,11 @@ static void test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits
         struct sb_version *linked;
         struct sb_block *block;
         uint64_t offset;
-        struct sb_cell64 *notes;
+        struct sb_word64 *notes;
 
         CHECK(begin());
-        CHECK(writer.segment.geometry.stock_count > 3);
-        notes = sb_client_stock(&writer.segment, reader.client);
+        CHECK(writer.segment.geometry.magazine_count > 3);
+        notes = sb_record_magazine(&writer.segment, reader.record);
         linked = head_of("k1");
         sb_pin(&reader);
         CHECK(!sb_slab_take(&reader, SB_UNIT_VERSIONS, 100, 0, &offset));
@@ -282,7 +282,7 @@ static void test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits
         sb_store_relaxed(&notes[2], sb_offset_of(&writer.segment, linked));
         sb_store_relaxed(&notes[3], sb_offset_of(&writer.segment, head_of("k2"))); /* not its own */
         sb_unpin(&reader);
-        sb_reap_slot(&writer, reader.slot, reader.generation);
+        sb_reap_record(&writer, reader.slot, reader.generation);
         CHECK_EQ(sb_load_relaxed(&linked->block.retire), 0);
         CHECK(sb_load_relaxed(&block->retire) >= SB_ERA_MIN &&
                 sb_load_relaxed(&block->retire) < SB_RETIRE_FREEING);
@@ -296,7 +296,7 @@ static void test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits
 static void test_a_transaction_comes_to_its_end_by_its_cut(void)
 {
         for (uint32_t kept = 0; kept < 2; kept++) {
-                struct sb_commit *commit;
+                struct sb_descriptor *commit;
                 uint32_t index;
                 uint64_t cut;
 
@@ -305,13 +305,13 @@ static void test_a_transaction_comes_to_its_end_by_its_cut(void)
                 sb_pin(&writer);
                 commit = make_descriptor(cut + !kept, 0, 0); /* of a cut that is there, or not */
                 sb_unpin(&writer);
-                CHECK(commit != NULL);
-                sb_store_relaxed(&reader.client->operation,
-                        sb_offset_of(&writer.segment, commit) | SB_OPERATION_COMMIT);
-                sb_reap_slot(&writer, reader.slot, reader.generation);
-                CHECK_EQ(SB_STATUS_STATE(sb_commit_status(commit)),
+                CHECK(commit);
+                sb_store_relaxed(&reader.record->operation,
+                        sb_offset_of(&writer.segment, commit) | SB_OPERATION_DESCRIPTOR);
+                sb_reap_record(&writer, reader.slot, reader.generation);
+                CHECK_EQ(SB_STATUS_STATE(sb_descriptor_status(commit)),
                         kept ? SB_STATUS_COMMITTED : SB_STATUS_ABORTED);
-                CHECK_EQ(sb_load_relaxed(&reader.client->operation), 0);
+                CHECK_EQ(sb_load_relaxed(&reader.record->operation), 0);
                 CHECK_EQ(settled_blocks(), blocks_before); /* and the descriptor goes */
                 unmake_bus();
         }
@@ -324,10 +324,10 @@ static void test_an_engine_reaps_the_record_that_it_sits_in(void)
         CHECK(begin());
         CHECK(!sb_slab_take(&reader, SB_UNIT_VERSIONS, 100, 0, &offset));
         sb_pin(&reader);
-        sb_reap_slot(&reader, reader.slot, reader.generation);
-        CHECK_EQ(sb_load_relaxed(&reader.client->tag),
-                SB_CLIENT_TAG(reader.generation + 1, SB_CLIENT_FREE));
-        CHECK_EQ(sb_load_relaxed(&reader.client->pin), 0);
+        sb_reap_record(&reader, reader.slot, reader.generation);
+        CHECK_EQ(sb_load_relaxed(&reader.record->tag),
+                SB_RECORD_TAG(reader.generation + 1, SB_RECORD_FREE));
+        CHECK_EQ(sb_load_relaxed(&reader.record->pin), 0);
         CHECK_EQ(settled_blocks(), blocks_before);
         unmake_bus();
 }

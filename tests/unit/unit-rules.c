@@ -62,7 +62,7 @@ static bool set_rule(const void *key, uint32_t len, bool prefix, uint64_t word)
                 memcpy(rules[at].key, key, len);
         rule_count += at == rule_count;
         sb_rules_announce(&writer, len, prefix);
-        return !sb_op_write_own(
+        return !sb_op_write_reserved(
                 &writer, bytes, bytes_len, &value, sizeof(value), SB_OP_ANY_REV, &rev);
 }
 
@@ -90,7 +90,7 @@ static const struct rule *expected(
 
                 if (rule && SB_RULE_KIND(rule->word) != SB_RULE_NEWEST)
                         return rule;
-                *ret_renewed |= rule != NULL;
+                *ret_renewed |= !!rule;
         }
         return NULL;
 }
@@ -203,12 +203,12 @@ static void test_a_rule_that_is_no_rules_value_does_not_count(void)
         CHECK_EQ(found.rev, 1);
         CHECK(!sb_rules_read(&reader, "k", 1, true, &found));
         sb_unpin(&reader);
-        CHECK(!sb_op_write_own(&writer, bytes, len, "too short", 9, SB_OP_ANY_REV, &rev));
+        CHECK(!sb_op_write_reserved(&writer, bytes, len, "too short", 9, SB_OP_ANY_REV, &rev));
         sb_pin(&reader);
         CHECK(!sb_rules_read(&reader, "k", 1, false, &found));
         sb_unpin(&reader);
         CHECK(set_rule("k", 1, false, SB_RULE_WORD(SB_RULE_LAST, 2)));
-        CHECK(!sb_op_write_own(&writer, bytes, len, NULL, 0, SB_OP_ANY_REV, &rev));
+        CHECK(!sb_op_write_reserved(&writer, bytes, len, NULL, 0, SB_OP_ANY_REV, &rev));
         sb_pin(&reader);
         CHECK(!sb_rules_read(&reader, "k", 1, false, &found));
         sb_unpin(&reader);

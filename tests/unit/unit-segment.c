@@ -31,17 +31,17 @@ static void test_a_new_segment_opens_and_is_empty(void)
 
         CHECK_EQ(sb_geometry_fit(&wish, &geometry), 0);
         base = aligned_alloc(4096, geometry.size);
-        CHECK(base != NULL);
+        CHECK(base);
         memset(base, 0, geometry.size);
         sb_segment_format(base, &geometry, 0x1234567890abcdef, id, 99);
         CHECK_EQ(sb_segment_open(base, geometry.size, &sb_os_linux, &segment), 0);
         CHECK_EQ(segment.seed, 0x1234567890abcdef);
         CHECK(!memcmp(&segment.geometry, &geometry, sizeof(geometry)));
         CHECK(segment.super->id[1] == UINT64_MAX && segment.super->created_ns == 99);
-        CHECK(sb_load_relaxed(&segment.super->clock) > sb_load_relaxed(&segment.super->safe));
+        CHECK(sb_load_relaxed(&segment.super->clock) > sb_load_relaxed(&segment.super->stable));
         CHECK_EQ(sb_load_relaxed(&segment.super->era), SB_ERA_MIN);
         CHECK(sb_segment_serving(&segment));
-        for (uint64_t at = geometry.clients_at; at < geometry.size; at++)
+        for (uint64_t at = geometry.records_at; at < geometry.size; at++)
                 CHECK(!base[at]);
         free(base);
 }
@@ -119,6 +119,12 @@ static void test_limits_follow_from_the_size_of_a_unit(void)
         }
 }
 
+/* Every offset near the ends, each eighth one between. */
+static uint64_t step_of(uint64_t at, uint64_t low, uint64_t size)
+{
+        return at > low && at + 4096 < size ? 8 : 1;
+}
+
 static void test_only_a_whole_header_in_the_units_is_at_an_offset(void)
 {
         const struct sb_segment *s = &writer.segment;
@@ -127,14 +133,14 @@ static void test_only_a_whole_header_in_the_units_is_at_an_offset(void)
         CHECK(make_bus(1 << 20));
         size = s->geometry.size;
         low = s->geometry.units_at;
-        for (uint64_t at = 0; at<size + 200; at += at> low && at < size - 4096 ? 8 : 1) {
+        for (uint64_t at = 0; at < size + 200; at += step_of(at, low, size)) {
                 bool block = at >= low && at <= size - 64 && !(at % 16),
                      node = block && at <= size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX;
 
                 CHECK_EQ(sb_block_at(s, at) == s->base + at, block);
-                CHECK_EQ(sb_block_at(s, at) != NULL, block);
-                CHECK_EQ(sb_version_at(s, at) != NULL, block);
-                CHECK_EQ(sb_node_at(s, at) != NULL, node);
+                CHECK_EQ(!!sb_block_at(s, at), block);
+                CHECK_EQ(!!sb_version_at(s, at), block);
+                CHECK_EQ(!!sb_node_at(s, at), node);
         }
         draw_state = 1;
         for (uint32_t i = 0; i < 100000; i++) {
@@ -157,10 +163,9 @@ static void test_a_cell_has_one_number_and_no_other_number_a_cell(void)
         buckets = s->geometry.bucket_count + s->geometry.spill_count;
         CHECK_EQ(buckets, 20);
         for (uint64_t number = 0; number < 8 * 40; number++) {
-                struct sb_cell64 *cell = sb_cell_at(s, number);
+                struct sb_word64 *cell = sb_cell_at(s, number);
 
-                CHECK_EQ(
-                        cell != NULL, number >= 8 && number < 8 * (1 + buckets) && number % 8 != 7);
+                CHECK_EQ(!!cell, number >= 8 && number < 8 * (1 + buckets) && number % 8 != 7);
                 if (!cell)
                         continue;
                 cells++;
@@ -183,7 +188,7 @@ static void test_a_version_is_a_keys_only_if_all_of_it_lies_inside(void)
         CHECK(make_bus(1 << 20));
         left = 160;
         version = sb_version_at(s, s->geometry.size - left);
-        CHECK(version != NULL);
+        CHECK(version);
         memcpy(version->bytes, "key", 3);
         left -= sizeof(*version) + 3;
         version->shape = SB_SHAPE(left, 3, SB_VERSION_VALUE, 1);
@@ -209,11 +214,11 @@ static void test_a_segment_is_served_until_it_is_replaced_or_both_its_processes_
 
         CHECK(make_bus(1 << 20));
         super = writer.segment.super;
-        sb_store_relaxed(&super->keeper_life, SB_LIFE_DIED);
+        sb_store_relaxed(&super->supervisor_life, SB_LIFE_DIED);
         CHECK(sb_segment_serving(&writer.segment));
         sb_store_relaxed(&super->engine_life, SB_LIFE_DIED | 12);
         CHECK(!sb_segment_serving(&writer.segment));
-        sb_store_relaxed(&super->keeper_life, 11);
+        sb_store_relaxed(&super->supervisor_life, 11);
         CHECK(sb_segment_serving(&writer.segment));
         sb_store_relaxed(&super->state, SB_SEGMENT_REPLACED);
         CHECK(!sb_segment_serving(&writer.segment));
@@ -224,14 +229,14 @@ static void test_a_segment_is_served_until_it_is_replaced_or_both_its_processes_
 
 static int claim(uint32_t first, uint32_t *ret_slot, uint32_t *ret_generation)
 {
-        struct sb_slot_identity identity = {.pid = 11 + first,
+        struct sb_roster_identity identity = {.pid = 11 + first,
                 .uid = 12,
                 .access = 1,
                 .pid_start = 13,
                 .attached_ns = 14,
                 .ticket = 15};
 
-        return sb_slot_claim(&writer.segment, first, &identity, ret_slot, ret_generation);
+        return sb_roster_claim(&writer.segment, first, &identity, ret_slot, ret_generation);
 }
 
 static void test_the_first_free_record_is_claimed_until_none_is_left(void)
@@ -240,48 +245,48 @@ static void test_the_first_free_record_is_claimed_until_none_is_left(void)
         uint32_t slot, generation;
 
         CHECK(make_bus_for(1 << 20, 6));
-        CHECK_EQ(sb_load_relaxed(&s->super->client_high), 3);
+        CHECK_EQ(sb_load_relaxed(&s->super->record_high), 3);
         for (uint32_t i = 3; i <= 6; i++) {
                 CHECK_EQ(claim(1, &slot, &generation), 0);
                 CHECK(slot == i && generation == 0);
-                CHECK_EQ(sb_load_relaxed(&s->super->client_high), i + 1);
+                CHECK_EQ(sb_load_relaxed(&s->super->record_high), i + 1);
         }
         CHECK_EQ(claim(1, &slot, &generation), SB_E_FULL);
         CHECK_EQ(claim(0, &slot, &generation), 0); /* the engine's own is another matter */
         CHECK_EQ(slot, 0);
-        sb_slot_release(&writer.segment, 4, 0);
+        sb_roster_release(&writer.segment, 4, 0);
         CHECK_EQ(claim(0, &slot, &generation), SB_E_FULL); /* for an engine no other will do */
         CHECK_EQ(claim(5, &slot, &generation), SB_E_FULL); /* that lies before */
         CHECK_EQ(claim(1, &slot, &generation), 0);
         CHECK(slot == 4 && generation == 1);
-        CHECK_EQ(sb_load_relaxed(&s->super->client_high), 7);
+        CHECK_EQ(sb_load_relaxed(&s->super->record_high), 7);
         unmake_bus();
 }
 
 static void test_a_record_says_which_process_has_it(void)
 {
-        struct sb_client *record;
+        struct sb_record *record;
         uint32_t slot, generation, seen;
 
         CHECK(make_bus_for(1 << 20, 3));
         CHECK_EQ(claim(3, &slot, &generation), 0);
         CHECK_EQ(slot, 3);
-        record = sb_client_at(&writer.segment, slot);
+        record = sb_record_at(&writer.segment, slot);
         CHECK(record->pid == 14 && record->uid == 12 && record->access == 1);
         CHECK(record->pid_start == 13 && record->attached_ns == 14 && record->ticket == 15);
-        CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_ATTACHED);
+        CHECK_EQ(sb_roster_state(&writer.segment, slot, &seen), SB_RECORD_ATTACHED);
         CHECK_EQ(seen, generation);
-        sb_store_relaxed(&record->tag, SB_CLIENT_TAG(0xfedcba98, SB_CLIENT_DEAD));
-        CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_DEAD);
+        sb_store_relaxed(&record->tag, SB_RECORD_TAG(0xfedcba98, SB_RECORD_DEAD));
+        CHECK_EQ(sb_roster_state(&writer.segment, slot, &seen), SB_RECORD_DEAD);
         CHECK_EQ(seen, 0xfedcba98);
         CHECK_EQ(claim(3, &slot, &generation), SB_E_FULL);
-        sb_store_relaxed(&record->tag, SB_CLIENT_TAG(5, SB_CLIENT_CLAIMED));
+        sb_store_relaxed(&record->tag, SB_RECORD_TAG(5, SB_RECORD_CLAIMED));
         CHECK_EQ(claim(3, &slot, &generation), SB_E_FULL);
-        sb_store_relaxed(&record->tag, SB_CLIENT_TAG(UINT32_MAX, SB_CLIENT_FREE));
+        sb_store_relaxed(&record->tag, SB_RECORD_TAG(UINT32_MAX, SB_RECORD_FREE));
         CHECK_EQ(claim(3, &slot, &generation), 0);
         CHECK_EQ(generation, UINT32_MAX);
-        sb_slot_release(&writer.segment, 3, generation);
-        CHECK_EQ(sb_slot_state(&writer.segment, 3, &seen), SB_CLIENT_FREE);
+        sb_roster_release(&writer.segment, 3, generation);
+        CHECK_EQ(sb_roster_state(&writer.segment, 3, &seen), SB_RECORD_FREE);
         CHECK_EQ(seen, 0);
         unmake_bus();
 }
@@ -294,12 +299,12 @@ static void test_only_the_generation_that_has_a_record_frees_it(void)
         for (uint32_t i = 0; i < 5; i++) {
                 CHECK_EQ(claim(3, &slot, &generation), 0);
                 CHECK_EQ(generation, i);
-                sb_slot_release(&writer.segment, slot, generation - 1);
-                sb_slot_release(&writer.segment, slot, generation + 1);
-                CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_ATTACHED);
-                sb_slot_release(&writer.segment, slot, generation);
-                sb_slot_release(&writer.segment, slot, generation);
-                CHECK_EQ(sb_slot_state(&writer.segment, slot, &seen), SB_CLIENT_FREE);
+                sb_roster_release(&writer.segment, slot, generation - 1);
+                sb_roster_release(&writer.segment, slot, generation + 1);
+                CHECK_EQ(sb_roster_state(&writer.segment, slot, &seen), SB_RECORD_ATTACHED);
+                sb_roster_release(&writer.segment, slot, generation);
+                sb_roster_release(&writer.segment, slot, generation);
+                CHECK_EQ(sb_roster_state(&writer.segment, slot, &seen), SB_RECORD_FREE);
                 CHECK_EQ(seen, generation + 1);
         }
         unmake_bus();
@@ -311,28 +316,28 @@ static void test_a_record_that_is_freed_announces_guards_and_notes_nothing(void)
                 .clients = 3,
                 .guard_inline = 5,
                 .snapshot_count = 7,
-                .stock_count = 90};
+                .magazine_count = 90};
         struct sb_segment *s = &writer.segment;
-        struct sb_client *record, *next;
+        struct sb_record *record, *next;
         uint32_t slot, generation;
 
         CHECK(make_bus_of(&wish));
         CHECK_EQ(claim(1, &slot, &generation), 0);
-        record = sb_client_at(s, slot);
-        next = sb_client_at(s, reader.slot);
+        record = sb_record_at(s, slot);
+        next = sb_record_at(s, reader.slot);
         for (uint32_t i = 0; i < 5 + 7 + 90; i++) {
                 sb_store_relaxed(&record->words[i], 1000 + i);
                 sb_store_relaxed(&next->words[i], 1000 + i);
         }
-        CHECK(sb_client_snapshots(record) == record->words);
-        CHECK(sb_client_guards(s, record) == record->words + 7);
-        CHECK(sb_client_stock(s, record) == record->words + 12);
+        CHECK(sb_record_snapshots(record) == record->words);
+        CHECK(sb_record_guards(s, record) == record->words + 7);
+        CHECK(sb_record_magazine(s, record) == record->words + 12);
         sb_store_relaxed(&record->guard_high, 5);
         sb_store_relaxed(&record->pin, 1);
         sb_store_relaxed(&record->operation, 2);
         sb_store_relaxed(&record->freeing, 3);
         sb_store_relaxed(&record->commits, 8);
-        sb_slot_release(s, slot, generation);
+        sb_roster_release(s, slot, generation);
         for (uint32_t i = 0; i < 5 + 7 + 90; i++)
                 CHECK(!sb_load_relaxed(&record->words[i]) &&
                         sb_load_relaxed(&next->words[i]) == 1000 + i);

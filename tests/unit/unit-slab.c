@@ -26,8 +26,10 @@ static uint32_t taken_count;
 
 static bool begin(uint64_t size, uint32_t unit_size)
 {
-        struct sb_geometry_wish wish = {
-                .size = size, .clients = 2, .unit_size = unit_size, .stock_count = SB_STOCK_NONE};
+        struct sb_geometry_wish wish = {.size = size,
+                .clients = 2,
+                .unit_size = unit_size,
+                .magazine_count = SB_MAGAZINE_NONE};
 
         taken_count = 0;
         draw_state = size ^ unit_size;
@@ -51,7 +53,7 @@ static uint64_t largest(void)
         return writer.segment.class_size[writer.segment.class_count - 1];
 }
 
-static uint32_t owned_by(const struct sb_peer *peer)
+static uint32_t owned_by(const struct sb_handle *handle)
 {
         uint32_t count = 0;
 
@@ -59,7 +61,7 @@ static uint32_t owned_by(const struct sb_peer *peer)
                 uint64_t word = sb_unit_word(&writer.segment, i);
 
                 count += SB_UNIT_KIND(word) < SB_UNIT_PART &&
-                         SB_UNIT_OWNER(word) == sb_unit_owner(peer);
+                         SB_UNIT_OWNER(word) == sb_unit_owner(handle);
         }
         return count;
 }
@@ -86,19 +88,19 @@ static uint64_t count_bits_set(void)
         return count;
 }
 
-static uint64_t in_caches(const struct sb_peer *peer)
+static uint64_t in_caches(const struct sb_handle *handle)
 {
-        uint64_t count = peer->slabs.tombstones.count + peer->slabs.guards.count;
+        uint64_t count = handle->slabs.tombstones.count + handle->slabs.guards.count;
 
         for (uint32_t i = 0; i < SB_CLASS_MAX; i++)
-                count += peer->slabs.versions[i].count + peer->slabs.nodes[i].count;
+                count += handle->slabs.versions[i].count + handle->slabs.nodes[i].count;
         return count;
 }
 
-static int take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uint32_t also)
+static int take(struct sb_handle *handle, enum sb_unit_kind kind, uint64_t size, uint32_t also)
 {
         struct taken *last = &taken[taken_count];
-        int r = sb_slab_take(peer, kind, size, also, &last->offset);
+        int r = sb_slab_take(handle, kind, size, also, &last->offset);
 
         if (r)
                 return r;
@@ -108,16 +110,16 @@ static int take(struct sb_peer *peer, enum sb_unit_kind kind, uint64_t size, uin
         return 0;
 }
 
-static void clear_one(struct sb_peer *peer, uint32_t i)
+static void clear_one(struct sb_handle *handle, uint32_t i)
 {
-        sb_unit_clear(peer, taken[i].offset);
+        sb_unit_clear(handle, taken[i].offset);
         taken[i] = taken[--taken_count];
 }
 
-static void clear_all(struct sb_peer *peer)
+static void clear_all(struct sb_handle *handle)
 {
         while (taken_count)
-                clear_one(peer, taken_count - 1);
+                clear_one(handle, taken_count - 1);
 }
 
 /* What is taken lies in the units, is of its kind, large enough, aligned, and no two overlap. */
@@ -182,9 +184,9 @@ static void test_blocks_never_overlap_whatever_is_taken_and_freed(void)
         for (uint32_t u = 0; u < 4; u++) {
                 CHECK(begin(1 << 20, unit_sizes[u]));
                 for (uint32_t step = 0; step < 6000; step++) {
-                        struct sb_peer *peer = draw(2) ? &writer : &reader;
+                        struct sb_handle *handle = draw(2) ? &writer : &reader;
                         uint64_t most = draw(50) ? draw(5) ? 200 : largest() : 5 * unit_sizes[u];
-                        int r = take(peer,
+                        int r = take(handle,
                                 draw(3) && most <= largest() ? SB_UNIT_NODES : SB_UNIT_VERSIONS,
                                 1 + draw((uint32_t)most), draw(2) * SB_SLAB_LARGER);
 
@@ -194,7 +196,7 @@ static void test_blocks_never_overlap_whatever_is_taken_and_freed(void)
                                 for (uint32_t i = taken_count / (r ? 2 : 8); i; i--)
                                         clear_one(draw(2) ? &writer : &reader, draw(taken_count));
                         if (draw(4))
-                                sb_slab_settle(peer);
+                                sb_slab_settle(handle);
                         if (step % 256)
                                 continue;
                         CHECK(blocks_are_sound());
@@ -331,7 +333,7 @@ static void test_a_client_that_owns_too_many_slabs_gives_all_of_them_up(void)
         uint32_t high, most;
 
         CHECK(begin(1 << 20, 0));
-        high = (uint32_t)sb_load_relaxed(&writer.segment.super->client_high);
+        high = (uint32_t)sb_load_relaxed(&writer.segment.super->record_high);
         CHECK_EQ(high, 3);
         most = units() / 16 / high;
         CHECK(most > 2 && most + 1 < writer.segment.class_count);

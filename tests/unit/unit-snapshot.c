@@ -16,9 +16,9 @@ static struct sb_superblock *super(void)
 {
         return writer.segment.super;
 }
-static struct sb_cell64 *announcement(uint32_t slot, uint32_t index)
+static struct sb_word64 *announcement(uint32_t slot, uint32_t index)
 {
-        return &sb_client_snapshots(sb_client_at(&writer.segment, slot))[index];
+        return &sb_record_snapshots(sb_record_at(&writer.segment, slot))[index];
 }
 static bool begin(uint32_t snapshot_count)
 {
@@ -46,10 +46,10 @@ static void test_snapshots_take_ascending_cuts_and_the_first_free_words(void)
                         CHECK(sb_snapshot_holds(&writer, index, cut));
                         before = cut;
                 }
-                CHECK_EQ(sb_load_relaxed(&writer.client->opens), counts[c]);
+                CHECK_EQ(sb_load_relaxed(&writer.record->opens), counts[c]);
                 CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), SB_E_FULL);
                 CHECK_EQ(sb_snapshot_open_at(&writer, 5, &index), SB_E_FULL);
-                CHECK_EQ(sb_load_relaxed(&writer.client->opens), counts[c]);
+                CHECK_EQ(sb_load_relaxed(&writer.record->opens), counts[c]);
                 CHECK_EQ(sb_snapshot_open(&reader, &index, &cut), 0); /* each has its own */
                 sb_snapshot_close(&writer, counts[c] / 2);
                 CHECK_EQ(sb_load_relaxed(announcement(writer.slot, counts[c] / 2)), 0);
@@ -108,7 +108,7 @@ static void test_the_engine_takes_away_what_is_old_enough_and_nothing_else(void)
 
                 CHECK(begin(9));
                 draw_state = round;
-                sb_store_relaxed(&super()->client_high, 5);
+                sb_store_relaxed(&super()->record_high, 5);
                 sb_store_relaxed(&super()->clock, 200);
                 for (uint32_t slot = 0; slot < 5; slot++)
                         for (uint32_t i = 0; i < 9; i++) {
@@ -158,7 +158,7 @@ static void test_a_new_engine_finishes_what_was_begun(void)
 
 static void test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away(void)
 {
-        struct sb_commit *commit, *other;
+        struct sb_descriptor *commit, *other;
 
         CHECK(begin(4));
         sb_store_relaxed(&super()->clock, 90);
@@ -167,14 +167,14 @@ static void test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away(
         other = make_descriptor(41, 0, 0);
         sb_unpin(&writer);
         CHECK(commit && other);
-        sb_store_relaxed(&writer.client->operation,
-                sb_offset_of(&writer.segment, commit) | SB_OPERATION_COMMIT);
-        sb_store_relaxed(&reader.client->operation,
-                sb_offset_of(&writer.segment, other) | SB_OPERATION_COMMIT);
+        sb_store_relaxed(&writer.record->operation,
+                sb_offset_of(&writer.segment, commit) | SB_OPERATION_DESCRIPTOR);
+        sb_store_relaxed(&reader.record->operation,
+                sb_offset_of(&writer.segment, other) | SB_OPERATION_DESCRIPTOR);
         sb_store_relaxed(announcement(writer.slot, 2), 40);
         sb_store_relaxed(announcement(reader.slot, 0), 40); /* a read of the other client's */
         CHECK_EQ(sb_evict_all(&reader, 40), 2);
-        CHECK(sb_commit_decided(commit) && !sb_commit_decided(other));
+        CHECK(sb_descriptor_decided(commit) && !sb_descriptor_decided(other));
         unmake_bus();
 }
 

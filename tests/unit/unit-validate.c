@@ -31,10 +31,10 @@ static bool begin(uint64_t size)
 }
 
 /* A descriptor that has read this, at @cut. */
-static struct sb_commit *reading(uint64_t cut, const struct wish *wishes, uint32_t count)
+static struct sb_descriptor *reading(uint64_t cut, const struct wish *wishes, uint32_t count)
 {
         static unsigned char packed[RANGES_MAX * 200];
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
         uint64_t len = 0;
 
         for (uint32_t i = 0; i < count; i++) {
@@ -58,7 +58,7 @@ static struct sb_commit *reading(uint64_t cut, const struct wish *wishes, uint32
         return commit;
 }
 
-static enum sb_verdict verdict_of(const struct sb_commit *commit, struct sb_validation *ret)
+static enum sb_verdict verdict_of(const struct sb_descriptor *commit, struct sb_validation *ret)
 {
         sb_validate_begin(commit, ret);
         return sb_validate(&reader, ret);
@@ -66,7 +66,7 @@ static enum sb_verdict verdict_of(const struct sb_commit *commit, struct sb_vali
 
 static enum sb_verdict verdict(uint64_t cut, const struct wish *wishes, uint32_t count)
 {
-        struct sb_commit *commit = reading(cut, wishes, count);
+        struct sb_descriptor *commit = reading(cut, wishes, count);
         struct sb_validation validation;
 
         return commit ? verdict_of(commit, &validation) : (enum sb_verdict)99;
@@ -88,7 +88,7 @@ static enum sb_verdict verdict_range(uint64_t cut, const char *low, const char *
 static void test_nothing_read_is_valid_and_so_is_what_is_not_there(void)
 {
         struct sb_validation validation;
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
 
         CHECK(begin(1 << 20));
         commit = make_descriptor(10, 3, 0);
@@ -170,7 +170,7 @@ static void test_any_ranges_over_any_changes_as_a_list_of_them_says(void)
                 uint64_t cut = draw(4) ? 500 + draw(450) : draw(500);
                 uint32_t count = 1 + draw(4), first = UINT32_MAX;
                 struct sb_validation validation;
-                struct sb_commit *commit;
+                struct sb_descriptor *commit;
                 enum sb_verdict r;
 
                 for (uint32_t j = 0; j < count; j++) {
@@ -186,7 +186,7 @@ static void test_any_ranges_over_any_changes_as_a_list_of_them_says(void)
                                         first = j;
                 }
                 commit = reading(cut, wishes, count);
-                CHECK(commit != NULL);
+                CHECK(commit);
                 r = verdict_of(commit, &validation);
                 CHECK_EQ(r, first < count ? SB_VERDICT_CHANGED : SB_VERDICT_VALID);
                 CHECK_EQ(validation.range, first < count ? first : count);
@@ -201,7 +201,7 @@ static void test_an_own_intent_is_no_change_and_ends_the_look(void)
 {
         struct wish wishes[] = {{"k", NULL, SB_RANGE_POINT}, {"j", "l", 0}};
         struct sb_validation validation;
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
 
         CHECK(begin(1 << 20));
         CHECK(push("k", SB_VERSION_VALUE, 10));
@@ -209,7 +209,7 @@ static void test_an_own_intent_is_no_change_and_ends_the_look(void)
         CHECK(commit && push("k", SB_VERSION_VALUE, intent_of(commit)));
         CHECK_EQ(verdict_of(commit, &validation), SB_VERDICT_VALID);
         CHECK(!validation.met);
-        CHECK_EQ(SB_STATUS_STATE(sb_commit_status(commit)), SB_STATUS_UNDECIDED);
+        CHECK_EQ(SB_STATUS_STATE(sb_descriptor_status(commit)), SB_STATUS_UNDECIDED);
         /* Another key in the range still counts. */
         CHECK(push("kk", SB_VERSION_VALUE, 21));
         CHECK_EQ(verdict_of(commit, &validation), SB_VERDICT_CHANGED);
@@ -220,7 +220,7 @@ static void test_an_own_intent_is_no_change_and_ends_the_look(void)
 static void test_an_undecided_intent_of_another_is_in_the_way(void)
 {
         struct wish wish = {"a", NULL, SB_RANGE_NO_END};
-        struct sb_commit *other, *commit;
+        struct sb_descriptor *other, *commit;
         struct sb_validation validation;
         struct sb_version *intent;
 
@@ -233,7 +233,7 @@ static void test_an_undecided_intent_of_another_is_in_the_way(void)
         CHECK(validation.met == intent);
         CHECK_EQ(sb_load_relaxed(&intent->stamp), intent_of(other));        /* it only looks */
         CHECK_EQ(sb_validate(&reader, &validation), SB_VERDICT_IN_THE_WAY); /* and stands still */
-        sb_commit_decide(other, SB_STATUS_ABORTED, 0);
+        sb_descriptor_decide(other, SB_STATUS_ABORTED, 0);
         CHECK_EQ(sb_validate(&reader, &validation), SB_VERDICT_VALID);
         CHECK_EQ(sb_load_relaxed(&intent->stamp), SB_STAMP_ABORTED);
         unmake_bus();
@@ -245,7 +245,7 @@ static void test_an_intent_that_was_committed_meanwhile_is_a_change_by_its_stamp
 
         for (uint32_t i = 0; i < 4; i++) {
                 struct sb_validation validation;
-                struct sb_commit *other, *commit;
+                struct sb_descriptor *other, *commit;
                 struct wish wish = {"b", NULL, i % 2 ? SB_RANGE_NO_END : SB_RANGE_POINT};
 
                 CHECK(begin(1 << 20));
@@ -254,7 +254,7 @@ static void test_an_intent_that_was_committed_meanwhile_is_a_change_by_its_stamp
                 commit = reading(20, &wish, 1);
                 CHECK(other && commit && push("b", SB_VERSION_VALUE, intent_of(other)));
                 CHECK_EQ(verdict_of(commit, &validation), SB_VERDICT_IN_THE_WAY);
-                sb_commit_decide(other, SB_STATUS_COMMITTED, stamps[i]);
+                sb_descriptor_decide(other, SB_STATUS_COMMITTED, stamps[i]);
                 CHECK_EQ(sb_validate(&reader, &validation),
                         i < 2 ? SB_VERDICT_CHANGED : SB_VERDICT_VALID);
                 unmake_bus();
@@ -264,7 +264,7 @@ static void test_an_intent_that_was_committed_meanwhile_is_a_change_by_its_stamp
 static void test_the_look_goes_on_where_an_intent_was_in_the_way(void)
 {
         struct wish wishes[] = {{"a", "d", 0}, {"x", NULL, SB_RANGE_POINT}, {"k", NULL, 1}};
-        struct sb_commit *others[2], *commit;
+        struct sb_descriptor *others[2], *commit;
         struct sb_validation validation;
         const char *key;
 
@@ -281,12 +281,12 @@ static void test_the_look_goes_on_where_an_intent_was_in_the_way(void)
         CHECK(validation.node == sb_order_find(&reader, "b", 1));
         /* What lies before is not looked at once more. */
         CHECK(push("a", SB_VERSION_VALUE, 30));
-        sb_commit_decide(others[0], SB_STATUS_ABORTED, 0);
+        sb_descriptor_decide(others[0], SB_STATUS_ABORTED, 0);
         CHECK_EQ(sb_validate(&reader, &validation), SB_VERDICT_IN_THE_WAY);
         CHECK_EQ(validation.range, 1);
         CHECK_EQ(sb_load_relaxed(&validation.met->stamp), intent_of(others[1]));
         CHECK(push("c", SB_VERSION_VALUE, 30));
-        sb_commit_decide(others[1], SB_STATUS_ABORTED, 0);
+        sb_descriptor_decide(others[1], SB_STATUS_ABORTED, 0);
         /* What lies behind is. */
         CHECK(push("k", SB_VERSION_VALUE, 31));
         CHECK_EQ(sb_validate(&reader, &validation), SB_VERDICT_CHANGED);
@@ -297,7 +297,7 @@ static void test_the_look_goes_on_where_an_intent_was_in_the_way(void)
 static void test_a_key_made_behind_a_node_that_left_meanwhile_is_met(void)
 {
         struct wish wish = {"a", "d", 0};
-        struct sb_commit *other, *commit;
+        struct sb_descriptor *other, *commit;
         struct sb_validation validation;
         struct sb_node *node;
 
@@ -308,7 +308,7 @@ static void test_a_key_made_behind_a_node_that_left_meanwhile_is_met(void)
         CHECK(commit && (other = make_descriptor(9, 0, 0)));
         CHECK(push("b", SB_VERSION_VALUE, intent_of(other)));
         CHECK_EQ(verdict_of(commit, &validation), SB_VERDICT_IN_THE_WAY);
-        sb_commit_decide(other, SB_STATUS_ABORTED, 0);
+        sb_descriptor_decide(other, SB_STATUS_ABORTED, 0);
         node = sb_order_find(&writer, "b", 1);
         sb_order_remove(&writer, node);
         CHECK(push("bb", SB_VERSION_VALUE, 30)); /* its link leads past this one */
@@ -339,7 +339,7 @@ static void test_a_placeholder_or_a_key_that_is_being_removed_is_no_change(void)
 
         CHECK(begin(1 << 20));
         CHECK(spot_of("held", &spot));
-        CHECK_EQ(SB_SHAPE_KIND(spot.head->shape), SB_VERSION_BIRTH);
+        CHECK_EQ(SB_SHAPE_KIND(spot.head->shape), SB_VERSION_PLACEHOLDER);
         CHECK(push("going", SB_VERSION_DELETED, 30) && spot_of("going", &spot));
         CHECK_EQ(verdict_range(20, "", NULL), SB_VERDICT_CHANGED);
         sb_or_full(spot.cell, SB_CELL_FROZEN);
@@ -353,13 +353,13 @@ static void test_ranges_that_do_not_fit_their_bytes_end_the_look(void)
 {
         struct wish wishes[] = {{"a", NULL, SB_RANGE_POINT}, {"b", NULL, SB_RANGE_POINT}};
         struct sb_validation validation;
-        struct sb_commit *commit;
+        struct sb_descriptor *commit;
         uint16_t *head;
 
         CHECK(begin(1 << 20));
         CHECK(push("b", SB_VERSION_VALUE, 30));
         commit = reading(20, wishes, 2);
-        CHECK(commit != NULL);
+        CHECK(commit);
         CHECK_EQ(verdict_of(commit, &validation), SB_VERDICT_CHANGED);
         commit->range_count = UINT32_MAX;
         CHECK_EQ(verdict_of(commit, &validation), SB_VERDICT_CHANGED);
