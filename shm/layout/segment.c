@@ -65,19 +65,22 @@ static void segment_make_classes(struct sb_segment *segment)
         }
 }
 
-/* How high towers are, how long keys and values may be, and which class serves tombstones. */
-static void segment_set_limits(struct sb_segment *segment)
+/* How high towers are, how long keys and values may be, and which class serves tombstones. False:
+ * units are so small, and so many, that no block holds a node with a key. */
+static bool segment_set_limits(struct sb_segment *segment)
 {
         const struct sb_geometry *g = &segment->geometry;
         uint64_t space = (uint64_t)(g->unit_count - g->reserve_count) * g->unit_size,
                  keys = space / SMALLEST_KEY;
-        uint32_t key_space;
+        uint32_t key_space, node;
 
         segment->height_max = 2;
         while (segment->height_max < SB_HEIGHT_MAX && keys >> (2 * segment->height_max))
                 segment->height_max++;
-        key_space = segment->class_size[segment->class_count - 1] -
-                    (uint32_t)sizeof(struct sb_node) - 8 * segment->height_max;
+        node = (uint32_t)sizeof(struct sb_node) + 8 * segment->height_max;
+        if (segment->class_size[segment->class_count - 1] <= node)
+                return false;
+        key_space = segment->class_size[segment->class_count - 1] - node;
         segment->key_len_max = key_space < SB_KEY_LEN_MAX ? key_space : SB_KEY_LEN_MAX;
         segment->value_len_max = g->size / 4 < space / 2 ? g->size / 4 : space / 2;
         if (segment->value_len_max > VALUE_LEN_FIELD)
@@ -86,6 +89,7 @@ static void segment_set_limits(struct sb_segment *segment)
         while (segment->class_size[segment->reserve_class] <
                 sizeof(struct sb_version) + segment->key_len_max)
                 segment->reserve_class++;
+        return true;
 }
 
 int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb_segment *ret)
@@ -109,7 +113,8 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
                 (struct sb_word32 *)(segment.unit_words + segment.geometry.unit_count);
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         segment_make_classes(&segment);
-        segment_set_limits(&segment);
+        if (!segment_set_limits(&segment))
+                return -EBADMSG;
         segment.bucket_mask = segment.geometry.bucket_count - 1;
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
         segment.values_end = segment.geometry.size - sizeof(struct sb_version) -

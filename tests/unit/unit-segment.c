@@ -73,6 +73,34 @@ static void test_what_is_no_segment_of_this_layout_is_refused(void)
         unmake_bus();
 }
 
+/* The more units there are, the higher are the towers of nodes; the largest block has half a unit.
+ */
+static void test_units_too_small_for_any_key_are_refused(void)
+{
+        static const uint64_t id[2];
+        static const struct {
+                uint64_t size;
+                int result;
+        } cases[] = {{UINT64_C(16) << 20, 0}, {UINT64_C(64) << 20, -EBADMSG},
+                {UINT64_C(256) << 20, -EBADMSG}};
+
+        for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct sb_geometry_wish wish = {
+                        .size = cases[i].size, .clients = 3, .unit_size = 256};
+                struct sb_geometry geometry;
+                struct sb_segment segment;
+                void *base = calloc(1, cases[i].size);
+
+                CHECK(base);
+                CHECK_EQ(sb_geometry_fit(&wish, &geometry), 0);
+                sb_segment_format(base, &geometry, 1, id, 1);
+                CHECK_EQ(sb_segment_open(base, cases[i].size, &sb_os_linux, &segment),
+                        cases[i].result);
+                CHECK(cases[i].result || segment.key_len_max > 0);
+                free(base);
+        }
+}
+
 static void test_what_changes_in_the_superblock_later_is_not_believed(void)
 {
         struct sb_segment segment;
@@ -352,6 +380,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_new_segment_opens_and_is_empty);
         RUN(test_what_is_no_segment_of_this_layout_is_refused);
+        RUN(test_units_too_small_for_any_key_are_refused);
         RUN(test_what_changes_in_the_superblock_later_is_not_believed);
         RUN(test_limits_follow_from_the_size_of_a_unit);
         RUN(test_only_a_whole_header_in_the_units_is_at_an_offset);
