@@ -3,6 +3,7 @@
 #ifndef SB_TESTS_FAULTS_H
 #define SB_TESTS_FAULTS_H
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +26,23 @@ static inline enum sb_fault fault_find(const char *name)
 }
 #endif
 
-/* The fault that SB_FAULT names, if any. */
+/* The fault that SB_FAULT names, if any. A name that is none here ends the program: without its
+ * fault the test would only seem not to find it. */
 static inline void fault_from_environment(void)
 {
-#ifdef SB_FAULTS
         const char *name = getenv("SB_FAULT");
 
-        if (name && fault_find(name) < SB_FAULT_COUNT)
-                sb_fault_chosen = fault_find(name);
+        if (!name)
+                return;
+#ifdef SB_FAULTS
+        sb_fault_chosen = fault_find(name);
+        if (sb_fault_chosen < SB_FAULT_COUNT)
+                return;
+        printf("FAIL SB_FAULT=%s: shm/base/fault.h has no such fault\n", name);
+#else
+        printf("FAIL SB_FAULT=%s: this build has no faults, build-faults/ has them\n", name);
 #endif
+        exit(1);
 }
 
 #endif

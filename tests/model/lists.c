@@ -521,8 +521,15 @@ int world_main(int argc, char **argv, struct world_list list)
         int r;
 
         for (i = 0; fault && i < SB_FAULT_COUNT; i++)
-                if (!strcmp(fault, world_fault_names[i]))
+                if (!strcmp(fault, world_fault_names[i])) {
                         world_fault = (enum sb_fault)i;
+                        fault = NULL;
+                }
+        if (fault) {
+                printf("FAIL SB_FAULT=%s: shm/base/fault.h has no such fault\n", fault);
+                free(scenarios);
+                return 1;
+        }
         for (i = 0; scenarios && i < list.count; i++)
                 scenarios[i] = world_scenario(&list.cases[i]);
         r = scenarios ? model_main(argc, argv, scenarios, list.count) : 1;

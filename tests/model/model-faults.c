@@ -199,6 +199,8 @@ int main(int argc, char **argv)
                 ran++;
                 bad += !found((enum sb_fault)fault);
         }
+        if (!ran)
+                printf("FAIL %s: shm/base/fault.h has no such fault\n", argv[1]);
         printf("# %u faults, %u of them not found, %lu executions\n", ran, bad,
                 (unsigned long)hunt.executions);
         return bad || !ran;

@@ -144,6 +144,14 @@ static uint64_t clock_ns(void)
         return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+static int model_usage(const char *program, const char *argument)
+{
+        printf("FAIL %s: usage: %s [--long] [--only SCENARIO] [--replay SCHEDULE] "
+               "[--preemptions N] [--list]\n",
+                argument, program);
+        return 1;
+}
+
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count)
 {
         const char *only = NULL, *replay = NULL, *preemptions = NULL;
@@ -161,12 +169,14 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                 }
                 if (!strcmp(argv[k], "--long"))
                         deep = true;
-                if (k + 1 < argc && !strcmp(argv[k], "--only"))
+                else if (k + 1 < argc && !strcmp(argv[k], "--only"))
                         only = argv[++k];
                 else if (k + 1 < argc && !strcmp(argv[k], "--replay"))
                         replay = argv[++k];
                 else if (k + 1 < argc && !strcmp(argv[k], "--preemptions"))
                         preemptions = argv[++k];
+                else
+                        return model_usage(argv[0], argv[k]);
         }
         for (i = 0; i < count; i++) {
                 struct model_scenario scenario = scenarios[i];
@@ -193,6 +203,9 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                         report.replay);
                 model_replay(&scenario, report.replay);
         }
+        if (!ran)
+                printf("FAIL there is no scenario with '%s' in its name: --list prints them\n",
+                        only ? only : "");
         printf("# %u scenarios, %lu executions, %lu distinct states, %lu ms\n", ran,
                 (unsigned long)executions, (unsigned long)states,
                 (unsigned long)((clock_ns() - begin_ns) / 1000000));

@@ -35,25 +35,29 @@ static inline bool runs_one(
 
 /* Runs each scenario with both kinds of keys, or with one, which alternates. On a full segment,
  * where everything takes ten times as many instructions, @full_count says with how many. Return:
- * how many failed. */
+ * how many failed; 1 when SB_SCENARIO names none. */
 static inline uint32_t runs_all(runs_trial *trial, const char *what, uint64_t keys_first,
         uint32_t keys_count, uint32_t full_count)
 {
         const char *only = getenv("SB_SCENARIO");
         const struct step_scenario *scenario;
         uint32_t failures = 0;
+        bool known = !only;
 
         for (uint32_t i = 0; (scenario = scenario_at(i)); i++) {
                 uint32_t count = scenario->flags & TRIAL_FULL ? full_count : keys_count;
 
                 if (only && strcmp(only, scenario->name) != 0)
                         continue;
+                known = true;
                 for (uint32_t keys = 0; keys < count; keys++) {
                         scene_use_long_keys((keys_first + i + keys) & 1);
                         failures += !runs_one(trial, what, scenario);
                 }
         }
-        return failures;
+        if (!known)
+                printf("# there is no scenario '%s'\n", only);
+        return known ? failures : 1;
 }
 
 #endif
