@@ -64,6 +64,23 @@ bool world_focused(const struct sb_segment *segment, enum world_focus focus, uin
         return focused_in_unit(segment, focus, offset);
 }
 
+/* The words of a record that have no name of their own, from the first snapshot on. */
+static void where_in_words(
+        const struct sb_geometry *g, uint32_t slot, uint64_t index, char ret_text[64])
+{
+        const char *name = "snapshot";
+
+        if (index >= g->snapshot_count) {
+                index -= g->snapshot_count;
+                name = "guard";
+                if (index >= g->guard_inline) {
+                        index -= g->guard_inline;
+                        name = "magazine";
+                }
+        }
+        snprintf(ret_text, 64, "record[%u].%s[%lu]", slot, name, (unsigned long)index);
+}
+
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64])
 {
         static const char *const unit_kinds[] = {
@@ -72,7 +89,7 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                 "retire", "rev", "stamp", "prev", "node", "shape"};
         static const char *const node_words[] = {
                 "retire", "cell", "ring", "rule", "hash", "unhooked"};
-        static const char *const client_words[] = {
+        static const char *const record_words[] = {
                 "pin", "operation", "freeing", "guard_high", "opens"};
         const struct sb_geometry *g = &segment->geometry;
         uint64_t word, at;
@@ -94,16 +111,12 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
 
                 at = (offset - g->records_at) % g->record_stride;
                 if (at >= SB_LINE && at < SB_LINE + 40)
-                        snprintf(ret_text, 64, "client[%u].%s", slot,
-                                client_words[(at - SB_LINE) / 8]);
+                        snprintf(ret_text, 64, "record[%u].%s", slot,
+                                record_words[(at - SB_LINE) / 8]);
                 else if (at >= sizeof(struct sb_record))
-                        snprintf(ret_text, 64, "client[%u].%s[%lu]", slot,
-                                at - sizeof(struct sb_record) < 8 * g->snapshot_count ? "snapshot"
-                                                                                      : "guard",
-                                (unsigned long)((at - sizeof(struct sb_record)) / 8 %
-                                                g->snapshot_count));
+                        where_in_words(g, slot, (at - sizeof(struct sb_record)) / 8, ret_text);
                 else
-                        snprintf(ret_text, 64, "client[%u] + %lu", slot, (unsigned long)at);
+                        snprintf(ret_text, 64, "record[%u] + %lu", slot, (unsigned long)at);
         } else if (offset < g->marks_at) {
                 snprintf(ret_text, 64, "times + %lu", (unsigned long)(offset - g->times_at));
         } else if (offset < g->buckets_at) {
@@ -118,8 +131,12 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                         snprintf(ret_text, 64, "bucket[%lu].cell[%lu]", (unsigned long)at / 8,
                                 (unsigned long)at % 8);
         } else if (offset < g->bitmaps_at) {
-                snprintf(ret_text, 64, "unit[%lu].word",
-                        (unsigned long)(offset - g->unit_words_at) / 8);
+                at = offset - g->unit_words_at;
+                if (at < 8 * g->unit_count)
+                        snprintf(ret_text, 64, "unit[%lu].word", (unsigned long)at / 8);
+                else
+                        snprintf(ret_text, 64, "unit[%lu].birth",
+                                (unsigned long)(at - 8 * g->unit_count) / 4);
         } else if (offset < g->units_at) {
                 snprintf(ret_text, 64, "unit[%lu].bitmap",
                         (unsigned long)((offset - g->bitmaps_at) / g->bitmap_stride));
