@@ -134,14 +134,14 @@ static inline __attribute__((always_inline)) void sb_overwrite_note(
 {
         /* R:operation > A:operation. The note comes before the install: the process that raises the
          * stable cut reads it, and stamps what it finds at that node. */
-        if (!SB_FAULT(SLOT_AFTER_INSTALL))
+        if (!SB_FAULT(NOTE_AFTER_INSTALL))
                 sb_store_release(&handle->record->operation, node);
 }
-/* Fault SLOT_AFTER_INSTALL: the note comes behind the install. */
+/* Fault NOTE_AFTER_INSTALL: the note comes behind the install. */
 static inline __attribute__((always_inline)) void sb_overwrite_fault_note(
         struct sb_handle *handle, uint64_t node)
 {
-        if (SB_FAULT(SLOT_AFTER_INSTALL))
+        if (SB_FAULT(NOTE_AFTER_INSTALL))
                 /* R:operation, too late: that is the fault. */
                 sb_store_release(&handle->record->operation, node);
 }

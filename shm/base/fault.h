@@ -20,7 +20,7 @@
         X(FREE_GUARDS_FIRST, "a reclaimer reads the guards before the pins")                       \
         X(GUARD_AFTER_UNPIN, "a guard is published after the pin is gone")                         \
         X(NO_MEMBARRIER, "a reclaimer does not flush the other processes' store buffers")          \
-        X(FREE_TWO_WINNERS, "a freer clears the bit without winning the retire word")              \
+        X(FREE_TWO_WINNERS, "a reclaimer clears the bit without winning the retire word")          \
         X(UNLINK_UNMARKED, "a version is unlinked without marking its own prev")                   \
         X(UNLINK_BEFORE_DYING, "a version is unlinked before its retire word says so")             \
         X(SUPERSEDE_UNSTAMPED, "a writer installs over an unstamped version")                      \
@@ -29,7 +29,7 @@
         X(CUT_BEFORE_ANNOUNCE, "a snapshot takes its cut before it is announced")                  \
         X(PRUNE_IGNORES_SNAPSHOTS, "a pruner does not read the announcements")                     \
         X(PRUNE_PENDING_IGNORED, "a pruner takes a pending announcement for none")                 \
-        X(STABLE_SKIPS_SLOTS, "the stable cut is raised without resolving the operation slots")    \
+        X(STABLE_SKIPS_NOTES, "the stable cut is raised without resolving the noted writes")       \
         X(PLACEHOLDER_UNCONFIRMED, "a placeholder is believed without asking its node")            \
         X(FLOOR_EARLY, "the floor is read before the node is linked")                              \
         X(FLOOR_LATE, "the floor is raised after the cell is emptied")                             \
@@ -40,9 +40,9 @@
         X(ORDER_UNMARKED, "a node is unlinked from the ordered index without a mark")              \
         X(ORDER_STOPS_AT_KEY, "a remover does not look behind a new node of the same key")         \
         X(WALK_STEPS_DOWN, "a walk steps down from a marked node")                                 \
-        X(ALLOC_BIT_FIRST, "an allocator sets the bit before it resets the retire word")           \
-        X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes the slot")                 \
-        X(REAP_FORGETS_FREEING, "the reaper does not finish a dead freer's work")                  \
+        X(ALLOC_BIT_FIRST, "a block's bit is set before its retire word is reset")                 \
+        X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes what is noted")            \
+        X(REAP_FORGETS_FREEING, "the reaper does not finish a dead reclaimer's work")              \
         X(REAP_FORGETS_BLOCKS, "the reaper does not recover unpublished blocks")                   \
         X(REAP_FORGETS_MAGAZINE, "the reaper does not look at a dead client's magazine")           \
         X(REACH_UNCOVERED, "a retire word that no link led to is read without a look at the era")  \
@@ -50,7 +50,7 @@
         X(MAGAZINE_NO_GRACE, "a block in hand is built in before its grace period is over")        \
         X(MAGAZINE_LIVE_EARLY, "a block in hand is said to be live before it is installed")        \
         X(PRUNE_TAKES_MAGAZINE, "a pruner unlinks a version that a client has in hand")            \
-        X(SLOT_AFTER_INSTALL, "the operation slot is written after the install")                   \
+        X(NOTE_AFTER_INSTALL, "the operation is noted after the install")                          \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its transaction")       \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \

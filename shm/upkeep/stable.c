@@ -65,7 +65,7 @@ static uint32_t stable_record_count(const struct sb_segment *segment)
         uint64_t high = sb_load_acquire(&segment->super->record_high); /* A:roster. */
         uint32_t count = segment->geometry.record_count;
 
-        if (SB_FAULT(STABLE_SKIPS_SLOTS))
+        if (SB_FAULT(STABLE_SKIPS_NOTES))
                 return 0;
         return high < count ? (uint32_t)high : count;
 }

@@ -198,8 +198,8 @@ static const struct world_case txn_memory[] = {
         {"txn: magazine and work", {START_MAGAZINE, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .magazine = 2}, 2, 2},
         {"txn: magazine, two and sweep", {START_MAGAZINE, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .magazine = 2}, 3, 2},
         /* T20 */
-        {"txn: slot reader", {START_RETIRED, {OPS(FREE, STABLE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
-        {"txn: slot reader under buffers", {START_ALL, {OPS(LARGE_C, STABLE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
+        {"txn: note reader", {START_RETIRED, {OPS(FREE, STABLE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
+        {"txn: note reader under buffers", {START_ALL, {OPS(LARGE_C, STABLE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
         {"txn: leave", {START_PAIR, {OPS(SI_EARLY(KA | KB), FINI), OPS(SET_B, SET_A)}}, 2, 2},
         {"txn: check", {START_PAIR, {OPS(CHECK), OPS(SI(KA | KB), WORK)}}, 2, 1},
         {"txn: check of aborted ones", {START_ABORTED, {OPS(CHECK), OPS(FREE, WORK), OPS(SI(KA | KB))}, .setup_by = 1}, 3, 1},
