@@ -81,7 +81,7 @@ struct sb_limbo_entry {
         uint32_t era;
         uint32_t birth;
         uint32_t unit_kind; /* kind and class of its unit then */
-        uint32_t held;      /* entry of the own magazine; 0: any process may free it */
+        uint32_t held;      /* entry of this handle's magazine; 0: any process may free it */
 };
 struct sb_limbo {
         struct sb_pending pending[SB_PENDING_MAX];

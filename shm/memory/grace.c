@@ -91,9 +91,9 @@ static void grace_keep(struct sb_handle *handle, struct sb_grace *grace, uint32_
 }
 
 /* Drop the entries that other processes have brought further meanwhile. What is in the magazine, no
- * other process touches. The words are read under the own pin: a block that is dated before the
- * pin's era cannot get the same date in a later life, and one that is dated in it cannot be freed
- * by others. */
+ * other process touches. The words are read under this client's pin: a block that is dated before
+ * the pin's era cannot get the same date in a later life, and one that is dated in it cannot be
+ * freed by others. */
 static void grace_drop_stale(struct sb_handle *handle, struct sb_grace *grace)
 {
         uint32_t i, kept = 0;
@@ -129,7 +129,7 @@ static void grace_flush_pins(const struct sb_handle *handle)
                 handle->segment.os->membarrier(handle->segment.os->context);
 }
 
-/* The pin of another client; 0: none, or the own one. */
+/* The pin of another client; 0: none, or this is this client's own. */
 static uint64_t grace_load_pin(const struct sb_handle *handle, uint32_t slot)
 {
         /* A:pins. Where a pin has ended, its reads are over and its guards are set (R:unpin). */

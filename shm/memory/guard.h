@@ -25,8 +25,8 @@ struct sb_word64 *sb_guard_word(
         const struct sb_segment *segment, struct sb_record *record, uint32_t index);
 /* sb_guard_set() for a word outside the record. */
 void sb_guard_set_far(struct sb_handle *handle, uint32_t index, uint64_t offset);
-/* Let the own guard word @index hold the block at @offset; 0 lets go. Called under the pin that
- * protects the block. sb_guard_grow() must have been called for this index once. */
+/* Let the caller's guard word @index hold the block at @offset; 0 lets go. Called under the pin
+ * that protects the block. sb_guard_grow() must have been called for this index once. */
 static inline void sb_guard_set(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
         /* R:guard > A:guard. Before the unpin: a reclaimer that saw no pin sees the guard. */
@@ -46,7 +46,7 @@ static inline void sb_guard_init(struct sb_handle *handle)
 {
         handle->guards.words = sb_record_guards(&handle->segment, handle->record);
 }
-/* See to it that the own guard word @index exists, and that reclaimers read it. Return: 0,
+/* See to it that the caller's guard word @index exists, and that reclaimers read it. Return: 0,
  * SB_E_FULL. */
 int sb_guard_grow(struct sb_handle *handle, uint32_t index);
 

@@ -20,7 +20,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 
-/* Write {@lo, @hi} into the own record. */
+/* Write {@lo, @hi} into the caller's own record. */
 static inline void sb_pin_publish(struct sb_handle *handle, uint64_t lo, uint32_t hi)
 {
         /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from

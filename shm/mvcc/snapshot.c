@@ -114,8 +114,8 @@ bool sb_snapshot_holds(const struct sb_handle *handle, uint32_t index, uint64_t 
 void sb_snapshot_close(struct sb_handle *handle, uint32_t index)
 {
         struct sb_word64 *word = &sb_record_snapshots(handle->record)[index];
-        /* Relaxed: the own word; only the cut in it is of use here, and if the cut was taken away,
-         * any answer will do. A:clock. */
+        /* Relaxed: this client's own word; only the cut in it is of use here, and if the cut was
+         * taken away, any answer will do. A:clock. */
         bool moved = sb_load_acquire(&handle->segment.super->clock) >
                      (sb_load_relaxed(word) & ~SB_SNAPSHOT_EVICTING) + 1;
 

@@ -7,9 +7,10 @@
  * that to its caller, which helps the other transaction (help.h) and calls again: the look goes on
  * at the key where it stopped.
  *
- * Always true: a key that was looked at needs no second look. Validation begins when all own
- * intents are in and the stamp is taken; so what another transaction installs behind this look has
- * a stamp that is not below it, and that transaction's own validation meets these intents.
+ * Always true: a key that was looked at needs no second look. Validation begins when all of
+ * the transaction's intents are in and the stamp is taken; so what another transaction installs
+ * behind this look has a stamp that is not below it, and that transaction's own validation meets
+ * these intents.
  */
 #ifndef SB_MVCC_VALIDATE_H
 #define SB_MVCC_VALIDATE_H

@@ -195,8 +195,8 @@ static uint32_t sweep_renew_date(struct sb_handle *handle, struct sb_block *bloc
 
 /* ---- blocks ---- */
 
-/* Dated: let it wait in the own limbo. Another process may be freeing it; then it is dropped there
- * as stale. */
+/* Dated: let it wait in the sweeper's own limbo. Another process may be freeing it; then it is
+ * dropped there as stale. */
 static void sweep_dated(
         struct sb_handle *handle, struct sb_block *block, uint64_t offset, uint32_t date)
 {
@@ -219,12 +219,12 @@ static uint32_t sweep_load_birth(const struct sb_block *block)
 }
 
 /* Of a block that was found by its bit and is DYING: the process that dates it may have read the
- * era before the own pin's, so that this pin does not protect it. But that process is pinned itself
- * then, since before this one. True: no such process that can know the block is left, it is still
- * DYING, and any date that it gets from here on is covered by the own pin. */
+ * era before the sweeper's pin's, so that this pin does not protect it. But that process is pinned
+ * itself then, since before this one. True: no such process that can know the block is left, it is
+ * still DYING, and any date that it gets from here on is covered by the sweeper's pin. */
 static bool sweep_covers_dying(struct sb_handle *handle, const struct sb_block *block)
 {
-        /* Relaxed: the own word. */
+        /* Relaxed: the sweeper's own word. */
         uint32_t lo = (uint32_t)(sb_load_relaxed(&handle->record->pin) >> 32);
         uint32_t birth = sweep_load_birth(block);
 
@@ -242,7 +242,7 @@ static void sweep_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_
 
         do
                 retire = sb_load_acquire(&block->retire); /* A:retire. What is not dated yet is
-                                                             protected by the own pin. */
+                                                             protected by the sweeper's pin. */
         while (!sb_pin_covers(handle));
         handle->counters.swept++;
         if (retire >= SB_RETIRE_FREEING)
