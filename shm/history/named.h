@@ -9,8 +9,8 @@
  * Always true:
  *
  * - A mark without a key belongs to no client, unless its maker is at work; then the maker
- * announces the mark's cut. So a maker that dies in between leaves a mark that sb_named_repair()
- * frees.
+ *   announces the mark's cut. So a maker that dies in between leaves a mark that sb_named_repair()
+ *   frees.
  *
  * - A key that names a mark which is free, or has another owner by now, names none.
  *

@@ -2,9 +2,9 @@
  * Which cut was taken when: the engine's notes. From these any process tells how old a cut is, when
  * a version was written, and what the bus was like at a time.
  *
- * How it works: four rings of entries {cut, real time, monotonic time}, ever coarser: one entry for
- * each tick of the engine, for each second, minute and hour. So the last ticks are known exactly,
- * the far past roughly.
+ * How it works: four circular tables of entries {cut, real time, monotonic time}, ever coarser: one
+ * entry for each tick of the engine, for each second, minute and hour. So the last ticks are known
+ * exactly, the far past roughly.
  *
  * Always true: one process writes, the engine; a new engine goes on where the one before stopped.
  * The times of an entry were read after its cut was taken: so nothing in a cut is younger than its
@@ -32,9 +32,9 @@ bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct 
 /* The same by the monotonic clock. */
 bool sb_times_at_monotonic(
         const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret);
-/* The same for the moment @span_ns ago, from those rings alone that hold everything for twice as
+/* The same for the moment @span_ns ago, from those tables alone that hold everything for twice as
  * long: so what is found never lies before what any process found until then. False also where no
- * ring does. */
+ * table does. */
 bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret);
 /* The newest entry with a cut below @stamp: what has that stamp was written later. */
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret);

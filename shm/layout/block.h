@@ -85,9 +85,9 @@ struct sb_block {
 
 /* ---- versions ---- */
 
-/* VALUE, DELETED and EXPIRED are what a reader finds. BIRTH is a placeholder: it stands in a new
- * key's cell until the first version, and no reader finds it. COMMIT is no version, but a
- * transaction's descriptor. With one of them: HAS_EXPIRY, HAS_TXN: a trailer. */
+/* VALUE, DELETED and EXPIRED are what a reader finds. A PLACEHOLDER stands in a new key's cell
+ * until the first version, and no reader finds it. A DESCRIPTOR is no version, but a transaction's
+ * descriptor. With one of them: HAS_EXPIRY, HAS_TXN: a trailer. */
 enum sb_version_kind {
         SB_VERSION_VALUE = 0,
         SB_VERSION_DELETED = 1,

@@ -5,7 +5,7 @@
  *      struct sb_record             identity | the owner's words | guard_chunk[]
  *      snapshot[snapshot_count]     announcements of the cuts of open snapshots
  *      guard[guard_inline]          guard words (memory/guard.h)
- *      magazine[magazine_count]           entries of the magazine (memory/magazine.h)
+ *      magazine[magazine_count]     entries of the magazine (memory/magazine.h)
  *      feed entries                 later
  *
  * Always true: a record's words are written by its owner, and by the reaper of a dead owner. Where

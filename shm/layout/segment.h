@@ -118,8 +118,8 @@ static inline uint64_t sb_unit_offset(const struct sb_segment *segment, uint32_t
 }
 
 /* The block at an offset that was read in the segment: NULL unless a whole header lies there, in
- * the units, aligned. The bytes behind are checked where they are read (sb_version_fits,
- * sb_node_fits). */
+ * the units, aligned. The bytes behind are checked where they are read (sb_version_fits(),
+ * sb_node_key()). */
 static inline void *sb_block_at(const struct sb_segment *segment, uint64_t offset)
 {
         if (SB_UNLIKELY(offset - segment->geometry.units_at >

@@ -146,9 +146,9 @@ static_assert(sizeof(struct sb_superblock) == 768, "superblock");
 
 /* ---- times ---- */
 
-/* When cuts were taken, in four rings: one entry for each tick of the engine, each second, minute
- * and hour. The engine alone writes: first cut 0, then the times, which were read after the cut was
- * taken, then the cut. A reader loads the cut before and after them. */
+/* When cuts were taken, in four circular tables: one entry for each tick of the engine, each
+ * second, minute and hour. The engine alone writes: first cut 0, then the times, which were read
+ * after the cut was taken, then the cut. A reader loads the cut before and after them. */
 #define SB_TIME_LEVELS 4u
 struct sb_time {
         struct sb_word64 cut;
