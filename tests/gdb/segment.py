@@ -67,11 +67,20 @@ class Segment:
             cls.chosen = cls(cls.find())
         return cls(cls.chosen.base)  # read anew: the process may have run
 
-    @staticmethod
-    def find():
+    @classmethod
+    def find(cls):
+        """Where all of agentd's memory is mapped."""
+        base = end = None
         for line in gdb.execute('info proc mappings', to_string=True).splitlines():
             if 'memfd:statebus' in line:
-                return int(line.split()[0], 16)
+                first, last = (int(field, 16) for field in line.split()[:2])
+                if base is None or first == end:
+                    base, end = first if base is None else base, last
+        if base is not None:
+            if end - base < cls(base).geometry['size']:
+                raise gdb.GdbError("this process maps the first page alone, as agentd's supervisor does: look into the "
+                                   'engine, or a client')
+            return base
         raise gdb.GdbError('this process maps no segment of agentd: name an address, sb-segment EXPRESSION')
 
     def read(self, offset, size):
