@@ -1,4 +1,4 @@
-/* The scenarios of transactions; see lists.h and lists.c. T1 to T20: docs/transactions.md, 6.1. */
+/* The scenarios of transactions; see lists.h and lists.c. */
 #include "tests/model/lists.h"
 
 /* clang-format off */
@@ -41,25 +41,21 @@
 #define EVICT    {OP_EVICT, KEY_A}
 
 static const struct world_case txns[] = {
-        /* T1 */
         {"txn: one", {START_PAIR, {OPS(SI(KA | KB))}}, 1, 0},
         {"txn: two on the same two keys", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KA | KB))}}, 2, 3},
         {"txn: two on the same two keys, late", {START_PAIR, {OPS(SI(KA | KB)), OPS(SI(KA | KB), CUT(KA | KB))}}, 2, 3},
         {"txn: two on the same key, flags", {START_VALUE, {OPS(SI_EARLY(KA)), OPS(FLAGS), OPS(SI_EARLY(KA))}}, 3, 2},
         {"txn: three on the same key", {START_VALUE, {OPS(SI_EARLY(KA)), OPS(SI_EARLY(KA)), OPS(SI_EARLY(KA))}}, 3, 3},
-        /* T2 */
         {"txn: three crossing", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(SI_EARLY(KA | KC))}}, 3, 2},
         {"txn: three crossing, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(SI_EARLY(KA | KC))},
                 .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: two crossing, one key each", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SI_EARLY(KB | KC)), OPS(CUT(KA | KB | KC))}}, 3, 2},
-        /* T3 */
         {"txn: cut", {START_PAIR, {OPS(SI(KA | KB)), OPS(CUT(KA | KB))}}, 2, 4},
         {"txn: cut and set", {START_PAIR, {OPS(SI(KA | KB)), OPS(CUT(KA | KB)), OPS(SET_B)}}, 3, 2},
         {"txn: cut and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(CUT(KA | KB)), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: two cuts", {START_PAIR, {OPS(SI(KA | KB)), OPS(CUT(KA | KB)), OPS(CUT(KB | KA))}}, 3, 2},
         {"txn: scan", {START_PAIR, {OPS(SI(KA | KC)), OPS(TXN(.scan = 3), TXN(.scan = 3))}}, 2, 3},
         {"txn: cut under buffers", {START_PAIR, {OPS(SI(KA | KB)), OPS(CUT(KA | KB), GET_B)}}, 2, 2, .delays = 2},
-        /* T6 */
         {"txn: plain writes", {START_VALUE, {OPS(SI_EARLY(KA)), OPS(CAS_A), OPS(DELETE_A)}}, 3, 3},
         {"txn: plain set and get", {START_VALUE, {OPS(SI(KA)), OPS(SET_A, GET_A)}}, 2, 3},
         {"txn: many", {START_PAIR, {OPS(SI(KA | KB)), OPS(MANY)}}, 2, 3},
@@ -67,7 +63,6 @@ static const struct world_case txns[] = {
         {"txn: many and a serializable one", {START_PAIR, {OPS(SER(KA, KB)), OPS(MANY), OPS(SET_A)}}, 3, 2},
         {"txn: delete", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(GET_B, GET_A), OPS(SET_A)}}, 3, 2},
         {"txn: delete and delete", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(DELETE_A, GET_B)}}, 2, 3},
-        /* T7 */
         {"txn: make", {START_EMPTY, {OPS(SI(KA)), OPS(SET_A), OPS(SET_A)}}, 3, 2},
         {"txn: make and create", {START_EMPTY, {OPS(SI(KA)), OPS(CREATE_A)}}, 2, 3},
         {"txn: two make", {START_EMPTY, {OPS(SI(KA | KB)), OPS(SI(KA | KB))}}, 2, 2},
@@ -75,18 +70,15 @@ static const struct world_case txns[] = {
         {"txn: make where it was removed", {START_DELETED, {OPS(SI(KA | KB)), OPS(WORK, SET_B)}, .setup_by = 1}, 2, 2},
         {"txn: make beside set, delete, remove", {START_EMPTY, {OPS(SI(KA)), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
         {"txn: a cell taken by another key", {START_DELETED, {OPS(SI(KA)), OPS(WORK), OPS(SET_B)}, .setup_by = 1}, 3, 2},
-        /* T8 */
         {"txn: skew", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 3},
         {"txn: skew, late", {START_PAIR, {OPS(SER(KA, KB)), OPS(SER(KB, KA))}}, 2, 3},
         {"txn: skew, both in", {START_PAIR, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KA))}}, 2, 3},
         {"txn: skew and get", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA)), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: skew under buffers", {START_PAIR, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 2, .delays = 2},
-        /* T9 */
         {"txn: cycle of three", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
         {"txn: cycle of three, all in", {START_ALL, {OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KC)), OPS(SER_IN(KC, KA))}}, 3, 2},
         {"txn: cycle of three, deeper", {START_ALL, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
                 .focus = FOCUS_INTENTS}, 3, 3},
-        /* T10 */
         {"txn: reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B), OPS(GET_B, GET_A)}}, 3, 2},
         {"txn: reads at cuts", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, CUT(KB)), OPS(CUT(KA | KB))}}, 3, 2},
         {"txn: set and reads", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, GET_B)}}, 2, 4},
@@ -94,31 +86,26 @@ static const struct world_case txns[] = {
         {"txn: two sets and cut", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, SET_B), OPS(CUT(KA | KB))}}, 3, 2},
         {"txn: two sets and cut, deeper", {START_PAIR, {OPS(SER(KA, KB)), OPS(SET_A, SET_B), OPS(CUT(KA | KB))},
                 .focus = FOCUS_INTENTS}, 3, 3},
-        /* T11 */
         {"txn: phantoms", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
         {"txn: phantoms, placeholders", {START_PLACEHOLDERS, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}}, 2, 3},
         {"txn: phantoms, own key in the range", {START_PAIR, {OPS(RANGE_EARLY(2, KA)), OPS(SET_A)}}, 2, 3},
         {"txn: phantoms, tall", {START_EMPTY, {OPS(RANGE_EARLY(2, KA)), OPS(RANGE_EARLY(2, KB))}, .tall = true}, 2, 2},
         {"txn: absent keys", {START_EMPTY, {OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 2, 3},
-        /* T12 */
         {"txn: range and delete", {START_PAIR, {OPS(RANGE_EARLY(2, KC)), OPS(DELETE_A, WORK, SET_A)}}, 2, 2},
         {"txn: range over a removal", {START_PAIR_DELETED, {OPS(RANGE_EARLY(2, KC)), OPS(WORK, SET_A)}, .setup_by = 1}, 2, 2},
         {"txn: range, set, delete, remove", {START_VALUE, {OPS(RANGE_EARLY(2, KC)), OPS(SET_B, DELETE_B, WORK)}}, 2, 2},
         {"txn: range and a key that goes", {START_PAIR, {OPS(RANGE_EARLY(2, KC)), OPS(DELETE_A, WORK), OPS(GET_A)}}, 3, 1},
         {"txn: range, read once and gone", {START_PAIR_DELETED, {OPS(RANGE(2, KC)), OPS(SET_A, DELETE_A, MEMORY)}}, 2, 2},
-        /* T13 */
         {"txn: both kinds", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KA, KB))}}, 2, 3},
         {"txn: both kinds, crossing", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}}, 3, 2},
         {"txn: both kinds, cycle", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))}}, 3, 2},
         {"txn: both kinds, cycle, deeper", {START_ALL, {OPS(SI_EARLY(KA | KB)), OPS(SER_EARLY(KB, KC)), OPS(SER_EARLY(KC, KA))},
                 .focus = FOCUS_INTENTS}, 3, 3},
         {"txn: serializable and set", {START_PAIR, {OPS(SER_EARLY(KA, KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
-        /* T17 */
         {"txn: stable cut", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE, LOOK)}}, 2, 3},
         {"txn: stable cut and get", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE, LOOK), OPS(GET_A, GET_B)}}, 3, 2},
         {"txn: stable cut of others", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE), OPS(LOOK, LOOK)}}, 3, 2},
         {"txn: stable cut of others, deeper", {START_PAIR, {OPS(SI(KA | KB)), OPS(STABLE), OPS(LOOK, LOOK)}, .focus = FOCUS_CUTS}, 3, 3},
-        /* T18 */
         {"txn: evicted beside a delete and its removal", {START_PAIR, {OPS(EVICT), OPS(SER_EARLY(KA, KB)),
                 OPS(DELETE_A, WORK, WORK)}, .engine = true}, 3, 2},
         {"txn: evicted while it reads", {START_PAIR, {OPS(EVICT), OPS(CUT(KA | KB)), OPS(SET_A, WORK)}, .engine = true}, 3, 2},
@@ -137,7 +124,6 @@ static const struct world_case txns[] = {
 };
 
 static const struct world_case txn_memory[] = {
-        /* T4 */
         {"txn: late helper", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE), OPS(SET_A, FREE), OPS(SET_B)}}, 3, 3},
         {"txn: one gives way late", {START_ALL, {
                 OPS(TXN(.reads = KA | KB, .writes = KC, .serializable = true, .early = true, .prepared = true, .in = KC)),
@@ -147,7 +133,6 @@ static const struct world_case txn_memory[] = {
         {"txn: two aborted", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE), OPS(SI_EARLY(KA | KB), FREE), OPS(SET_B)}}, 3, 2},
         {"txn: helper over memory used again", {START_PAIR, {OPS(SI_EARLY(KA | KB), FREE, SET_C, WORK), OPS(SET_A), OPS(SET_B)}}, 3, 2},
         {"txn: revisions over aborted ones", {START_PAIR, {OPS(SI_EARLY(KA | KB)), OPS(SET_B, SET_A)}}, 2, 3},
-        /* T5 */
         {"txn: link to an aborted one", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KA | KB)), OPS(SET_A)}, .focus = FOCUS_CUTS}, 3, 3},
         {"txn: link to an aborted one, two writers", {START_ABORTED_OVER, {OPS(WORK, WORK), OPS(SI(KB)), OPS(SI(KB))}}, 3, 2},
         {"txn: link to one aborted meanwhile", {START_ABORTED_MEANWHILE, {OPS(PREPARED(KA | KB)), OPS(SET_A), OPS(FREE, WORK)},
@@ -157,14 +142,12 @@ static const struct world_case txn_memory[] = {
         /* An open snapshot keeps what is older still. */
         {"txn: get, and what it came by pruned", {START_SNAPSHOT, {
                 OPS(TXN(.writes = KA, .early = true, .prepared = true, .in = KA)), OPS(WORK), OPS(GET_A)}, .setup_by = 1}, 3, 2},
-        /* T14 */
         {"txn: aborted over a placeholder", {START_ABORTED_PLACEHOLDER, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone", {START_ABORTED_DELETED, {OPS(FREE, WORK), OPS(SWEEP), OPS(SET_A)}}, 3, 2},
         {"txn: aborted over a tombstone, txn", {START_ABORTED_DELETED, {OPS(FREE, WORK, WORK), OPS(SI(KA | KB)), OPS(GET_A)}}, 3, 2},
         {"txn: aborted over a value", {START_ABORTED, {OPS(FREE, WORK), OPS(DELETE_A, WORK), OPS(CUT(KA))}}, 3, 2},
         {"txn: aborted, memory work of two", {START_ABORTED_DELETED, {OPS(MEMORY), OPS(MEMORY)}}, 2, 2},
         {"txn: aborted, sets and work", {START_ABORTED, {OPS(FREE, WORK), OPS(SET_A, WORK), OPS(SET_A)}}, 3, 2},
-        /* T15 */
         {"txn: killed", {START_PAIR, {OPS(SI(KA | KB))}}, 1, 0, .crashes = 1},
         {"txn: killed, three keys made", {START_EMPTY, {OPS(SI(KA | KB | KC))}}, 1, 0, .crashes = 1},
         {"txn: killed, serializable", {START_ALL, {OPS(SER(KA, KB | KC))}}, 1, 0, .crashes = 1},
@@ -184,7 +167,6 @@ static const struct world_case txn_memory[] = {
         {"txn: killed delete, reaped meanwhile", {START_PAIR, {OPS(TXN(.deletes = KA, .writes = KB)), OPS(GET_B, GET_A)}},
                 2, 1, .crashes = 1, .crash_mask = 1, .reaper = true},
         {"txn: killed helper", {START_PAIR, {OPS(SET_A), OPS(SI(KA | KB), FREE)}}, 2, 2, .crashes = 1, .crash_mask = 1},
-        /* T16 */
         {"txn: killed disposal", {START_ABORTED, {OPS(FREE)}}, 1, 0, .crashes = 1},
         {"txn: killed disposal, then reaped", {START_ABORTED, {OPS(FREE, WORK), OPS(SET_A)}}, 2, 1, .crashes = 1, .crash_mask = 1},
         {"txn: killed disposal, reaped under txn", {START_ABORTED, {OPS(FREE, WORK), OPS(SI(KA | KB), FREE)}},
@@ -193,11 +175,9 @@ static const struct world_case txn_memory[] = {
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
         {"txn: killed disposal, sweep", {START_ABORTED, {OPS(FREE), OPS(MEMORY)}},
                 2, 1, .crashes = 1, .crash_mask = 1, .reaper = true},
-        /* T19 */
         {"txn: magazine", {START_MAGAZINE, {OPS(SI(KA)), OPS(SET_A, SET_A)}, .magazine = 2}, 2, 3},
         {"txn: magazine and work", {START_MAGAZINE, {OPS(SI(KA), WORK), OPS(SET_A, WORK, SET_A)}, .magazine = 2}, 2, 2},
         {"txn: magazine, two and sweep", {START_MAGAZINE, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .magazine = 2}, 3, 2},
-        /* T20 */
         {"txn: note reader", {START_RETIRED, {OPS(FREE, STABLE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
         {"txn: note reader under buffers", {START_ALL, {OPS(LARGE_C, STABLE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
         {"txn: leave", {START_PAIR, {OPS(SI_EARLY(KA | KB), FINI), OPS(SET_B, SET_A)}}, 2, 2},

@@ -114,7 +114,7 @@ static const struct world_case memory[] = {
         {"engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 2},
 };
 
-static const struct world_case stocks[] = {
+static const struct world_case magazines[] = {
         {"magazine, get under sets and work", {START_MAGAZINE, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1, .magazine = 2}, 2, 3},
         {"magazine, get under sets and work, one entry", {START_MAGAZINE, {OPS(GET_A), OPS(SET_A, WORK, SET_A)}, .setup_by = 1,
                 .magazine = 1}, 2, 2},
@@ -341,7 +341,7 @@ static const struct world_case larges[] = {
 };
 /* More guard words than fit the record, many keys at once, records claimed and freed, observers
  * that come late. */
-static const struct world_case places[] = {
+static const struct world_case records[] = {
         {"far guard", {START_VALUE, {OPS(GET_FAR, GET_FAR), OPS(SET_A, WORK)}}, 2, 2},
         {"far guard held", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 2, 3},
         {"far guard, then leave", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}}, 2, 2},
@@ -447,9 +447,9 @@ const struct world_list world_keys = LIST(keys);
 const struct world_list world_memory = LIST(memory);
 const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
-const struct world_list world_magazine = LIST(stocks);
+const struct world_list world_magazine = LIST(magazines);
 const struct world_list world_large = LIST(larges);
-const struct world_list world_places = LIST(places);
+const struct world_list world_records = LIST(records);
 const struct world_list world_checks = LIST(checks);
 const struct world_list world_deep = LIST(deep);
 

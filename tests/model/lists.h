@@ -29,7 +29,7 @@ extern const struct world_list world_reap;     /* kills */
 extern const struct world_list world_magazine; /* replaced versions that are built in again */
 extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list
-        world_places; /* guard chunks, many keys at once, records, observers */
+        world_records; /* guard chunks, many keys at once, records, observers */
 extern const struct world_list world_checks;     /* the validator beside other operations */
 extern const struct world_list world_txn;        /* lists-txn.c: what transactions promise */
 extern const struct world_list world_txn_memory; /* their blocks, and kills */

@@ -189,7 +189,7 @@ int main(int argc, char **argv)
         add(world_reap);
         add(world_magazine);
         add(world_large);
-        add(world_places);
+        add(world_records);
         add(world_checks);
         add(world_txn);
         add(world_txn_memory);

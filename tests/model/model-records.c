@@ -3,5 +3,5 @@
 
 int main(int argc, char **argv)
 {
-        return world_main(argc, argv, world_places);
+        return world_main(argc, argv, world_records);
 }
