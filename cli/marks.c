@@ -37,7 +37,7 @@ static void marks_print_mark(const struct cli *cli, struct sb_bytes name, uint64
         printf("\t%" PRIu64 "\n", cut);
 }
 
-static int marks_list_marks(struct cli *cli, struct sb_bus *bus)
+static int marks_list(struct cli *cli, struct sb_bus *bus)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         int r;
@@ -80,7 +80,7 @@ int cli_mark(struct cli *cli)
         if (r != 0)
                 return r;
         if (cli->operand_count == 0)
-                return marks_list_marks(cli, bus);
+                return marks_list(cli, bus);
         r = cli->drop ? sb_mark_drop(bus, name) : sb_mark(bus, name, &cut);
         if (r == SB_E_NOT_FOUND) {
                 cli_say("%s: there is no such mark: `agentctl %smark` lists them",
