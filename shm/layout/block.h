@@ -41,7 +41,7 @@
  * one). A slab without an owner: any client, by CAS, becomes its owner. A slab that its owner finds
  * empty becomes EMPTY. An EMPTY unit serves the same kind and class at once, and others only when
  * no process is pinned any more that was in that era and can know the unit's life: so a slow
- * freer's CAS never meets anything but a retire word.
+ * reclaimer's CAS never meets anything but a retire word.
  *
  * The bitmap of a FREE or EMPTY unit is all zero. A unit's birth is the era in which its owner made
  * it what it is; the owner writes it before the first bit. */

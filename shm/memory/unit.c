@@ -55,7 +55,7 @@ uint64_t sb_unit_free_bits(
                                  ? UINT64_MAX
                                  : (UINT64_C(1) << (block_count - word * 64)) - 1;
 
-        /* A:block-freed. The freer is done with the block before its bit is clear. */
+        /* A:block-freed. The reclaimer is done with the block before its bit is clear. */
         return ~sb_load_acquire(&sb_unit_bitmap(segment, unit)[word]) & valid;
 }
 

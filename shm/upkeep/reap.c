@@ -221,7 +221,7 @@ static void reap_unit(struct sb_handle *handle, uint32_t unit, uint64_t word)
                 struct sb_word64 *bits = &sb_unit_bitmap(segment, unit)[index / 64];
 
                 /* A:block-taken. A bit that is set stays set while the words of its block are
-                 * looked at: only a freer of something that was published clears it. */
+                 * looked at: only a reclaimer of something that was published clears it. */
                 if (!(sb_load_acquire(bits) >> (index % 64) & 1))
                         continue;
                 if (!sb_reach_published(handle, at, kind))

@@ -410,7 +410,7 @@ static void test_a_large_block_that_died_half_freed_or_half_claimed_serves_again
         CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 20 * 4096, 0), 0);
         head = sb_unit_of(&writer.segment, taken[0].offset);
         sb_slab_settle(&writer);
-        /* Its freer cleared the bit and died. */
+        /* Its reclaimer cleared the bit and died. */
         sb_and_full(&sb_unit_bitmap(&writer.segment, head)[0], ~UINT64_C(1));
         /* And a taker died that had claimed a head and two parts. */
         for (uint32_t i = 0; i < 3; i++)

@@ -276,7 +276,7 @@ static inline void history_add(uint32_t offset, uint64_t value)
 }
 
 /* Any fibre may look at the one 32-bit word at this offset of a block, also by a CAS that fails,
- * whether the block is free or not: so sweeps and freers find out what a block is. */
+ * whether the block is free or not: so sweeps and reclaimers find out what a block is. */
 static inline bool is_retire_word(uint32_t offset, uint32_t size)
 {
         return size == 4 && offset % GRAIN == 4;

@@ -125,8 +125,8 @@ extern const struct sb_os model_os;
 /* The protocol code has freed or allocated a block. The call follows the access that did so, with
  * no other access in between. */
 void sb_model_block(uint64_t offset, uint64_t size, int allocated);
-/* Accesses of this fibre between the two calls may meet free blocks: a sweep, an allocator that
- * resets a retire word. */
+/* Accesses of this fibre between the two calls may meet free blocks: a sweep, a taker of blocks
+ * that resets a retire word. */
 void sb_model_unchecked_begin(void);
 void sb_model_unchecked_end(void);
 
