@@ -211,8 +211,8 @@ static bool config_take_option(
         case OPTION_SIZE:
                 if (!config_read_size(value, &config->size))
                         return config_complain(
-                                "--size %s: give a number of bytes, with K, M, G or T if "
-                                "you like: --size 256M",
+                                "--size %s: give a number of bytes up to 64T, with K, M, G or T "
+                                "if you like: --size 256M",
                                 value);
                 return true;
         case OPTION_HUGEPAGES:
@@ -236,8 +236,8 @@ static bool config_take_option(
                         config->history_bytes = 0;
                 else if (!config_read_size(value, &config->history_bytes) || !config->history_bytes)
                         return config_complain(
-                                "--history-memory %s: give a number of bytes, with K, M, G "
-                                "or T if you like, or off: no limit",
+                                "--history-memory %s: give a number of bytes up to 64T, with K, "
+                                "M, G or T if you like, or off: no limit",
                                 value);
                 return true;
         case OPTION_SNAPSHOT_AGE:
