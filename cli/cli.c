@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 
@@ -189,9 +190,12 @@ static void cli_say_waiting(const struct cli *cli)
 
 static int cli_no_place(const struct cli *cli, int result)
 {
-        return cli_usage(
-                "the bus '%s' names no place: give a name, or a directory with a / in it (%s)",
-                cli->bus ? cli_word(cli->bus) : "default", sb_strerror(result));
+        const char *from = getenv("STATEBUS");
+        const char *bus = cli->bus ? cli->bus : from && *from ? from : "default";
+
+        return cli_usage("the bus '%s'%s names no place: give a name, or a directory with a / in "
+                         "it (%s)",
+                cli_word(bus), bus == from ? " of $STATEBUS" : "", sb_strerror(result));
 }
 
 /* sb_open() waits for the engine without a limit, but a signal ends the wait: an alarm bounds it
