@@ -119,9 +119,8 @@ static bool commit_only_deletes(const struct sb_commit_wish *wish)
 }
 
 /* Takes all blocks, after memory work if that is needed. A handle does memory work only while it
- * holds no block that nothing links: such a block is found by the reaper only as long as its slab
- * is
- * this client's, and the work may give slabs up. Return: 0, SB_E_FULL. */
+ * holds no block that nothing links: the reaper finds such a block only as long as its slab is this
+ * client's, and the work may give slabs up. Return: 0, SB_E_FULL. */
 static int commit_take_blocks(struct sb_handle *handle, struct attempt *attempt)
 {
         uint32_t reserve = commit_only_deletes(attempt->wish) ? SB_SLAB_RESERVE : 0, effort;

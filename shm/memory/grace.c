@@ -51,9 +51,9 @@ static bool grace_words_wait(const struct sb_limbo_entry *entry, struct sb_block
 }
 
 /* Whether no process has brought the block further. The unit has its kind and class of then before
- * and after the look, so that this still is the start of a block and holds a retire word. Once the
- * own pin covers the era, the unit was nothing else in between, and becomes nothing else as long as
- * the pin lasts. */
+ * and after the look, so that this still is the start of a block and holds a retire word. Once
+ * this client's pin covers the era, the unit was nothing else in between, and becomes nothing else
+ * as long as the pin lasts. */
 static bool grace_still_waits(
         struct sb_handle *handle, const struct sb_limbo_entry *entry, struct sb_block *block)
 {

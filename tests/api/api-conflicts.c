@@ -241,7 +241,7 @@ static void test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_confl
                 CHECK_EQ(sb_mark_drop(other, b("beside")), 0);
                 CHECK_EQ(sb_delete(other, own, SB_ANY_REV, NULL, NULL), 0);
         }
-        /* But around the own writes there is a conflict. */
+        /* But around the transaction's own writes there is a conflict. */
         txn = begin(SB_SERIALIZABLE);
         CHECK_EQ(sb_scan_open(bus, txn, none, &scan), 0);
         CHECK(gives(scan, false, "a b "));

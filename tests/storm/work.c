@@ -243,7 +243,7 @@ static void note_scanned(struct worker *w, uint32_t first, uint32_t last, const 
                 if (!found[key] && w->own[key].what == OWN_NONE)
                         note(w, RECORD_ABSENT, key, 0);
                 else if (!found[key] && w->own[key].what == OWN_SET)
-                        work_complain("a scan leaves out the own key %u", key);
+                        work_complain("a scan leaves out key %u, which its transaction wrote", key);
 }
 
 static int scan_step(

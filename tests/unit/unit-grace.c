@@ -173,7 +173,7 @@ static void test_an_era_is_clear_as_the_pins_of_the_others_say(void)
                          pins = draw(SB_ERA_PINS_MAX + 1);
 
                 CHECK(begin(base + 40));
-                set_pin(writer.slot, base, base + 60); /* the own pin holds nothing up */
+                set_pin(writer.slot, base, base + 60); /* its own pin holds nothing up */
                 for (uint32_t i = 0; i < pins; i++) {
                         uint32_t lo = base + draw(40);
 
@@ -350,7 +350,7 @@ static void test_a_ripe_batch_moves_the_era_on_before_it_is_looked_at(void)
         }
         CHECK_EQ(era_now(), 701);
         CHECK(writer.limbo.ripened);
-        /* And what comes behind that: the own pin, of the same era, does not hold it. */
+        /* And what comes behind that: the writer's own pin, of the same era, does not hold it. */
         sb_limbo_wait(&writer, sb_offset_of(&writer.segment, last), 701, false);
         CHECK_EQ(look((bool[BLOCKS]){0}), ripe + 1);
         CHECK_EQ(era_now(), 701); /* and not once more */

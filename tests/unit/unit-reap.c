@@ -1,6 +1,6 @@
 /*
- * The reaper (shm/upkeep/reap.h): a dead record with each kind of thing that a process leaves. What
- * it did is finished, what it held is let go, and every block that it took comes back.
+ * The reaper (shm/upkeep/reap.h): a dead client's record with each kind of thing that a process
+ * leaves. What it did is finished, what it held is let go, and every block that it took comes back.
  */
 #include "shm/base/word.h"
 #include "shm/keys/node.h"
