@@ -1,0 +1,504 @@
+/*
+ * The sweep (shm/upkeep/sweep.h): what the private lists of handles lost, at any step of its way
+ * out, is found by its bit and goes; all else stays. Counted by the bitmaps of all units.
+ */
+#include "shm/base/word.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/record.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/era.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/upkeep/sweep.h"
+#include "tests/unit/chain.h"
+#include "tests/unit/draw.h"
+
+static struct sb_superblock *super(void)
+{
+        return writer.segment.super;
+}
+
+static uint32_t unit_count(void)
+{
+        return writer.segment.geometry.unit_count;
+}
+
+/* Blocks that are taken in a unit, but for chunks of guard words. */
+static uint64_t taken_in(uint32_t unit)
+{
+        const struct sb_segment *segment = &writer.segment;
+        uint64_t word = sb_unit_word(segment, unit);
+        uint32_t kind = SB_UNIT_KIND(word), count = sb_unit_block_count(segment, word);
+
+        if (kind != SB_UNIT_VERSIONS && kind != SB_UNIT_NODES && kind != SB_UNIT_LARGE)
+                return 0;
+        return count - sb_unit_count_free(segment, unit, count);
+}
+static uint64_t taken(void)
+{
+        uint64_t sum = 0;
+
+        for (uint32_t unit = 0; unit < unit_count(); unit++)
+                sum += taken_in(unit);
+        return sum;
+}
+
+static uint64_t sweep_whole(struct sb_handle *handle)
+{
+        uint32_t cursor = 0;
+        uint64_t freed;
+
+        sb_sweep_begin(handle);
+        freed = sb_sweep(handle, &cursor, unit_count());
+        sb_sweep_end(handle);
+        return freed;
+}
+
+/* What a kill or an overflow does to the lists. */
+static void lose_lists(struct sb_handle *handle)
+{
+        handle->limbo.count = 0;
+        handle->limbo.pending_head = handle->limbo.pending_tail;
+}
+
+/* A block that no list names, as it would be with this retire word. */
+static struct sb_version *take(uint64_t size, uint32_t retire)
+{
+        struct sb_version *version;
+        uint64_t offset;
+
+        if (sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offset))
+                return NULL;
+        version = sb_version_at(&writer.segment, offset);
+        memset((unsigned char *)version + sizeof(struct sb_block), 0,
+                sizeof(*version) - sizeof(struct sb_block));
+        sb_store_relaxed(&version->block.birth, sb_load_relaxed(&super()->era));
+        sb_store_relaxed(&version->block.retire, retire);
+        return version;
+}
+
+static bool begin(uint64_t size)
+{
+        draw_state = size;
+        if (!make_bus(size))
+                return false;
+        sb_store_relaxed(&super()->clock, 100);
+        return true;
+}
+
+/* ---- slices ---- */
+
+static void test_a_slice_is_so_many_units_from_the_cursor_on_and_each_block_in_them(void)
+{
+        uint32_t most = 0;
+        uint64_t offset;
+
+        CHECK(begin(1 << 20));
+        sb_pin(&writer);
+        for (uint32_t i = 0; i < 500; i++) {
+                char key[8];
+
+                snprintf(key, sizeof(key), "%u", i);
+                CHECK(push(key, SB_VERSION_VALUE, 20 + i % 80));
+                if (i % 5 == 0) /* of other classes */
+                        CHECK(take(48 + draw(1500), 0));
+                if (i % 50 == 0) /* which no sweep looks at */
+                        CHECK(!sb_slab_take(&writer, SB_UNIT_GUARDS, 128, 0, &offset));
+        }
+        sb_unpin(&writer);
+        while (sweep_whole(&writer)) /* the placeholders */
+                ;
+        for (uint32_t step = 0; step < 400; step++) {
+                uint32_t start = draw(3 * unit_count()), count = draw(2 * unit_count()),
+                         cursor = start;
+                uint64_t before = reader.counters.swept, expected = 0;
+
+                for (uint32_t i = 0; i < count; i++)
+                        expected += taken_in((start + i) % unit_count());
+                CHECK_EQ(sb_sweep(&reader, &cursor, count), 0);
+                CHECK_EQ(reader.counters.swept - before, expected);
+                CHECK_EQ(cursor % unit_count(), (start + count) % unit_count());
+                CHECK(cursor <= unit_count() || !count);
+                most += expected > 1000;
+        }
+        CHECK(most > 50);
+        unmake_bus();
+}
+
+/* ---- what was lost ---- */
+
+enum lost {
+        SUPERSEDED,
+        TOMBSTONE,
+        BARE, /* a placeholder alone */
+        DYING_APART,
+        DYING_IN_CHAIN,
+        DATED,
+        NODE_WITHOUT_CELL,
+        NODE_GONE_IN_INDEX,
+        NODE_GONE_FROZEN,
+        NODE_GONE_DATED,
+        NODE_DYING,
+        FROZEN,
+        VALUE,
+        INTENT,
+        NOT_PUBLISHED,
+        IN_HAND,
+        CASES
+};
+
+/* Leaves one thing behind. Return: how many blocks of it stay; -1: it could not be made. */
+static int leave(enum lost lost, const char *key)
+{
+        uint32_t era = sb_load_relaxed(&super()->era);
+        struct sb_version *head = NULL, *old;
+        struct sb_descriptor *commit;
+        struct sb_node *node;
+        struct sb_spot spot;
+
+        switch (lost) {
+        case DYING_APART:
+                return take(70, SB_RETIRE_DYING) ? 0 : -1;
+        case DATED:
+                return take(70, era) ? 0 : -1;
+        case NOT_PUBLISHED:
+                return take(70, 0) ? 1 : -1;
+        case IN_HAND:
+                return take(70, SB_RETIRE_FREEING | writer.slot) ? 1 : -1;
+        default:
+                break;
+        }
+        if (!spot_of(key, &spot))
+                return -1;
+        node = sb_node_at(&writer.segment, spot.head->node);
+        if (lost == BARE)
+                return 0;
+        if (lost == SUPERSEDED || lost == DYING_IN_CHAIN || lost == INTENT)
+                for (uint32_t i = 1 + draw(5); i; i--)
+                        if (!push(key, draw(3) ? SB_VERSION_VALUE : SB_VERSION_DELETED, 20))
+                                return -1;
+        old = push(key, SB_VERSION_VALUE, 30);
+        if (lost == SUPERSEDED || lost == VALUE)
+                return old ? 2 : -1;
+        if (lost == DYING_IN_CHAIN) {
+                head = push(key, SB_VERSION_VALUE, 40);
+                return head && sb_limbo_begin(&writer, &old->block) ? 2 : -1;
+        }
+        if (lost == INTENT) {
+                commit = make_descriptor(50, 1, 0);
+                head = commit ? push(key, SB_VERSION_VALUE, intent_of(commit)) : NULL;
+                if (!head)
+                        return -1;
+                commit->write[0] = sb_offset_of(&writer.segment, head);
+                sb_store_relaxed(&head->block.retire, SB_RETIRE_HELD);
+                return 4;
+        }
+        head = push(key, SB_VERSION_DELETED, 60);
+        if (!head || !spot_of(key, &spot))
+                return -1;
+        if (lost == TOMBSTONE)
+                return 0;
+        if (lost == FROZEN || lost == NODE_GONE_FROZEN) {
+                sb_or_full(spot.cell, SB_CELL_FROZEN);
+                if (lost == FROZEN)
+                        return 0;
+                sb_store_relaxed(&node->cell, SB_NODE_GONE);
+                sb_order_remove(&writer, node);
+                return 0;
+        }
+        /* Of the others no cell is left; all versions are on their way out. */
+        while (head) {
+                sb_store_relaxed(&head->block.retire, SB_RETIRE_DYING);
+                head = sb_version_at(
+                        &writer.segment, sb_load_relaxed(&head->prev) & SB_OFFSET_MASK);
+        }
+        sb_store_relaxed(spot.cell, 0);
+        sb_store_relaxed(&node->cell, lost == NODE_WITHOUT_CELL ? 0 : SB_NODE_GONE);
+        if (lost == NODE_GONE_DATED || lost == NODE_DYING)
+                sb_order_remove(&writer, node);
+        if (lost == NODE_GONE_DATED)
+                sb_store_relaxed(&node->unhooked, era);
+        if (lost == NODE_DYING)
+                sb_store_relaxed(&node->block.retire, SB_RETIRE_DYING);
+        return 0;
+}
+
+static bool is_as_it_has_to_be(enum lost lost, const char *key)
+{
+        uint32_t len = (uint32_t)strlen(key);
+        bool there, right,
+                has_key = lost == SUPERSEDED || lost == DYING_IN_CHAIN || lost == VALUE ||
+                          lost == INTENT;
+        struct sb_spot spot;
+
+        sb_pin(&reader);
+        there = sb_key_find(&reader, key, len, hash_of(key, len), &spot);
+        right = there == has_key && !sb_order_find(&reader, key, len) == !has_key;
+        if (right && there)
+                right = !(sb_load_relaxed(&spot.head->prev) & SB_OFFSET_MASK) == (lost != INTENT);
+        sb_unpin(&reader);
+        return right;
+}
+
+static void test_whatever_lists_lost_goes_by_sweeps_alone_and_the_rest_stays(void)
+{
+        enum { KEYS = 160 };
+        static enum lost losts[KEYS];
+        static char names[KEYS][8];
+
+        /* Each by itself, then mixtures. */
+        for (uint32_t round = 0; round < CASES + 12; round++) {
+                uint32_t count = round < CASES ? 3 : KEYS;
+                uint64_t stays = 0, freed = 0, before;
+
+                CHECK(begin(2 << 20));
+                draw_state = round;
+                sb_pin(&writer);
+                for (uint32_t i = 0; i < count; i++) {
+                        int left;
+
+                        losts[i] = round < CASES ? round : draw(CASES);
+                        snprintf(names[i], sizeof(names[i]), "key%u", i);
+                        left = leave(losts[i], names[i]);
+                        CHECK(left >= 0);
+                        stays += (uint64_t)left;
+                }
+                sb_unpin(&writer);
+                sb_slab_release_all(&writer);
+                lose_lists(&writer);
+                before = taken();
+                for (uint32_t i = 0; i < 5; i++) {
+                        /* Its own lists help no further than to the end of the sweep. */
+                        freed += sweep_whole(i % 2 ? &writer : &reader);
+                        lose_lists(&writer);
+                        lose_lists(&reader);
+                }
+                if (taken() != stays)
+                        TEST_FAIL("round %u: %ju of %ju blocks are left, not %ju", round,
+                                (uintmax_t)taken(), (uintmax_t)before, (uintmax_t)stays);
+                CHECK_EQ(freed, before - stays);
+                for (uint32_t i = 0; i < count; i++)
+                        if (!is_as_it_has_to_be(losts[i], names[i]))
+                                TEST_FAIL("round %u: key %u, case %u", round, i, losts[i]);
+                CHECK_EQ(sweep_whole(&reader), 0);
+                unmake_bus();
+        }
+}
+
+static void test_more_than_a_list_holds_is_freed_by_one_sweep(void)
+{
+        enum { COUNT = 3 * SB_LIMBO_MAX + 77 };
+
+        CHECK(begin(64 << 20)); /* units of many words of bits */
+        CHECK(writer.segment.geometry.unit_size / 64 > 200);
+        for (uint32_t i = 0; i < COUNT; i++)
+                CHECK(take(49 + i % 16, SB_ERA_MIN));
+        sb_slab_release_all(&writer);
+        CHECK_EQ(taken(), COUNT);
+        CHECK_EQ(sweep_whole(&reader), COUNT);
+        CHECK_EQ(taken(), 0);
+        unmake_bus();
+}
+
+static void test_a_large_block_is_swept_as_one(void)
+{
+        CHECK(begin(4 << 20));
+        for (uint32_t units = 2; units < 9; units++) {
+                struct sb_version *version =
+                        take((uint64_t)units * writer.segment.geometry.unit_size - 200, 0);
+
+                CHECK(version);
+                sb_slab_release_all(&writer);
+                CHECK_EQ(taken(), 1);
+                CHECK_EQ(sweep_whole(&reader), 0);
+                sb_store_relaxed(&version->block.retire, SB_RETIRE_DYING);
+                CHECK_EQ(sweep_whole(&reader), 1);
+                CHECK_EQ(taken(), 0);
+                for (uint32_t unit = 0; unit < unit_count(); unit++)
+                        CHECK(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)) != SB_UNIT_PART);
+        }
+        unmake_bus();
+}
+
+/* ---- pins and eras ---- */
+
+static void test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it(void)
+{
+        for (uint32_t born = 38; born < 44; born++) {
+                struct sb_version *version;
+                uint64_t wanted;
+
+                CHECK(begin(1 << 20));
+                CHECK((version = take(70, SB_RETIRE_DYING)));
+                sb_slab_release_all(&writer);
+                sb_store_relaxed(&version->block.birth, born);
+                sb_store_relaxed(&super()->era, 40);
+                sb_pin(&reader);
+                sb_store_relaxed(&super()->era, 42); /* others have retired much */
+                wanted = sb_load_relaxed(&super()->sweep_wanted);
+                sweep_whole(&writer);
+                /* The other process knows what was born in its era or before. */
+                CHECK_EQ(sb_load_relaxed(&version->block.retire) == SB_RETIRE_DYING, born <= 40);
+                CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted) > wanted, born <= 40);
+                sb_unpin(&reader);
+                sweep_whole(&writer);
+                CHECK_EQ(taken(), 0);
+                unmake_bus();
+        }
+}
+
+static void test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for(void)
+{
+        for (uint32_t era = 41; era < 45; era++) {
+                struct sb_version *version;
+
+                CHECK(begin(1 << 20));
+                CHECK((version = take(70, SB_RETIRE_DYING)));
+                sb_slab_release_all(&writer);
+                sb_store_relaxed(&version->block.birth, 40);
+                sb_store_relaxed(&super()->era, 42); /* the sweeper makes 43 of it */
+                sb_store_relaxed(&reader.record->pin, (uint64_t)era << 32 | era);
+                sweep_whole(&writer);
+                CHECK_EQ(sb_load_relaxed(&version->block.retire) == SB_RETIRE_DYING, era < 43);
+                unmake_bus();
+        }
+}
+
+static void test_what_is_dying_and_still_linked_is_not_dated(void)
+{
+        struct sb_version *version;
+
+        CHECK(begin(1 << 20));
+        sb_pin(&writer);
+        CHECK((version = push("k", SB_VERSION_VALUE, 20)));
+        sb_unpin(&writer);
+        CHECK(sb_limbo_begin(&writer, &version->block)); /* which no pruner does to a head */
+        for (uint32_t i = 0; i < 4; i++) {
+                sweep_whole(&reader);
+                CHECK_EQ(sb_load_relaxed(&version->block.retire), SB_RETIRE_DYING);
+        }
+        unmake_bus();
+}
+
+static void test_births_of_long_ago_are_raised_to_the_floor_and_no_others(void)
+{
+        enum { COUNT = 300 };
+        static struct sb_version *versions[COUNT];
+        static uint32_t births[COUNT];
+        uint32_t era = 3u << 28, raised = 0;
+
+        for (uint32_t round = 0; round < 6; round++) {
+                uint32_t pinned = round % 3 ? era - SB_ERA_OLD / 2 * round : 0, floor;
+
+                CHECK(begin(1 << 20));
+                for (uint32_t i = 0; i < COUNT; i++) {
+                        births[i] = SB_ERA_MIN + draw(era - SB_ERA_MIN);
+                        CHECK((versions[i] = take(70, i % 4 ? 0 : SB_RETIRE_FREEING | 1)));
+                        sb_store_relaxed(&versions[i]->block.birth, births[i]);
+                }
+                for (uint32_t unit = 0; unit < unit_count(); unit++)
+                        sb_store_relaxed(&writer.segment.unit_births[unit],
+                                unit % 2 ? era : SB_ERA_MIN + unit);
+                sb_store_relaxed(&super()->era, era);
+                if (pinned)
+                        sb_store_relaxed(&reader.record->pin, (uint64_t)pinned << 32 | era);
+                sweep_whole(&writer);
+                floor = era + 1 - SB_ERA_OLD; /* the look makes an era */
+                if (pinned && pinned < floor)
+                        floor = pinned;
+                CHECK_EQ(sb_load_relaxed(&super()->birth_floor), floor);
+                for (uint32_t i = 0; i < COUNT; i++) {
+                        bool raises = births[i] < floor && i % 4;
+
+                        CHECK_EQ(sb_load_relaxed(&versions[i]->block.birth),
+                                raises ? floor : births[i]);
+                        raised += raises;
+                }
+                for (uint32_t unit = 0; unit < unit_count(); unit++)
+                        CHECK_EQ(sb_load_relaxed(&writer.segment.unit_births[unit]),
+                                unit % 2 ? era : floor);
+                /* Another process has come further: the next sweep goes on from there. */
+                sb_store_relaxed(&super()->birth_floor, era - 5);
+                sweep_whole(&writer);
+                CHECK_EQ(sb_load_relaxed(&super()->birth_floor), era - 5);
+                for (uint32_t i = 0; i < COUNT; i++)
+                        CHECK(i % 4 == 0 || sb_load_relaxed(&versions[i]->block.birth) >= era - 5);
+                /* While this one was under way: nothing is taken back. */
+                sb_sweep_begin(&writer);
+                sb_store_relaxed(&super()->birth_floor, era - 3);
+                sb_sweep_end(&writer);
+                CHECK_EQ(sb_load_relaxed(&super()->birth_floor), era - 3);
+                unmake_bus();
+        }
+        CHECK(raised > 300 && raised < 6 * COUNT - 300);
+}
+
+static void test_a_date_of_long_ago_is_renewed_while_a_guard_keeps_the_block(void)
+{
+        struct sb_version *version;
+        uint32_t era = 3u << 28;
+
+        for (uint32_t date = SB_ERA_MIN; date < era; date += era / 9) {
+                uint32_t floor = era + 1 - SB_ERA_OLD;
+
+                CHECK(begin(1 << 20) && !sb_guard_grow(&reader, 0));
+                CHECK((version = take(70, date)));
+                sb_store_relaxed(&version->block.birth, SB_ERA_MIN);
+                sb_slab_release_all(&writer);
+                sb_store_relaxed(&super()->era, era);
+                sb_pin(&reader);
+                sb_guard_set(&reader, 0, sb_offset_of(&reader.segment, version));
+                sb_unpin(&reader);
+                CHECK_EQ(sweep_whole(&writer), 0);
+                CHECK_EQ(sb_load_relaxed(&version->block.retire), date < floor ? floor : date);
+                sb_pin(&reader);
+                sb_guard_set(&reader, 0, 0);
+                sb_unpin(&reader);
+                lose_lists(&writer);
+                CHECK_EQ(sweep_whole(&writer), 1);
+                unmake_bus();
+        }
+}
+
+static void test_an_empty_unit_is_free_again_once_no_process_can_know_its_life(void)
+{
+        for (uint32_t pinned = 0; pinned < 2; pinned++) {
+                uint32_t unit = 0;
+                uint64_t offset;
+
+                CHECK(begin(1 << 20));
+                CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 70, 0, &offset));
+                unit = sb_unit_of(&writer.segment, offset);
+                if (pinned)
+                        sb_pin(&reader);
+                sb_slab_give_back(&writer, offset);
+                sb_slab_release_all(&writer);
+                CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)), SB_UNIT_EMPTY);
+                sweep_whole(&writer);
+                CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)),
+                        pinned ? SB_UNIT_EMPTY : SB_UNIT_FREE);
+                sb_unpin(&reader);
+                sweep_whole(&writer);
+                CHECK_EQ(sb_unit_word(&writer.segment, unit), 0);
+                unmake_bus();
+        }
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_slice_is_so_many_units_from_the_cursor_on_and_each_block_in_them);
+        RUN(test_whatever_lists_lost_goes_by_sweeps_alone_and_the_rest_stays);
+        RUN(test_more_than_a_list_holds_is_freed_by_one_sweep);
+        RUN(test_a_large_block_is_swept_as_one);
+        RUN(test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it);
+        RUN(test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for);
+        RUN(test_what_is_dying_and_still_linked_is_not_dated);
+        RUN(test_births_of_long_ago_are_raised_to_the_floor_and_no_others);
+        RUN(test_a_date_of_long_ago_is_renewed_while_a_guard_keeps_the_block);
+        RUN(test_an_empty_unit_is_free_again_once_no_process_can_know_its_life);
+        return test_end();
+}
