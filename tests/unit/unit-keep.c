@@ -1,0 +1,274 @@
+/*
+ * Rules of history and marks, written (ring/op/keep.h, mark.h): against a plain list of them; what
+ * a process that died in the middle left is finished; and what a rule that goes leaves to wider
+ * ones begins anew.
+ */
+#include "ring/op/keep.h"
+#include "ring/op/mark.h"
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/history/named.h"
+#include "shm/history/rules.h"
+#include "shm/keys/order.h"
+#include "shm/layout/reserved.h"
+#include "tests/unit/chain.h"
+#include "tests/unit/draw.h"
+
+static const char *const keys[] = {"a", "ab", "abc", "abd", "b", "ba", "c"};
+#define KEYS (sizeof(keys) / sizeof(keys[0]))
+
+static uint32_t len_of(uint32_t i)
+{
+        return (uint32_t)strlen(keys[i]);
+}
+
+static bool begin(void)
+{
+        draw_state = 8;
+        if (!make_bus(2 << 20))
+                return false;
+        for (uint32_t i = 0; i < KEYS; i++)
+                if (put(&writer, keys[i], "x", 1))
+                        return false;
+        return true;
+}
+
+static bool read_rule(uint32_t i, bool prefix, struct sb_rule_found *ret)
+{
+        bool found;
+
+        *ret = (struct sb_rule_found){0};
+        sb_pin(&reader);
+        found = sb_rules_read(&reader, keys[i], len_of(i), prefix, ret);
+        sb_unpin(&reader);
+        return found;
+}
+
+/* What the node of a key says. */
+static uint64_t word_of(uint32_t i)
+{
+        struct sb_node *node;
+        uint64_t word;
+
+        sb_pin(&reader);
+        node = sb_order_find(&reader, keys[i], len_of(i));
+        word = node ? sb_load_relaxed(&node->rule) : 1;
+        sb_unpin(&reader);
+        return word;
+}
+
+/* The words of the rules, by key and [prefix]; 0: none. */
+static uint64_t model[KEYS][2];
+
+static uint64_t model_word(uint32_t i)
+{
+        uint64_t word = 0;
+
+        for (uint32_t j = 0; j < KEYS; j++) /* the longest prefix is the last one */
+                if (model[j][1] && !strncmp(keys[i], keys[j], len_of(j)))
+                        word = model[j][1];
+        return model[i][0] ? model[i][0] : word;
+}
+
+static void test_what_was_written_last_is_looked_up_and_stands_in_every_node(void)
+{
+        CHECK(begin());
+        memset(model, 0, sizeof(model));
+        for (uint32_t step = 0; step < 1500; step++) {
+                uint32_t i = draw(KEYS), prefix = draw(2);
+                uint64_t word = draw(4) ? SB_RULE_WORD(1 + draw(3), 1 + draw(9)) : 0, found = 0;
+                uint64_t before = sb_load_relaxed(&writer.segment.super->clock);
+                struct sb_rule_found rule;
+
+                CHECK_EQ(sb_keep_write(
+                                 draw(2) ? &writer : &reader, keys[i], len_of(i), prefix, word),
+                        0);
+                model[i][prefix] = word;
+                CHECK_EQ(read_rule(i, prefix, &rule), word != 0);
+                CHECK(!word || rule.value.since >= before); /* a cut that was taken behind that */
+                for (uint32_t j = 0; j < KEYS; j++) {
+                        for (uint32_t k = 0; k < 2; k++) {
+                                int r = sb_keep_look_up(&writer, keys[j], len_of(j), k, &found);
+
+                                CHECK_EQ(r, model[j][k] ? 0 : SB_E_NOT_FOUND);
+                                CHECK(r || found == model[j][k]);
+                        }
+                        CHECK_EQ(word_of(j), model_word(j));
+                }
+        }
+        unmake_bus();
+}
+
+static void test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others(void)
+{
+        static const bool wider[KEYS] = {true, true}; /* of the key abc */
+
+        for (uint32_t prefix = 0; prefix < 2; prefix++) {
+                uint64_t word = SB_RULE_WORD(SB_RULE_ALL, 0), clock;
+                struct sb_rule_found before[KEYS], after;
+
+                CHECK(begin());
+                for (uint32_t i = 0; i < KEYS; i++)
+                        CHECK(!sb_keep_write(&writer, keys[i], len_of(i), true, word));
+                CHECK(!sb_keep_write(&writer, "abc", 3, prefix, word));
+                for (uint32_t i = 0; i < KEYS; i++)
+                        CHECK(read_rule(i, true, &before[i]));
+                clock = sb_load_relaxed(&writer.segment.super->clock);
+                CHECK(!sb_keep_write(&writer, "abc", 3, prefix, 0));
+                for (uint32_t i = 0; i < KEYS; i++) {
+                        bool renews = wider[i] || (i == 2 && !prefix);
+
+                        CHECK_EQ(read_rule(i, true, &after), !(i == 2 && prefix));
+                        if (i == 2 && prefix)
+                                continue;
+                        CHECK_EQ(after.value.since >= clock, renews);
+                        CHECK(renews || after.rev == before[i].rev);
+                        CHECK_EQ(after.value.word, word);
+                }
+                unmake_bus();
+        }
+}
+
+static void test_what_a_dead_process_left_in_the_middle_is_finished(void)
+{
+        for (uint32_t step = 0; step < KEYS * 4; step++) {
+                uint32_t i = step / 4, len;
+                bool prefix = step & 1, goes = step & 2;
+                struct sb_rule_value value = {.word = goes ? 0 : SB_RULE_WORD(SB_RULE_LAST, 5)};
+                unsigned char bytes[SB_KEY_LEN_MAX];
+                struct sb_rule_found done, again, half;
+                uint64_t rev, other = SB_RULE_WORD(SB_RULE_ALL, 0);
+
+                CHECK(begin());
+                CHECK(!sb_keep_write(&writer, "a", 1, true, other));
+                CHECK(!sb_keep_write(&writer, keys[i], len_of(i), prefix, other));
+                CHECK(read_rule(0, true, &done));
+                sb_rules_announce(&writer, len_of(i), prefix);
+                len = sb_rules_key(keys[i], len_of(i), prefix, bytes);
+                CHECK(!sb_op_write_reserved(
+                        &writer, bytes, len, &value, sizeof(value), SB_OP_ANY_REV, &rev));
+                CHECK(read_rule(i, prefix, &half));
+                /* Half taken away is away. */
+                CHECK_EQ(sb_keep_look_up(&reader, keys[i], len_of(i), prefix, &rev),
+                        goes ? SB_E_NOT_FOUND : 0);
+                sb_keep_repair(&reader);
+                CHECK_EQ(read_rule(i, prefix, &half), !goes);
+                CHECK(goes || (half.value.word == value.word && half.value.since));
+                if (!goes)
+                        CHECK_EQ(word_of(i), value.word);
+                else
+                        CHECK_EQ(word_of(i), keys[i][0] == 'a' && !(prefix && !i) ? other : 0);
+                /* What was complete is as it was, but for wider ones, and nothing is done twice. */
+                CHECK((prefix && !i) || (read_rule(0, true, &again) && again.value.word == other));
+                CHECK((prefix && !i) || (again.rev == done.rev) == !(goes && keys[i][0] == 'a'));
+                rev = sb_load_relaxed(&writer.segment.super->clock);
+                sb_keep_repair(&writer);
+                CHECK_EQ(sb_load_relaxed(&writer.segment.super->clock), rev);
+                unmake_bus();
+        }
+}
+
+/* ---- marks ---- */
+
+/* Entries of the table that are in use. */
+static uint32_t entries(void)
+{
+        uint32_t used = 0;
+        uint64_t cut;
+
+        for (uint32_t i = 0; i < writer.segment.geometry.mark_count; i++)
+                used += sb_named_read(&writer.segment, i, &cut);
+        return used;
+}
+
+static void test_a_name_has_one_mark_until_that_is_dropped(void)
+{
+        uint64_t cuts[KEYS] = {0}, cut, least = 0;
+
+        CHECK(begin());
+        for (uint32_t step = 0; step < 1500; step++) {
+                uint32_t i = draw(KEYS), standing = 0;
+                int r;
+
+                if (draw(2)) {
+                        r = sb_op_mark(&writer, keys[i], len_of(i), &cut);
+                        CHECK_EQ(r, cuts[i] ? SB_E_CONFLICT : 0);
+                        CHECK(r || cut > least); /* each its own */
+                        if (!r)
+                                cuts[i] = least = cut;
+                } else {
+                        CHECK_EQ(sb_op_mark_drop(&reader, keys[i], len_of(i)),
+                                cuts[i] ? 0 : SB_E_NOT_FOUND);
+                        cuts[i] = 0;
+                }
+                for (uint32_t j = 0; j < KEYS; j++) {
+                        r = sb_op_mark_find(&reader, keys[j], len_of(j), &cut);
+                        CHECK_EQ(r, cuts[j] ? 0 : SB_E_NOT_FOUND);
+                        CHECK(r || cut == cuts[j]);
+                        standing += !r;
+                }
+                CHECK_EQ(entries(), standing);
+        }
+        unmake_bus();
+}
+
+static void test_a_full_table_is_full_but_for_what_dead_makers_left(void)
+{
+        uint32_t count, dead = 0;
+        uint64_t cut;
+        char name[16];
+
+        CHECK(begin());
+        count = writer.segment.geometry.mark_count;
+        for (uint32_t i = 0; i < count; i++) {
+                snprintf(name, sizeof(name), "m%u", i);
+                CHECK(!sb_op_mark(&writer, name, (uint32_t)strlen(name), &cut));
+        }
+        CHECK_EQ(sb_op_mark(&writer, "more", 4, &cut), SB_E_FULL);
+        CHECK_EQ(sb_op_mark_find(&writer, "more", 4, &cut), SB_E_NOT_FOUND);
+        for (uint32_t i = 0; i < count; i += 3, dead++) /* as if its key had never been written */
+                sb_store_relaxed(&writer.segment.marks[i].owner, UINT64_C(2) << 48 | (500000 + i));
+        for (uint32_t i = 0; i < dead; i++) {
+                snprintf(name, sizeof(name), "n%u", i);
+                CHECK(!sb_op_mark(&writer, name, (uint32_t)strlen(name), &cut));
+        }
+        CHECK_EQ(sb_op_mark(&writer, "more", 4, &cut), SB_E_FULL);
+        /* The names of which the marks are gone name none, and are free. */
+        CHECK_EQ(sb_op_mark_find(&writer, "m3", 2, &cut), SB_E_NOT_FOUND);
+        CHECK(!sb_op_mark_drop(&writer, "n0", 2));
+        CHECK(!sb_op_mark(&writer, "m3", 2, &cut));
+        CHECK(!sb_op_mark_find(&writer, "m1", 2, &cut));
+        unmake_bus();
+}
+
+static void test_the_longest_key_and_name_can_be_written(void)
+{
+        static char longest[SB_KEY_LEN_MAX];
+        uint32_t len;
+        uint64_t word = SB_RULE_WORD(SB_RULE_LAST, 2), cut, found;
+
+        CHECK(begin());
+        memset(longest, 'z', sizeof(longest));
+        len = sb_keep_len_max(&writer);
+        CHECK_EQ(len, writer.segment.key_len_max - SB_KEEP_PREFIX);
+        CHECK(!sb_keep_write(&writer, longest, len, true, word));
+        CHECK(!sb_keep_look_up(&writer, longest, len, true, &found) && found == word);
+        CHECK_EQ(sb_keep_look_up(&writer, longest, len - 1, true, &found), SB_E_NOT_FOUND);
+        len = sb_op_mark_name_max(&writer);
+        CHECK_EQ(len, writer.segment.key_len_max - SB_MARK_PREFIX);
+        CHECK(!sb_op_mark(&writer, longest, len, &cut));
+        CHECK(!sb_op_mark_find(&writer, longest, len, &found) && found == cut);
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_what_was_written_last_is_looked_up_and_stands_in_every_node);
+        RUN(test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others);
+        RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
+        RUN(test_a_name_has_one_mark_until_that_is_dropped);
+        RUN(test_a_full_table_is_full_but_for_what_dead_makers_left);
+        RUN(test_the_longest_key_and_name_can_be_written);
+        return test_end();
+}
