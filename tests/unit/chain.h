@@ -12,6 +12,7 @@
 #include "shm/layout/segment.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
+#include "shm/mvcc/stamp.h"
 #include "shm/upkeep/key.h"
 #include "tests/unit/bus.h"
 
@@ -96,6 +97,46 @@ static inline struct sb_descriptor *make_descriptor(
 static inline uint64_t intent_of(const struct sb_descriptor *commit)
 {
         return SB_STAMP_INTENT | sb_offset_of(&writer.segment, commit);
+}
+
+/* Write @i of a transaction, over the newest version of the key; it is not installed. */
+static inline struct sb_version *intend(struct sb_descriptor *commit, uint32_t i, const char *key)
+{
+        uint32_t len = (uint32_t)strlen(key);
+        struct sb_version *version, *below;
+        struct sb_settled settled;
+        struct sb_spot spot;
+        uint64_t offset, shape = SB_SHAPE(8, len, SB_VERSION_HAS_TXN, writer.slot);
+
+        if (!spot_of(key, &spot) ||
+                sb_slab_take(&writer, SB_UNIT_VERSIONS, sb_version_size(shape), 0, &offset))
+                return NULL;
+        below = sb_stamp_effective(&writer, spot.head, &settled);
+        version = sb_version_at(&writer.segment, offset);
+        if (!below || !version)
+                return NULL;
+        version->rev = below->rev + 1;
+        version->node = below->node;
+        version->shape = shape;
+        sb_store_relaxed(&version->block.birth, sb_pin_era(&writer));
+        sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
+        sb_store_relaxed(&version->stamp, intent_of(commit));
+        sb_store_relaxed(&version->prev, sb_offset_of(&writer.segment, spot.head));
+        memcpy(version->bytes, key, len);
+        commit->write[i] = offset;
+        return version;
+}
+
+/* Puts the intent where it belongs, as the owner or a helper did before it stopped. */
+static inline bool install_intent(struct sb_version *version, const char *key)
+{
+        struct sb_spot spot;
+
+        if (!version || !spot_of(key, &spot))
+                return false;
+        sb_store_relaxed(&version->prev, sb_offset_of(&writer.segment, spot.head));
+        return sb_cas64_full(spot.cell, spot.word,
+                (spot.word & ~SB_OFFSET_MASK) | sb_offset_of(&writer.segment, version));
 }
 
 #endif

@@ -1,15 +1,12 @@
 /*
- * Helping and the end of a transaction (shm/mvcc/help.h, finish.h): transactions that were left at
- * any step are brought to their end by a process that meets them. The test makes descriptors and
- * intents itself, and leaves them where it likes.
+ * Helping (shm/mvcc/help.h): transactions that were left at any step are brought to their end by a
+ * process that meets them. The test makes descriptors and intents itself, and leaves them where it
+ * likes.
  */
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
-#include "shm/layout/record.h"
 #include "shm/layout/superblock.h"
-#include "shm/memory/limbo.h"
 #include "shm/mvcc/descriptor.h"
-#include "shm/mvcc/finish.h"
 #include "shm/mvcc/help.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
@@ -49,45 +46,6 @@ static uint64_t prev_of(const struct sb_version *version)
         return sb_load_relaxed(&version->prev);
 }
 
-/* Write @i of a transaction, over the newest version of the key; it is not installed. */
-static struct sb_version *intend(struct sb_descriptor *commit, uint32_t i, const char *key)
-{
-        uint32_t len = (uint32_t)strlen(key);
-        struct sb_version *version, *below;
-        struct sb_settled settled;
-        struct sb_spot spot;
-        uint64_t offset, shape = SB_SHAPE(8, len, SB_VERSION_HAS_TXN, writer.slot);
-
-        if (!spot_of(key, &spot) ||
-                sb_slab_take(&writer, SB_UNIT_VERSIONS, sb_version_size(shape), 0, &offset))
-                return NULL;
-        below = sb_stamp_effective(&writer, spot.head, &settled);
-        version = sb_version_at(&writer.segment, offset);
-        if (!below || !version)
-                return NULL;
-        version->rev = below->rev + 1;
-        version->node = below->node;
-        version->shape = shape;
-        sb_store_relaxed(&version->block.birth, sb_pin_era(&writer));
-        sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
-        sb_store_relaxed(&version->stamp, intent_of(commit));
-        sb_store_relaxed(&version->prev, at(spot.head));
-        memcpy(version->bytes, key, len);
-        commit->write[i] = offset;
-        return version;
-}
-
-/* Puts the intent where it belongs, as the owner or a helper did before it stopped. */
-static bool install(struct sb_version *version, const char *key)
-{
-        struct sb_spot spot;
-
-        if (!version || !spot_of(key, &spot))
-                return false;
-        sb_store_relaxed(&version->prev, at(spot.head));
-        return sb_cas64_full(spot.cell, spot.word, (spot.word & ~SB_OFFSET_MASK) | at(version));
-}
-
 static enum sb_status state_of(const struct sb_descriptor *commit)
 {
         return SB_STATUS_STATE(sb_descriptor_status(commit));
@@ -124,7 +82,7 @@ static void test_however_far_its_owner_came_a_helper_does_the_rest_and_copies_in
                         below[i] = head_of(names[i]);
                 }
                 for (uint32_t i = 0; i < done; i++)
-                        CHECK(install(versions[i], names[i]));
+                        CHECK(install_intent(versions[i], names[i]));
                 sb_help_version(&reader, versions[met]);
                 CHECK_EQ(sb_descriptor_status(commit),
                         SB_STATUS_OF(SB_STATUS_COMMITTED, CLOCK) |
@@ -295,7 +253,7 @@ static void test_a_helper_that_comes_late_changes_no_chain(void)
 
                 CHECK(begin());
                 CHECK((commit = make_descriptor(CLOCK - 1, 2, 0)));
-                CHECK((version = intend(commit, 0, "k")) && install(version, "k"));
+                CHECK((version = intend(commit, 0, "k")) && install_intent(version, "k"));
                 CHECK((second = intend(
                                commit, 1, "l"))); /* which was never installed, or is gone */
                 sb_descriptor_decide(
@@ -325,7 +283,7 @@ static void test_a_serializable_one_keeps_the_stamp_that_was_read_first(void)
 
                 CHECK(begin());
                 CHECK((commit = make_descriptor(60, 1, 0)));
-                CHECK((version = intend(commit, 0, "k")) && install(version, "k"));
+                CHECK((version = intend(commit, 0, "k")) && install_intent(version, "k"));
                 sb_store_relaxed(&commit->status,
                         SB_STATUS_SERIALIZABLE | SB_STATUS_OF(SB_STATUS_UNDECIDED, values[i]));
                 sb_help_version(&reader, version);
@@ -347,7 +305,7 @@ static struct sb_descriptor *reading(
         for (uint32_t i = 0; i < count; i++)
                 len += SB_RANGE_HEAD + strlen(keys[i]);
         commit = make_descriptor(cut, 1, len);
-        if (!commit || !install(intend(commit, 0, written), written))
+        if (!commit || !install_intent(intend(commit, 0, written), written))
                 return NULL;
         to = (unsigned char *)&commit->write[1];
         for (uint32_t i = 0; i < count; i++) {
@@ -398,7 +356,7 @@ static void test_for_the_stable_cut_only_what_may_have_its_stamp_is_decided(void
 
                 CHECK(begin());
                 CHECK((commit = make_descriptor(60, 1, 0)));
-                CHECK((version = intend(commit, 0, "k")) && install(version, "k"));
+                CHECK((version = intend(commit, 0, "k")) && install_intent(version, "k"));
                 sb_store_relaxed(&commit->status, before[i]);
                 sb_help_resolve(&reader, commit);
                 CHECK_EQ(sb_descriptor_status(commit), after[i]);
@@ -419,7 +377,7 @@ static void test_another_one_in_the_way_comes_to_its_end_first(void)
                 CHECK((mine = make_descriptor(CLOCK - 1, 2, 0)) && intend(mine, 0, "a"));
                 CHECK((version = intend(mine, 1, "m")));
                 CHECK((other = make_descriptor(CLOCK - 1, 2, 0)));
-                CHECK((in_the_way = intend(other, 0, "m")) && install(in_the_way, "m"));
+                CHECK((in_the_way = intend(other, 0, "m")) && install_intent(in_the_way, "m"));
                 CHECK(intend(other, 1, "z"));
                 if (aborts)
                         CHECK(push("z", SB_VERSION_VALUE, 300));
@@ -466,7 +424,7 @@ static bool make_waiting(uint32_t count, bool cycle, bool written, const uint32_
                         return false;
         }
         for (uint32_t i = 0; i < count && written; i++)
-                if (!install(sb_version_at(&writer.segment, waiting[i]->write[0]), names[i]))
+                if (!install_intent(sb_version_at(&writer.segment, waiting[i]->write[0]), names[i]))
                         return false;
         return true;
 }
@@ -544,173 +502,6 @@ static void test_of_a_cycle_the_one_of_the_greatest_offset_gives_way(void)
         }
 }
 
-/* ---- the end ---- */
-
-static void note(struct sb_descriptor *commit)
-{
-        sb_store_relaxed(&writer.record->operation, at(commit) | SB_OPERATION_DESCRIPTOR);
-}
-
-static void test_its_owner_copies_the_outcome_into_all_and_dates_the_descriptor(void)
-{
-        enum { WRITES = 5 };
-
-        for (uint32_t step = 0; step < 4 * WRITES; step++) {
-                uint32_t conflict = step % WRITES, kind = step / WRITES;
-                struct sb_version *versions[WRITES];
-                struct sb_descriptor *commit;
-                enum sb_outcome outcome;
-                uint64_t value = 99;
-                bool aborts = kind & 1;
-
-                CHECK(begin());
-                CHECK((commit = make_descriptor(CLOCK - 1, WRITES, 0)));
-                for (uint32_t i = 0; i < WRITES; i++)
-                        CHECK((versions[i] = intend(commit, i, names[i])));
-                if (aborts)
-                        CHECK(push(names[conflict], SB_VERSION_VALUE, 350));
-                if (kind & 2) { /* another process has done all, and copied into one */
-                        sb_help_decide(&reader, commit);
-                        sb_store_relaxed(&writer.segment.super->clock, CLOCK + 5);
-                        sb_help_version(&reader, versions[conflict]);
-                }
-                note(commit);
-                outcome = sb_finish_run(&writer, commit, &value);
-                CHECK_EQ(outcome, aborts ? SB_OUTCOME_ABORTED : SB_OUTCOME_COMMITTED);
-                CHECK_EQ(value, aborts ? 1 + conflict : CLOCK + (kind & 2 ? 5 : 0));
-                for (uint32_t i = 0; i < WRITES; i++) {
-                        CHECK_EQ(sb_load_relaxed(&versions[i]->stamp),
-                                aborts ? SB_STAMP_ABORTED : value);
-                        CHECK_EQ(sb_load_relaxed(&versions[i]->block.retire),
-                                aborts ? SB_RETIRE_HELD : 0);
-                }
-                CHECK_EQ(sb_load_relaxed(&writer.record->operation), 0);
-                CHECK_EQ(sb_load_relaxed(&commit->block.retire),
-                        sb_load_relaxed(&writer.segment.super->era));
-                CHECK(writer.limbo.count == 1 && writer.limbo.entries[0].offset == at(commit));
-                unmake_bus();
-        }
-}
-
-static void test_its_reaper_does_the_same_wherever_the_owner_died(void)
-{
-        /* Decided; copied into all; let go; the descriptor on its way out; dated. */
-        for (uint32_t steps = 0; steps <= 5; steps++) {
-                struct sb_version *versions[3];
-                struct sb_descriptor *commit;
-
-                CHECK(begin());
-                CHECK((commit = make_descriptor(CLOCK - 1, 3, 0)));
-                for (uint32_t i = 0; i < 3; i++)
-                        CHECK((versions[i] = intend(commit, i, names[i])));
-                if (steps > 0)
-                        sb_help_decide(&writer, commit);
-                if (steps > 0)
-                        CHECK_EQ(SB_STATUS_VALUE(sb_descriptor_stamped(&writer, commit)), CLOCK);
-                for (uint32_t i = 0; i < 3; i++) {
-                        if (steps > 1)
-                                sb_store_relaxed(&versions[i]->stamp, CLOCK);
-                        if (steps > 2)
-                                sb_store_relaxed(&versions[i]->block.retire, 0);
-                }
-                if (steps > 3)
-                        CHECK(sb_limbo_begin(&writer, &commit->block));
-                if (steps > 4)
-                        sb_limbo_date(&writer, &commit->block);
-                note(commit);
-                sb_finish_noted(&reader, commit, &writer.record->operation);
-                for (uint32_t i = 0; i < 3; i++) {
-                        CHECK_EQ(sb_load_relaxed(&versions[i]->stamp), CLOCK);
-                        CHECK_EQ(sb_load_relaxed(&versions[i]->block.retire), 0);
-                        CHECK(head_of(names[i]) == versions[i]);
-                }
-                CHECK_EQ(sb_load_relaxed(&writer.record->operation), 0);
-                CHECK(sb_load_relaxed(&commit->block.retire) >= SB_ERA_MIN);
-                CHECK_EQ(reader.limbo.count, steps < 5);
-                unmake_bus();
-        }
-}
-
-/* Of an aborted transaction: what is in a chain is let go, also under other versions; what never
- * was in one is dated; what another process has seen to stays. */
-static void test_what_was_aborted_is_disposed_of_by_where_it_lies(void)
-{
-        enum where { HEAD, BELOW, NOT_IN, KEY_GONE, SEEN_TO, DATED, WHERES };
-
-        draw_state = 4;
-        for (uint32_t step = 0; step < 200; step++) {
-                uint32_t later = 0, dated = 0, count = 1 + draw(9);
-                struct sb_version *versions[9];
-                struct sb_descriptor *commit;
-                enum where where[9];
-
-                CHECK(begin());
-                CHECK((commit = make_descriptor(CLOCK - 1, count, 0)));
-                for (uint32_t i = 0; i < count; i++) {
-                        struct sb_version *version;
-                        struct sb_spot spot;
-
-                        where[i] = draw(WHERES);
-                        version = versions[i] = intend(commit, i, names[i]);
-                        CHECK(version);
-                        if (where[i] == HEAD || where[i] == BELOW)
-                                CHECK(install(version, names[i]));
-                        for (uint32_t n = where[i] == BELOW ? 1 + draw(4) : 0; n; n--)
-                                CHECK(push(names[i], SB_VERSION_VALUE, CLOCK));
-                        CHECK(spot_of(names[i], &spot));
-                        if (where[i] == KEY_GONE)
-                                sb_store_relaxed(&((struct sb_node *)sb_node_at(
-                                                           &writer.segment, version->node))
-                                                          ->cell,
-                                        SB_NODE_GONE);
-                        if (where[i] == SEEN_TO || where[i] == DATED)
-                                sb_store_relaxed(
-                                        &version->block.retire, where[i] == DATED ? SB_ERA_MIN : 0);
-                        sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
-                        later += where[i] <= BELOW;
-                        dated += where[i] == NOT_IN || where[i] == KEY_GONE;
-                }
-                sb_descriptor_decide(commit, SB_STATUS_ABORTED, draw(4));
-                for (uint32_t again = 0; again < 2; again++) {
-                        sb_finish_dispose(&reader, commit);
-                        for (uint32_t i = 0; i < count; i++) {
-                                uint32_t retire = sb_load_relaxed(&versions[i]->block.retire);
-
-                                CHECK_EQ(retire,
-                                        where[i] == NOT_IN || where[i] == KEY_GONE
-                                                ? sb_load_relaxed(&writer.segment.super->era)
-                                        : where[i] == DATED ? SB_ERA_MIN
-                                                            : 0);
-                        }
-                        CHECK_EQ(sb_limbo_pending(&reader), later);
-                        CHECK_EQ(reader.limbo.count, dated);
-                }
-                unmake_bus();
-        }
-}
-
-static void test_what_was_not_aborted_is_never_disposed_of(void)
-{
-        static const uint64_t statuses[] = {0, SB_STATUS_SERIALIZABLE, SB_STATUS_COMMITTED,
-                SB_STATUS_OF(SB_STATUS_COMMITTED, 90), SB_STATUS_OF(SB_STATUS_UNDECIDED, 90)};
-
-        for (uint32_t i = 0; i < sizeof(statuses) / sizeof(statuses[0]); i++) {
-                struct sb_version *versions[2];
-                struct sb_descriptor *commit;
-
-                CHECK(begin());
-                CHECK((commit = make_descriptor(CLOCK - 1, 2, 0)));
-                CHECK((versions[0] = intend(commit, 0, "a")) && install(versions[0], "a"));
-                CHECK((versions[1] = intend(commit, 1, "b")));
-                sb_store_relaxed(&commit->status, statuses[i]);
-                sb_finish_dispose(&reader, commit);
-                for (uint32_t j = 0; j < 2; j++)
-                        CHECK_EQ(sb_load_relaxed(&versions[j]->block.retire), SB_RETIRE_HELD);
-                CHECK(!sb_limbo_pending(&reader) && sb_limbo_is_empty(&reader));
-                unmake_bus();
-        }
-}
-
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -729,9 +520,5 @@ int main(int argc, char **argv)
         RUN(test_a_long_path_is_cut_off_behind_sixty_four);
         RUN(test_a_shorter_path_is_gone_down_to_its_end);
         RUN(test_of_a_cycle_the_one_of_the_greatest_offset_gives_way);
-        RUN(test_its_owner_copies_the_outcome_into_all_and_dates_the_descriptor);
-        RUN(test_its_reaper_does_the_same_wherever_the_owner_died);
-        RUN(test_what_was_aborted_is_disposed_of_by_where_it_lies);
-        RUN(test_what_was_not_aborted_is_never_disposed_of);
         return test_end();
 }
