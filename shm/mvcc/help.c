@@ -34,7 +34,7 @@ struct path {
 enum step {
         IN,     /* installed, or nothing in the way */
         AGAIN,  /* what was met is over: look again */
-        BACK,   /* one of a cycle was aborted: go back a level and look again */
+        BACK,   /* one of a cycle was aborted: go back to it, and look again from there */
         DECIDED /* this transaction is over */
 };
 
@@ -85,9 +85,8 @@ static enum step help_meet(
                 r = help_break_cycle(path, frame);
         else if (next.depth > DEPTH_MAX)
                 sb_descriptor_decide(next.descriptor, SB_STATUS_ABORTED, 0);
-        else
-                /* However that ended, only what lies here now counts. */
-                help_once(handle, &next);
+        else if (help_once(handle, &next) == BACK)
+                r = BACK; /* on to the one that was aborted: here the cycle would be met again */
         return sb_descriptor_decided(path->descriptor) ? DECIDED : r;
 }
 

@@ -13,7 +13,7 @@
 
 #define CLOCK     400u
 #define KEYS      96u
-#define CYCLE_MAX 3u /* transactions in a cycle */
+#define CYCLE_MAX 60u /* transactions in a cycle */
 
 static char names[KEYS][8];
 
