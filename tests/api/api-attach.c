@@ -39,7 +39,7 @@ static unsigned open_files(pid_t pid)
         return count;
 }
 
-static void test_clients_says_how_many_and_places_come_back(void)
+static void test_clients_says_how_many_and_records_come_back(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment, more;
@@ -293,7 +293,7 @@ static void test_silent_connections_hold_no_client_up(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-static void test_a_client_that_goes_before_the_answer_leaves_no_place_taken(void)
+static void test_a_client_that_goes_before_the_answer_leaves_no_record_taken(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment, more;
@@ -342,7 +342,7 @@ static int leave_unread(const struct daemon *daemon, uint64_t ticket)
 
 /* More connections than agentd keeps for clients that were given nothing: all answers are unread at
  * once. */
-static void test_many_that_never_read_their_answers_leave_no_place_taken(void)
+static void test_many_that_never_read_their_answers_leave_no_record_taken(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
@@ -377,7 +377,7 @@ static rlim_t limit_files(unsigned more)
         return before;
 }
 
-static void test_a_client_without_a_descriptor_for_the_segment_gives_its_place_back(void)
+static void test_a_client_without_a_descriptor_for_the_segment_gives_its_record_back(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment, more;
@@ -446,7 +446,7 @@ static void test_many_unread_answers_and_few_descriptors_keep_no_client_out(void
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-static void test_a_client_that_cannot_map_gives_its_place_back(void)
+static void test_a_client_that_cannot_map_gives_its_record_back(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
@@ -469,7 +469,7 @@ static void test_a_client_that_cannot_map_gives_its_place_back(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-static void test_the_same_ticket_gets_the_same_place(void)
+static void test_the_same_ticket_gets_the_same_record(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
@@ -574,19 +574,19 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         if (!daemon_begin())
                 return 1;
-        RUN(test_clients_says_how_many_and_places_come_back);
+        RUN(test_clients_says_how_many_and_records_come_back);
         RUN(test_a_full_table_outlasts_engines);
         RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
         RUN(test_another_user_is_refused);
         RUN(test_other_access_than_peer_is_not_there_yet);
         RUN(test_hostile_messages_are_refused_and_cost_nothing);
         RUN(test_silent_connections_hold_no_client_up);
-        RUN(test_a_client_that_goes_before_the_answer_leaves_no_place_taken);
-        RUN(test_many_that_never_read_their_answers_leave_no_place_taken);
+        RUN(test_a_client_that_goes_before_the_answer_leaves_no_record_taken);
+        RUN(test_many_that_never_read_their_answers_leave_no_record_taken);
         RUN(test_many_unread_answers_and_few_descriptors_keep_no_client_out);
-        RUN(test_a_client_without_a_descriptor_for_the_segment_gives_its_place_back);
-        RUN(test_a_client_that_cannot_map_gives_its_place_back);
-        RUN(test_the_same_ticket_gets_the_same_place);
+        RUN(test_a_client_without_a_descriptor_for_the_segment_gives_its_record_back);
+        RUN(test_a_client_that_cannot_map_gives_its_record_back);
+        RUN(test_the_same_ticket_gets_the_same_record);
         RUN(test_attaching_outlasts_engines_that_die_meanwhile);
         return daemon_end(test_end());
 }

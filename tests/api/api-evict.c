@@ -187,7 +187,7 @@ static void test_a_transaction_that_lost_its_cut_does_nothing(void)
         END();
 }
 
-static void test_kill_ends_the_process_and_its_place_comes_back(void)
+static void test_kill_ends_the_process_and_its_record_comes_back(void)
 {
         struct sb_options options = {.size = sizeof(options), .access = SB_PEER};
         struct sb_admin_client client;
@@ -241,6 +241,6 @@ int main(int argc, char **argv)
         RUN(test_all_snapshots_of_one_client_go_and_no_others);
         RUN(test_what_was_kept_for_an_evicted_snapshot_is_used_again);
         RUN(test_a_transaction_that_lost_its_cut_does_nothing);
-        RUN(test_kill_ends_the_process_and_its_place_comes_back);
+        RUN(test_kill_ends_the_process_and_its_record_comes_back);
         return test_end();
 }

@@ -97,26 +97,26 @@ static void fill_and_drain(size_t value_len)
         END();
 }
 
-static void test_small_values_fill_the_segment_and_room_comes_back(void)
+static void test_small_values_fill_the_segment_and_memory_comes_back(void)
 {
         fill_and_drain(10);
 }
-static void test_middling_values_fill_the_segment_and_room_comes_back(void)
+static void test_middling_values_fill_the_segment_and_memory_comes_back(void)
 {
         fill_and_drain(1000);
 }
-static void test_large_values_fill_the_segment_and_room_comes_back(void)
+static void test_large_values_fill_the_segment_and_memory_comes_back(void)
 {
         fill_and_drain(60000);
 }
-static void test_empty_values_fill_the_segment_and_room_comes_back(void)
+static void test_empty_values_fill_the_segment_and_memory_comes_back(void)
 {
         fill_and_drain(0);
 }
 
 /* Not one key for each delete: the tower of a new node may be higher than that of a deleted one,
  * and then the node is of another class of blocks. */
-static void test_a_few_deletes_make_room_for_half_as_many_new_keys(void)
+static void test_a_few_deletes_free_memory_for_half_as_many_new_keys(void)
 {
         char text[32], value[1000];
         unsigned count;
@@ -168,7 +168,7 @@ static uint64_t wait_until_full(unsigned *first, uint64_t wait_ns)
         }
 }
 
-static void test_a_write_waits_a_second_for_room_unless_told_otherwise(void)
+static void test_a_write_waits_a_second_for_memory_unless_told_otherwise(void)
 {
         unsigned next;
         uint64_t took;
@@ -198,7 +198,7 @@ static void *delete_soon(void *argument)
         return NULL;
 }
 
-static void test_a_write_that_waits_gets_the_room_that_another_makes(void)
+static void test_a_write_that_waits_gets_the_memory_that_another_makes(void)
 {
         struct sb_write how = {.size = sizeof(how), .deadline_ns = SB_FOREVER};
         struct sb_bus *other;
@@ -226,7 +226,7 @@ static void on_alarm(int number)
         (void)number;
 }
 
-static void test_a_signal_ends_the_wait_for_room(void)
+static void test_a_signal_ends_the_wait_for_memory(void)
 {
         struct sb_write how = {.size = sizeof(how), .deadline_ns = SB_FOREVER};
         struct itimerval soon = {.it_value = {.tv_usec = 50000}, .it_interval = {.tv_usec = 50000}},
@@ -243,7 +243,7 @@ static void test_a_signal_ends_the_wait_for_room(void)
         END();
 }
 
-static void test_guards_hold_their_room_and_give_it_back(void)
+static void test_guards_hold_their_memory_and_give_it_back(void)
 {
         struct sb_guard guards[20] = {0};
         unsigned count, less, again;
@@ -273,15 +273,15 @@ static void test_guards_hold_their_room_and_give_it_back(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
-        RUN(test_empty_values_fill_the_segment_and_room_comes_back);
-        RUN(test_small_values_fill_the_segment_and_room_comes_back);
-        RUN(test_middling_values_fill_the_segment_and_room_comes_back);
-        RUN(test_large_values_fill_the_segment_and_room_comes_back);
-        RUN(test_a_few_deletes_make_room_for_half_as_many_new_keys);
+        RUN(test_empty_values_fill_the_segment_and_memory_comes_back);
+        RUN(test_small_values_fill_the_segment_and_memory_comes_back);
+        RUN(test_middling_values_fill_the_segment_and_memory_comes_back);
+        RUN(test_large_values_fill_the_segment_and_memory_comes_back);
+        RUN(test_a_few_deletes_free_memory_for_half_as_many_new_keys);
         RUN(test_ever_new_keys_each_deleted_again_need_no_more_memory);
-        RUN(test_a_write_waits_a_second_for_room_unless_told_otherwise);
-        RUN(test_a_write_that_waits_gets_the_room_that_another_makes);
-        RUN(test_a_signal_ends_the_wait_for_room);
-        RUN(test_guards_hold_their_room_and_give_it_back);
+        RUN(test_a_write_waits_a_second_for_memory_unless_told_otherwise);
+        RUN(test_a_write_that_waits_gets_the_memory_that_another_makes);
+        RUN(test_a_signal_ends_the_wait_for_memory);
+        RUN(test_guards_hold_their_memory_and_give_it_back);
         return test_end();
 }

@@ -378,7 +378,7 @@ static void test_65536_guards_can_be_held_in_a_small_segment(void)
         hold_65536_guards(16 * MIB);
 }
 
-static void test_a_closed_bus_frees_its_place(void)
+static void test_a_closed_bus_frees_its_record(void)
 {
         BEGIN();
         for (unsigned i = 0; i < 100; i++) {
@@ -416,6 +416,6 @@ int main(int argc, char **argv)
         RUN(test_overwrites_for_ever_need_no_more_memory);
         RUN(test_65536_guards_can_be_held_and_not_one_more);
         RUN(test_65536_guards_can_be_held_in_a_small_segment);
-        RUN(test_a_closed_bus_frees_its_place);
+        RUN(test_a_closed_bus_frees_its_record);
         return test_end();
 }

@@ -34,7 +34,7 @@ static void test_32_cuts_are_open_and_not_one_more(void)
         END();
 }
 
-static void test_a_commit_without_room_says_so_stays_open_and_can_be_done_again(void)
+static void test_a_commit_without_memory_says_so_stays_open_and_can_be_done_again(void)
 {
         struct sb_write soon = {.size = sizeof(soon), .deadline_ns = 1};
         static char large[20000];
@@ -393,7 +393,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_32_cuts_are_open_and_not_one_more);
-        RUN(test_a_commit_without_room_says_so_stays_open_and_can_be_done_again);
+        RUN(test_a_commit_without_memory_says_so_stays_open_and_can_be_done_again);
         RUN(test_a_transaction_that_never_fits_is_emsgsize);
         RUN(test_begun_and_ended_for_ever_needs_no_more_memory);
         RUN(test_a_cut_that_was_taken_away_is_lapped);

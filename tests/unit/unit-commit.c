@@ -236,7 +236,7 @@ static void test_thousands_of_keys_commit_together(void)
         unmake_bus();
 }
 
-static void test_what_has_no_room_changes_nothing_and_fits_when_there_is_some(void)
+static void test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some(void)
 {
         struct sb_commit_write writes[] = {write_of("a", "1"), write_of("b", "1")};
         struct sb_commit_result result;
@@ -300,7 +300,7 @@ int main(int argc, char **argv)
         RUN(test_what_was_read_and_written_since_is_a_conflict_when_serializable);
         RUN(test_a_key_made_in_a_range_is_a_conflict_when_serializable);
         RUN(test_thousands_of_keys_commit_together);
-        RUN(test_what_has_no_room_changes_nothing_and_fits_when_there_is_some);
+        RUN(test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some);
         RUN(test_conflicts_for_ever_leave_nothing);
         return test_end();
 }

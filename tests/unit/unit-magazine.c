@@ -157,7 +157,7 @@ static void test_no_clients_own_magazine_makes_its_write_fail(void)
 /* Many clients overwrite keys all over the segment and do nothing more; then all keys go, and
  * values of another size come. The blocks in the magazines of idle clients keep the units that they
  * are in from other sizes. */
-static void test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes(void)
+static void test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes(void)
 {
         enum { CLIENTS = 16, KEYS = 40000, EACH = 2000 };
         static struct sb_handle idle[CLIENTS];
@@ -197,6 +197,6 @@ int main(int argc, char **argv)
         RUN(test_what_an_idle_process_deleted_serves_others);
         RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
         RUN(test_no_clients_own_magazine_makes_its_write_fail);
-        RUN(test_what_many_idle_ones_have_in_hand_leaves_room_for_other_sizes);
+        RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         return test_end();
 }

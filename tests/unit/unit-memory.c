@@ -58,7 +58,7 @@ static uint32_t problems(void)
         return report.problem_count;
 }
 
-static void test_room_comes_back_for_values_of_every_size(void)
+static void test_memory_comes_back_for_values_of_every_size(void)
 {
         static const uint64_t sizes[] = {10, 3000, 100, 1000, 0, 4000, 10};
         uint32_t first = 0, count, i;
@@ -136,7 +136,7 @@ static void test_memory_that_an_idle_process_filled_serves_others_once_it_is_del
 
 /* Each process has written values of every size and keeps one key: what is left of the slabs that
  * it took blocks from serves the next writer. */
-static void test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others(void)
+static void test_idle_processes_that_wrote_values_of_every_size_leave_memory_for_others(void)
 {
         enum { CLIENTS = 100 };
         static struct sb_handle idle[CLIENTS];
@@ -203,7 +203,7 @@ static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_valu
 }
 
 /* Set ever new keys, few at a time: one in a hundred stays for a while, and 20 stay for ever. */
-static void test_long_churn_leaves_room_for_a_very_large_value(void)
+static void test_long_churn_leaves_memory_for_a_very_large_value(void)
 {
         static char very_large[4 << 20];
         enum { KEPT = 400, FOREVER = 20 };
@@ -239,7 +239,7 @@ static void test_long_churn_leaves_room_for_a_very_large_value(void)
         unmake_bus();
 }
 
-static void test_guard_words_fit_the_smallest_segments_and_their_room_comes_back(void)
+static void test_guard_words_fit_the_smallest_segments_and_their_memory_comes_back(void)
 {
         static const uint64_t sizes[] = {1 << 20, 2 << 20, 4 << 20, 16 << 20, 64 << 20};
         uint32_t i, room, again;
@@ -270,13 +270,13 @@ static void test_guard_words_fit_the_smallest_segments_and_their_room_comes_back
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
-        RUN(test_room_comes_back_for_values_of_every_size);
-        RUN(test_long_churn_leaves_room_for_a_very_large_value);
-        RUN(test_guard_words_fit_the_smallest_segments_and_their_room_comes_back);
+        RUN(test_memory_comes_back_for_values_of_every_size);
+        RUN(test_long_churn_leaves_memory_for_a_very_large_value);
+        RUN(test_guard_words_fit_the_smallest_segments_and_their_memory_comes_back);
         RUN(test_reader_stopped_on_an_empty_bus_holds_nothing_that_came_later);
         RUN(test_reader_stopped_on_a_full_bus_holds_what_was_alive_and_no_more);
         RUN(test_memory_that_an_idle_process_filled_serves_others_once_it_is_deleted);
-        RUN(test_idle_processes_that_wrote_values_of_every_size_leave_room_for_others);
+        RUN(test_idle_processes_that_wrote_values_of_every_size_leave_memory_for_others);
         RUN(test_writers_get_on_with_a_roster_that_was_written_over);
         RUN(test_full_bus_still_says_conflict_and_not_found_and_keeps_every_value);
         return test_end();
