@@ -95,6 +95,34 @@ def rule_edges_are_listed(file):
                 yield number, f'{edge} is not in {THE_EDGES}'
 
 
+# Edges of which the code has one end alone, with the reason.
+ONE_ENDED = {
+    'freed': 'the loads of freeing see it',
+    'observers': 'no engine counts observers yet',
+}
+
+
+def whole_edges_have_both_ends(files):
+    """An edge that is published and that no load names, or the other way round, orders nothing. "R:x > A:y" says which
+    loads see what is published there; it is no load itself."""
+    published, loaded, seen_by, where = set(), set(), {}, {}
+    for file in files:
+        if not file.is_c or not file.path.startswith(('shm/', 'ring/')):
+            continue
+        for number, line in enumerate(file.lines, 1):
+            for before, end, edge in re.findall(r'(> )?\b([RAM]):([a-z][\w-]*)', line):
+                if not before:
+                    (loaded if end == 'A' else published).add(edge)
+                    where.setdefault(edge, (file.path, number))
+            for edge, other in re.findall(r'\bR:([a-z][\w-]*) > A:([a-z][\w-]*)', line):
+                seen_by.setdefault(edge, {edge}).add(other)
+    for edge in sorted((published | loaded) - set(ONE_ENDED)):
+        if edge in published and not loaded & seen_by.get(edge, {edge}):
+            yield *where[edge], f'{edge} is published, and no load names it (A:)'
+        if edge in loaded and edge not in published and not any(edge in others for others in seen_by.values()):
+            yield *where[edge], f'{edge} is loaded, and nothing publishes it (R:)'
+
+
 def listed_edges(root):
     """The names in the first column of the table in docs/ordering.md; None: there is no such file."""
     path = os.path.join(root, THE_EDGES)
