@@ -607,6 +607,34 @@ static void test_a_scan_of_a_transaction_ends_with_it(void)
         END();
 }
 
+/* Whichever of them are closed before it ends, and in whichever order: the others learn that it has
+ * ended. */
+static void test_scans_of_a_transaction_are_closed_in_any_order(void)
+{
+        static const uint32_t orders[6][3] = {
+                {0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+        BEGIN();
+        CHECK_EQ(put("a", "0"), 0);
+        for (uint32_t i = 0; i < 6 * 4; i++) {
+                const uint32_t *order = orders[i / 4], before = i % 4;
+                struct sb_txn *txn = begin(SB_SERIALIZABLE);
+                struct sb_scan *scans[3] = {NULL, NULL, NULL};
+                struct sb_guard guard = {0};
+
+                for (uint32_t j = 0; j < 3; j++)
+                        CHECK_EQ(sb_scan_open(bus, txn, none, &scans[j]), 0);
+                for (uint32_t j = 0; j < before; j++)
+                        CHECK(!sb_scan_close(scans[order[j]]));
+                CHECK(!sb_txn_end(txn));
+                for (uint32_t j = before; j < 3; j++)
+                        CHECK_EQ(sb_scan_next(scans[order[j]], &guard), -EINVAL);
+                for (uint32_t j = before; j < 3; j++)
+                        CHECK(!sb_scan_close(scans[order[j]]));
+        }
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -630,5 +658,6 @@ int main(int argc, char **argv)
         RUN(test_a_scan_shows_writes_that_are_made_ahead_of_it);
         RUN(test_scans_among_random_writes_of_their_transaction_are_exact);
         RUN(test_a_scan_of_a_transaction_ends_with_it);
+        RUN(test_scans_of_a_transaction_are_closed_in_any_order);
         return test_end();
 }
