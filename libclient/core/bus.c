@@ -26,6 +26,15 @@
 #define ALIVE_SIZE   4096u
 #define GUARDS_FIRST 64u
 
+void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
+        const struct sb_segment *segment, uint32_t slot, uint32_t generation)
+{
+        bus->alive = alive;
+        bus->access = SB_PEER;
+        bus->quick = SB_BUS_QUICK | 1;
+        sb_handle_init(&bus->handle, segment, slot, generation);
+}
+
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
@@ -48,11 +57,9 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         }
         /* Relaxed: private memory, read by this thread alone. */
         sb_store_relaxed(alive, 1);
-        bus->alive = alive;
+        sb_bus_init(bus, alive, segment, slot, generation);
         bus->access = access;
-        bus->quick = SB_BUS_QUICK | 1;
         bus->home = home;
-        sb_handle_init(&bus->handle, segment, slot, generation);
         *ret_bus = bus;
         return 0;
 }

@@ -68,6 +68,11 @@ struct sb_bus {
         struct sb_handle handle;
 };
 
+/* Make @bus, which is all zero, one around a record, with peer access and no guard words yet.
+ * @alive: a word that is 1 as long as this process may use the record. */
+void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
+        const struct sb_segment *segment, uint32_t slot, uint32_t generation);
+
 /* Make a bus around what attaching gave. The bus takes @home over, on mimalloc's heap, when the
  * call succeeds, and only then. NULL: the caller keeps the segment mapped as long as the bus lives.
  * Return: 0, -ENOMEM, -errno of mmap or madvise. */

@@ -30,7 +30,9 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
 
-#define BATCH_MAX 32u
+#ifndef SB_HISTORY_BATCH_MAX
+#define SB_HISTORY_BATCH_MAX 32u
+#endif
 
 struct entry {
         struct sb_version *version;
@@ -44,7 +46,7 @@ struct sb_history {
         bool trimmed;       /* older ones are missing; reversed: and the caller does not know yet */
         uint32_t at, count; /* of the batch: what is from `at` on was not handed out yet */
         uint64_t rev;       /* of the last one that was handed out; 0: none */
-        struct entry batch[BATCH_MAX];
+        struct entry batch[SB_HISTORY_BATCH_MAX];
         struct sb_version *last; /* of the batch before, held by guard word `guard`; NULL: none */
         uint32_t guard, key_len;
         unsigned char key[SB_KEY_LEN_MAX];
@@ -161,7 +163,7 @@ static void history_find_older(struct sb_history *history, struct sb_version *he
         struct sb_version *version = history->last && !going ? history->last : head;
         bool below = version == history->last;
 
-        while (history->count < BATCH_MAX) {
+        while (history->count < SB_HISTORY_BATCH_MAX) {
                 bool trimmed = false;
 
                 version = sb_past_next(handle, version, below, &trimmed);
@@ -171,7 +173,7 @@ static void history_find_older(struct sb_history *history, struct sb_version *he
                         return;
                 }
                 if (history->rev == 0 || version->rev < history->rev)
-                        history_add(history, version, BATCH_MAX);
+                        history_add(history, version, SB_HISTORY_BATCH_MAX);
                 below = true;
         }
 }
@@ -188,22 +190,23 @@ static void history_find_newer(struct sb_history *history, struct sb_version *he
                 version = sb_past_next(&history->bus->handle, version, below, &trimmed);
                 if (!version || version->rev <= history->rev)
                         break;
-                history_add(history, version, BATCH_MAX);
+                history_add(history, version, SB_HISTORY_BATCH_MAX);
         }
         if (!history->begun)
                 history->trimmed = trimmed;
-        history->ended = history->count <= BATCH_MAX;
+        history->ended = history->count <= SB_HISTORY_BATCH_MAX;
 }
 
 /* Put the batch of history_find_newer() into the order in which it is handed out, oldest first. */
 static void history_turn_round(struct sb_history *history)
 {
-        struct entry ring[BATCH_MAX];
-        uint32_t count = history->count < BATCH_MAX ? history->count : BATCH_MAX;
+        struct entry ring[SB_HISTORY_BATCH_MAX];
+        uint32_t count =
+                history->count < SB_HISTORY_BATCH_MAX ? history->count : SB_HISTORY_BATCH_MAX;
 
         memcpy(ring, history->batch, sizeof(ring));
         for (uint32_t i = 0; i < count; i++)
-                history->batch[i] = ring[(history->count - 1 - i) % BATCH_MAX];
+                history->batch[i] = ring[(history->count - 1 - i) % SB_HISTORY_BATCH_MAX];
         history->count = count;
 }
 
@@ -213,7 +216,7 @@ static int history_next_batch(struct sb_history *history)
         struct sb_bus *bus = history->bus;
         struct sb_handle *handle = &bus->handle;
         uint64_t hash = sb_hash_key(history->key, history->key_len, handle->segment.seed);
-        int r = sb_bus_guards_prepare(bus, BATCH_MAX);
+        int r = sb_bus_guards_prepare(bus, SB_HISTORY_BATCH_MAX);
         struct sb_version *head;
 
         if (r != 0)

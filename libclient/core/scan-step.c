@@ -30,7 +30,9 @@
 #define AGAIN        (-1) /* the walk has to go on under a fresh pin; never leaves this file */
 #define IN_WRITE_SET (-2) /* an entry of the write set comes first; never leaves this file */
 /* Keys to pass over under one pin, so that a walk over dead keys holds up no memory. */
-#define STEPS_MAX 256u
+#ifndef SB_SCAN_STEPS_MAX
+#define SB_SCAN_STEPS_MAX 256u
+#endif
 
 /* Whether the rules that covered the cut still do. It is asked after each read. */
 static bool scan_step_past_holds(const struct sb_scan *scan)
@@ -194,7 +196,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                         *ret_version = version;
                         return 0;
                 }
-                if (steps == STEPS_MAX) {
+                if (steps == SB_SCAN_STEPS_MAX) {
                         scan_step_stand_at_node(scan, node);
                         return AGAIN;
                 }
@@ -263,7 +265,7 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
 {
         struct sb_handle *handle = &scan->bus->handle;
 
-        for (uint32_t steps = 0; steps < STEPS_MAX; steps++) {
+        for (uint32_t steps = 0; steps < SB_SCAN_STEPS_MAX; steps++) {
                 struct sb_node *node =
                         sb_order_below(handle, bound->key, bound->len, bound->inclusive);
                 const unsigned char *key = node ? sb_node_key(&handle->segment, node) : NULL;

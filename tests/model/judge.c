@@ -170,6 +170,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                 break;
         case OP_GET:
         case OP_HOLD:
+        case OP_HISTORY:
         case OP_GET_FAR:
         case OP_HOLD_FAR:
                 if (outcome->r)
@@ -296,7 +297,7 @@ static void check_cas_winners(void)
 
 static void check_sound(bool quiescent, struct sb_check_report *ret)
 {
-        int r = sb_check(&world.handles[0], quiescent, ret);
+        int r = sb_check(world_peer(0), quiescent, ret);
 
         if (r)
                 model_fail("check: %d", r);
@@ -312,12 +313,11 @@ static void check_newest(void)
         for (key = 0; key < WORLD_KEYS; key++) {
                 uint64_t expected = value_at(key, UINT64_MAX);
                 struct sb_version *version = NULL;
-                int r = sb_op_get(
-                        &world.handles[0], world_key(key), world_key_len(key), 0, &version);
+                int r = sb_op_get(world_peer(0), world_key(key), world_key_len(key), 0, &version);
 
                 if (!r) {
                         world_check_version(version, key);
-                        sb_guard_set(&world.handles[0], 0, 0);
+                        sb_guard_set(world_peer(0), 0, 0);
                 }
                 if (expected != NO_REV && expected != (r ? 0 : version->rev))
                         model_fail("%s ends as revision %lu, not %lu", world_key(key),
@@ -328,17 +328,16 @@ static void check_newest(void)
 /* Return: how many keys have an aborted version on top, which stays until the next write. */
 static uint32_t see_end(void)
 {
-        struct sb_segment *segment = &world.handles[0].segment;
+        struct sb_segment *segment = &world_peer(0)->segment;
         struct sb_version *version;
         uint32_t key, aborted = 0;
 
         for (key = 0; key < WORLD_KEYS; key++) {
                 struct outcome outcome = {0};
-                int r = sb_op_get(
-                        &world.handles[0], world_key(key), world_key_len(key), 0, &version);
+                int r = sb_op_get(world_peer(0), world_key(key), world_key_len(key), 0, &version);
 
                 world_see(&outcome, key, r ? NULL : version);
-                sb_guard_set(&world.handles[0], 0, 0);
+                sb_guard_set(world_peer(0), 0, 0);
                 world.end_seen[key] = outcome.seen[key];
                 world.end_tag[key] = outcome.tags[key];
         }
@@ -372,7 +371,7 @@ static void check_large(struct sb_handle *engine)
  * there. */
 static void check_cleaned_up(void)
 {
-        struct sb_handle *engine = &world.handles[0];
+        struct sb_handle *engine = world_peer(0);
         struct sb_check_report report;
         uint32_t i, cursor = 0, aborted = 0;
 
@@ -380,7 +379,7 @@ static void check_cleaned_up(void)
         if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
                 world_adopt();
         for (i = 1; i < PEERS; i++) {
-                struct sb_handle *handle = &world.handles[i];
+                struct sb_handle *handle = world_peer(i);
                 bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
                 uint32_t generation;
 

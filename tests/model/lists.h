@@ -33,6 +33,8 @@ extern const struct world_list
 extern const struct world_list world_checks;     /* the validator beside other operations */
 extern const struct world_list world_txn;        /* lists-txn.c: what transactions promise */
 extern const struct world_list world_txn_memory; /* their blocks, and kills */
+extern const struct world_list world_users;      /* lists-users.c: the public calls */
+extern const struct world_list world_users_txn;  /* transactions by the public calls */
 extern const struct world_list world_deep;       /* more preemptions, but only at some accesses */
 
 /* Walks a list. Return: the exit status. */

@@ -193,6 +193,8 @@ int main(int argc, char **argv)
         add(world_checks);
         add(world_txn);
         add(world_txn_memory);
+        add(world_users);
+        add(world_users_txn);
         for (fault = SB_FAULT_NONE + 1; fault < SB_FAULT_COUNT; fault++) {
                 if (argc > 1 && strcmp(argv[1], world_fault_names[fault]))
                         continue;

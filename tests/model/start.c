@@ -29,7 +29,7 @@
 
 static struct sb_handle *setup_handle(void)
 {
-        return spec()->setup_by == MODEL_THREADS ? &world.handles[0] : handle_of(spec()->setup_by);
+        return spec()->setup_by == MODEL_THREADS ? world_peer(0) : handle_of(spec()->setup_by);
 }
 
 static void setup_write_by(struct sb_handle *handle, enum world_key key, uint32_t value_len)
@@ -85,6 +85,7 @@ static bool has_observer(void)
 
 static void setup_segment(void)
 {
+        static const struct sb_word32 alive = {1};
         static const uint64_t id[2] = {1, 2};
         struct sb_geometry_wish wish = {
                 .size = 4096,
@@ -92,7 +93,7 @@ static void setup_segment(void)
                 .record_stride = 64,
                 .unit_size = 256,
                 .bucket_count = 1,
-                .guard_inline = 2,
+                .guard_inline = spec()->guards ? spec()->guards + 1 : 2,
                 .snapshot_count = 2,
                 .magazine_count = spec()->magazine ? spec()->magazine : SB_MAGAZINE_NONE,
         };
@@ -123,8 +124,12 @@ static void setup_segment(void)
                 r = sb_roster_claim(&segment, i, &identity, &slot, &generation);
                 if (r || slot != i)
                         model_fail("claim: %d", r);
-                sb_handle_init(&world.handles[i], &segment, slot, generation);
-                r = sb_guard_grow(&world.handles[i], 0);
+                sb_bus_init(&world.peers[i], &alive, &segment, slot, generation);
+                if (spec()->users && i)
+                        r = sb_bus_guards_grow(
+                                &world.peers[i], spec()->guards ? spec()->guards : 1);
+                else
+                        r = sb_guard_grow(world_peer(i), 0);
                 if (r)
                         model_fail("guard: %d", r);
         }
@@ -165,7 +170,7 @@ static void setup_full(void)
 /* A client that was killed right before it installed: it is pinned, and its note says which key. */
 static void setup_dead(void)
 {
-        struct sb_handle *handle = &world.handles[DEAD_PEER];
+        struct sb_handle *handle = world_peer(DEAD_PEER);
         struct sb_node *node;
 
         sb_pin(handle);
@@ -209,13 +214,13 @@ static void setup_magazine(struct sb_handle *handle)
 {
         uint32_t i;
 
-        setup_write_by(&world.handles[DEAD_PEER], KEY_A, VALUE_LEN);
+        setup_write_by(world_peer(DEAD_PEER), KEY_A, VALUE_LEN);
         setup_write(KEY_A, VALUE_LEN);
         sb_work_all(handle, false);
         /* That moved the clock. A client that knows of nothing newer puts no block into its
          * magazine. */
         for (i = 0; i < PEERS - spec()->free_records; i++)
-                sb_horizon_renew(&world.handles[i]);
+                sb_horizon_renew(world_peer(i));
 }
 
 static void setup_made(void)
@@ -268,7 +273,7 @@ static void setup_made(void)
                 setup_aborted(handle);
                 break;
         case START_SNAPSHOT:
-                if (sb_snapshot_open(&world.handles[0], &world.engine_snapshot, &world.engine_cut))
+                if (sb_snapshot_open(world_peer(0), &world.engine_snapshot, &world.engine_cut))
                         model_fail("a snapshot at the start");
                 world.past_seen = world.start_seen[KEY_A];
                 setup_write(KEY_A, TOMBSTONE);

@@ -383,8 +383,11 @@ void world_txn_start_early(void)
                         if (op->kind != OP_TXN && op->kind != OP_LOOK)
                                 continue;
                         world.serial = true;
-                        if (op->txn.early && sb_snapshot_open(handle_of(t), &world.early_index[t],
-                                                     &world.early_cut[t]))
+                        if (op->txn.early && spec()->users)
+                                world.early_txn[t] = user_begin(bus_of(t), &op->txn);
+                        else if (op->txn.early &&
+                                 sb_snapshot_open(
+                                         handle_of(t), &world.early_index[t], &world.early_cut[t]))
                                 model_fail("a transaction at the start");
                         if (op->txn.prepared)
                                 prepare(t, i);

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "libclient/core/bus.h"
 #include "ring/op/write.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -32,8 +33,16 @@ struct outcome {
 };
 #define TAG_SETUP 40u /* and above: the start state's */
 
+/* What a user holds from one operation to the next. */
+struct world_guard {
+        struct sb_guard guard;
+        enum world_key key;
+        uint32_t tag;
+        uint64_t rev;
+};
+
 struct world_state {
-        struct sb_handle handles[PEERS];        /* 0: the engine's */
+        struct sb_bus peers[PEERS];             /* 0: the engine's */
         struct sb_handle guests[MODEL_THREADS]; /* OP_ATTACH */
         bool here[MODEL_THREADS];               /* a guest holds its record */
         struct sb_version *held[MODEL_THREADS];
@@ -50,6 +59,8 @@ struct world_state {
         uint32_t early_index[MODEL_THREADS];
         uint64_t early_cut[MODEL_THREADS];
         struct sb_descriptor *prepared[MODEL_THREADS];
+        struct world_guard guards[MODEL_THREADS];
+        struct sb_txn *early_txn[MODEL_THREADS];
         uint32_t start_tag[WORLD_KEYS], setup_writes;
         uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
@@ -68,9 +79,26 @@ static inline const struct world_spec *spec(void)
         return model_spec();
 }
 
+static inline struct sb_handle *world_peer(uint32_t number)
+{
+        return &world.peers[number].handle;
+}
+
+static inline uint32_t world_number(const struct sb_handle *handle)
+{
+        const char *bus = (const char *)handle - offsetof(struct sb_bus, handle);
+
+        return (uint32_t)((const struct sb_bus *)bus - world.peers);
+}
+
+static inline struct sb_bus *bus_of(uint32_t thread)
+{
+        return &world.peers[spec()->engine && !thread ? 0 : thread + 1];
+}
+
 static inline struct sb_handle *handle_of(uint32_t thread)
 {
-        return spec()->engine && !thread ? &world.handles[0] : &world.handles[thread + 1];
+        return world_peer(spec()->engine && !thread ? 0 : thread + 1);
 }
 
 static inline bool is_write(enum world_op_kind kind)
@@ -121,6 +149,9 @@ void world_reap_strangers(void);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);
+/* users.c: does an operation by the public calls. Return: false: it has none of its own. */
+bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outcome *outcome);
+struct sb_txn *user_begin(struct sb_bus *bus, const struct world_txn *what);
 /* The scenario's setup and check. */
 void world_start(void);
 void world_judge(void);

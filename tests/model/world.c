@@ -395,11 +395,11 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
                 sb_work_tick(handle, &cursor);
                 break;
         case OP_FINI:
-                world.left[handle - world.handles] = true;
+                world.left[world_number(handle)] = true;
                 sb_handle_fini(handle);
                 break;
         case OP_REAP:
-                sb_reap_record(handle, DEAD_PEER, world.handles[DEAD_PEER].generation);
+                sb_reap_record(handle, DEAD_PEER, world_peer(DEAD_PEER)->generation);
                 break;
         case OP_CHECK:
                 do_check(handle);
@@ -416,6 +416,11 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
         }
 }
 
+static bool is_user(uint32_t thread)
+{
+        return spec()->users && !(spec()->engine && !thread);
+}
+
 static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome)
 {
@@ -423,7 +428,7 @@ static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op 
         outcome->done_before = model_noted(NOTE_DONE + op->key);
         if (world.serial)
                 outcome->over_before = model_noted(NOTE_OVER);
-        switch (op->kind) {
+        switch (is_user(me) && user_run(me, op, tag, outcome) ? OP_NONE : op->kind) {
         case OP_SET:
         case OP_PUT:
         case OP_LARGE:
@@ -493,7 +498,7 @@ static void run_thread(uint32_t me)
 
 void world_reap_strangers(void)
 {
-        struct sb_handle *engine = &world.handles[0];
+        struct sb_handle *engine = world_peer(0);
         uint32_t slot, generation, i;
 
         for (slot = 1; slot < PEERS; slot++) {
@@ -502,8 +507,8 @@ void world_reap_strangers(void)
                 if (sb_roster_state(&engine->segment, slot, &generation) == SB_RECORD_FREE)
                         continue;
                 for (i = 1; i < PEERS; i++)
-                        known = known || (!world.left[i] && world.handles[i].slot == slot &&
-                                                 world.handles[i].generation == generation);
+                        known = known || (!world.left[i] && world_peer(i)->slot == slot &&
+                                                 world_peer(i)->generation == generation);
                 for (i = 0; i < MODEL_THREADS; i++)
                         known = known || (world.here[i] && world.guests[i].slot == slot &&
                                                  world.guests[i].generation == generation);
@@ -514,18 +519,18 @@ void world_reap_strangers(void)
 
 void world_adopt(void)
 {
-        struct sb_segment segment = world.handles[0].segment;
+        struct sb_segment segment = world_peer(0)->segment;
         struct sb_roster_identity identity = {.pid = 2};
         uint32_t slot, generation;
 
         if (sb_roster_state(&segment, 0, &generation) != SB_RECORD_FREE) {
-                sb_handle_init(&world.handles[0], &segment, 0, generation);
-                sb_reap_record(&world.handles[0], 0, generation);
+                sb_handle_init(world_peer(0), &segment, 0, generation);
+                sb_reap_record(world_peer(0), 0, generation);
         }
         if (sb_roster_claim(&segment, 0, &identity, &slot, &generation))
                 model_fail("the engine's record cannot be had");
-        sb_handle_init(&world.handles[0], &segment, slot, generation);
-        sb_guard_grow(&world.handles[0], 0);
+        sb_handle_init(world_peer(0), &segment, slot, generation);
+        sb_guard_grow(world_peer(0), 0);
         world.adopted = true;
 }
 
@@ -533,24 +538,24 @@ static void run_reaper(uint32_t dead)
 {
         struct sb_handle *handle = handle_of(dead);
 
-        if (handle == &world.handles[0])
+        if (handle == world_peer(0))
                 world_adopt();
         else if (world.here[dead])
                 sb_reap_record(
-                        &world.handles[0], world.guests[dead].slot, world.guests[dead].generation);
+                        world_peer(0), world.guests[dead].slot, world.guests[dead].generation);
         else
-                sb_reap_record(&world.handles[0], handle->slot, handle->generation);
+                sb_reap_record(world_peer(0), handle->slot, handle->generation);
         world.reaped = true;
 }
 
 static void where(uint64_t offset, char ret_text[64])
 {
-        world_where(&world.handles[0].segment, offset, ret_text);
+        world_where(&world_peer(0)->segment, offset, ret_text);
 }
 
 static bool focused(uint64_t offset)
 {
-        return world_focused(&world.handles[0].segment, spec()->focus, offset);
+        return world_focused(&world_peer(0)->segment, spec()->focus, offset);
 }
 
 struct model_scenario world_scenario(const struct world_case *the_case)

@@ -57,9 +57,10 @@ enum world_op_kind {
         OP_MARK,   /* mark a cut, read the key in it twice, drop the mark */
         OP_ARRIVE, /* become an observer, read the key at the stable cut, twice; leave */
         OP_TXN,
-        OP_FREE,  /* free what is in limbo, until nothing is */
-        OP_LOOK,  /* all keys at the stable cut, twice, stamping nothing */
-        OP_FLAGS, /* the key's cell gets a flag and loses it again */
+        OP_FREE,    /* free what is in limbo, until nothing is */
+        OP_LOOK,    /* all keys at the stable cut, twice, stamping nothing */
+        OP_FLAGS,   /* the key's cell gets a flag and loses it again */
+        OP_HISTORY, /* users: all versions of the key */
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -71,12 +72,21 @@ struct world_txn {
         bool early;    /* begun before any thread runs; one for each thread */
         bool prepared; /* early, and ready to be installed: one key, or two */
         uint8_t in;    /* of the prepared keys: installed already */
+        bool own;      /* users: it reads what it read and wrote once more before its commit */
+};
+
+/* users: how a scan or a history goes. */
+enum world_way {
+        WAY_ON,
+        WAY_BACK, /* in reverse */
+        WAY_TURN, /* to the end, and back again */
 };
 
 struct world_op {
         enum world_op_kind kind;
         enum world_key key;
         struct world_txn txn;
+        enum world_way way;
 };
 
 enum world_start {
@@ -136,6 +146,9 @@ struct world_spec {
         uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;
         bool engine; /* thread 0 is the engine itself */
+        /* the threads but the engine make the public calls, and what is read is held by guards */
+        bool users;
+        uint32_t guards; /* users: guard words that are made at the start, and free [1] */
 };
 
 struct world_case {

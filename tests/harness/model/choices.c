@@ -437,6 +437,7 @@ static enum run_result execute(void)
         uint32_t i;
 
         model_memory_restore();
+        model_heap_restore();
         if (scenario->world)
                 memcpy(scenario->world, search.world, scenario->world_size);
         for (i = 0; i < FIBRE_COUNT; i++) {
@@ -483,6 +484,7 @@ void model_begin(const struct model_scenario *scenario)
         if (!search.world)
                 abort();
         model_memory_begin();
+        model_heap_begin();
         if (scenario->world)
                 memset(scenario->world, 0, scenario->world_size);
         run.in_setup = true;
@@ -491,6 +493,7 @@ void model_begin(const struct model_scenario *scenario)
         run.in_setup = false;
         memcpy(search.notes, run.notes, sizeof search.notes);
         model_memory_snapshot();
+        model_heap_snapshot();
         if (scenario->world)
                 memcpy(search.world, scenario->world, scenario->world_size);
 }

@@ -1,6 +1,6 @@
 /*
- * The inside of the model checker: choices.c (choices), states.c (tables), memory.c (accesses) and
- * report.c (traces, main) share this.
+ * The inside of the model checker: choices.c (choices), states.c (tables), memory.c (accesses),
+ * heap.c (private memory) and report.c (traces, main) share this.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -91,6 +91,11 @@ void model_memory_snapshot(void); /* after setup */
 void model_memory_restore(void);
 uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
+
+/* ---- heap.c ---- */
+void model_heap_begin(void);    /* before setup: empty */
+void model_heap_snapshot(void); /* after setup */
+void model_heap_restore(void);
 
 /* ---- report.c ---- */
 void model_trace_line(

@@ -1,0 +1,7 @@
+/* Installing, making and removing keys. */
+#include "tests/model/lists.h"
+
+int main(int argc, char **argv)
+{
+        return world_main(argc, argv, world_users);
+}

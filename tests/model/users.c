@@ -1,0 +1,543 @@
+/*
+ * Operations by the public calls, as a user of the library makes them: in scenarios with `users`
+ * the threads that have a bus do what their operations say in this way; see world.h.
+ *
+ * A guard is a promise: until it is released, what it shows lies where it is, in a block that no
+ * process takes, with the bytes that were read first. So each guard here is read again after more
+ * calls, and before it is released; a guard that was set too late is one that another thread's
+ * reclaiming did not see.
+ *
+ * Always true: what these operations note is judged as if the functions below the calls had been
+ * called (judge.c, serial.c).
+ */
+#include "tests/model/users.h"
+
+#include <string.h>
+
+#include "libclient/core/bus.h"
+#include "libclient/statebus.h"
+#include "ring/op/commit.h"
+#include "shm/base/result.h"
+#include "shm/layout/block.h"
+#include "tests/model/world-core.h"
+
+#define STEPS_MAX (2 * WORLD_KEYS + 2)
+#define NO_KEY    WORLD_KEYS
+
+struct sb_bytes user_key(enum world_key key)
+{
+        return (struct sb_bytes){world_key(key), world_key_len(key)};
+}
+
+static uint32_t user_key_number(const struct sb_guard *guard)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (guard->key.len == world_key_len(key) &&
+                        !memcmp(guard->key.data, world_key(key), guard->key.len))
+                        return key;
+        model_fail("a guard shows a key that no thread wrote");
+        return NO_KEY;
+}
+
+uint32_t user_guard_tag(const struct sb_guard *guard)
+{
+        return (uint32_t) * (const unsigned char *)guard->value.data - '0';
+}
+
+/* Reads all that a guard shows: the key, and a value that an operation wrote. */
+void user_read_guard(const struct sb_guard *guard, enum world_key key)
+{
+        unsigned char value[VALUE_MAX];
+
+        MODEL_CHECK(guard->bus && guard->kind == SB_VALUE);
+        model_touch(guard->key.data, guard->key.len + guard->value.len);
+        MODEL_CHECK(guard->key.len == world_key_len(key) &&
+                    !memcmp(guard->key.data, world_key(key), guard->key.len));
+        MODEL_CHECK(guard->value.len == VALUE_LEN || guard->value.len == VALUE_TINY ||
+                    guard->value.len == VALUE_LARGE);
+        world_fill_value(value, guard->value.len, key, user_guard_tag(guard));
+        MODEL_CHECK(!memcmp(guard->value.data, value, guard->value.len));
+}
+
+/* Notes what is seen of a key; @guard NULL: no value. */
+void user_see(struct outcome *outcome, enum world_key key, const struct sb_guard *guard)
+{
+        if (guard)
+                user_read_guard(guard, key);
+        outcome->seen[key] = guard ? guard->rev : 0;
+        outcome->tags[key] = guard ? user_guard_tag(guard) : 0;
+        outcome->looked |= (uint8_t)(1u << key);
+}
+
+/* A guard that shows what was seen shows it still. */
+void user_read_again(
+        const struct sb_guard *guard, enum world_key key, const struct outcome *outcome)
+{
+        user_read_guard(guard, key);
+        if (guard->rev != outcome->seen[key] || user_guard_tag(guard) != outcome->tags[key])
+                model_fail("a guard on %s showed %lu by %u, and then %lu by %u", world_key(key),
+                        (unsigned long)outcome->seen[key], outcome->tags[key],
+                        (unsigned long)guard->rev, user_guard_tag(guard));
+}
+
+void user_note_done(struct outcome *outcome)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                outcome->done_all[key] = model_noted(NOTE_DONE + key);
+}
+
+/* ---- single keys ---- */
+
+static void do_write(const struct user *user)
+{
+        enum world_op_kind kind = user->op->kind;
+        enum world_key key = user->op->key;
+        struct outcome *outcome = user->outcome;
+        unsigned char bytes[VALUE_MAX];
+        struct sb_bytes value = {bytes, kind == OP_PUT     ? VALUE_TINY
+                                        : kind == OP_LARGE ? VALUE_LARGE
+                                                           : VALUE_LEN};
+        struct sb_write how = {.size = sizeof how, .ret_cut = &outcome->cut};
+        uint64_t rev = 0;
+
+        world_fill_value(bytes, value.len, key, user->tag);
+        if (kind == OP_DELETE)
+                outcome->r = sb_delete(user->bus, user_key(key), SB_ANY_REV, &how, &rev);
+        else if (kind == OP_CAS || kind == OP_CREATE)
+                outcome->r = sb_cas(user->bus, user_key(key),
+                        kind == OP_CAS ? world.start_seen[key] : 0, value, &how, &rev);
+        else if (world.serial && user->op->key == KEY_A)
+                /* Without wishes, by the quick way: only the judge of orders can do without the
+                 * cut. */
+                outcome->r = sb_set(user->bus, user_key(key), value, NULL, &rev);
+        else
+                outcome->r = sb_set(user->bus, user_key(key), value, &how, &rev);
+        outcome->rev = rev;
+        if (!outcome->r && rev > model_noted(NOTE_DONE + key))
+                model_note(NOTE_DONE + key, rev);
+}
+
+static void do_get(const struct user *user)
+{
+        struct outcome *outcome = user->outcome;
+        enum world_key key = user->op->key;
+        struct sb_guard guard;
+
+        outcome->r = sb_get(user->bus, user_key(key), &guard);
+        if (outcome->r) {
+                MODEL_CHECK(outcome->r == SB_E_NOT_FOUND);
+                user_see(outcome, key, NULL);
+                return;
+        }
+        user_see(outcome, key, &guard);
+        outcome->rev = guard.rev;
+        outcome->cut = guard.cut;
+        MODEL_CHECK(guard.cut > SB_STAMP_PLACEHOLDER && !(guard.cut & SB_STAMP_INTENT));
+        user_read_again(&guard, key, outcome);
+        if (user->op->kind == OP_GET) {
+                sb_guard_release(&guard);
+                MODEL_CHECK(!guard.bus);
+                return;
+        }
+        sb_guard_release(&world.guards[user->me].guard);
+        world.guards[user->me].guard = guard;
+        world.guards[user->me].tag = outcome->tags[key];
+        world.guards[user->me].rev = guard.rev;
+        world.guards[user->me].key = key;
+}
+
+static void read_held(uint32_t me)
+{
+        struct world_guard *held = &world.guards[me];
+
+        if (!held->guard.bus)
+                return;
+        user_read_guard(&held->guard, held->key);
+        MODEL_CHECK(user_guard_tag(&held->guard) == held->tag && held->guard.rev == held->rev);
+}
+
+/* All keys, from the operation's on. */
+static void do_get_many(const struct user *user)
+{
+        struct sb_guard guards[WORLD_KEYS];
+        struct sb_bytes keys[WORLD_KEYS];
+        uint32_t i;
+
+        user_note_done(user->outcome);
+        for (i = 0; i < WORLD_KEYS; i++)
+                keys[i] = user_key((user->op->key + i) % WORLD_KEYS);
+        user->outcome->r = sb_get_many(user->bus, keys, WORLD_KEYS, guards);
+        MODEL_CHECK(!user->outcome->r);
+        for (i = 0; i < WORLD_KEYS; i++)
+                user_see(user->outcome, (user->op->key + i) % WORLD_KEYS,
+                        guards[i].bus ? &guards[i] : NULL);
+        for (i = 0; i < WORLD_KEYS; i++) {
+                if (guards[i].bus)
+                        user_read_again(
+                                &guards[i], (user->op->key + i) % WORLD_KEYS, user->outcome);
+                sb_guard_release(&guards[i]);
+        }
+}
+
+/* ---- scans ---- */
+
+struct walk {
+        struct sb_guard guards[STEPS_MAX];
+        uint32_t count, keys; /* keys: a bit for each that was seen */
+};
+
+static void walk_release(struct walk *walk)
+{
+        while (walk->count)
+                sb_guard_release(&walk->guards[--walk->count]);
+}
+
+/* Steps to the end, one way, and holds what it finds; or up to a key that is not one of the first
+ * @stop. Return: 0, SB_E_LAPPED. */
+static int walk_on(struct sb_scan *scan, bool back, bool down, uint32_t stop,
+        struct outcome *outcome, struct walk *walk)
+{
+        uint32_t key, last = NO_KEY;
+
+        walk->keys = 0;
+        for (;;) {
+                struct sb_guard *guard = &walk->guards[walk->count];
+                int r = back ? sb_scan_prev(scan, guard) : sb_scan_next(scan, guard);
+
+                if (r == SB_E_NOT_FOUND)
+                        return 0;
+                if (r == SB_E_LAPPED)
+                        return r;
+                if (r)
+                        model_fail("a step of a scan: %d", r);
+                if (++walk->count == STEPS_MAX)
+                        model_fail("a scan has no end");
+                key = user_key_number(guard);
+                if (last != NO_KEY && (down ? key >= last : key <= last))
+                        model_fail("a scan gives %s behind %s", world_key(key), world_key(last));
+                walk->keys |= 1u << key;
+                last = key;
+                user_see(outcome, key, guard);
+                /* What was found one step before is held still. */
+                if (walk->count > 1)
+                        user_read_guard(guard - 1, user_key_number(guard - 1));
+                if (key >= stop)
+                        return 0;
+        }
+}
+
+/* Notes which keys a walk passed over: up to the one where it stopped, or all. */
+static void see_absent(struct outcome *outcome, const struct walk *walk, uint32_t stop)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS && !(walk->keys >> stop && key > stop); key++)
+                if (!(walk->keys >> key & 1))
+                        user_see(outcome, key, NULL);
+}
+
+static void read_walk(const struct walk *walk, const struct outcome *outcome)
+{
+        uint32_t i;
+
+        for (i = 0; i < walk->count; i++)
+                user_read_again(&walk->guards[i], user_key_number(&walk->guards[i]), outcome);
+}
+
+static void expect_same(const struct outcome *a, const struct outcome *b, uint32_t keys)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if ((keys >> key & 1) &&
+                        (a->seen[key] != b->seen[key] || a->tags[key] != b->tags[key]))
+                        model_fail("in one cut %s is %lu by %u, and then %lu by %u", world_key(key),
+                                (unsigned long)a->seen[key], a->tags[key],
+                                (unsigned long)b->seen[key], b->tags[key]);
+}
+
+static void do_scan(const struct user *user)
+{
+        struct sb_scan_options options = {
+                .size = sizeof options, .flags = user->op->way == WAY_BACK ? SB_REVERSE : 0};
+        struct outcome seen = *user->outcome, again;
+        struct walk walk = {.count = 0};
+        struct sb_scan *scan;
+
+        user_note_done(&seen);
+        seen.r = sb_scan_open_at(user->bus, (struct sb_bytes){NULL, 0}, &options, &scan);
+        if (seen.r)
+                model_fail("a scan: %d", seen.r);
+        seen.cut = seen.read_cut = sb_scan_cut(scan);
+        seen.begun = true;
+        seen.r = walk_on(scan, false, user->op->way == WAY_BACK, WORLD_KEYS, &seen, &walk);
+        if (!seen.r)
+                see_absent(&seen, &walk, WORLD_KEYS);
+        if (!seen.r && user->op->way == WAY_TURN) {
+                again = seen;
+                walk_release(&walk);
+                seen.r = walk_on(scan, true, true, WORLD_KEYS, &again, &walk);
+                if (!seen.r) {
+                        see_absent(&again, &walk, WORLD_KEYS);
+                        expect_same(&seen, &again, (1u << WORLD_KEYS) - 1);
+                }
+        }
+        sb_scan_close(scan);
+        /* The guards stay when the scan goes. */
+        read_walk(&walk, &seen);
+        walk_release(&walk);
+        *user->outcome = seen;
+}
+
+/* ---- transactions ---- */
+
+struct reads {
+        struct sb_guard guards[WORLD_KEYS];
+        struct walk walk;
+};
+
+static void reads_release(struct reads *reads)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                sb_guard_release(&reads->guards[key]);
+        walk_release(&reads->walk);
+}
+
+/* What was read is held still. */
+static void reads_again(const struct reads *reads, const struct outcome *outcome)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (reads->guards[key].bus)
+                        user_read_again(&reads->guards[key], key, outcome);
+        read_walk(&reads->walk, outcome);
+}
+
+static int txn_read(
+        struct sb_txn *txn, enum world_key key, struct outcome *outcome, struct sb_guard *guard)
+{
+        int r = sb_txn_get(txn, user_key(key), guard);
+
+        if (r == SB_E_LAPPED)
+                return r;
+        MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND);
+        user_see(outcome, key, r ? NULL : guard);
+        return 0;
+}
+
+/* The first keys, or all. */
+static int txn_scan(
+        struct user *user, struct sb_txn *txn, struct outcome *outcome, struct walk *walk)
+{
+        uint32_t count = user->op->txn.scan;
+        struct sb_scan *scan;
+        int r = sb_scan_open(user->bus, txn, (struct sb_bytes){NULL, 0}, &scan);
+
+        if (r)
+                model_fail("a scan in a transaction: %d", r);
+        r = walk_on(scan, false, false, count, outcome, walk);
+        if (!r)
+                see_absent(outcome, walk, count);
+        sb_scan_close(scan);
+        return r;
+}
+
+static int txn_reads(
+        struct user *user, struct sb_txn *txn, struct outcome *outcome, struct reads *reads)
+{
+        uint32_t keys = user->op->txn.reads | user->op->txn.deletes, key;
+        int r = 0;
+
+        for (key = 0; key < WORLD_KEYS && !r; key++)
+                if (keys >> key & 1)
+                        r = txn_read(txn, key, outcome, &reads->guards[key]);
+        if (user->op->txn.scan && !r)
+                r = txn_scan(user, txn, outcome, &reads->walk);
+        return r;
+}
+
+/* Return: 0, SB_E_LAPPED. */
+static int txn_writes(struct user *user, struct sb_txn *txn, struct outcome *outcome)
+{
+        unsigned char value[VALUE_LEN];
+        uint32_t key;
+        int r;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                if (user->op->txn.writes >> key & 1) {
+                        world_fill_value(value, VALUE_LEN, key, user->tag);
+                        r = sb_txn_set(txn, user_key(key), (struct sb_bytes){value, VALUE_LEN});
+                        MODEL_CHECK(!r);
+                        outcome->wrote |= (uint8_t)(1u << key);
+                } else if (user->op->txn.deletes >> key & 1) {
+                        r = sb_txn_delete(txn, user_key(key));
+                        if (r == SB_E_LAPPED)
+                                return r;
+                        MODEL_CHECK(r == (outcome->seen[key] ? 0 : SB_E_NOT_FOUND));
+                        if (!r)
+                                outcome->deleted |= (uint8_t)(1u << key);
+                }
+        }
+        return 0;
+}
+
+/* The transaction sees what it wrote, and the rest as before. */
+static int txn_own(struct user *user, struct sb_txn *txn, const struct outcome *outcome)
+{
+        struct outcome expected = *outcome, again = *outcome;
+        uint32_t keys = outcome->looked | outcome->wrote, key;
+        struct reads reads = {0};
+        int r = 0;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                if (outcome->wrote >> key & 1)
+                        expected.tags[key] = user->tag;
+                if ((outcome->wrote | outcome->deleted) >> key & 1)
+                        expected.seen[key] = 0;
+                if (outcome->deleted >> key & 1)
+                        expected.tags[key] = 0;
+        }
+        for (key = 0; key < WORLD_KEYS && !r; key++)
+                if (keys >> key & 1)
+                        r = txn_read(txn, key, &again, &reads.guards[key]);
+        if (!r)
+                expect_same(&expected, &again, keys);
+        if (user->op->txn.scan && !r)
+                r = txn_scan(user, txn, &again, &reads.walk);
+        if (!r) {
+                expect_same(&expected, &again, keys);
+                reads_again(&reads, &again);
+        }
+        reads_release(&reads);
+        return r;
+}
+
+/* Over which key the transaction lost, as ring/op/commit.h counts: its writes first, then all that
+ * it read. One that gave way in a cycle names a key that it wrote. */
+static uint32_t conflict_cause(
+        const struct world_txn *what, struct sb_txn *txn, const struct outcome *outcome)
+{
+        struct sb_bytes name = sb_txn_conflict(txn);
+        uint32_t written = outcome->wrote | outcome->deleted, count = 0, key;
+
+        for (key = 0; key < WORLD_KEYS; key++) {
+                if (!(written >> key & 1))
+                        continue;
+                if (name.len == world_key_len(key) && !memcmp(name.data, world_key(key), name.len))
+                        return what->serializable ? SB_COMMIT_CAUSE_NONE : count;
+                count++;
+        }
+        MODEL_CHECK(what->serializable);
+        return count;
+}
+
+struct sb_txn *user_begin(struct sb_bus *bus, const struct world_txn *what)
+{
+        struct sb_txn *txn;
+        int r = sb_txn_begin(bus, what->serializable ? SB_SERIALIZABLE : SB_SNAPSHOT, &txn);
+
+        if (r)
+                model_fail("a transaction cannot begin: %d", r);
+        return txn;
+}
+
+static void do_txn(struct user *user)
+{
+        const struct world_txn *what = &user->op->txn;
+        struct outcome *outcome = user->outcome;
+        struct reads reads = {0};
+        struct sb_txn *txn;
+        uint64_t cut = 0;
+        struct sb_write how = {.size = sizeof how, .ret_cut = &cut};
+
+        txn = what->early ? world.early_txn[user->me] : user_begin(user->bus, what);
+        outcome->read_cut = sb_txn_cut(txn);
+        outcome->begun = true;
+        outcome->cause = SB_COMMIT_CAUSE_NONE;
+        outcome->r = txn_reads(user, txn, outcome, &reads);
+        if (!outcome->r)
+                outcome->r = txn_writes(user, txn, outcome);
+        if (!outcome->r && what->own)
+                outcome->r = txn_own(user, txn, outcome);
+        if (!outcome->r) {
+                outcome->r = sb_txn_commit(txn, &how);
+                outcome->cut = outcome->r ? 0 : cut;
+                MODEL_CHECK(outcome->r || cut >= outcome->read_cut);
+        }
+        if (outcome->r == SB_E_CONFLICT)
+                outcome->cause = conflict_cause(what, txn, outcome);
+        reads_again(&reads, outcome);
+        sb_txn_end(txn);
+        reads_again(&reads, outcome);
+        reads_release(&reads);
+}
+
+/* A cut that lasts for two reads. */
+static void do_snapshot(const struct user *user)
+{
+        struct world_txn what = {.reads = (uint8_t)(1u << user->op->key)};
+        struct outcome seen = *user->outcome, again;
+        struct sb_guard first = {0}, second = {0};
+        struct sb_txn *txn;
+
+        user_note_done(&seen);
+        txn = user_begin(user->bus, &what);
+        seen.cut = seen.read_cut = sb_txn_cut(txn);
+        seen.begun = true;
+        again = seen;
+        seen.r = txn_read(txn, user->op->key, &seen, &first);
+        if (!seen.r)
+                seen.r = txn_read(txn, user->op->key, &again, &second);
+        if (!seen.r)
+                expect_same(&seen, &again, what.reads);
+        sb_txn_end(txn);
+        if (first.bus)
+                user_read_again(&first, user->op->key, &seen);
+        sb_guard_release(&first);
+        sb_guard_release(&second);
+        *user->outcome = seen;
+}
+
+bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outcome *outcome)
+{
+        struct user user = {me, bus_of(me), op, tag, outcome};
+
+        switch (op->kind) {
+        case OP_SET:
+        case OP_PUT:
+        case OP_LARGE:
+        case OP_CAS:
+        case OP_CREATE:
+        case OP_DELETE:
+                do_write(&user);
+                return true;
+        case OP_GET:
+        case OP_HOLD:
+                do_get(&user);
+                return true;
+        case OP_READ:
+                read_held(me);
+                return true;
+        case OP_MANY:
+                do_get_many(&user);
+                return true;
+        case OP_SCAN:
+                do_scan(&user);
+                return true;
+        case OP_SNAPSHOT:
+                do_snapshot(&user);
+                return true;
+        case OP_TXN:
+                do_txn(&user);
+                return true;
+        default:
+                return user_run_past(&user);
+        }
+}
