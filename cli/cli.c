@@ -107,9 +107,11 @@ int cli_fail(const struct cli *cli, const char *what, int result)
         case SB_E_TIMED_OUT:
                 cli_say("%s: %s", what, sb_strerror(result));
                 return CLI_TIMED_OUT;
+        case -EPERM: /* cli_fail_write() knows more */
+                cli_say("%s: %s", what, sb_strerror(result));
+                return CLI_NOT_PERMITTED;
         case SB_E_DENIED:
         case -EACCES:
-        case -EPERM:
                 cli_say("%s: not permitted: the bus takes only its owner and root as clients, and "
                         "no process that agentd cannot see (in another pid namespace)",
                         what);
@@ -156,6 +158,20 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                 cli_say("%s: %s", what, sb_strerror(result));
                 return CLI_FAILED;
         }
+}
+
+int cli_fail_write(const struct cli *cli, const char *what, int result)
+{
+        const char *words = cli_bus_words(cli);
+
+        if (result != -EPERM)
+                return cli_fail(cli, what, result);
+        cli_say("%s: this begins as the bus's own keys do (a zero byte, sb, a zero byte), which "
+                "hold "
+                "its marks and rules: `agentctl %smark` and `agentctl %skeep` write them; take "
+                "another key",
+                what, words, words);
+        return CLI_NOT_PERMITTED;
 }
 
 static void cli_note_alarm(int signal_number)

@@ -77,6 +77,8 @@ int cli_place(const struct cli *cli, char *ret_directory, size_t size);
 const char *cli_bus_words(const struct cli *cli);
 /* Say that @what failed with @result, and what to do next. Return: the exit code for @result. */
 int cli_fail(const struct cli *cli, const char *what, int result);
+/* The same for a write of what was named by @what: -EPERM says that it is the bus's own. */
+int cli_fail_write(const struct cli *cli, const char *what, int result);
 /* How a message names a key: as it was typed, or by its beginning. Static text. */
 const char *cli_word(const char *typed);
 /* Read a key or a prefix, which is base64 when --base64 says so. The memory of @ret_key lasts until

@@ -106,7 +106,7 @@ int cli_restore(struct cli *cli)
         if (r == -EINVAL)
                 return cli_no_cut(cli, cli->operands[1]);
         if (r != 0)
-                return cli_fail(cli, cli_word(cli->operands[0]), r);
+                return cli_fail_write(cli, cli_word(cli->operands[0]), r);
         if (cli->json) {
                 cli_json_begin();
                 cli_json_number("cut", made);

@@ -113,7 +113,7 @@ static int keep_fail(const struct cli *cli, int result)
         const char *word = cli_word(cli->operands[0]);
 
         if (result != -ENAMETOOLONG)
-                return cli_fail(cli, word, result);
+                return cli_fail_write(cli, word, result);
         return cli_usage("%s: the %s of a rule has %d bytes less than the longest key, at most: "
                          "keep a shorter prefix",
                 word, cli->prefix ? "prefix" : "key", SB_KEEP_PREFIX);

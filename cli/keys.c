@@ -177,7 +177,7 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
                         cli_word(cli->operands[0]));
                 return CLI_FAILED;
         }
-        return cli_fail(cli, cli_word(cli->operands[0]), result);
+        return cli_fail_write(cli, cli_word(cli->operands[0]), result);
 }
 
 int cli_set(struct cli *cli)
@@ -318,7 +318,7 @@ int cli_incr(struct cli *cli)
                 return CLI_FAILED;
         }
         if (r != 0)
-                return cli_fail(cli, cli_word(cli->operands[0]), r);
+                return cli_fail_write(cli, cli_word(cli->operands[0]), r);
         snprintf(text, sizeof(text), "%lld", (long long)sum);
         if (!cli->json) {
                 puts(text);

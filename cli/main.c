@@ -77,7 +77,7 @@ const struct cli_command cli_commands[] = {
                 "Without a NAME: all marks,\n"
                 "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
                 "drop that is not there: 3.\nWhat means something else as a CUT (now, a number, a "
-                "time) cannot be a NAME."},
+                "time, what begins with @) cannot be\na NAME."},
         {"keep", "[KEY [last N|for TIME|all|newest]] [--prefix]",
                 "say how much of a key's past is kept; list it", "prefix ", 0, 3, cli_keep,
                 "With --prefix for all keys that begin so, also those that come. last N: versions, "

@@ -8,17 +8,24 @@
 #include "cli/moments.h"
 #include "shm/layout/reserved.h"
 
-/* A mark with a name that means another moment could never be named as a CUT. A program may have
- * made one with sb_mark() all the same, so --drop takes any name. Return: 0, CLI_USAGE. */
+/* Say that the name means another moment where a CUT is wanted. Return: CLI_USAGE. */
+static int marks_refuse_name(const char *name)
+{
+        return cli_usage("'%s' means another moment where a CUT is wanted: choose another NAME",
+                cli_word(name));
+}
+
+/* With --base64 the text that stands for a name must be no other moment, either: digits alone are
+ * base64, too. --drop takes any name. Return: 0, CLI_USAGE. */
 static int marks_check_name(const struct cli *cli, const char *name)
 {
+        uint64_t time_ns;
+
         if (*name == '\0')
                 return cli_usage("a mark's NAME has at least one byte");
-        if (!cli->drop && !cli_moment_is_free(name))
-                return cli_usage(
-                        "'%s' means another moment where a CUT is wanted: choose another NAME",
-                        name);
-        return 0;
+        return cli->drop || cli_moment_of(name, &time_ns) == CLI_MOMENT_NAME
+                       ? 0
+                       : marks_refuse_name(name);
 }
 
 static void marks_print_mark(const struct cli *cli, struct sb_bytes name, uint64_t cut)
@@ -87,6 +94,8 @@ int cli_mark(struct cli *cli)
                         cli_word(cli->operands[0]), cli_bus_words(cli));
                 return CLI_NOT_FOUND;
         }
+        if (r == -EINVAL)
+                return marks_refuse_name(cli->operands[0]);
         if (r == -ENAMETOOLONG)
                 return cli_usage(
                         "%s: a mark's NAME has %d bytes less than the longest key, at most",
@@ -103,7 +112,7 @@ int cli_mark(struct cli *cli)
                 return CLI_FAILED;
         }
         if (r != 0)
-                return cli_fail(cli, cli_word(cli->operands[0]), r);
+                return cli_fail_write(cli, cli_word(cli->operands[0]), r);
         if (cli->drop)
                 return CLI_DONE;
         if (cli->json)

@@ -1,8 +1,8 @@
 /*
  * Moments and spans of time, read from the command line and said in output.
  *
- * A time that is too late for 64 bits of nanoseconds is read as the end of time, so that it is
- * refused as a time that has not come yet, and not taken for a mark's name.
+ * What a text is, libclient/core/moment-text.h decides. A time that is too late for 64 bits of
+ * nanoseconds is read as the end of time, and so refused as a time that has not come yet.
  */
 #define _GNU_SOURCE
 #include "cli/moments.h"
@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "cli/cli.h"
+#include "libclient/core/moment-text.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -23,95 +24,52 @@ static const struct {
         {"h", 3600 * SECOND_NS}, {"m", 60 * SECOND_NS}, {"s", SECOND_NS}, {"ms", SECOND_NS / 1000}};
 #define UNIT_COUNT (sizeof(moments_units) / sizeof(moments_units[0]))
 
-/* Read seconds: digits, and perhaps a point and more digits. */
-static bool moments_read_seconds(const char *text, uint64_t *ret_ns)
+/* The time that a date says, in nanoseconds since 1970. A date before that is 0, which is before
+ * all of agentd's notes. */
+static uint64_t moments_date_ns(const struct sb_moment_text *date)
 {
-        uint64_t seconds = 0, ns = 0, unit = SECOND_NS;
-        const char *p = text;
-        bool far = false;
+        struct tm tm = {.tm_year = (int)date->year - 1900,
+                .tm_mon = (int)date->month - 1,
+                .tm_mday = (int)date->day,
+                .tm_hour = (int)date->hour,
+                .tm_min = (int)date->minute,
+                .tm_sec = (int)date->second,
+                .tm_isdst = -1};
+        time_t seconds = date->local ? mktime(&tm) : timegm(&tm) - 60 * (time_t)date->zone_minutes;
+        uint64_t ns;
 
-        for (; *p >= '0' && *p <= '9'; p++)
-                far |= __builtin_mul_overflow(seconds, 10, &seconds) ||
-                       __builtin_add_overflow(seconds, (uint64_t)(*p - '0'), &seconds);
-        if (p == text)
-                return false;
-        if (*p == '.')
-                for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
-                        ns += (uint64_t)(*p - '0') * (unit / 10);
-        far |= __builtin_mul_overflow(seconds, SECOND_NS, &seconds) ||
-               __builtin_add_overflow(seconds, ns, &ns);
-        if (*p != '\0')
-                return false;
-        *ret_ns = far ? UINT64_MAX : ns;
-        return true;
-}
-
-/* Read what stands behind the seconds of ISO 8601: perhaps a fraction, then a zone (Z, +HH:MM or
- * -HH:MM). Without a zone the time is local. */
-static bool moments_read_zone(const char *text, struct tm *tm, uint64_t *ret_ns)
-{
-        uint64_t fraction = 0, unit = SECOND_NS;
-        int hours = 0, minutes = 0, len = 0;
-        time_t seconds;
-        bool local;
-
-        if (*text == '.' || *text == ',')
-                for (text++; *text >= '0' && *text <= '9'; text++, unit /= 10)
-                        fraction += (uint64_t)(*text - '0') * (unit / 10);
-        local = *text == '\0';
-        if (strcmp(text, "Z") != 0 && !local) {
-                if ((*text != '+' && *text != '-') ||
-                        sscanf(text + 1, "%2d:%2d%n", &hours, &minutes, &len) != 2 ||
-                        text[1 + len] != '\0' || hours < 0 || hours > 23 || minutes < 0 ||
-                        minutes > 59)
-                        return false;
-                if (*text == '-') {
-                        hours = -hours;
-                        minutes = -minutes;
-                }
-        }
-        tm->tm_isdst = -1;
-        seconds = local ? mktime(tm) : timegm(tm);
-        seconds -= hours * 3600 + minutes * 60;
         if (seconds < 0)
-                return false;
-        if (__builtin_mul_overflow((uint64_t)seconds, SECOND_NS, ret_ns) ||
-                __builtin_add_overflow(*ret_ns, fraction, ret_ns))
-                *ret_ns = UINT64_MAX;
-        return true;
-}
-
-/* 2025-06-01, 2025-06-01T12:30, 2025-06-01 12:30:05.25+02:00 ... */
-static bool moments_read_iso(const char *text, uint64_t *ret_ns)
-{
-        static const char *const forms[] = {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S",
-                "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M", "%Y-%m-%d"};
-
-        for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-                struct tm tm = {0};
-                const char *end = strptime(text, forms[i], &tm);
-
-                if (end && moments_read_zone(end, &tm, ret_ns))
-                        return true;
-        }
-        return false;
+                return 0;
+        return __builtin_mul_overflow((uint64_t)seconds, SECOND_NS, &ns) ||
+                               __builtin_add_overflow(ns, date->fraction_ns, &ns)
+                       ? UINT64_MAX
+                       : ns;
 }
 
 enum cli_moment cli_moment_of(const char *text, uint64_t *ret_time_ns)
 {
-        if (*text != '\0' && strspn(text, "0123456789") == strlen(text))
+        struct sb_moment_text moment;
+        uint64_t ns;
+
+        switch (sb_moment_text_read((struct sb_bytes){text, strlen(text)}, &moment)) {
+        case SB_MOMENT_TEXT_NOTHING:
+                return CLI_MOMENT_NOTHING;
+        case SB_MOMENT_TEXT_NOW:
+                return CLI_MOMENT_NOW;
+        case SB_MOMENT_TEXT_NUMBER:
                 return CLI_MOMENT_NUMBER;
-        if (*text == '@' ? moments_read_seconds(text + 1, ret_time_ns)
-                         : moments_read_iso(text, ret_time_ns))
+        case SB_MOMENT_TEXT_SECONDS:
+                *ret_time_ns = __builtin_mul_overflow(moment.seconds, SECOND_NS, &ns) ||
+                                               __builtin_add_overflow(ns, moment.fraction_ns, &ns)
+                                       ? UINT64_MAX
+                                       : ns;
                 return CLI_MOMENT_TIME;
-        return CLI_MOMENT_NAME;
-}
-
-bool cli_moment_is_free(const char *name)
-{
-        uint64_t time_ns;
-
-        return strcmp(name, "now") != 0 && cli_moment_of(name, &time_ns) == CLI_MOMENT_NAME;
+        case SB_MOMENT_TEXT_DATE:
+                *ret_time_ns = moments_date_ns(&moment);
+                return CLI_MOMENT_TIME;
+        default:
+                return CLI_MOMENT_NAME;
+        }
 }
 
 static bool moments_has_come(uint64_t time_ns)
@@ -177,9 +135,16 @@ int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_
 {
         uint64_t time_ns = 0;
 
-        if (*text == '\0')
-                return cli_usage("a CUT is a number, a mark's name or a time, and not empty");
         switch (cli_moment_of(text, &time_ns)) {
+        case CLI_MOMENT_NOTHING:
+                return *text == '\0'
+                               ? cli_usage("a CUT is a number, a mark's name or a time, and not "
+                                           "empty")
+                               : cli_usage("%s: seconds since 1970 stand behind an @, as in "
+                                           "@1748779200.5; no mark's name begins with one",
+                                         cli_word(text));
+        case CLI_MOMENT_NOW:
+                return cli_usage("`now` is a CUT for `diff` alone");
         case CLI_MOMENT_NUMBER:
                 return moments_cut_of_number(cli, text, ret_cut);
         case CLI_MOMENT_TIME:
@@ -191,7 +156,9 @@ int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_
 
 int cli_cut_or_now(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut)
 {
-        if (strcmp(text, "now") != 0)
+        uint64_t time_ns;
+
+        if (cli_moment_of(text, &time_ns) != CLI_MOMENT_NOW)
                 return cli_cut(cli, bus, text, ret_cut);
         *ret_cut = 0;
         return 0;

@@ -2,11 +2,12 @@
  * Moments and spans of time: how the command line names them, and how output says them.
  *
  * A CUT on the command line is one of three: digits alone are a cut's number; @SECONDS since 1970
- * and a date and time of ISO 8601 are a time; any other text is a mark's name. A time stands for
- * the newest cut that agentd noted no later than then.
+ * and a date and time of ISO 8601 are a time; any other text is a mark's name, unless it begins
+ * with an @. A time stands for the newest cut that agentd noted no later than then.
  *
  * Always true: a text means the same moment in every command, except that `now` is a CUT only where
- * cli_cut_or_now() reads it; a mark cannot be made with a name that means another moment.
+ * cli_cut_or_now() reads it. The library decides what may be a mark's name by the same function
+ * (libclient/core/moment-text.h), so no mark is made that no CUT can name.
  */
 #ifndef SB_CLI_MOMENTS_H
 #define SB_CLI_MOMENTS_H
@@ -19,16 +20,16 @@
 struct cli;
 
 enum cli_moment {
+        CLI_MOMENT_NOTHING, /* no CUT: an empty text, or an @ without seconds */
+        CLI_MOMENT_NOW,
         CLI_MOMENT_NUMBER, /* of a cut; it may have more than 64 bits */
         CLI_MOMENT_TIME,
         CLI_MOMENT_NAME, /* of a mark */
 };
 
-/* What @text is as a CUT. @ret_time_ns: of a time, since 1970; UINT64_MAX when it is later than 64
- * bits can say. */
+/* What @text is as a CUT. @ret_time_ns: of a time, since 1970; 0 when it is earlier, UINT64_MAX
+ * when it is later than 64 bits can say. */
 enum cli_moment cli_moment_of(const char *text, uint64_t *ret_time_ns);
-/* Whether a mark may have this name: not when a CUT of that text means another moment. */
-bool cli_moment_is_free(const char *name);
 
 /* The cut that the CUT @text means. Return: 0, or an exit code after a message. */
 int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut);

@@ -7,6 +7,7 @@
  * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
+#include "libclient/core/write.h"
 #include "ring/op/keep.h"
 #include "shm/history/rules.h"
 
@@ -40,8 +41,11 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
 {
         int r = !rule ? -EINVAL : keep_check(bus, key, flags);
 
-        if (r == 0 && !keep_is_rule(rule))
+        if ((r == 0 || r == SB_E_DETACHED) && !keep_is_rule(rule))
                 r = -EINVAL;
+        /* Rules do not apply to the bus's own keys (shm/history/rules.h), so none says so. */
+        if ((r == 0 || r == SB_E_DETACHED) && sb_write_key(key) != 0)
+                r = -EPERM;
         if (r != 0)
                 return r;
         return sb_keep_write(&bus->handle, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0,

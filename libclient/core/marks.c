@@ -1,11 +1,14 @@
 /*
  * Marks: cuts under a name. ring/op/mark.h does the work; here the arguments are checked.
  *
- * Always true: what goes further has a name of a legal length, and a bus that is attached.
+ * Always true: what goes further has a name of a legal length, and a bus that is attached; a mark
+ * that is made has a name that agentctl can say.
  *
  * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
+#include "libclient/core/moment-text.h"
+#include "libclient/core/write.h"
 #include "ring/op/mark.h"
 
 /* Whether bus and name can be used. Return: 0, -EINVAL, -ENAMETOOLONG, SB_E_DETACHED. */
@@ -18,11 +21,27 @@ static int marks_check(struct sb_bus *bus, struct sb_bytes name)
         return sb_bus_detached(bus) ? SB_E_DETACHED : 0;
 }
 
+/* Whether a mark may be called so. A name that means another moment on agentctl's command line
+ * could
+ * not be said there. Return: 0, -EINVAL, -EPERM. */
+static int marks_check_new(struct sb_bytes name)
+{
+        struct sb_moment_text moment;
+
+        if (sb_moment_text_read(name, &moment) != SB_MOMENT_TEXT_NAME)
+                return -EINVAL;
+        return sb_write_key(name);
+}
+
 int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
-        int r = !ret_cut ? -EINVAL : marks_check(bus, name);
+        int r = !ret_cut ? -EINVAL : marks_check(bus, name), refused = 0;
 
-        return r != 0 ? r : sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut);
+        if (r == 0 || r == SB_E_DETACHED)
+                refused = marks_check_new(name);
+        if (r == 0 && refused == 0)
+                r = sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut);
+        return refused != 0 ? refused : r;
 }
 
 int sb_mark_find(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)

@@ -6,7 +6,8 @@
  * differs is written.
  *
  * Always true: the present is read through the transaction. So another writer that comes in between
- * makes a conflict, and the whole is tried again.
+ * makes a conflict, and the whole is tried again. Marks and rules stay as they are: the bus's own
+ * keys are in no scan whose prefix does not begin as they do, and such a prefix is refused.
  *
  * The public calls are described in statebus.h.
  */
@@ -14,6 +15,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/write.h"
 
 struct wish {
         struct sb_bus *bus;
@@ -114,10 +116,18 @@ int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t
         const struct sb_write *how)
 {
         struct wish wish = {.bus = bus, .key = key, .cut = cut};
+        int r;
 
         if (!bus || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_PLACEHOLDER ||
                 (!key.data && key.len > 0) || (key.len == 0 && !(flags & SB_PREFIX)))
                 return -EINVAL;
+        if (key.len > bus->handle.segment.key_len_max)
+                return -ENAMETOOLONG;
+        r = sb_write_check(how);
+        if (r == 0)
+                r = sb_write_key(key);
+        if (r != 0)
+                return r;
         return sb_transact(
                 bus, SB_SERIALIZABLE, flags & SB_PREFIX ? restore_all : restore_one, &wish, how);
 }

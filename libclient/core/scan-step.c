@@ -309,10 +309,6 @@ static struct sb_write_set_entry *scan_step_entry_from(
                 return NULL;
         entry = backwards ? sb_write_set_below(writes, bound->key, bound->len, bound->inclusive)
                           : sb_write_set_above(writes, bound->key, bound->len, bound->inclusive);
-        if (entry && !scan->reserved && sb_reserved_is(entry->value->bytes, entry->value->key_len))
-                entry = backwards ? sb_write_set_below(writes, SB_RESERVED, SB_RESERVED_LEN, false)
-                                  : sb_write_set_above(
-                                            writes, SB_RESERVED_END, SB_RESERVED_LEN, false);
         if (!entry || !scan_step_in_prefix(scan, entry->value->bytes, entry->value->key_len))
                 return NULL;
         return entry;

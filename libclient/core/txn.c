@@ -162,6 +162,15 @@ static int txn_check_key(const struct sb_txn *txn, struct sb_bytes key)
         return sb_bus_check_txn(txn);
 }
 
+/* Whether the transaction can write this key. Return: as txn_check_key(); -EPERM. */
+static int txn_check_write(const struct sb_txn *txn, struct sb_bytes key)
+{
+        int r = txn_check_key(txn, key);
+
+        /* The key is wrong on any bus, also on one that is detached. */
+        return (r == 0 || r == SB_E_DETACHED) && sb_write_key(key) != 0 ? -EPERM : r;
+}
+
 /* Find the version of a key at the cut, and hold it by the guard word that sb_bus_guard_first()
  * names, which stays on the stack. A serializable transaction notes the key. Return: 0,
  * SB_E_NOT_FOUND, SB_E_LAPPED, SB_E_FULL, -ENOMEM. */
@@ -218,7 +227,7 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
 
         if (!txn || (!value.data && value.len > 0))
                 return -EINVAL;
-        r = txn_check_key(txn, key);
+        r = txn_check_write(txn, key);
         if (r == 0 && value.len > txn->value_len_max)
                 r = -EMSGSIZE;
         if (r == 0)
@@ -236,7 +245,7 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
 
         if (!txn)
                 return -EINVAL;
-        r = txn_check_key(txn, key);
+        r = txn_check_write(txn, key);
         if (r == 0)
                 r = sb_write_able(txn->bus, NULL);
         if (r != 0)

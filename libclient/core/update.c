@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/write.h"
 
 #define ATTEMPTS_MAX 1000u
 #define PAUSE_BITS   10u /* some ten microseconds */
@@ -56,10 +57,18 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
 int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *function, void *argument,
         const struct sb_write *how, uint64_t *ret_rev)
 {
-        int r = SB_E_CONFLICT;
+        int r;
 
         if (!bus || !function)
                 return -EINVAL;
+        r = sb_bus_key_check(bus, key);
+        if (r == 0)
+                r = sb_write_check(how);
+        if (r == 0)
+                r = sb_write_key(key);
+        if (r != 0)
+                return r;
+        r = SB_E_CONFLICT;
         for (uint32_t attempt = 0; attempt < ATTEMPTS_MAX && r == SB_E_CONFLICT; attempt++) {
                 if (attempt)
                         sb_update_pause(attempt, attempt < PAUSE_BITS ? attempt : PAUSE_BITS);

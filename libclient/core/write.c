@@ -23,6 +23,7 @@
 #include "shm/base/os.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/reserved.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/upkeep/work.h"
 
@@ -45,6 +46,11 @@ int sb_write_check(const struct sb_write *how)
                 if (bytes[i] != 0)
                         return -EINVAL;
         return how->durability > SB_STRICT || how->flags != 0 ? -EINVAL : 0;
+}
+
+int sb_write_key(struct sb_bytes key)
+{
+        return sb_reserved_is(key.data, key.len) ? -EPERM : 0;
 }
 
 int sb_write_able(const struct sb_bus *bus, const struct sb_write *how)
@@ -113,6 +119,17 @@ static int write_attempt_single(void *argument)
         return sb_op_write(single->handle, single->write, single->result);
 }
 
+/* sb_write_key() for a key that the short way takes, in one comparison. */
+static inline __attribute__((always_inline)) bool write_quick_reserved(const void *key)
+{
+        static_assert(SB_RESERVED_LEN == sizeof(uint32_t), "one word");
+        uint32_t reserved, beginning;
+
+        memcpy(&reserved, SB_RESERVED, sizeof(reserved));
+        memcpy(&beginning, key, sizeof(beginning));
+        return beginning == reserved;
+}
+
 /* Write without wishes, on a bus that serves, over a value: nearly every write is such a one.
  * Return: false: nothing happened, the long way has to tell. */
 static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus,
@@ -123,7 +140,8 @@ static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus
 
         if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
                 SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
-                SB_UNLIKELY(!value.data) ||
+                SB_UNLIKELY(!value.data) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
+                SB_UNLIKELY(write_quick_reserved(key.data)) ||
                 SB_UNLIKELY(!sb_overwrite(&bus->handle, key.data, key.len, value.data, value.len,
                         expected_rev, &result)))
                 return false;
@@ -148,6 +166,8 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         if (value.len > bus->handle.segment.value_len_max)
                 return -EMSGSIZE;
         r = sb_write_check(how);
+        if (r == 0)
+                r = sb_write_key(key);
         if (r != 0)
                 return r;
         if (sb_bus_detached(bus))

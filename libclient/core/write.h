@@ -9,6 +9,9 @@
 
 /* Whether @how can be meant; NULL can. Return: 0, -EINVAL. */
 int sb_write_check(const struct sb_write *how);
+/* Whether a caller may write @key, which has a legal length, or keys that begin so. Return: 0;
+ * -EPERM: the key is the bus's own. It comes behind misuse, before SB_E_DETACHED, SB_E_DENIED. */
+int sb_write_key(struct sb_bytes key);
 /* Whether this bus does what was asked for properly. @how may be NULL. Return: 0, SB_E_DENIED,
  * SB_E_NOT_DURABLE, -ENOTSUP. */
 int sb_write_able(const struct sb_bus *bus, const struct sb_write *how);

@@ -1,7 +1,9 @@
 /*
  * Reserved keys: the bus keeps the names of marks and the rules of history as values like any
- * other, under a prefix that scans of the whole bus pass over. Nothing stops a client from writing
- * there, since a client may write anywhere: what a reserved key holds is checked like other input.
+ * other, under a prefix that scans of the whole bus pass over. The library's writes refuse these
+ * keys (libclient/core/write.h); marks and rules write them below it. Nothing stops a client that
+ * goes around the library, since a client may write anywhere: what a reserved key holds is checked
+ * like other input.
  */
 #ifndef SB_LAYOUT_RESERVED_H
 #define SB_LAYOUT_RESERVED_H

@@ -216,6 +216,35 @@ static void test_misuse_has_a_name(void)
         END();
 }
 
+static void test_a_mark_takes_no_name_that_means_another_moment(void)
+{
+        static const char *const others[] = {"now", "0", "5", "007", "20250601",
+                "99999999999999999999999999", "@", "@5", "@5.25", "@soon", "2025-06-01",
+                "1969-12-31", "5-1-1", "2025-06-01T12:30", "2025-06-01 12:30:00",
+                "2025-06-01T12:30:00Z", "2025-06-01T12:30:00.25+02:00", "9999-12-31T23:59:59Z"};
+        static const char *const names[] = {"nowhere", "Now", "now ", "5a", "-5", "5s", "1h", "1e9",
+                "2025-06", "2025-06-01-before", "before 2025-06-01", "12:30", "me@home", "\xff\1"};
+        static const struct sb_bytes zero = {"now", 4};
+        uint64_t cut = 7;
+
+        BEGIN();
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+                if (sb_mark(bus, b(others[i]), &cut) != -EINVAL)
+                        TEST_FAIL("'%s' is a name", others[i]);
+                CHECK_EQ(sb_mark_find(bus, b(others[i]), &cut), SB_E_NOT_FOUND);
+                CHECK_EQ(sb_mark_drop(bus, b(others[i])), SB_E_NOT_FOUND);
+        }
+        CHECK_EQ(cut, 7);
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                if (sb_mark(bus, b(names[i]), &cut) != 0)
+                        TEST_FAIL("'%s' is no name", names[i]);
+                CHECK_EQ(sb_mark_drop(bus, b(names[i])), 0);
+        }
+        CHECK_EQ(sb_mark(bus, zero, &cut), 0);
+        CHECK_EQ(sb_mark_drop(bus, zero), 0);
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -225,5 +254,6 @@ int main(int argc, char **argv)
         RUN(test_the_bus_own_keys_are_not_among_the_others);
         RUN(test_a_time_names_the_last_cut_that_was_not_after_it);
         RUN(test_misuse_has_a_name);
+        RUN(test_a_mark_takes_no_name_that_means_another_moment);
         return test_end();
 }

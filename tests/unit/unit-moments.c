@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/moments.h"
 #include "tests/harness/test.h"
+#include "tests/unit/draw.h"
 
 #define SECOND UINT64_C(1000000000)
 #define MILLI  UINT64_C(1000000)
@@ -119,30 +120,96 @@ static void test_a_time_too_far_off_is_the_end_of_time_and_no_name(void)
         CHECK(time_of("9999-12-31T23:59:59Z") == UINT64_MAX);
 }
 
-static void test_a_date_before_1970_is_a_name(void)
+/* Whether a date is before 1970 can depend on the time zone; whether it is a date must not. */
+static void test_a_date_before_1970_is_a_time_before_all_notes_in_every_zone(void)
 {
-        set_zone("UTC0");
-        CHECK_EQ(time_of("1970-01-01T00:00:01Z"), SECOND);
-        CHECK(is_name("1969-12-31T23:59:59Z"));
-        CHECK(is_name("1970-01-01T00:00:00+00:01"));
-        CHECK(is_name("1969-12-31"));
-        CHECK_EQ(time_of("1969-12-31T23:59:59-00:01"), 59 * SECOND);
+        static const char *const dates[] = {"1969-12-31T23:59:59Z", "1970-01-01T00:00:00+00:01",
+                "1969-12-31", "5-1-1", "0000-01-01"};
+        static const char *const zones[] = {"UTC0", "CET-1CEST,M3.5.0,M10.5.0/3", "EST5"};
+
+        for (size_t z = 0; z < sizeof zones / sizeof *zones; z++) {
+                set_zone(zones[z]);
+                for (size_t i = 0; i < sizeof dates / sizeof *dates; i++) {
+                        uint64_t time_ns = 7;
+
+                        CHECK_EQ(cli_moment_of(dates[i], &time_ns), CLI_MOMENT_TIME);
+                        CHECK(time_ns <= 24 * 3600 * SECOND);
+                }
+                CHECK(!is_name("1970-01-01"));
+                CHECK_EQ(time_of("1970-01-01T00:00:01Z"), SECOND);
+                CHECK_EQ(time_of("1969-12-31T23:59:59-00:01"), 59 * SECOND);
+        }
 }
 
 static void test_what_is_almost_a_time_is_a_name(void)
 {
-        static const char *const names[] = {"@", "@x", "@-1", "@+1", "@.5", "@1x", "@1.5.5", "@1 ",
-                "@ 1", "2025-06", "2025-13-01", "2025-06-32", "2025-06-01T", "2025-06-01T24:30",
-                "2025-06-01T12:60", "2025-06-01T12:30:00z", "2025-06-01T12:30:00 Z",
-                "2025-06-01T12:30:00+2", "2025-06-01T12:30:00+0200", "2025-06-01T12:30:00+24:00",
-                "2025-06-01T12:30:00-02:60",
+        static const char *const names[] = {"2025-06", "2025-13-01", "2025-06-32", "2025-06-01T",
+                "2025-06-01T24:30", "2025-06-01T12:60", "2025-06-01T12:30:00z",
+                "2025-06-01T12:30:00 Z", "2025-06-01T12:30:00+2", "2025-06-01T12:30:00+0200",
+                "2025-06-01T12:30:00+24:00", "2025-06-01T12:30:00-02:60",
                 "2025-06-01T12:30:00+02:", "2025-06-01T12:30:00+02:00Z", "2025-06-01T12:30:00Z ",
                 "2025-06-01T12:30:00.5.5", "12:30:00", "20250601T123000Z", "-5", "+5", "5 ", "0x10",
-                "1e9"};
+                "1e9", " 2025-06-01", "2025- 6-01", "2025-06-0112:30", "2025-06-01  12:30",
+                "2025-06-01.5", "2025-06-01T12:30.5", "02025-06-01", "2025-006-01",
+                "2025-06-01T12:30:61", "2025-06-01T12:30:00+ 2:00", "2025-06-01-before", "now ",
+                "1_000"};
 
         for (size_t i = 0; i < sizeof names / sizeof *names; i++)
                 if (!is_name(names[i]))
                         TEST_FAIL("'%s' is taken for another moment", names[i]);
+}
+
+static void test_what_begins_with_an_at_sign_is_a_time_or_nothing(void)
+{
+        static const char *const wrong[] = {
+                "@", "@x", "@-1", "@+1", "@.5", "@1x", "@1.5.5", "@1 ", "@ 1", "@@1", "@now"};
+        const struct cli cli = {0};
+        uint64_t time_ns = 7, cut = 7;
+
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+                CHECK_EQ(cli_moment_of(wrong[i], &time_ns), CLI_MOMENT_NOTHING);
+                CHECK_EQ(cli_cut(&cli, NULL, wrong[i], &cut), CLI_USAGE);
+        }
+        CHECK_EQ(cli_moment_of("", &time_ns), CLI_MOMENT_NOTHING);
+        CHECK(time_ns == 7 && cut == 7);
+}
+
+static void test_now_is_no_cut_where_a_moment_of_the_past_is_wanted(void)
+{
+        const struct cli cli = {0};
+        uint64_t cut = 7;
+
+        CHECK_EQ(cli_cut(&cli, NULL, "now", &cut), CLI_USAGE);
+        CHECK_EQ(cut, 7);
+}
+
+/* Texts that are made of the pieces of moments: none means a time in one zone or at one end of its
+ * year, and a name in another. */
+static void test_the_form_alone_decides_in_every_zone(void)
+{
+        static const char *const pieces[] = {"", "now", "@", "5", "12", "1969", "2025", "-", "06",
+                "T", " ", ":", ".", "Z", "+02:00", "x"};
+        static const char *const date[] = {"2025", "-", "06", "-", "12"};
+        const uint32_t count = sizeof pieces / sizeof *pieces;
+        uint64_t time_ns;
+        unsigned times = 0, names = 0;
+
+        for (unsigned i = 0; i < 20000; i++) {
+                enum cli_moment kind;
+                char text[64] = "";
+
+                for (unsigned n = 0; n < 9; n++) {
+                        strcat(text, i % 3 && n < 5 ? date[n] : draw(2) ? "" : pieces[draw(count)]);
+                }
+                set_zone("EST5");
+                kind = cli_moment_of(text, &time_ns);
+                times += kind == CLI_MOMENT_TIME;
+                names += kind == CLI_MOMENT_NAME;
+                set_zone("CET-1CEST,M3.5.0,M10.5.0/3");
+                if (cli_moment_of(text, &time_ns) != kind)
+                        TEST_FAIL("'%s' depends on the zone", text);
+        }
+        CHECK(times > 100 && names > 1000);
 }
 
 static void test_any_other_text_is_a_name(void)
@@ -152,19 +219,6 @@ static void test_any_other_text_is_a_name(void)
         CHECK(is_name("v1"));
         CHECK(is_name("1st"));
         CHECK(is_name("\xc3\xa9\x1b\xff"));
-}
-
-static void test_a_mark_takes_no_name_that_means_another_moment(void)
-{
-        CHECK(cli_moment_is_free("before-upgrade"));
-        CHECK(cli_moment_is_free("nowhere"));
-        CHECK(cli_moment_is_free("Now"));
-        CHECK(!cli_moment_is_free("now"));
-        CHECK(!cli_moment_is_free("5"));
-        CHECK(!cli_moment_is_free("99999999999999999999999999"));
-        CHECK(!cli_moment_is_free("@5"));
-        CHECK(!cli_moment_is_free("2025-06-01"));
-        CHECK(!cli_moment_is_free("9999-12-31T23:59:59Z"));
 }
 
 static void test_a_cut_that_cannot_be_is_refused_before_the_bus_is_asked(void)
@@ -246,10 +300,12 @@ int main(int argc, char **argv)
         RUN(test_a_zone_is_subtracted_whatever_the_local_one_is);
         RUN(test_without_a_zone_a_time_is_local);
         RUN(test_a_time_too_far_off_is_the_end_of_time_and_no_name);
-        RUN(test_a_date_before_1970_is_a_name);
+        RUN(test_a_date_before_1970_is_a_time_before_all_notes_in_every_zone);
         RUN(test_what_is_almost_a_time_is_a_name);
+        RUN(test_what_begins_with_an_at_sign_is_a_time_or_nothing);
+        RUN(test_now_is_no_cut_where_a_moment_of_the_past_is_wanted);
+        RUN(test_the_form_alone_decides_in_every_zone);
         RUN(test_any_other_text_is_a_name);
-        RUN(test_a_mark_takes_no_name_that_means_another_moment);
         RUN(test_a_cut_that_cannot_be_is_refused_before_the_bus_is_asked);
         RUN(test_a_number_is_the_cut_and_now_is_the_present);
         RUN(test_times_are_said_in_utc_and_mean_what_they_say);
