@@ -21,7 +21,6 @@
 #include "shm/layout/geometry.h"
 #include "shm/layout/superblock.h"
 
-#define CLIENTS_MAX  4000u
 #define FLUSH_MS_MAX 60000u
 #define SIZE_MAX_    (UINT64_C(1) << 46)
 #define AGE_MAX_NS   (UINT64_C(366) * 24 * 3600000000000)
@@ -226,9 +225,9 @@ static bool config_take_option(
                 config->flush_ms = (uint32_t)number;
                 return true;
         case OPTION_CLIENTS:
-                if (!config_read_number(value, 1, CLIENTS_MAX, &number))
+                if (!config_read_number(value, 1, SB_CLIENTS_MAX, &number))
                         return config_complain(
-                                "--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
+                                "--clients %s: give a number, 1 to %u", value, SB_CLIENTS_MAX);
                 config->clients = (uint32_t)number;
                 return true;
         case OPTION_HISTORY:

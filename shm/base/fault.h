@@ -96,7 +96,8 @@
         X(DYING_LATE, "a transaction's note goes before its descriptor is on its way out")         \
         X(FINISH_FREEING_NO_DISPOSE, "the reaper frees a descriptor and forgets its intents")      \
         X(CONFLICT_BURNS, "a revision counts on from an aborted one")                              \
-        X(STABLE_SKIPS_TXN, "the stable cut is raised without resolving transactions")
+        X(STABLE_SKIPS_TXN, "the stable cut is raised without resolving transactions")             \
+        X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,
 enum sb_fault { SB_FAULT_NONE, SB_FAULT_TABLE(SB_FAULT_ENUM_) SB_FAULT_COUNT };

@@ -146,7 +146,7 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
         struct sb_geometry g;
         int r;
 
-        if (!wish->clients || wish->clients > 4000 || wish->size > UINT64_C(1) << 46)
+        if (!wish->clients || wish->clients > SB_CLIENTS_MAX || wish->size > UINT64_C(1) << 46)
                 return -EINVAL;
         if (wish->unit_size && (!geometry_is_power_of_two(wish->unit_size) ||
                                        wish->unit_size < 256 || wish->unit_size > 1u << 24))
@@ -181,7 +181,8 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
 
         if (g->size != size || !geometry_is_power_of_two(g->unit_size) || g->unit_size < 256 ||
                 g->unit_size > 1u << 24 || !geometry_is_power_of_two(g->bucket_count) ||
-                g->bucket_count > 1u << 30 || !g->record_count || g->record_count > 4001 ||
+                g->bucket_count > 1u << 30 || !g->record_count ||
+                g->record_count > SB_CLIENTS_MAX + 1 ||
                 g->record_stride < sizeof(struct sb_record) || g->record_stride > 1u << 30 ||
                 g->record_stride % SB_LINE)
                 return false;

@@ -23,6 +23,24 @@ enum sb_record_state sb_roster_state(
         return (enum sb_record_state)(uint32_t)tag;
 }
 
+/* The bit of record @slot, and the word that has it. */
+static struct sb_word64 *roster_word(const struct sb_segment *segment, uint32_t slot)
+{
+        return &segment->super->roster[slot / 64];
+}
+
+static uint64_t roster_bit(uint32_t slot)
+{
+        return UINT64_C(1) << (slot % 64);
+}
+
+static void roster_list(const struct sb_segment *segment, uint32_t slot)
+{
+        /* R:roster > A:roster. Before the owner can pin: reclaimers look at the records that are
+         * listed. */
+        sb_or_full(roster_word(segment, slot), roster_bit(slot));
+}
+
 int sb_roster_claim(struct sb_segment *segment, uint32_t first,
         const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
 {
@@ -30,7 +48,6 @@ int sb_roster_claim(struct sb_segment *segment, uint32_t first,
 
         for (slot = first; slot < segment->geometry.record_count && (first || !slot); slot++) {
                 struct sb_record *record = sb_record_at(segment, slot);
-                uint64_t high;
 
                 /* R:record-tag > A:record-tag. From CLAIMED on the engine writes the identity. */
                 if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE ||
@@ -43,11 +60,7 @@ int sb_roster_claim(struct sb_segment *segment, uint32_t first,
                 record->pid_start = identity->pid_start;
                 record->attached_ns = identity->attached_ns;
                 record->ticket = identity->ticket;
-                /* R:roster > A:roster. Before the owner can pin: reclaimers look at every record
-                 * below. */
-                for (high = sb_load_acquire(&segment->super->record_high); high <= slot;
-                        high = sb_load_acquire(&segment->super->record_high))
-                        sb_cas64_full(&segment->super->record_high, high, (uint64_t)slot + 1);
+                roster_list(segment, slot);
                 /* R:record-tag > A:record-tag. The identity comes first. */
                 sb_store_release(&record->tag, SB_RECORD_TAG(generation, SB_RECORD_ATTACHED));
                 *ret_slot = slot;
@@ -82,9 +95,39 @@ void sb_roster_clear(const struct sb_segment *segment, uint32_t slot)
 
 void sb_roster_release(struct sb_segment *segment, uint32_t slot, uint32_t generation)
 {
+        uint32_t current;
+
+        /* A second call changes no other owner's record. */
+        if (sb_roster_state(segment, slot, &current) != SB_RECORD_ATTACHED || current != generation)
+                return;
         sb_roster_clear(segment, slot);
-        /* R:record-tag > A:record-tag. A CAS, so that a second call changes no other owner's
-         * record. */
+        sb_roster_unlist(segment, slot);
+        /* R:record-tag > A:record-tag. A CAS: the engine may be reaping it. */
         sb_cas64_full(roster_tag(segment, slot), SB_RECORD_TAG(generation, SB_RECORD_ATTACHED),
                 SB_RECORD_TAG(generation + 1, SB_RECORD_FREE));
+}
+
+void sb_roster_unlist(const struct sb_segment *segment, uint32_t slot)
+{
+        /* R:roster > A:roster. A process that does not see the bit need not see the record: its
+         * pin has ended, and what was read under it. */
+        sb_and_full(roster_word(segment, slot), ~roster_bit(slot));
+}
+
+bool sb_roster_lists(const struct sb_segment *segment, uint32_t slot)
+{
+        return sb_load_acquire(roster_word(segment, slot)) & roster_bit(slot); /* A:roster. */
+}
+
+uint32_t sb_roster_count(const struct sb_segment *segment)
+{
+        uint32_t count = 0, word;
+
+        for (word = 0; word * 64 < segment->geometry.record_count; word++) {
+                /* Relaxed: shares of memory go by it, and no read. */
+                uint64_t bits = sb_load_relaxed(&segment->super->roster[word]);
+
+                count += (uint32_t)__builtin_popcountll(word ? bits : bits | 1);
+        }
+        return count;
 }

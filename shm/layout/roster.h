@@ -2,9 +2,15 @@
  * The roster: which process has which client record. The engine claims a record for a process that
  * attaches. The owner frees it, or the reaper of a dead owner.
  *
+ * The superblock's roster has a bit for each record. A loop over the clients looks at the records
+ * that have their bit set: so what it costs is the number of clients now, not that of a busier day.
+ *
+ *      FREE -> CLAIMED -> bit set -> ATTACHED ... pins ... -> record cleared -> bit clear -> FREE
+ *
  * Always true: the tag tells a record's state and generation in one word, and its identity is
- * written before the tag says ATTACHED. record_high is above a record before its owner can pin, so
- * that loops over the records below record_high miss no pin.
+ * written before the tag says ATTACHED. A record's bit is set before its owner can pin, and cleared
+ * when neither the owner nor its reaper pins in it any more, so that loops over the roster miss no
+ * pin. A kill at any point leaves a tag that is not FREE, and the reaper clears the bit.
  */
 #ifndef SB_LAYOUT_ROSTER_H
 #define SB_LAYOUT_ROSTER_H
@@ -30,5 +36,44 @@ void sb_roster_clear(const struct sb_segment *segment, uint32_t slot);
 /* The state of a record; @ret_generation may be NULL. Both come from one load. */
 enum sb_record_state sb_roster_state(
         const struct sb_segment *segment, uint32_t slot, uint32_t *ret_generation);
+/* Clear a record's bit: it holds nothing any more, and is not FREE yet. For its owner, or the
+ * reaper of a dead one. */
+void sb_roster_unlist(const struct sb_segment *segment, uint32_t slot);
+/* Whether a record's bit is set. */
+bool sb_roster_lists(const struct sb_segment *segment, uint32_t slot);
+/* How many records are in use, with that of the engine, even if none serves right now. A hint:
+ * clients come and go. */
+uint32_t sb_roster_count(const struct sb_segment *segment);
+
+/* A walk over the records in use:
+ *
+ *      struct sb_roster_walk walk = {.segment = segment};
+ *
+ *      while (sb_roster_next(&walk, &slot))
+ *
+ * It meets each client that attached before the walk began and stays. A client that it does not
+ * meet attached later, or holds nothing any more. */
+struct sb_roster_walk {
+        const struct sb_segment *segment;
+        uint64_t bits;  /* of the last word, of records that were not met yet */
+        uint32_t words; /* loaded so far */
+};
+static inline bool sb_roster_next(struct sb_roster_walk *walk, uint32_t *ret_slot)
+{
+        uint32_t record_count = walk->segment->geometry.record_count, slot;
+
+        while (!walk->bits) {
+                if (walk->words * 64 >= record_count)
+                        return false;
+                /* A:roster. Where a bit is not set, its client pins later, or never again. */
+                walk->bits = sb_load_acquire(&walk->segment->super->roster[walk->words++]);
+        }
+        slot = (walk->words - 1) * 64 + (uint32_t)__builtin_ctzll(walk->bits);
+        walk->bits &= walk->bits - 1;
+        if (slot >= record_count) /* the roster is input */
+                return false;
+        *ret_slot = slot;
+        return true;
+}
 
 #endif

@@ -31,12 +31,15 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 2u
+#define SB_LAYOUT_VERSION 3u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u
 #define SB_HEIGHT_MAX   16u /* of a node in the ordered index; one in four nodes is one higher */
 #define SB_BUCKET_CELLS 7u
+
+#define SB_CLIENTS_MAX 4000u
+#define SB_RECORDS_MAX 4032u /* of the roster; with the records that are no clients' */
 
 #define SB_OFFSET_MASK UINT64_C(0x0000fffffffffff0)
 
@@ -105,9 +108,7 @@ struct sb_superblock {
         struct sb_word64 stable;
         uint64_t pad3[7];
 
-        /* Line 6: roster, sweeps and processes. */
-        struct sb_word64 record_high;       /* records 0 .. record_high-1 were ever in use; engine,
-                                               CAS, only up */
+        /* Line 6: sweeps and processes. */
         struct sb_word64 engine_generation; /* counts engines; engine */
         struct sb_word64 sweep_wanted;      /* any client that leaves work on memory behind, +1 */
         struct sb_word64 swept;      /* what sweep_wanted was before the last whole sweep; the
@@ -116,7 +117,7 @@ struct sb_superblock {
         struct sb_word64 engine;     /* pid of the engine; engine */
         struct sb_word64 observers;  /* clients that read at the stable cut; while there are any,
                                         it bounds pruning. Engine (later) */
-        uint64_t pad4[1];
+        uint64_t pad4[2];
 
         /* Lines 7 and 8: the head of the ordered index: the links of a node of the greatest height,
          * for the key below all. Any client, CAS. */
@@ -135,14 +136,22 @@ struct sb_superblock {
                                                                    had a rule; a client that writes
                                                                    one, locked or */
         uint64_t pad5[2];
+
+        /* Lines 12 to 19: the roster: bit n % 64 of word n / 64: record n is in use (roster.h). Set
+         * by the engine that grants the record; cleared by its owner, or the reaper of a dead one;
+         * locked or, locked and. */
+        struct sb_word64 roster[SB_RECORDS_MAX / 64];
+        uint64_t pad6[1];
 };
+static_assert(SB_RECORDS_MAX % 64 == 0, "roster");
 static_assert(offsetof(struct sb_superblock, era) == 3 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, clock) == 4 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, stable) == 5 * SB_LINE, "line");
-static_assert(offsetof(struct sb_superblock, record_high) == 6 * SB_LINE, "line");
+static_assert(offsetof(struct sb_superblock, engine_generation) == 6 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, order) == 7 * SB_LINE, "line");
 static_assert(offsetof(struct sb_superblock, mark_high) == 9 * SB_LINE, "line");
-static_assert(sizeof(struct sb_superblock) == 768, "superblock");
+static_assert(offsetof(struct sb_superblock, roster) == 12 * SB_LINE, "line");
+static_assert(sizeof(struct sb_superblock) == 1280, "superblock");
 
 /* ---- times ---- */
 

@@ -6,6 +6,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
@@ -30,7 +31,8 @@ void sb_era_advance(struct sb_handle *handle)
 void sb_era_look(struct sb_handle *handle)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t high, pin;
+        struct sb_roster_walk walk = {.segment = segment};
+        uint64_t pin;
         uint32_t slot;
 
         sb_era_advance(handle);
@@ -39,9 +41,7 @@ void sb_era_look(struct sb_handle *handle)
         handle->era.pin_count = 0;
         /* M:pins. Pins that other clients have stored are visible from here on. */
         segment->os->membarrier(segment->os->context);
-        /* A:roster. A record beyond belongs to a client that has not begun a pin yet. */
-        high = sb_load_acquire(&segment->super->record_high);
-        for (slot = 0; slot < high && slot < segment->geometry.record_count; slot++) {
+        while (sb_roster_next(&walk, &slot)) {
                 /* A:pins. Where a pin has ended, its reads are over (R:unpin). */
                 pin = sb_load_acquire(&sb_record_at(segment, slot)->pin);
                 if (!pin || slot == handle->slot)

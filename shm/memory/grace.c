@@ -9,6 +9,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
 #include "shm/memory/guard.h"
@@ -140,11 +141,10 @@ static uint64_t grace_load_pin(const struct sb_handle *handle, uint32_t slot)
 
 static void grace_mark_pinned(struct sb_handle *handle, struct sb_grace *grace)
 {
-        /* A:roster. A record beyond belongs to a client that began after the unlinks. */
-        uint64_t high = sb_load_acquire(&handle->segment.super->record_high);
+        struct sb_roster_walk walk = {.segment = &handle->segment};
         uint32_t slot, i;
 
-        for (slot = 0; slot < high && slot < handle->segment.geometry.record_count; slot++) {
+        while (sb_roster_next(&walk, &slot)) {
                 uint64_t pin = grace_load_pin(handle, slot);
                 uint32_t lo = (uint32_t)(pin >> 32), hi = (uint32_t)pin;
 
@@ -167,11 +167,11 @@ static bool grace_may_hold(const struct sb_grace *grace, uint64_t offset)
 static void grace_read_guards(struct sb_handle *handle, struct sb_grace *grace)
 {
         struct sb_segment *segment = &handle->segment;
-        /* A:roster. As above. */
-        uint64_t high = sb_load_acquire(&segment->super->record_high), count, offset;
+        struct sb_roster_walk walk = {.segment = segment};
+        uint64_t count, offset;
         uint32_t slot, i, index;
 
-        for (slot = 0; slot < high && slot < segment->geometry.record_count; slot++) {
+        while (sb_roster_next(&walk, &slot)) {
                 struct sb_record *record = sb_record_at(segment, slot);
 
                 /* A:guard. No guard is set beyond it yet. */

@@ -11,6 +11,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
@@ -118,15 +119,15 @@ void sb_magazine_release_all(struct sb_handle *handle)
 void sb_magazine_limit(struct sb_handle *handle)
 {
         const struct sb_geometry *g = &handle->segment.geometry;
-        /* A:roster. Records that were ever in use; the engine's is not counted. */
-        uint64_t high = sb_load_acquire(&handle->segment.super->record_high);
-        uint64_t share = high > 1 ? g->unit_count / 2 / (high - 1) : g->unit_count / 2;
+        /* The engine's record is not counted. */
+        uint32_t clients = sb_roster_count(&handle->segment) - 1;
+        uint32_t share = clients ? g->unit_count / 2 / clients : g->unit_count / 2;
 
         handle->magazine.limit = g->magazine_count;
         if (g->magazine_count < SB_MAGAZINE_BATCH_MIN) /* such a count was asked for */
                 return;
         if (share < handle->magazine.limit)
-                handle->magazine.limit = share < SB_MAGAZINE_BATCH_MIN ? 0 : (uint32_t)share;
+                handle->magazine.limit = share < SB_MAGAZINE_BATCH_MIN ? 0 : share;
         if (handle->magazine.held > handle->magazine.limit)
                 sb_magazine_empty(handle);
 }

@@ -14,6 +14,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
@@ -296,17 +297,16 @@ static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cac
 static bool slab_has_many(const struct sb_handle *handle)
 {
         uint64_t unit_count = handle->segment.geometry.unit_count;
-        /* A:roster. Records that were ever in use, the engine's too. */
-        uint64_t high = sb_load_acquire(&handle->segment.super->record_high), count = 0;
+        /* The engine's too. */
+        uint64_t clients = sb_roster_count(&handle->segment), count = 0;
 
         if (unit_count < UNITS_SHARED) /* so few cannot be shared out */
                 return false;
         for (uint32_t i = 0; i < handle->segment.class_count; i++)
                 count += (handle->slabs.versions[i].unit != NO_UNIT) +
                          (handle->slabs.nodes[i].unit != NO_UNIT);
-        /* A sixteenth of the units, shared out; but two for each client, while those are few.
-         * Multiplied, not divided: the roster is input. */
-        return count * high > unit_count / 16 && (count > 2 || high > unit_count / 4);
+        /* A sixteenth of the units, shared out; but two for each client, while those are few. */
+        return count * clients > unit_count / 16 && (count > 2 || clients > unit_count / 4);
 }
 
 /* Fill an empty slab cache, out of its slab or of another one. False: none has a free block. */

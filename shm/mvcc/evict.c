@@ -7,6 +7,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
@@ -87,11 +88,12 @@ uint32_t sb_evict_client(struct sb_handle *handle, uint32_t slot, uint64_t cut_m
 
 uint32_t sb_evict_all(struct sb_handle *handle, uint64_t cut_max)
 {
-        uint64_t high = sb_load_acquire(&handle->segment.super->record_high); /* A:roster. */
+        struct sb_roster_walk walk = {.segment = &handle->segment};
         uint32_t slot, count = 0;
 
-        for (slot = 1; slot < high && slot < handle->segment.geometry.record_count; slot++)
-                count += evict_words(handle, slot, cut_max);
+        while (sb_roster_next(&walk, &slot))
+                if (slot)
+                        count += evict_words(handle, slot, cut_max);
         if (count)
                 sb_limbo_leave(handle);
         return count;

@@ -426,6 +426,28 @@ static void check_buckets(struct sb_look *look)
 
 /* ---- records ---- */
 
+/* Reclaimers and pruners pass over a record that is not in the roster, and look at each one that
+ * is. */
+static void check_roster(struct sb_look *look, uint32_t slot)
+{
+        struct sb_record *record = sb_record_at(look->segment, slot);
+        uint32_t generation, still;
+        enum sb_record_state state = sb_roster_state(look->segment, slot, &generation);
+        bool listed = sb_roster_lists(look->segment, slot);
+        /* A:pins, A:operation, A:freeing. */
+        bool notes = sb_load_acquire(&record->pin) || sb_load_acquire(&record->operation) ||
+                     sb_load_acquire(&record->freeing);
+
+        /* A record is listed after it is claimed and before it is ATTACHED; it leaves the roster
+         * when it notes nothing any more, and is FREE after that. */
+        if (sb_roster_state(look->segment, slot, &still) != state || still != generation)
+                return;
+        if (state == SB_RECORD_ATTACHED && notes && !listed)
+                sb_report_problem(look->report, "client %u is in use and not in the roster", slot);
+        if (state == SB_RECORD_FREE && listed)
+                sb_report_problem(look->report, "client %u is free and in the roster", slot);
+}
+
 static void check_record(struct sb_look *look, uint32_t slot)
 {
         struct sb_segment *segment = look->segment;
@@ -442,6 +464,7 @@ static void check_record(struct sb_look *look, uint32_t slot)
                 sb_report_problem(look->report, "client %u: more guards than there can be", slot);
                 high = 0;
         }
+        check_roster(look, slot);
         look->report->clients += state == SB_RECORD_ATTACHED;
         look->report->pinned += sb_load_acquire(&record->pin) != 0; /* A:pins. */
         for (i = 0; i < segment->geometry.snapshot_count; i++)

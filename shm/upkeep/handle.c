@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "shm/base/fault.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
@@ -29,10 +30,18 @@ void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, 
         sb_era_init(handle);
 }
 
+/* The fault ROSTER_UNLISTED_EARLY: the record leaves the roster before its owner's last pins. */
+static void handle_unlist_early(struct sb_handle *handle)
+{
+        if (SB_FAULT(ROSTER_UNLISTED_EARLY))
+                sb_roster_unlist(&handle->segment, handle->slot);
+}
+
 void sb_handle_fini(struct sb_handle *handle)
 {
         uint32_t chunk;
 
+        handle_unlist_early(handle);
         /* Twice: a removed node has a second grace period. */
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);

@@ -7,6 +7,7 @@
 #include "shm/history/named.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/mvcc/clock.h"
 
@@ -71,23 +72,19 @@ static void horizon_read_announcement(
                 horizon_add_cut(horizon, cut);
 }
 
-/* Records to look at: a client that attaches later announces after the bound was read. */
-static uint32_t horizon_record_count(const struct sb_segment *segment)
+/* The next record to look at: a client that attaches later announces after the bound was read. */
+static bool horizon_next_record(struct sb_roster_walk *walk, uint32_t *ret_slot)
 {
-        uint64_t high = sb_load_acquire(&segment->super->record_high); /* A:roster. */
-        uint32_t count = segment->geometry.record_count;
-
-        if (SB_FAULT(PRUNE_IGNORES_SNAPSHOTS))
-                return 0;
-        return high < count ? (uint32_t)high : count;
+        return !SB_FAULT(PRUNE_IGNORES_SNAPSHOTS) && sb_roster_next(walk, ret_slot);
 }
 
 static void horizon_read_announcements(struct sb_handle *handle, struct sb_horizon *horizon)
 {
         struct sb_segment *segment = &handle->segment;
-        uint32_t slot, i, count = horizon_record_count(segment);
+        struct sb_roster_walk walk = {.segment = segment};
+        uint32_t slot, i;
 
-        for (slot = 0; slot < count; slot++)
+        while (horizon_next_record(&walk, &slot))
                 for (i = 0; i < segment->geometry.snapshot_count; i++)
                         horizon_read_announcement(handle,
                                 &sb_record_snapshots(sb_record_at(segment, slot))[i], horizon);

@@ -301,6 +301,8 @@ void sb_reap_record(struct sb_handle *handle, uint32_t slot, uint32_t generation
         reap_units(handle, slot, generation);
         /* Its private lists went with it: a sweep finds what was on them. */
         sb_limbo_leave(handle);
+        /* Only now: in a record 0 that an engine left, the next engine pins while it reaps. */
+        sb_roster_unlist(segment, slot);
         /* R:record-tag > A:record-tag. */
         sb_store_release(&dead->tag, SB_RECORD_TAG(generation + 1, SB_RECORD_FREE));
 }

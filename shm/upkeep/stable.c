@@ -8,6 +8,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
@@ -59,26 +60,22 @@ static void stable_resolve(struct sb_handle *handle, struct sb_record *record)
                 sb_stamp(handle, head);
 }
 
-/* Records to look at: a client that attaches later installs nothing below a cut taken before. */
-static uint32_t stable_record_count(const struct sb_segment *segment)
+/* The next record to look at: a client that attaches later installs nothing below a cut that was
+ * taken before. */
+static bool stable_next_record(struct sb_roster_walk *walk, uint32_t *ret_slot)
 {
-        uint64_t high = sb_load_acquire(&segment->super->record_high); /* A:roster. */
-        uint32_t count = segment->geometry.record_count;
-
-        if (SB_FAULT(STABLE_SKIPS_NOTES))
-                return 0;
-        return high < count ? (uint32_t)high : count;
+        return !SB_FAULT(STABLE_SKIPS_NOTES) && sb_roster_next(walk, ret_slot);
 }
 
 void sb_stable_raise(struct sb_handle *handle)
 {
         struct sb_superblock *super = handle->segment.super;
+        struct sb_roster_walk walk = {.segment = &handle->segment};
         uint64_t cut = sb_clock_take_cut(handle), stable;
-        uint32_t slot, count;
+        uint32_t slot;
 
         sb_pin(handle);
-        count = stable_record_count(&handle->segment);
-        for (slot = 0; slot < count; slot++)
+        while (stable_next_record(&walk, &slot))
                 stable_resolve(handle, sb_record_at(&handle->segment, slot));
         sb_unpin(handle);
         for (;;) {

@@ -199,11 +199,14 @@ def do_superblock(_):
 
 def do_records(_):
     segment = Segment.get()
-    for slot in range(number(segment.super['record_high'])):
+    roster = segment.super['roster']
+    for slot in range(segment.geometry['record_count']):
+        listed = number(roster[slot // 64]) >> slot % 64 & 1
         record = segment.record(slot)
         tag, pin, operation = number(record['tag']), number(record['pin']), number(record['operation'])
         if tag & 0xffffffff:
             print(f'  {slot:4} {STATES[tag & 3]:8} generation {tag >> 32}, pid {number(record["pid"])}, '
+                  + ('' if listed else 'not in the roster, ')
                   + (f'pinned from era {pin >> 32} to {pin & 0xffffffff}' if pin else 'not pinned')
                   + (f', in an operation on {operation & OFFSET:#x}' if operation else ''))
 

@@ -101,7 +101,7 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                         at == offsetof(struct sb_superblock, era)            ? "era"
                         : at == offsetof(struct sb_superblock, clock)        ? "clock"
                         : at == offsetof(struct sb_superblock, stable)       ? "stable cut"
-                        : at == offsetof(struct sb_superblock, record_high)  ? "record_high"
+                        : at == offsetof(struct sb_superblock, roster)       ? "roster"
                         : at == offsetof(struct sb_superblock, sweep_wanted) ? "sweep_wanted"
                         : at == offsetof(struct sb_superblock, order)        ? "order[0]"
                         : at == offsetof(struct sb_superblock, order) + 8    ? "order[1]"

@@ -91,6 +91,13 @@ static inline int delete (struct sb_handle *handle, const char *key)
         return sb_op_write(handle, &write, &result);
 }
 
+/* From now on these records are in use, whether or not a client has them. */
+static inline void list_records(uint32_t first, uint32_t end)
+{
+        for (uint32_t slot = first; slot < end; slot++)
+                sb_or_full(&writer.segment.super->roster[slot / 64], UINT64_C(1) << (slot % 64));
+}
+
 /* Not inlined, because with a constant key the compiler warns of what xxHash would do with longer
  * keys. */
 __attribute__((noipa, unused)) static struct sb_version *find(const char *key)

@@ -61,7 +61,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 21u
+#define CASES 23u
 
 /* Where the key "k" is. */
 struct place {
@@ -163,6 +163,13 @@ static const char *damage_memory(uint32_t number, const struct place *at)
         case 19:
                 sb_store_relaxed(&at->node->block.retire, sb_load_relaxed(&s->super->era));
                 return "it is linked and dated";
+        case 20:
+                sb_pin(&writer);
+                sb_roster_unlist(s, writer.slot);
+                return "is in use and not in the roster";
+        case 21:
+                list_records(4, 5);
+                return "is free and in the roster";
         default:
                 sb_store_relaxed(&sb_record_at(s, 4)->pin, UINT64_C(16) << 32 | 16);
                 return "is free but pinned";

@@ -31,7 +31,7 @@ static bool begin(uint32_t era)
                 return false;
         sb_store_relaxed(&writer.segment.super->era, era);
         sb_store_relaxed(&writer.segment.super->birth_floor, era - 5000);
-        sb_store_relaxed(&writer.segment.super->record_high, CLIENTS + 1);
+        list_records(0, CLIENTS + 1);
         return true;
 }
 

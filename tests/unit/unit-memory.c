@@ -162,11 +162,12 @@ static void test_idle_processes_that_wrote_values_of_every_size_leave_memory_for
 
 static void test_writers_get_on_with_a_roster_that_was_written_over(void)
 {
-        static const uint64_t rosters[] = {0, 1, UINT32_MAX, UINT64_MAX};
+        static const uint64_t rosters[] = {0, 1, 6, UINT32_MAX, UINT64_MAX};
 
         CHECK(make_bus_for(4 << 20, 2));
         for (uint32_t i = 0; i < sizeof(rosters) / sizeof(rosters[0]); i++) {
-                sb_store_relaxed(&writer.segment.super->record_high, rosters[i]);
+                for (uint32_t word = 0; word < SB_RECORDS_MAX / 64; word++)
+                        sb_store_relaxed(&writer.segment.super->roster[word], rosters[i]);
                 for (uint64_t len = 10; len < 2000; len += len / 8 + 1)
                         CHECK_EQ(put(&writer, "key", large, len), 0);
         }

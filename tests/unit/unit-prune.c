@@ -87,7 +87,7 @@ static void test_a_horizon_has_all_cuts_that_are_announced_or_marked(void)
                 CHECK(make_bus_for(1 << 20, 9));
                 sb_store_relaxed(&super()->clock, 1000);
                 sb_store_relaxed(&super()->stable, 900);
-                sb_store_relaxed(&super()->record_high, 9);
+                list_records(0, 9);
                 sb_store_relaxed(&super()->mark_high, 3);
                 sb_store_relaxed(announcement(9, 0), 5); /* a record that was never in use */
                 sb_store_relaxed(&writer.segment.marks[3].owner, 1);
@@ -147,7 +147,7 @@ static void test_with_more_cuts_than_are_told_apart_nothing_needed_is_let_go(voi
         CHECK(make_bus_for(1 << 20, 9));
         draw_state = 5;
         sb_store_relaxed(&super()->clock, 1000);
-        sb_store_relaxed(&super()->record_high, 10);
+        list_records(0, 10);
         for (uint32_t i = 0; i < 200; i++) {
                 cuts[i] = 10 + draw(900);
                 sb_store_relaxed(announcement(i / 32, i % 32), cuts[i]);

@@ -273,11 +273,12 @@ static void test_the_first_free_record_is_claimed_until_none_is_left(void)
         uint32_t slot, generation;
 
         CHECK(make_bus_for(1 << 20, 6));
-        CHECK_EQ(sb_load_relaxed(&s->super->record_high), 3);
+        CHECK_EQ(sb_roster_count(s), 3);
         for (uint32_t i = 3; i <= 6; i++) {
                 CHECK_EQ(claim(1, &slot, &generation), 0);
                 CHECK(slot == i && generation == 0);
-                CHECK_EQ(sb_load_relaxed(&s->super->record_high), i + 1);
+                CHECK(sb_roster_lists(s, i));
+                CHECK_EQ(sb_roster_count(s), i + 1);
         }
         CHECK_EQ(claim(1, &slot, &generation), SB_E_FULL);
         CHECK_EQ(claim(0, &slot, &generation), 0); /* the engine's own is another matter */
@@ -287,7 +288,7 @@ static void test_the_first_free_record_is_claimed_until_none_is_left(void)
         CHECK_EQ(claim(5, &slot, &generation), SB_E_FULL); /* that lies before */
         CHECK_EQ(claim(1, &slot, &generation), 0);
         CHECK(slot == 4 && generation == 1);
-        CHECK_EQ(sb_load_relaxed(&s->super->record_high), 7);
+        CHECK_EQ(sb_roster_count(s), 7);
         unmake_bus();
 }
 
@@ -328,13 +329,58 @@ static void test_only_the_generation_that_has_a_record_frees_it(void)
                 CHECK_EQ(claim(3, &slot, &generation), 0);
                 CHECK_EQ(generation, i);
                 sb_roster_release(&writer.segment, slot, generation - 1);
+                sb_store_relaxed(&sb_record_at(&writer.segment, slot)->pin, 77);
                 sb_roster_release(&writer.segment, slot, generation + 1);
+                CHECK_EQ(sb_load_relaxed(&sb_record_at(&writer.segment, slot)->pin), 77);
+                CHECK(sb_roster_lists(&writer.segment, slot));
                 CHECK_EQ(sb_roster_state(&writer.segment, slot, &seen), SB_RECORD_ATTACHED);
                 sb_roster_release(&writer.segment, slot, generation);
                 sb_roster_release(&writer.segment, slot, generation);
                 CHECK_EQ(sb_roster_state(&writer.segment, slot, &seen), SB_RECORD_FREE);
                 CHECK_EQ(seen, generation + 1);
         }
+        unmake_bus();
+}
+
+/* All that a walk meets, in order. */
+static uint32_t walk(uint32_t ret_slots[SB_RECORDS_MAX])
+{
+        struct sb_roster_walk walk = {.segment = &writer.segment};
+        uint32_t count = 0, slot;
+
+        while (sb_roster_next(&walk, &slot))
+                ret_slots[count++] = slot;
+        return count;
+}
+
+/* A bus costs what its clients of now cost, not those of its busiest day: also while the last one
+ * that came then stays. */
+static void test_a_walk_meets_the_clients_of_now_and_no_others(void)
+{
+        enum { CLIENTS = 4000 };
+        static uint32_t slots[SB_RECORDS_MAX], generations[CLIENTS + 1];
+        struct sb_geometry_wish wish = {.size = 64 << 20, .clients = CLIENTS};
+        uint32_t slot, generation;
+
+        CHECK(make_bus_of(&wish));
+        for (uint32_t i = 3; i <= CLIENTS; i++) {
+                CHECK_EQ(claim(1, &slot, &generations[i]), 0);
+                CHECK_EQ(slot, i);
+        }
+        CHECK_EQ(claim(1, &slot, &generation), SB_E_FULL);
+        CHECK_EQ(walk(slots), CLIENTS);
+        for (uint32_t i = 0; i < CLIENTS; i++)
+                CHECK_EQ(slots[i], i + 1);
+        for (uint32_t i = 3; i < CLIENTS; i++)
+                if (i != 64 && i != 127)
+                        sb_roster_release(&writer.segment, i, generations[i]);
+        CHECK_EQ(walk(slots), 5);
+        CHECK(slots[0] == 1 && slots[1] == 2 && slots[2] == 64 && slots[3] == 127);
+        CHECK_EQ(slots[4], CLIENTS);
+        CHECK_EQ(sb_roster_count(&writer.segment), 6);
+        /* Bits beyond the records are input. */
+        sb_store_relaxed(&writer.segment.super->roster[CLIENTS / 64], UINT64_MAX);
+        CHECK_EQ(walk(slots), 4 + CLIENTS % 64 + 1);
         unmake_bus();
 }
 
@@ -390,6 +436,7 @@ int main(int argc, char **argv)
         RUN(test_the_first_free_record_is_claimed_until_none_is_left);
         RUN(test_a_record_says_which_process_has_it);
         RUN(test_only_the_generation_that_has_a_record_frees_it);
+        RUN(test_a_walk_meets_the_clients_of_now_and_no_others);
         RUN(test_a_record_that_is_freed_announces_guards_and_notes_nothing);
         return test_end();
 }

@@ -108,7 +108,7 @@ static void test_the_engine_takes_away_what_is_old_enough_and_nothing_else(void)
 
                 CHECK(begin(9));
                 draw_state = round;
-                sb_store_relaxed(&super()->record_high, 5);
+                list_records(0, 5);
                 sb_store_relaxed(&super()->clock, 200);
                 for (uint32_t slot = 0; slot < 5; slot++)
                         for (uint32_t i = 0; i < 9; i++) {
