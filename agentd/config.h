@@ -24,7 +24,7 @@ struct sb_config {
         uint32_t flush_ms;
         uint64_t history_bytes;   /* that history rules may keep; UINT64_MAX: a quarter of the
                                      segment; 0: any number */
-        uint64_t snapshot_age_ns; /* older snapshots are taken away; 0: none */
+        uint64_t snapshot_age_ns; /* snapshots held longer are taken away; 0: none */
         enum sb_config_hugepages hugepages;
 };
 

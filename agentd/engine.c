@@ -44,6 +44,7 @@
 #include "shm/upkeep/work.h"
 
 #define EVENTS_AT_ONCE  64
+#define LOOKS_AN_AGE    32
 #define TICK_NS         UINT64_C(10000000)
 #define IDLE_TICK_NS    (16 * TICK_NS)
 #define HISTORY_NS      UINT64_C(500000000)
@@ -84,21 +85,21 @@ static bool engine_is_idle(struct sb_engine *engine)
         return idle;
 }
 
-/* Note the time of the last cut, and evict the snapshots that are older than the bus allows. */
-static void engine_note_time(struct sb_engine *engine)
+/* Take away the snapshots that are held for longer than the bus allows. */
+static void engine_end_long_snapshots(struct sb_engine *engine)
 {
-        struct sb_segment *segment = &engine->handle.segment;
         uint64_t age = engine->supervisor->config->snapshot_age_ns;
-        struct sb_moment now, then;
+        uint64_t now = sb_os_linux.now_ns(sb_os_linux.context);
         uint32_t count;
 
-        sb_times_tick(segment, &now);
-        if (!age || now.monotonic_ns < age ||
-                !sb_times_at_monotonic(segment, now.monotonic_ns - age, &then))
+        if (!engine->seen || now < engine->seen_ns)
                 return;
-        count = sb_evict_all(&engine->handle, then.cut);
+        /* A look reads all announcements: a few looks an age are enough. */
+        engine->seen_ns = now + age / LOOKS_AN_AGE;
+        count = sb_evict_held(&engine->handle, engine->seen, now, age);
         if (count)
-                sb_log("%u snapshots older than --max-snapshot-age were taken away", count);
+                sb_log("%u snapshots held for longer than --max-snapshot-age were taken away",
+                        count);
 }
 
 /* Neither the growth of what history rules keep nor the passing of time changes a word that starts
@@ -127,8 +128,10 @@ static bool engine_tick(struct sb_engine *engine)
 {
         bool idle = engine_is_idle(engine);
         bool more = sb_work_tick(&engine->handle, &engine->sweep_cursor);
+        struct sb_moment now;
 
-        engine_note_time(engine);
+        sb_times_tick(&engine->handle.segment, &now);
+        engine_end_long_snapshots(engine);
         engine_look_after_history(engine);
         (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
         if (more || !idle)
@@ -284,7 +287,13 @@ static struct sb_engine *engine_new(struct sb_supervisor *supervisor)
         engine->kept_max = supervisor->kept_max;
         engine->watchers = mi_calloc(clients, sizeof(*engine->watchers));
         engine->connections = mi_calloc(engine->connection_max, sizeof(*engine->connections));
-        if (!engine->watchers || !engine->connections) {
+        if (supervisor->config->snapshot_age_ns)
+                engine->seen = mi_calloc((size_t)supervisor->memory.geometry.record_count *
+                                                 supervisor->memory.geometry.snapshot_count,
+                        sizeof(*engine->seen));
+        if (!engine->watchers || !engine->connections ||
+                (!engine->seen && supervisor->config->snapshot_age_ns)) {
+                mi_free(engine->seen);
                 mi_free(engine->watchers);
                 mi_free(engine->connections);
                 mi_free(engine);
@@ -307,6 +316,7 @@ static void engine_free(struct sb_engine *engine)
                 close(engine->epoll_fd);
         if (engine->timer_fd >= 0)
                 close(engine->timer_fd);
+        mi_free(engine->seen);
         mi_free(engine->watchers);
         mi_free(engine->connections);
         mi_free(engine);

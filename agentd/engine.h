@@ -16,6 +16,7 @@
 
 #include "agentd/supervisor.h"
 #include "shm/layout/handle.h"
+#include "shm/mvcc/evict.h"
 
 /*
  * A connection is admitted when its process runs as the bus's user or as root; all others are
@@ -58,6 +59,9 @@ struct sb_engine {
         uint64_t interval_ns; /* of the timer */
         uint64_t history_ns;  /* when history may need its next sweep */
         uint64_t history_pause_ns, history_trace;
+        /* With --max-snapshot-age: each announcement that was seen, and when to look again. */
+        struct sb_evict_seen *seen;
+        uint64_t seen_ns;
         uint64_t trace; /* what engine_is_idle() saw last */
         int epoll_fd, timer_fd;
         bool attached; /* record 0 is this engine's */

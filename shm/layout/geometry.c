@@ -120,7 +120,8 @@ static int geometry_fit_size(
         g.guard_inline = wish->guard_inline ? wish->guard_inline : 64;
         g.snapshot_count = wish->snapshot_count ? wish->snapshot_count : 32;
         g.feed_count = wish->feed_count;
-        record = sizeof(struct sb_record) + 8 * ((uint64_t)g.guard_inline + g.snapshot_count) +
+        record = sizeof(struct sb_record) +
+                 8 * ((uint64_t)g.guard_inline + 2 * (uint64_t)g.snapshot_count) +
                  sizeof(struct sb_feed_entry) * (uint64_t)g.feed_count;
         g.magazine_count = wish->magazine_count == SB_MAGAZINE_NONE ? 0
                            : wish->magazine_count                   ? wish->magazine_count
@@ -194,7 +195,7 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
         if (g->magazine_count > SB_MAGAZINE_MAX || !g->times_count || g->times_count > TIMES_MAX ||
                 !g->mark_count || g->mark_count > MARKS_MAX ||
                 sizeof(struct sb_record) +
-                                8 * ((uint64_t)g->guard_inline + g->snapshot_count +
+                                8 * ((uint64_t)g->guard_inline + 2 * (uint64_t)g->snapshot_count +
                                             g->magazine_count) +
                                 sizeof(struct sb_feed_entry) * (uint64_t)g->feed_count >
                         g->record_stride)

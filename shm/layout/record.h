@@ -6,6 +6,7 @@
  *      snapshot[snapshot_count]     announcements of the cuts of open snapshots
  *      guard[guard_inline]          guard words (memory/guard.h)
  *      magazine[magazine_count]     entries of the magazine (memory/magazine.h)
+ *      opened[snapshot_count]       how often each announcement was made
  *      feed entries                 later
  *
  * Always true: a record's words are written by its owner, and by the reaper of a dead owner. Where
@@ -87,7 +88,8 @@ struct sb_record {
         /* snapshot[snapshot_count]: announcements; pending ones any process resolves, the engine
          * takes cuts away, both by CAS. guard[guard_inline]: 0, or offset of the version or node
          * that is held. magazine[magazine_count]: 0, or offset of a block that the owner has in
-         * hand. Feed entries. */
+         * hand. opened[snapshot_count]: counts what was announced in snapshot[] of the same index,
+         * by any owner: never reset. Feed entries. */
         struct sb_word64 words[];
 };
 static_assert(offsetof(struct sb_record, pin) == SB_LINE, "line");

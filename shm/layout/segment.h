@@ -86,6 +86,11 @@ static inline struct sb_word64 *sb_record_magazine(
 {
         return sb_record_guards(segment, record) + segment->geometry.guard_inline;
 }
+static inline struct sb_word64 *sb_record_opened(
+        const struct sb_segment *segment, struct sb_record *record)
+{
+        return sb_record_magazine(segment, record) + segment->geometry.magazine_count;
+}
 
 /* Whether a daemon serves the segment: false when it was replaced, and when supervisor and engine
  * are both dead. The latter may be for a moment only, while an engine that was just started has not

@@ -86,14 +86,35 @@ uint32_t sb_evict_client(struct sb_handle *handle, uint32_t slot, uint64_t cut_m
         return count;
 }
 
-uint32_t sb_evict_all(struct sb_handle *handle, uint64_t cut_max)
+/* Look at one announcement. Return: whether it was taken away. */
+static bool evict_if_held(struct sb_handle *handle, uint32_t slot, uint32_t index,
+        struct sb_evict_seen *seen, uint64_t now_ns, uint64_t age_ns)
 {
+        struct sb_record *record = sb_record_at(&handle->segment, slot);
+        /* A:announce. The owner counts first: with this announcement, its count is seen too. */
+        uint64_t cut = sb_load_acquire(&sb_record_snapshots(record)[index]), opened;
+
+        if (cut <= SB_SNAPSHOT_EVICTED)
+                return false;
+        /* Relaxed: only whether it changed matters. */
+        opened = sb_load_relaxed(&sb_record_opened(&handle->segment, record)[index]);
+        if (seen->opened != opened) {
+                *seen = (struct sb_evict_seen){.opened = opened, .since_ns = now_ns};
+                return false;
+        }
+        return now_ns - seen->since_ns > age_ns && evict_word(handle, record, index, UINT64_MAX);
+}
+
+uint32_t sb_evict_held(
+        struct sb_handle *handle, struct sb_evict_seen *seen, uint64_t now_ns, uint64_t age_ns)
+{
+        uint32_t words = handle->segment.geometry.snapshot_count, slot, i, count = 0;
         struct sb_roster_walk walk = {.segment = &handle->segment};
-        uint32_t slot, count = 0;
 
         while (sb_roster_next(&walk, &slot))
-                if (slot)
-                        count += evict_words(handle, slot, cut_max);
+                for (i = 0; slot && i < words; i++)
+                        count += evict_if_held(
+                                handle, slot, i, &seen[(uint64_t)slot * words + i], now_ns, age_ns);
         if (count)
                 sb_limbo_leave(handle);
         return count;

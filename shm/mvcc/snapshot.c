@@ -30,6 +30,16 @@ static int snapshot_free_word(struct sb_handle *handle, uint32_t *ret_index)
         return index == handle->segment.geometry.snapshot_count ? SB_E_FULL : 0;
 }
 
+/* Count an announcement that is about to be made, so that the engine can tell it from the one
+ * before, also when both are of the same cut. */
+static void snapshot_count(struct sb_handle *handle, uint32_t index)
+{
+        struct sb_word64 *opened = &sb_record_opened(&handle->segment, handle->record)[index];
+
+        /* Relaxed, both: the owner's own word; the announcement orders it (R:announce). */
+        sb_store_relaxed(opened, sb_load_relaxed(opened) + 1);
+}
+
 /* A word that says that a snapshot is being opened, and differs from all that this client announced
  * before. */
 static uint64_t snapshot_next_pending(struct sb_handle *handle)
@@ -80,6 +90,7 @@ int sb_snapshot_open(struct sb_handle *handle, uint32_t *ret_index, uint64_t *re
 
         if (r)
                 return r;
+        snapshot_count(handle, index);
         do
                 cut = snapshot_announce(handle, &sb_record_snapshots(handle->record)[index]);
         while (!snapshot_is_cut(cut));
@@ -95,6 +106,7 @@ int sb_snapshot_open_at(struct sb_handle *handle, uint64_t cut, uint32_t *ret_in
 
         if (r)
                 return r;
+        snapshot_count(handle, index);
         /* R:announce > A:announce. A full barrier: the caller looks behind it for what else keeps
          * the cut. What is found to keep it did so when a pruner last looked without seeing this
          * announcement. */

@@ -217,7 +217,8 @@ def do_record(arguments):
     record = segment.record(slot)
     show_fields(record)
     at = int(record['words'].address) - segment.base
-    for what, name in (('snapshot', 'snapshot_count'), ('guard', 'guard_inline'), ('magazine', 'magazine_count')):
+    for what, name in (('snapshot', 'snapshot_count'), ('guard', 'guard_inline'), ('magazine', 'magazine_count'),
+                       ('opened', 'snapshot_count')):
         count = geometry[name]
         found = [(index, segment.word(at + 8 * index)) for index in range(count)]
         print(f'  {what} ' + (' '.join(f'[{index}] {word:#x}' for index, word in found if word) or 'none'))

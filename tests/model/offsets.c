@@ -76,6 +76,10 @@ static void where_in_words(
                 if (index >= g->guard_inline) {
                         index -= g->guard_inline;
                         name = "magazine";
+                        if (index >= g->magazine_count) {
+                                index -= g->magazine_count;
+                                name = "opened";
+                        }
                 }
         }
         snprintf(ret_text, 64, "record[%u].%s[%lu]", slot, name, (unsigned long)index);

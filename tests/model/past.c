@@ -55,9 +55,12 @@ static void read_twice(
 
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
+        uint32_t slot;
+
         switch (op->kind) {
         case OP_EVICT:
-                sb_evict_all(handle, UINT64_MAX);
+                for (slot = 1; slot < handle->segment.geometry.record_count; slot++)
+                        sb_evict_client(handle, slot, UINT64_MAX);
                 break;
         case OP_AT:
                 read_twice(handle, op, false, outcome);

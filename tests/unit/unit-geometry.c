@@ -21,9 +21,10 @@ static bool is_power(uint64_t value)
 /* Every area lies behind the one before, is large enough and aligned, and the last ends inside. */
 static bool is_safe(const struct sb_geometry *g, uint64_t size)
 {
-        wide record = sizeof(struct sb_record) +
-                      (wide)8 * ((wide)g->snapshot_count + g->guard_inline + g->magazine_count) +
-                      (wide)sizeof(struct sb_feed_entry) * g->feed_count;
+        wide record =
+                sizeof(struct sb_record) +
+                (wide)8 * (2 * (wide)g->snapshot_count + g->guard_inline + g->magazine_count) +
+                (wide)sizeof(struct sb_feed_entry) * g->feed_count;
 
         return g->size == size && is_power(g->unit_size) && is_power(g->bucket_count) &&
                g->record_count && g->spill_count && g->times_count && g->mark_count &&

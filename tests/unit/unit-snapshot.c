@@ -20,6 +20,12 @@ static struct sb_word64 *announcement(uint32_t slot, uint32_t index)
 {
         return &sb_record_snapshots(sb_record_at(&writer.segment, slot))[index];
 }
+
+/* How often it was announced. */
+static struct sb_word64 *opening(uint32_t slot, uint32_t index)
+{
+        return &sb_record_opened(&writer.segment, sb_record_at(&writer.segment, slot))[index];
+}
 static bool begin(uint32_t snapshot_count)
 {
         struct sb_geometry_wish wish = {
@@ -104,6 +110,8 @@ static void test_the_engine_takes_away_what_is_old_enough_and_nothing_else(void)
 {
         for (uint32_t round = 0; round < 300; round++) {
                 uint64_t before[5][9], most = draw(4) ? 10 + draw(90) : UINT64_MAX;
+                static const struct sb_evict_seen none[5 * 9];
+                struct sb_evict_seen seen[5 * 9];
                 uint32_t count = 0, all = round % 2, wanted;
 
                 CHECK(begin(9));
@@ -120,7 +128,16 @@ static void test_the_engine_takes_away_what_is_old_enough_and_nothing_else(void)
                                 before[slot][i] = cut;
                                 sb_store_relaxed(announcement(slot, i), cut);
                         }
-                wanted = all ? sb_evict_all(&writer, most) : sb_evict_client(&writer, 3, most);
+                if (all) {
+                        memcpy(seen, none, sizeof(seen));
+                        for (uint32_t i = 0; i < 5 * 9; i++)
+                                sb_store_relaxed(opening(i / 9, i % 9), 1 + draw(3));
+                        CHECK_EQ(sb_evict_held(&writer, seen, 1000, 10), 0);
+                        CHECK_EQ(sb_evict_held(&writer, seen, 1010, 10), 0);
+                        most = UINT64_MAX;
+                }
+                wanted = all ? sb_evict_held(&writer, seen, 1011, 10)
+                             : sb_evict_client(&writer, 3, most);
                 for (uint32_t slot = 0; slot < 5; slot++)
                         for (uint32_t i = 0; i < 9; i++) {
                                 uint64_t cut = before[slot][i] & ~SB_SNAPSHOT_EVICTING;
@@ -136,6 +153,48 @@ static void test_the_engine_takes_away_what_is_old_enough_and_nothing_else(void)
                 CHECK_EQ(sb_load_relaxed(&super()->sweep_wanted), count > 0);
                 unmake_bus();
         }
+}
+
+/* An engine looks every ten nanoseconds, and lets a cut be held for a hundred. */
+static void test_a_cut_is_taken_away_when_it_was_held_for_too_long_however_old_it_is(void)
+{
+        static struct sb_evict_seen seen[5 * 3];
+        uint64_t cut, now = 1000000;
+        uint32_t index, old;
+
+        CHECK(begin(3));
+        memset(seen, 0, sizeof(seen));
+        sb_store_relaxed(&super()->clock, 5000);
+        CHECK_EQ(sb_snapshot_open(&reader, &index, &cut), 0);
+        /* A cut of long ago, opened again and again, each time for a short while. */
+        for (uint32_t i = 0; i < 30; i++) {
+                CHECK_EQ(sb_snapshot_open_at(&writer, 7, &old), 0);
+                CHECK_EQ(sb_evict_held(&reader, seen, now += 10, 100), i == 11);
+                CHECK_EQ(sb_load_relaxed(announcement(reader.slot, index)),
+                        i < 11 ? cut : SB_SNAPSHOT_EVICTED);
+                CHECK(sb_snapshot_holds(&writer, old, 7));
+                /* Mostly the engine looks between two of them, too. */
+                if (i % 3) {
+                        sb_snapshot_close(&writer, old);
+                        CHECK_EQ(sb_evict_held(&reader, seen, now, 100), 0);
+                } else {
+                        sb_snapshot_close(&writer, old);
+                }
+        }
+        /* Held, it goes as well. */
+        CHECK_EQ(sb_snapshot_open_at(&writer, 7, &old), 0);
+        for (uint32_t i = 0; i < 12; i++)
+                CHECK_EQ(sb_evict_held(&reader, seen, now += 10, 100), i == 11);
+        CHECK(!sb_snapshot_holds(&writer, old, 7));
+        sb_snapshot_close(&writer, old);
+        /* The next engine has seen nothing yet. */
+        CHECK_EQ(sb_snapshot_open_at(&writer, 7, &old), 0);
+        CHECK_EQ(sb_evict_held(&reader, seen, now, 100), 0);
+        memset(seen, 0, sizeof(seen));
+        CHECK_EQ(sb_evict_held(&reader, seen, now += 99, 100), 0);
+        CHECK_EQ(sb_evict_held(&reader, seen, now += 99, 100), 0);
+        CHECK_EQ(sb_evict_held(&reader, seen, now += 2, 100), 1);
+        unmake_bus();
 }
 
 static void test_a_new_engine_finishes_what_was_begun(void)
@@ -173,7 +232,8 @@ static void test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away(
                 sb_offset_of(&writer.segment, other) | SB_OPERATION_DESCRIPTOR);
         sb_store_relaxed(announcement(writer.slot, 2), 40);
         sb_store_relaxed(announcement(reader.slot, 0), 40); /* a read of the other client's */
-        CHECK_EQ(sb_evict_all(&reader, 40), 2);
+        CHECK_EQ(sb_evict_client(&reader, writer.slot, 40), 1);
+        CHECK_EQ(sb_evict_client(&reader, reader.slot, 40), 1);
         CHECK(sb_descriptor_decided(commit) && !sb_descriptor_decided(other));
         unmake_bus();
 }
@@ -222,6 +282,7 @@ int main(int argc, char **argv)
         RUN(test_a_snapshot_holds_its_cut_until_it_is_taken_away);
         RUN(test_a_sweep_is_asked_for_when_later_cuts_were_taken_meanwhile);
         RUN(test_the_engine_takes_away_what_is_old_enough_and_nothing_else);
+        RUN(test_a_cut_is_taken_away_when_it_was_held_for_too_long_however_old_it_is);
         RUN(test_a_new_engine_finishes_what_was_begun);
         RUN(test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away);
         RUN(test_the_newest_version_at_any_cut_is_found_in_any_chain_and_bucket);
