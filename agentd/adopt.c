@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <mimalloc.h>
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -71,17 +72,22 @@ static enum sb_engine_end adopt_take_record(
         struct sb_segment copy = *segment;
         uint32_t slot, generation;
 
+        engine->space = mi_malloc(sb_handle_space(&segment->geometry));
+        if (!engine->space) {
+                sb_log("the engine cannot start: no memory");
+                return SB_ENGINE_FAILED;
+        }
         (void)sb_reaper_start_time(identity.pid,
                 &identity.pid_start); /* for people: the supervisor watches the engine's death */
         if (sb_roster_state(segment, 0, &generation) != SB_RECORD_FREE) {
-                sb_handle_init(&engine->handle, segment, 0, generation);
+                sb_handle_init(&engine->handle, segment, 0, generation, engine->space);
                 sb_reap_record(&engine->handle, 0, generation);
         }
         if (sb_roster_claim(&copy, 0, &identity, &slot, &generation)) {
                 sb_log("the segment is not adopted: the engine's own record cannot be had");
                 return SB_ENGINE_UNSOUND;
         }
-        sb_handle_init(&engine->handle, segment, slot, generation);
+        sb_handle_init(&engine->handle, segment, slot, generation, engine->space);
         engine->attached = true;
         return SB_ENGINE_STOPPED;
 }

@@ -319,6 +319,7 @@ static void engine_free(struct sb_engine *engine)
         mi_free(engine->seen);
         mi_free(engine->watchers);
         mi_free(engine->connections);
+        mi_free(engine->space);
         mi_free(engine);
 }
 

@@ -48,6 +48,7 @@ struct sb_watcher {
 struct sb_engine {
         struct sb_supervisor *supervisor;
         struct sb_handle handle;     /* the handle on record 0 */
+        void *space;                 /* the handle's */
         struct sb_watcher *watchers; /* one for each record */
         /* SB_STRANGERS_MAX entries for strangers, SB_CONNECTIONS_MAX for admitted connections
          * without a record, then one entry for each record. */

@@ -66,6 +66,17 @@ static int fill(struct store *store, const struct bench_shape *shape)
         return r;
 }
 
+/* A handle, with its space behind it; NULL: no memory. */
+static struct sb_handle *direct_handle(
+        const struct sb_segment *segment, uint32_t slot, uint32_t generation)
+{
+        struct sb_handle *handle = calloc(1, sizeof(*handle) + sb_handle_space(&segment->geometry));
+
+        if (handle)
+                sb_handle_init(handle, segment, slot, generation, handle + 1);
+        return handle;
+}
+
 static int direct_create(const struct bench_shape *shape, void **ret_store)
 {
         struct sb_geometry_wish wish = {
@@ -81,9 +92,8 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
                 return -ENOMEM;
         *ret_store = store; /* also on failure: direct_destroy() frees what there is */
         store->size = wish.size;
-        store->engine = calloc(1, sizeof(*store->engine));
         store->base = bench_memory_map(store->size, shape->pages);
-        if (!store->base || !store->engine)
+        if (!store->base)
                 return -ENOMEM;
         r = sb_geometry_fit(&wish, &geometry);
         if (r)
@@ -95,7 +105,9 @@ static int direct_create(const struct bench_shape *shape, void **ret_store)
                 r = claim(&store->segment, 0, &slot, &generation);
         if (r)
                 return r;
-        sb_handle_init(store->engine, &store->segment, slot, generation);
+        store->engine = direct_handle(&store->segment, slot, generation);
+        if (!store->engine)
+                return -ENOMEM;
         for (uint32_t i = 0; i < BENCH_WORKERS_MAX && i < sysconf(_SC_NPROCESSORS_ONLN) && !r; i++)
                 r = claim(&store->segment, 1, &store->slots[i], &store->generations[i]);
         if (!r)
@@ -123,13 +135,13 @@ static void direct_destroy(void *opaque)
 static int direct_attach(void *opaque, uint32_t index, void **ret_handle)
 {
         struct store *store = opaque;
-        struct sb_handle *attached = calloc(1, sizeof(*attached));
+        struct sb_handle *attached;
 
-        if (!attached)
-                return -ENOMEM;
         sb_os_register();
         bench_memory_touch(store->base, store->size);
-        sb_handle_init(attached, &store->segment, store->slots[index], store->generations[index]);
+        attached = direct_handle(&store->segment, store->slots[index], store->generations[index]);
+        if (!attached)
+                return -ENOMEM;
         *ret_handle = attached;
         return sb_guard_grow(attached, BENCH_MANY - 1);
 }

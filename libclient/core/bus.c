@@ -27,12 +27,13 @@
 #define GUARDS_FIRST 64u
 
 void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
-        const struct sb_segment *segment, uint32_t slot, uint32_t generation)
+        const struct sb_segment *segment, uint32_t slot, uint32_t generation, void *space)
 {
         bus->alive = alive;
         bus->access = SB_PEER;
         bus->quick = SB_BUS_QUICK | 1;
-        sb_handle_init(&bus->handle, segment, slot, generation);
+        bus->space = space;
+        sb_handle_init(&bus->handle, segment, slot, generation, space);
 }
 
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
@@ -40,6 +41,7 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
 {
         struct sb_bus *bus;
         struct sb_word32 *alive;
+        void *space;
         int r;
 
         alive = mmap(NULL, ALIVE_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -51,13 +53,16 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
                 return r;
         }
         bus = mi_zalloc(sizeof(*bus));
-        if (!bus) {
+        space = mi_malloc(sb_handle_space(&segment->geometry));
+        if (!bus || !space) {
+                mi_free(bus);
+                mi_free(space);
                 munmap(alive, ALIVE_SIZE);
                 return -ENOMEM;
         }
         /* Relaxed: private memory, read by this thread alone. */
         sb_store_relaxed(alive, 1);
-        sb_bus_init(bus, alive, segment, slot, generation);
+        sb_bus_init(bus, alive, segment, slot, generation, space);
         bus->access = access;
         bus->home = home;
         *ret_bus = bus;
@@ -166,5 +171,6 @@ void sb_bus_free(struct sb_bus *bus)
         munmap((void *)bus->alive, ALIVE_SIZE);
         mi_free(bus->tickets);
         mi_free(bus->guards_free);
+        mi_free(bus->space);
         mi_free(bus);
 }

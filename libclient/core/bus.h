@@ -66,12 +66,14 @@ struct sb_bus {
         struct sb_txn *txn_spare;        /* one that ended, kept for the next; or NULL */
         struct sb_write_set_value *held; /* by guards with SB_BUS_PRIVATE */
         struct sb_handle handle;
+        void *space; /* the handle's */
 };
 
 /* Make @bus, which is all zero, one around a record, with peer access and no guard words yet.
- * @alive: a word that is 1 as long as this process may use the record. */
+ * @alive: a word that is 1 as long as this process may use the record. @space: the handle's
+ * (sb_handle_space()). */
 void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
-        const struct sb_segment *segment, uint32_t slot, uint32_t generation);
+        const struct sb_segment *segment, uint32_t slot, uint32_t generation, void *space);
 
 /* Make a bus around what attaching gave. The bus takes @home over, on mimalloc's heap, when the
  * call succeeds, and only then. NULL: the caller keeps the segment mapped as long as the bus lives.

@@ -8,7 +8,8 @@
  *
  * Always true: nothing here is needed by another process. All of it may be lost with the process:
  * what counts is in the segment. The code below libclient and agentd allocates nothing, so the
- * owner of the struct (client library, daemon, tests) provides it. One thread at a time uses it.
+ * owner of the struct (client library, daemon, tests) provides it, and with it the *space*: memory
+ * for what grows with the geometry (upkeep/handle.h). One thread at a time uses it.
  */
 #ifndef SB_LAYOUT_HANDLE_H
 #define SB_LAYOUT_HANDLE_H
@@ -29,9 +30,6 @@
 #endif
 #ifndef SB_ERA_PINS_MAX
 #define SB_ERA_PINS_MAX 16 /* pins told apart; with more at once, the least lo stands for all */
-#endif
-#ifndef SB_HORIZON_CUTS_MAX
-#define SB_HORIZON_CUTS_MAX 128
 #endif
 #define SB_BUDGET_STEPS 64u
 
@@ -123,9 +121,8 @@ struct sb_budget {
 struct sb_horizon {
         uint64_t bound;
         uint32_t cut_count;
-        /* of open snapshots, ascending; when there are more, the last stands for all above */
-        uint64_t cuts[SB_HORIZON_CUTS_MAX];
-        bool overflow;
+        uint64_t *cuts; /* open or marked, ascending, each once; in the handle's space, which has
+                           room for as many as the segment has, twice: they are sorted there */
 };
 
 struct sb_sweep {

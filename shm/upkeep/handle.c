@@ -14,10 +14,16 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
 #include "shm/memory/slab.h"
+#include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
 
+uint64_t sb_handle_space(const struct sb_geometry *geometry)
+{
+        return sb_horizon_space(geometry);
+}
+
 void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, uint32_t slot,
-        uint32_t generation)
+        uint32_t generation, void *space)
 {
         memset(handle, 0, sizeof(*handle));
         handle->segment = *segment;
@@ -28,6 +34,7 @@ void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, 
         sb_slab_init(handle);
         sb_magazine_init(handle);
         sb_era_init(handle);
+        sb_horizon_init(handle, space);
 }
 
 /* The fault ROSTER_UNLISTED_EARLY: the record leaves the roster before its owner's last pins. */

@@ -9,10 +9,15 @@
 
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 
-/* Begin to use a claimed record (state ATTACHED): all lists empty. No store to the segment. */
+/* Bytes of the space of a handle: memory, aligned to 8, that its owner provides until the handle is
+ * ended. How much of it is ever touched depends on what is open in the bus. */
+uint64_t sb_handle_space(const struct sb_geometry *geometry);
+/* Begin to use a claimed record (state ATTACHED): all lists empty. @space may hold any bytes. No
+ * store to the segment. */
 void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, uint32_t slot,
-        uint32_t generation);
+        uint32_t generation, void *space);
 /* Do what can be done of the private work, leave the rest to a sweep, give up slabs, magazine and
  * guards, clear announcements, free the record; not under a pin. */
 void sb_handle_fini(struct sb_handle *handle);

@@ -9,34 +9,34 @@
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 #include "shm/mvcc/clock.h"
 
 /* Each further round means that another process got on. So many in a row mean a damaged segment, in
  * which no process shall hang. */
 #define ROUNDS_MAX 1024u
+#define DIGIT_BITS 4u /* of a cut, as it is sorted */
+#define DIGITS     (1u << DIGIT_BITS)
+
+/* How many cuts can be open or marked at once. */
+static uint64_t horizon_cuts_max(const struct sb_geometry *geometry)
+{
+        return (uint64_t)geometry->record_count * geometry->snapshot_count + geometry->mark_count;
+}
+
+uint64_t sb_horizon_space(const struct sb_geometry *geometry)
+{
+        return 2 * sizeof(uint64_t) * horizon_cuts_max(geometry);
+}
+
+void sb_horizon_init(struct sb_handle *handle, void *space)
+{
+        handle->horizon = (struct sb_horizon){.cuts = space};
+}
 
 static void horizon_add_cut(struct sb_horizon *horizon, uint64_t cut)
 {
-        uint32_t i;
-
-        if (horizon->cut_count == SB_HORIZON_CUTS_MAX) {
-                /* Too many to tell apart: everything from the last one on counts as needed. */
-                horizon->overflow = true;
-                if (cut < horizon->cuts[horizon->cut_count - 1])
-                        horizon->cuts[horizon->cut_count - 1] = cut;
-                for (i = horizon->cut_count - 1; i && horizon->cuts[i - 1] > horizon->cuts[i];
-                        i--) {
-                        uint64_t swap = horizon->cuts[i];
-
-                        horizon->cuts[i] = horizon->cuts[i - 1];
-                        horizon->cuts[i - 1] = swap;
-                }
-                return;
-        }
-        for (i = horizon->cut_count; i && horizon->cuts[i - 1] > cut; i--)
-                horizon->cuts[i] = horizon->cuts[i - 1];
-        horizon->cuts[i] = cut;
-        horizon->cut_count++;
+        horizon->cuts[horizon->cut_count++] = cut;
 }
 
 /* The client that announced has not taken its cut yet: take one for it. @cut: what the announcement
@@ -112,12 +112,53 @@ static void horizon_read_cuts(struct sb_handle *handle, struct sb_horizon *horiz
                 horizon_read_marks(&handle->segment, horizon);
 }
 
+/* Sort @count cuts from @from into @to by one digit. */
+static void horizon_sort_digit(const uint64_t *from, uint64_t *to, uint32_t count, uint32_t shift)
+{
+        uint32_t ends[DIGITS] = {0}, i, end = 0;
+
+        for (i = 0; i < count; i++)
+                ends[from[i] >> shift & (DIGITS - 1)]++;
+        for (i = 0; i < DIGITS; i++) {
+                uint32_t here = ends[i];
+
+                ends[i] = end;
+                end += here;
+        }
+        for (i = 0; i < count; i++)
+                to[ends[from[i] >> shift & (DIGITS - 1)]++] = from[i];
+}
+
+/* Sort the cuts, and leave out all but one of equal ones: from the lowest digit to the highest, to
+ * and fro between the two halves of the space, passing by digits that are the same in all. So it
+ * takes a few steps for each cut, at any number. */
+static void horizon_sort(struct sb_horizon *horizon, uint64_t *spare)
+{
+        uint64_t *from = horizon->cuts, *to = spare, differ = 0;
+        uint32_t count = horizon->cut_count, shift, i;
+
+        for (i = 1; i < count; i++)
+                differ |= from[i] ^ from[0];
+        for (shift = 0; shift < 64; shift += DIGIT_BITS) {
+                uint64_t *sorted = to;
+
+                if (!(differ >> shift & (DIGITS - 1)))
+                        continue;
+                horizon_sort_digit(from, to, count, shift);
+                to = from;
+                from = sorted;
+        }
+        horizon->cut_count = 0;
+        for (i = 0; i < count; i++)
+                if (!i || from[i] != from[i - 1])
+                        horizon_add_cut(horizon, from[i]);
+}
+
 void sb_horizon_take(struct sb_handle *handle, struct sb_horizon *ret)
 {
         struct sb_segment *segment = &handle->segment;
 
         ret->cut_count = 0;
-        ret->overflow = false;
         /* A:clock. First the bound: a snapshot that is announced behind the look at the
          * announcements takes its cut at the bound or above. The clock before the observers: a
          * client that becomes one later reads at a cut that is not below that clock. */
@@ -126,6 +167,7 @@ void sb_horizon_take(struct sb_handle *handle, struct sb_horizon *ret)
                 ret->bound = sb_load_acquire(&segment->super->stable); /* A:stable. */
         segment->os->membarrier(segment->os->context);
         horizon_read_cuts(handle, ret);
+        horizon_sort(ret, ret->cuts + horizon_cuts_max(&segment->geometry));
 }
 
 void sb_horizon_renew(struct sb_handle *handle)

@@ -6,38 +6,56 @@
  * stamped at the bound or below is needed by the cuts in the horizon alone, and no later cut reads
  * it.
  *
- * Always true: what a horizon says holds for good; an old one only says "needed" more often. It has
- * space for SB_HORIZON_CUTS_MAX cuts: with more, what any cut above the last one might read counts
- * as needed.
+ * Always true: what a horizon says holds for good; an old one only says "needed" more often. It
+ * knows every cut that the segment has a word for: so at any number of them nothing is kept that no
+ * cut needs.
  */
 #ifndef SB_UPKEEP_HORIZON_H
 #define SB_UPKEEP_HORIZON_H
 
+#include "shm/base/fault.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/superblock.h"
 
-/* Read the bound, flush the store buffers of all processes, read announcements and marks.
- * Cost: a membarrier and a look at all records that were ever used. */
+/* For a handle that begins: it has not looked yet. @space: of sb_horizon_space() bytes. */
+uint64_t sb_horizon_space(const struct sb_geometry *geometry);
+void sb_horizon_init(struct sb_handle *handle, void *space);
+/* Read the bound, flush the store buffers of all processes, read announcements and marks into
+ * ret->cuts, which the caller provides. Cost: a membarrier, a look at all records that were ever
+ * used, and a few steps for each cut. */
 void sb_horizon_take(struct sb_handle *handle, struct sb_horizon *ret);
 /* Bring the handle's own horizon up to date, if a cut was taken since. */
 void sb_horizon_renew(struct sb_handle *handle);
+/* The index of the last cut, where there is one. Fault HORIZON_LAST_MISSED: of the one before. */
+static inline uint32_t sb_horizon_last(const struct sb_horizon *horizon)
+{
+        uint32_t last = horizon->cut_count - 1;
+
+        return SB_FAULT(HORIZON_LAST_MISSED) && last ? last - 1 : last;
+}
 /* By @horizon: whether some cut, open or to come, reads a version that was current from @stamp
  * until @successor. */
 static inline bool sb_horizon_needs(
         const struct sb_horizon *horizon, uint64_t stamp, uint64_t successor)
 {
-        uint32_t i;
+        uint32_t low = 0, high = sb_horizon_last(horizon);
 
         if (stamp == successor)
                 return false;
         if (successor > horizon->bound)
                 return true;
-        for (i = 0; i < horizon->cut_count; i++) {
-                if (horizon->cuts[i] >= successor)
-                        return false;
-                if (horizon->cuts[i] >= stamp || (horizon->overflow && i == horizon->cut_count - 1))
-                        return true;
+        /* What lies above all cuts is the usual case. */
+        if (!horizon->cut_count || horizon->cuts[high] < stamp)
+                return false;
+        while (low < high) {
+                uint32_t middle = low + (high - low) / 2;
+
+                if (horizon->cuts[middle] < stamp)
+                        low = middle + 1;
+                else
+                        high = middle;
         }
-        return false;
+        return horizon->cuts[low] < successor;
 }
 
 /* By the handle's own horizon: whether no cut, open or to come, reads what was current from

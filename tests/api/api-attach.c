@@ -22,6 +22,7 @@
 #include "shm/layout/segment.h"
 #include "shm/upkeep/handle.h"
 #include "tests/api/daemon.h"
+#include "tests/harness/space.h"
 #include "tests/harness/test.h"
 
 static unsigned open_files(pid_t pid)
@@ -398,7 +399,8 @@ static void test_a_client_without_a_descriptor_for_the_segment_gives_its_record_
                 limit.rlim_cur = before;
                 setrlimit(RLIMIT_NOFILE, &limit);
                 if (!r) {
-                        sb_handle_init(&daemon_other, &more.segment, more.slot, more.generation);
+                        sb_handle_init(&daemon_other, &more.segment, more.slot, more.generation,
+                                test_space(&more.segment));
                         daemon_detach(&more, &daemon_other);
                         break;
                 }

@@ -28,6 +28,7 @@
 #include "shm/layout/roster.h"
 #include "shm/memory/guard.h"
 #include "shm/upkeep/handle.h"
+#include "tests/harness/space.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
 
@@ -196,7 +197,8 @@ int daemon_attach(
         int r = sb_attach(&daemon->place, SB_PEER, ret);
 
         if (!r && ret_handle)
-                sb_handle_init(ret_handle, &ret->segment, ret->slot, ret->generation);
+                sb_handle_init(ret_handle, &ret->segment, ret->slot, ret->generation,
+                        test_space(&ret->segment));
         return r;
 }
 

@@ -24,6 +24,7 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/report.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/space.h"
 
 #define HUGE_PAGE 2097152u
 
@@ -92,7 +93,7 @@ static struct sb_handle *open_engine(struct world *world)
         if (!engine || sb_roster_claim(&world->segment, 0, &identity, &slot, &generation) != 0 ||
                 slot != 0)
                 abort();
-        sb_handle_init(engine, &world->segment, slot, generation);
+        sb_handle_init(engine, &world->segment, slot, generation, test_space(&world->segment));
         return engine;
 }
 

@@ -215,6 +215,7 @@ static const struct world_case snapshots[] = {
         {"snapshot, two sets, prune", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, STABLE, SET_A, WORK)}}, 2, 3},
         {"snapshot twice", {START_VALUE, {OPS(SNAP_A, SNAP_A), OPS(SET_A, WORK)}}, 2, 2},
         {"two snapshots, set, prune", {START_OLD, {OPS(SNAP_A), OPS(SNAP_A), OPS(SET_A, WORK)}}, 3, 2},
+        {"old and young snapshot, two sets, prune", {START_SNAPSHOT, {OPS(SNAP_A), OPS(SET_A, SET_A, WORK)}}, 2, 2},
         {"snapshot under buffers", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}}, 2, 2, .delays = 1},
         {"set, set over it, cut", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)}}, 3, 3},
         {"set, set over it, cut, the long way", {START_VALUE, {OPS(SET_A), OPS(SET_A), OPS(SNAP_A)},

@@ -124,7 +124,8 @@ static void setup_segment(void)
                 r = sb_roster_claim(&segment, i, &identity, &slot, &generation);
                 if (r || slot != i)
                         model_fail("claim: %d", r);
-                sb_bus_init(&world.peers[i], &alive, &segment, slot, generation);
+                sb_bus_init(&world.peers[i], &alive, &segment, slot, generation,
+                        world_space(&segment, i));
                 if (spec()->users && i)
                         r = sb_bus_guards_grow(
                                 &world.peers[i], spec()->guards ? spec()->guards : 1);

@@ -11,10 +11,11 @@
 #include "shm/layout/handle.h"
 #include "tests/model/world.h"
 
-#define PEERS     (MODEL_THREADS + 1)
-#define NOTE_DONE 0u          /* + key: the highest finished revision */
-#define NOTE_OVER WORLD_KEYS  /* how many operations each thread has finished, 8 bits each */
-#define DEAD_PEER (PEERS - 1) /* of START_DEAD */
+#define PEERS       (MODEL_THREADS + 1)
+#define NOTE_DONE   0u          /* + key: the highest finished revision */
+#define NOTE_OVER   WORLD_KEYS  /* how many operations each thread has finished, 8 bits each */
+#define WORLD_SPACE 512u        /* bytes of a handle's space */
+#define DEAD_PEER   (PEERS - 1) /* of START_DEAD */
 
 /* What one operation answered. */
 struct outcome {
@@ -44,7 +45,8 @@ struct world_guard {
 struct world_state {
         struct sb_bus peers[PEERS];             /* 0: the engine's */
         struct sb_handle guests[MODEL_THREADS]; /* OP_ATTACH */
-        bool here[MODEL_THREADS];               /* a guest holds its record */
+        uint64_t spaces[PEERS + MODEL_THREADS][WORLD_SPACE / 8];
+        bool here[MODEL_THREADS]; /* a guest holds its record */
         struct sb_version *held[MODEL_THREADS];
         enum world_key held_key[MODEL_THREADS];
         struct outcome outcomes[MODEL_THREADS][WORLD_OPS];
@@ -100,6 +102,9 @@ static inline struct sb_handle *handle_of(uint32_t thread)
 {
         return world_peer(spec()->engine && !thread ? 0 : thread + 1);
 }
+
+/* The space of a peer, or of a guest: numbers from PEERS on. */
+void *world_space(const struct sb_segment *segment, uint32_t number);
 
 static inline bool is_write(enum world_op_kind kind)
 {

@@ -213,6 +213,13 @@ static void be_there(struct sb_handle *guest, enum world_key key)
         sb_snapshot_close(guest, index);
 }
 
+void *world_space(const struct sb_segment *segment, uint32_t number)
+{
+        if (sb_handle_space(&segment->geometry) > WORLD_SPACE)
+                model_fail("the space of a handle is larger");
+        return world.spaces[number];
+}
+
 /* The engine claims a record; a newcomer reads, writes and leaves. */
 static void do_attach(uint32_t me, struct sb_handle *engine, const struct world_op *op,
         uint32_t tag, struct outcome *outcome)
@@ -224,7 +231,8 @@ static void do_attach(uint32_t me, struct sb_handle *engine, const struct world_
         outcome->r = sb_roster_claim(&engine->segment, 1, &identity, &slot, &generation);
         if (outcome->r)
                 return;
-        sb_handle_init(guest, &engine->segment, slot, generation);
+        sb_handle_init(guest, &engine->segment, slot, generation,
+                world_space(&engine->segment, PEERS + me));
         world.here[me] = true;
         be_there(guest, op->key);
         do_write(guest, op, tag, outcome);
@@ -524,12 +532,12 @@ void world_adopt(void)
         uint32_t slot, generation;
 
         if (sb_roster_state(&segment, 0, &generation) != SB_RECORD_FREE) {
-                sb_handle_init(world_peer(0), &segment, 0, generation);
+                sb_handle_init(world_peer(0), &segment, 0, generation, world_space(&segment, 0));
                 sb_reap_record(world_peer(0), 0, generation);
         }
         if (sb_roster_claim(&segment, 0, &identity, &slot, &generation))
                 model_fail("the engine's record cannot be had");
-        sb_handle_init(world_peer(0), &segment, slot, generation);
+        sb_handle_init(world_peer(0), &segment, slot, generation, world_space(&segment, 0));
         sb_guard_grow(world_peer(0), 0);
         world.adopted = true;
 }

@@ -19,6 +19,7 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/handle.h"
+#include "tests/harness/space.h"
 
 #define VALUE_MAX 3000u
 
@@ -257,7 +258,7 @@ void keys_work(const struct sb_segment *segment, struct keys_seat *seat, uint64_
 
         w.seat = seat;
         w.random = seed;
-        sb_handle_init(&w.handle, segment, seat->slot, seat->generation);
+        sb_handle_init(&w.handle, segment, seat->slot, seat->generation, test_space(segment));
         if (sb_guard_grow(&w.handle, 1))
                 keys_complain("no memory for a guard");
         while (!__atomic_load_n(&keys_table->stop, __ATOMIC_RELAXED) && !keys_table->complained) {

@@ -40,6 +40,7 @@
 #include "shm/upkeep/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
+#include "tests/harness/space.h"
 #include "tests/harness/test.h"
 #include "tests/storm/keys-worker.h"
 
@@ -91,14 +92,14 @@ static void adopt(struct sb_handle *engine, struct sb_segment *segment)
         uint32_t slot, generation;
 
         if (sb_roster_state(segment, 0, &generation) != SB_RECORD_FREE) {
-                sb_handle_init(engine, segment, 0, generation);
+                sb_handle_init(engine, segment, 0, generation, test_space(segment));
                 sb_reap_record(engine, 0, generation);
         }
         if (sb_roster_claim(segment, 0, &identity, &slot, &generation)) {
                 keys_complain("an engine cannot take record 0");
                 _exit(1);
         }
-        sb_handle_init(engine, segment, slot, generation);
+        sb_handle_init(engine, segment, slot, generation, test_space(segment));
         for (slot = 1; slot < segment->geometry.record_count; slot++)
                 if (sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE &&
                         !is_seated(slot, generation))

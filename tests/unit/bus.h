@@ -6,6 +6,7 @@
 #define SB_TEST_UNIT_BUS_H
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -25,6 +26,21 @@
 
 static struct sb_handle writer, reader;
 
+/* Spaces of handles, until the bus is unmade; what no handle touches costs nothing. */
+static unsigned char unit_spaces[64 << 20] __attribute__((aligned(64)));
+static uint64_t unit_spaces_used;
+
+static inline void make_handle(struct sb_handle *handle, const struct sb_segment *segment,
+        uint32_t slot, uint32_t generation)
+{
+        uint64_t at = unit_spaces_used;
+
+        unit_spaces_used += (sb_handle_space(&segment->geometry) + 63) & ~UINT64_C(63);
+        if (unit_spaces_used > sizeof(unit_spaces))
+                abort();
+        sb_handle_init(handle, segment, slot, generation, unit_spaces + at);
+}
+
 static inline bool make_bus_of(const struct sb_geometry_wish *wish)
 {
         struct sb_roster_identity identity = {.pid = 1};
@@ -43,10 +59,11 @@ static inline bool make_bus_of(const struct sb_geometry_wish *wish)
         if (sb_segment_open(base, geometry.size, &sb_os_linux, &segment) ||
                 sb_roster_claim(&segment, 1, &identity, &slot, &generation))
                 return false;
-        sb_handle_init(&writer, &segment, slot, generation);
+        unit_spaces_used = 0;
+        make_handle(&writer, &segment, slot, generation);
         if (sb_roster_claim(&segment, 1, &identity, &slot, &generation))
                 return false;
-        sb_handle_init(&reader, &segment, slot, generation);
+        make_handle(&reader, &segment, slot, generation);
         return true;
 }
 

@@ -171,7 +171,7 @@ static void test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes(
         CHECK(make_bus_for(16 << 20, CLIENTS + 2));
         for (i = 0; i < CLIENTS; i++) {
                 CHECK_EQ(sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
-                sb_handle_init(&idle[i], &writer.segment, slot, generation);
+                make_handle(&idle[i], &writer.segment, slot, generation);
         }
         CHECK_EQ(put_some(&writer, "r", 0, KEYS, 150), KEYS);
         for (i = 0; i < CLIENTS; i++) {

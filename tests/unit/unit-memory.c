@@ -148,7 +148,7 @@ static void test_idle_processes_that_wrote_values_of_every_size_leave_memory_for
         CHECK(make_bus_for(4 << 20, CLIENTS + 2));
         for (uint32_t i = 0; i < CLIENTS; i++) {
                 CHECK_EQ(sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
-                sb_handle_init(&idle[i], &writer.segment, slot, generation);
+                make_handle(&idle[i], &writer.segment, slot, generation);
                 snprintf(key, sizeof(key), "i%05u", i);
                 for (uint64_t len = 10; len < 2000; len += len / 8 + 1)
                         CHECK_EQ(put(&idle[i], key, large, len), 0);

@@ -9,8 +9,11 @@
 #include "shm/mvcc/evict.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/work.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
+
+#define MANY_CLIENTS 200u
 
 static struct sb_superblock *super(void)
 {
@@ -26,6 +29,16 @@ static struct sb_word64 *opening(uint32_t slot, uint32_t index)
 {
         return &sb_record_opened(&writer.segment, sb_record_at(&writer.segment, slot))[index];
 }
+static bool make_client(struct sb_handle *handle)
+{
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        if (sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation))
+                return false;
+        make_handle(handle, &writer.segment, slot, generation);
+        return true;
+}
 static bool begin(uint32_t snapshot_count)
 {
         struct sb_geometry_wish wish = {
@@ -33,6 +46,69 @@ static bool begin(uint32_t snapshot_count)
 
         draw_state = snapshot_count;
         return make_bus_of(&wish);
+}
+
+/* ---- many open cuts ---- */
+
+/* How many versions the chain of a key has. */
+static uint32_t chain_length(const char *key)
+{
+        struct sb_version *version = find(key);
+        uint32_t count = 0;
+
+        for (; version; count++)
+                version = sb_version_at(
+                        &writer.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
+        return count;
+}
+
+/* @clients have a cut each, between sets of one key; then that key is set @sets times, while the
+ * clock stands still or, with @moving, cuts come and go. */
+static bool overwrite_beside_cuts(uint32_t clients, uint32_t sets, bool moving)
+{
+        static struct sb_handle idle[MANY_CLIENTS];
+        uint64_t value[8] = {0}, cut;
+        uint32_t index;
+
+        for (uint32_t i = 0; i < clients; i++) {
+                if (put(&writer, "hot", value, sizeof(value)) ||
+                        put(&writer, "hot", value, sizeof(value)) || !make_client(&idle[i]) ||
+                        sb_snapshot_open(&idle[i], &index, &cut))
+                        return false;
+        }
+        for (uint32_t i = 0; i < sets; i++) {
+                value[0] = i;
+                if (put(&writer, "hot", value, sizeof(value)))
+                        return false;
+                if (!moving || i % 3)
+                        continue;
+                if (sb_snapshot_open(&reader, &index, &cut))
+                        return false;
+                sb_snapshot_close(&reader, index);
+        }
+        sb_work_all(&writer, true);
+        return true;
+}
+
+/* Both with the clock standing still and moving: what is kept is what each of the cuts reads, and
+ * the newest. When they are closed, that one alone is left. */
+static void test_an_overwritten_key_keeps_what_open_cuts_read_however_many_they_are(void)
+{
+        static const uint32_t counts[] = {1, 127, 129, MANY_CLIENTS};
+
+        for (uint32_t c = 0; c < 8; c++) {
+                uint32_t clients = counts[c / 2];
+
+                CHECK(make_bus_for(4 << 20, MANY_CLIENTS + 2));
+                CHECK(overwrite_beside_cuts(clients, c == 7 ? 100000 : 20000, c % 2));
+                CHECK_EQ(chain_length("hot"), clients + 1);
+                for (uint32_t i = 0; i < clients; i++)
+                        sb_store_relaxed(announcement(writer.slot + 2 + i, 0), 0);
+                sb_store_relaxed(&super()->clock, sb_load_relaxed(&super()->clock) + 1);
+                sb_work_all(&writer, true);
+                CHECK_EQ(chain_length("hot"), 1);
+                unmake_bus();
+        }
 }
 
 static void test_snapshots_take_ascending_cuts_and_the_first_free_words(void)
@@ -286,5 +362,6 @@ int main(int argc, char **argv)
         RUN(test_a_new_engine_finishes_what_was_begun);
         RUN(test_a_commit_at_the_cut_comes_to_its_end_before_that_is_taken_away);
         RUN(test_the_newest_version_at_any_cut_is_found_in_any_chain_and_bucket);
+        RUN(test_an_overwritten_key_keeps_what_open_cuts_read_however_many_they_are);
         return test_end();
 }

@@ -125,6 +125,13 @@ struct fact scene_fact_of(struct scene *scene, struct sb_version *version, uint3
                 .rev = version->rev};
 }
 
+static void begin(struct scene *scene, uint32_t actor, const struct sb_segment *segment,
+        uint32_t slot, uint32_t generation)
+{
+        sb_assert(sb_handle_space(&segment->geometry) <= sizeof(scene->space[actor]));
+        sb_handle_init(&scene->handle[actor], segment, slot, generation, scene->space[actor]);
+}
+
 static int attach(struct scene *scene, uint32_t actor, uint32_t first)
 {
         struct sb_roster_identity identity = {
@@ -139,7 +146,7 @@ static int attach(struct scene *scene, uint32_t actor, uint32_t first)
         r = sb_roster_claim(&segment, first, &identity, &slot, &generation);
         if (r)
                 return r;
-        sb_handle_init(&scene->handle[actor], &segment, slot, generation);
+        begin(scene, actor, &segment, slot, generation);
         scene->attached[actor] = true;
         /* All guards fit into the record, so this takes no block. */
         return sb_guard_grow(&scene->handle[actor], segment.geometry.guard_inline - 1);
@@ -405,7 +412,7 @@ static void do_adopt(struct scene *scene, struct result *ret)
         if (ret->code)
                 return;
         if (sb_roster_state(&segment, 0, &generation) != SB_RECORD_FREE) {
-                sb_handle_init(engine, &segment, 0, generation);
+                begin(scene, ENGINE, &segment, 0, generation);
                 sb_reap_record(engine, 0, generation);
         }
         ret->code = attach(scene, ENGINE, 0);

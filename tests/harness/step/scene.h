@@ -21,6 +21,7 @@
 
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
+#define SCENE_SPACE     512u
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
 
@@ -99,7 +100,8 @@ struct result {
 struct scene {
         struct sb_segment segment; /* the tests' own handle of it */
         struct sb_handle handle[SCENE_PEERS];
-        bool attached[SCENE_PEERS]; /* and alive */
+        uint64_t space[SCENE_PEERS][SCENE_SPACE / 8]; /* the handles' */
+        bool attached[SCENE_PEERS];                   /* and alive */
         uint32_t cursor[SCENE_PEERS];
         uint32_t snapshot[SCENE_PEERS];
         uint64_t snapshot_cut[SCENE_PEERS];
