@@ -148,8 +148,10 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
                 }
                 r = sb_guard_grow(&bus->handle, bus->guard_count);
                 if (r == SB_E_FULL) {
-                        /* There is no block for more guard words, unless this reclaims one. */
-                        sb_work_all(&bus->handle, true);
+                        /* There is no block for more guard words, unless this reclaims one. A read
+                         * has no deadline, so it does not wait for more. */
+                        (void)sb_work_lists(&bus->handle);
+                        (void)sb_work_slice(&bus->handle);
                         r = sb_guard_grow(&bus->handle, bus->guard_count);
                 }
                 if (r != 0)

@@ -1,7 +1,7 @@
 /*
  * Writing: what the caller asks for is checked, and then tried. While the segment is full, the call
- * does all memory work that a client can do and tries again, until the caller's deadline: memory
- * also comes back without this process's help.
+ * takes part in a sweep, a slice at a time, and tries again, until the caller's deadline: memory
+ * also comes back without this process's help. A deadline that is over allows one try alone.
  *
  * The quick way serves a write without wishes (how NULL) over a value. Whatever is rare goes the
  * long way, misuse included.
@@ -75,6 +75,19 @@ static uint64_t write_now_ns(const struct sb_bus *bus)
         return os->now_ns(os->context);
 }
 
+/* Pause, for no longer than until the deadline. Return: 0, -EINTR: a signal came. */
+static int write_pause(uint64_t *pause, uint64_t left_ns)
+{
+        if (*pause > left_ns)
+                *pause = left_ns;
+        /* Not os->pause(): a signal ends a wait, and that function does not tell of one. */
+        if (nanosleep(&(struct timespec){.tv_nsec = (long)*pause}, NULL) < 0 && errno == EINTR)
+                return -EINTR;
+        if (*pause < PAUSE_MAX_NS)
+                *pause *= 2;
+        return 0;
+}
+
 int sb_write_wait(
         struct sb_bus *bus, const struct sb_write *how, sb_write_attempt *attempt, void *argument)
 {
@@ -84,25 +97,23 @@ int sb_write_wait(
 
         if (deadline_ns == 0)
                 deadline_ns = now + ROOM_WAIT_NS;
-        for (;;) {
-                sb_work_all(&bus->handle, true);
+        while (now < deadline_ns) {
+                bool worked = sb_work_slice(&bus->handle);
+
                 r = attempt(argument);
                 if (r != SB_E_FULL)
                         return r;
                 if (sb_bus_detached(bus))
                         return SB_E_DETACHED;
                 now = write_now_ns(bus);
-                if (now >= deadline_ns)
-                        return SB_E_FULL;
-                if (pause > deadline_ns - now)
-                        pause = deadline_ns - now;
-                /* Not os->pause(): a signal ends a wait, and that function does not tell of one. */
-                if (nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL) < 0 &&
-                        errno == EINTR)
-                        return -EINTR;
-                if (pause < PAUSE_MAX_NS)
-                        pause *= 2;
+                if (!worked && now < deadline_ns) {
+                        r = write_pause(&pause, deadline_ns - now);
+                        if (r != 0)
+                                return r;
+                        now = write_now_ns(bus);
+                }
         }
+        return SB_E_FULL;
 }
 
 /* One write, as sb_write_wait() needs it: to be tried several times. */

@@ -32,7 +32,6 @@
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/work.h"
 
-#define EFFORTS 3u
 /* Each further round means that a key went away just now. So many mean that the segment is damaged,
  * and no process may hang in such a segment. */
 #define ROUNDS_MAX 1024u
@@ -118,19 +117,27 @@ static bool commit_only_deletes(const struct sb_commit_wish *wish)
         return true;
 }
 
-/* Takes all blocks, after memory work if that is needed. A handle does memory work only while it
- * holds no block that nothing links: the reaper finds such a block only as long as its slab is this
- * client's, and the work may give slabs up. Return: 0, SB_E_FULL. */
+/* What may serve a transaction, other than blocks of the sizes' own classes: as in put_allow(). */
+static uint32_t commit_allow(struct sb_handle *handle, bool only_deletes, bool worked)
+{
+        if (!worked)
+                return sb_work_lists_worth(handle) ? 0 : SB_SLAB_LARGER;
+        return SB_SLAB_LARGER | (only_deletes ? SB_SLAB_RESERVE : 0);
+}
+
+/* Takes all blocks, if need be behind the work on this handle's lists. A handle does memory work
+ * only while it holds no block that nothing links: the reaper finds such a block only as long as
+ * its slab is this client's, and the work may give slabs up. Return: 0, SB_E_FULL. */
 static int commit_take_blocks(struct sb_handle *handle, struct attempt *attempt)
 {
-        uint32_t reserve = commit_only_deletes(attempt->wish) ? SB_SLAB_RESERVE : 0, effort;
-        int r = commit_take_all(handle, attempt, 0);
+        bool only_deletes = commit_only_deletes(attempt->wish);
+        int r = commit_take_all(handle, attempt, commit_allow(handle, only_deletes, false));
 
-        for (effort = 0; r && effort < EFFORTS; effort++) {
-                sb_slab_settle(handle);
-                sb_work_all(handle, effort > 0);
-                r = commit_take_all(handle, attempt, effort ? SB_SLAB_LARGER | reserve : 0);
-        }
+        if (!r)
+                return 0;
+        sb_slab_settle(handle);
+        (void)sb_work_lists(handle);
+        r = commit_take_all(handle, attempt, commit_allow(handle, only_deletes, true));
         if (r)
                 sb_slab_settle(handle);
         return r;
@@ -146,6 +153,7 @@ static int commit_make_key(
         struct sb_key_supplies supplies = {0};
         struct sb_spot spot;
         uint32_t rounds = 0;
+        bool linked = false;
         int r = 0;
 
         sb_pin(handle);
@@ -160,8 +168,10 @@ static int commit_make_key(
                         r = sb_slab_take(handle, SB_UNIT_VERSIONS,
                                 sizeof(struct sb_version) + write->key_len, also,
                                 &supplies.placeholder);
-                if (!r)
-                        r = sb_key_make(handle, write->key, write->key_len, hash, &supplies);
+                if (r)
+                        break;
+                r = sb_key_make(handle, write->key, write->key_len, hash, &supplies);
+                linked = true;
         }
         /* R:operation > A:operation, R:unpin > A:pins. As in put_run(). */
         sb_store_release(&handle->record->operation, 0);
@@ -171,7 +181,7 @@ static int commit_make_key(
         if (supplies.placeholder)
                 sb_slab_give_back(handle, supplies.placeholder);
         sb_slab_settle(handle);
-        if (r == SB_E_FULL)
+        if (r == SB_E_FULL && linked)
                 sb_limbo_leave(handle); /* perhaps a node without a cell, which a sweep takes out */
         return r;
 }
@@ -181,7 +191,7 @@ static int commit_make_key(
 static int commit_make_keys(struct sb_handle *handle, struct attempt *attempt)
 {
         const struct sb_commit_wish *wish = attempt->wish;
-        uint32_t i, effort;
+        uint32_t i;
         int r = 0;
 
         for (i = 0; i < wish->write_count && !r; i++) {
@@ -198,11 +208,9 @@ static int commit_make_keys(struct sb_handle *handle, struct attempt *attempt)
                 if (there)
                         continue;
                 attempt->made = true;
-                r = commit_make_key(handle, write, 0);
-                for (effort = 0; r == SB_E_FULL && effort < EFFORTS; effort++) {
-                        sb_work_all(handle, effort > 0);
-                        r = commit_make_key(handle, write, effort ? SB_SLAB_LARGER : 0);
-                }
+                r = commit_make_key(handle, write, commit_allow(handle, false, false));
+                if (r == SB_E_FULL && sb_work_lists(handle))
+                        r = commit_make_key(handle, write, commit_allow(handle, false, true));
         }
         return r;
 }

@@ -50,6 +50,8 @@ struct attempt {
 /* Each further round means that another process got on. So many in a row mean that the segment is
  * damaged; the engine writes too, and must not hang in such a segment. */
 #define ROUNDS_MAX (1u << 20)
+/* Marks and rules are written without a deadline: so much of a sweep such a write does at most. */
+#define RESERVED_SLICES 8u
 
 /* ---- blocks ---- */
 
@@ -137,9 +139,11 @@ static __attribute__((noinline)) int put_make_key(
                 return SB_E_CONFLICT;
         }
         r = put_take_supplies(handle, attempt);
-        if (!r)
-                r = sb_key_make(
-                        handle, write->key, write->key_len, attempt->hash, &attempt->supplies);
+        if (r)
+                return r;
+        r = sb_key_make(handle, write->key, write->key_len, attempt->hash, &attempt->supplies);
+        if (r == SB_E_FULL)
+                sb_limbo_leave(handle); /* a node without a cell, which a sweep takes out */
         return r;
 }
 
@@ -366,29 +370,10 @@ static inline __attribute__((always_inline)) void put_settle(
 {
         if (!r && attempt->look_again)
                 sb_limbo_later(handle, attempt->spot.cell_number, cut);
-        else if (r == SB_E_FULL)
-                sb_limbo_leave(handle); /* perhaps a node without a cell, which a sweep takes out */
         if (SB_UNLIKELY(attempt->version | attempt->supplies.node | attempt->supplies.placeholder))
                 put_give_back(handle, attempt);
         sb_slab_settle(handle);
         sb_work_due(handle);
-}
-
-/* Takes a block for the version, if none was at hand: at once, or after the work on this handle's
- * lists, or after a sweep of the whole segment. Return: 0, SB_E_FULL. */
-static __attribute__((noinline)) int put_take_block(
-        struct sb_handle *handle, uint64_t size, bool tombstone, uint64_t *ret_offset)
-{
-        int r = sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, ret_offset), effort;
-
-        for (effort = 0; r && effort < 3; effort++) {
-                sb_slab_settle(handle);
-                sb_work_all(handle, effort > 0);
-                r = sb_slab_take(handle, SB_UNIT_VERSIONS, size,
-                        !effort ? 0 : SB_SLAB_LARGER | (tombstone ? SB_SLAB_RESERVE : 0),
-                        ret_offset);
-        }
-        return r;
 }
 
 /* No free block was found. Return: SB_E_FULL, or the answer that needs no block: SB_E_NOT_FOUND,
@@ -412,33 +397,45 @@ static __attribute__((noinline)) int put_answer_full(struct sb_handle *handle,
         return SB_E_CONFLICT;
 }
 
-/* The long way: the whole write, with more and more work on memory while the bus is full. */
+/* What may serve a write, other than blocks of the size's own class: at once what is larger, unless
+ * this handle's lists hold much that may be of the size; behind the work on the lists all. */
+static uint32_t put_allow(struct sb_handle *handle, const struct sb_op_write *write, bool worked)
+{
+        if (!worked)
+                return sb_work_lists_worth(handle) ? 0 : SB_SLAB_LARGER;
+        return SB_SLAB_LARGER | (write->kind == SB_VERSION_DELETED ? SB_SLAB_RESERVE : 0);
+}
+
+/* The long way: the whole write, at most twice: where no memory was found, behind the work on this
+ * handle's own lists. */
 static __attribute__((noinline)) SB_FIND_FLAT int put_long(
         struct sb_handle *handle, const struct sb_op_write *write, struct sb_op_result *ret)
 {
         struct attempt attempt;
         uint64_t size = sizeof(struct sb_version) + write->key_len + write->value_len;
-        int r, effort;
+        bool taken, worked = false;
+        int r;
 
         attempt.write = write;
         attempt.hash = sb_find_hash(handle, write->key, write->key_len);
         attempt.supplies.node = attempt.supplies.placeholder = 0;
         attempt.look_again = false;
-        for (effort = 0;; effort++) {
-                attempt.also = effort > 1 ? SB_SLAB_LARGER : 0;
-                if (SB_UNLIKELY(!put_take_ready(handle, &attempt, size))) {
-                        r = put_take_block(
-                                handle, size, write->kind == SB_VERSION_DELETED, &attempt.version);
-                        if (r) {
-                                sb_slab_settle(handle);
+        for (;; worked = true) {
+                attempt.also = put_allow(handle, write, worked);
+                taken = put_take_ready(handle, &attempt, size) ||
+                        !sb_slab_take(
+                                handle, SB_UNIT_VERSIONS, size, attempt.also, &attempt.version);
+                if (SB_LIKELY(taken)) {
+                        r = put_run(handle, &attempt, ret);
+                        put_settle(handle, &attempt, r, ret->cut);
+                        if (SB_LIKELY(r != SB_E_FULL) || worked)
+                                return r;
+                } else {
+                        sb_slab_settle(handle);
+                        if (worked)
                                 return put_answer_full(handle, write, attempt.hash, ret);
-                        }
                 }
-                r = put_run(handle, &attempt, ret);
-                put_settle(handle, &attempt, r, ret->cut);
-                if (SB_LIKELY(r != SB_E_FULL) || effort == 2)
-                        return r;
-                sb_work_all(handle, effort > 0);
+                (void)sb_work_lists(handle);
         }
 }
 
@@ -462,8 +459,11 @@ int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key
                 .value_len = value ? value_len : 0,
                 .expected_rev = expected_rev};
         struct sb_op_result result = {0};
+        uint32_t slices = 0;
         int r = sb_op_write(handle, &write, &result);
 
+        while (r == SB_E_FULL && slices++ < RESERVED_SLICES && sb_work_slice(handle))
+                r = sb_op_write(handle, &write, &result);
         *ret_rev = result.rev;
         return r;
 }

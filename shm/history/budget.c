@@ -19,13 +19,24 @@ void sb_budget_begin(struct sb_handle *handle)
         uint64_t clock = sb_load_acquire(&super->clock); /* A:clock. */
         uint32_t i;
 
-        handle->budget.counts = sb_rules_any(&handle->segment);
+        handle->budget.counts = handle->budget.looks = sb_rules_any(&handle->segment);
         if (!handle->budget.counts)
                 return;
         handle->budget.from = sb_load_acquire(&super->history_floor); /* A:history-floor. */
         handle->budget.width = (clock - handle->budget.from) / SB_BUDGET_STEPS + 1;
         for (i = 0; i < SB_BUDGET_STEPS; i++)
                 handle->budget.bytes[i] = 0;
+}
+
+void sb_budget_look(struct sb_handle *handle, bool looks)
+{
+        handle->budget.looks = looks;
+}
+
+bool sb_budget_limits(const struct sb_segment *segment)
+{
+        /* A:history-floor. The limit, which the engine stores. */
+        return sb_rules_any(segment) && sb_load_acquire(&segment->super->history_limit);
 }
 
 bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,
@@ -35,10 +46,10 @@ bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,
         uint64_t bytes, step;
         uint32_t class_;
 
-        if (!handle->budget.counts)
+        if (!handle->budget.looks)
                 return SB_RULE_KIND(keeping->word) == SB_RULE_LAST &&
                        SB_RULE_VALUE(keeping->word) <= SHORT_PAST;
-        if (successor <= handle->budget.from)
+        if (!handle->budget.counts || successor <= handle->budget.from)
                 return true;
         bytes = sb_version_size(version->shape);
         class_ = sb_unit_class(segment, bytes);
@@ -61,7 +72,7 @@ void sb_budget_end(struct sb_handle *handle)
 
         if (!handle->budget.counts)
                 return;
-        handle->budget.counts = false;
+        handle->budget.counts = handle->budget.looks = false;
         for (i = 0; i < SB_BUDGET_STEPS; i++)
                 total += handle->budget.bytes[i];
         sb_store_relaxed(&super->history_bytes, total); /* Relaxed: for people, no decision. */

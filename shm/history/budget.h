@@ -19,6 +19,11 @@
 /* Around a whole sweep: begin a sum; publish it, and raise the floor if it is too much. */
 void sb_budget_begin(struct sb_handle *handle);
 void sb_budget_end(struct sb_handle *handle);
+/* Around each slice of a sweep: pruners look through a long past, too, and in a whole sweep what
+ * they meet is counted. */
+void sb_budget_look(struct sb_handle *handle, bool looks);
+/* Whether there are rules, and a limit for what they keep. */
+bool sb_budget_limits(const struct sb_segment *segment);
 /* For a pruner that met a version that a rule alone keeps, superseded at @successor.
  * Return: whether to look further down the chain: where the past is long, only a sweep does. */
 bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,

@@ -111,7 +111,8 @@ struct sb_rules_memo {
 
 /* Bytes that rules keep, by the cuts at which they were superseded: one sweep's sum. */
 struct sb_budget {
-        bool counts;
+        bool counts; /* a whole sweep is under way */
+        bool looks;  /* in a slice of some sweep */
         uint64_t from, width, bytes[SB_BUDGET_STEPS];
 };
 
@@ -129,11 +130,15 @@ struct sb_sweep {
         uint32_t floor; /* births below are raised to it by the sweep that is going on */
 };
 
-/* The sweep that the engine's ticks are in the middle of. */
+/* A handle's sweeps. The engine's ticks are in the middle of a whole one while `left` is not 0. Of
+ * a client that found the bus full: the lap of slices that it takes part in. */
 struct sb_work {
-        uint32_t left;            /* units */
-        uint32_t rest, rest_left; /* ticks */
-        uint64_t goal, freed;
+        uint32_t left;            /* chunks */
+        uint32_t rest, rest_left; /* ticks or looks between sweeps that free nothing */
+        uint64_t goal, freed;     /* goal: what sweep_wanted was at the beginning */
+        uint64_t lap, lap_end;    /* a client's lap: its next own chunk; where it ends, 0: none */
+        bool whole;               /* it is a whole sweep */
+        uint64_t stuck;           /* entries of its lists that the last work did not free */
 };
 
 struct sb_commits {
@@ -142,7 +147,7 @@ struct sb_commits {
 
 /* For people, never for decisions. */
 struct sb_counters {
-        uint64_t helped, retried, freed, swept;
+        uint64_t helped, retried, freed, swept, slices;
 };
 
 struct sb_handle {

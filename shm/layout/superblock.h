@@ -117,7 +117,9 @@ struct sb_superblock {
         struct sb_word64 engine;     /* pid of the engine; engine */
         struct sb_word64 observers;  /* clients that read at the stable cut; while there are any,
                                         it bounds pruning. Engine (later) */
-        uint64_t pad4[2];
+        struct sb_word64 sweep_next; /* chunks that slices were begun at, ever: where the next slice
+                                        of a sweep for short memory begins; any client, +1 */
+        uint64_t pad4[1];
 
         /* Lines 7 and 8: the head of the ordered index: the links of a node of the greatest height,
          * for the key below all. Any client, CAS. */

@@ -48,6 +48,16 @@ void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t sta
 /* Ask for a sweep: some work stays behind that nothing else will find. */
 void sb_limbo_leave(struct sb_handle *handle);
 
+/* How often this handle asked for a sweep. */
+static inline uint64_t sb_limbo_left_behind(const struct sb_handle *handle)
+{
+        return handle->limbo.left_behind;
+}
+/* How many blocks wait. */
+static inline uint32_t sb_limbo_waiting(const struct sb_handle *handle)
+{
+        return handle->limbo.count;
+}
 static inline bool sb_limbo_is_empty(const struct sb_handle *handle)
 {
         return !handle->limbo.count;

@@ -27,6 +27,8 @@
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
 
+#define CHUNK_WORDS 8u /* of a bitmap: 512 blocks at most */
+
 /* Finish the removal of a node that is gone, where its remover died before it emptied the cell.
  * Return: whether there was such a cell. */
 static bool sweep_finish_frozen(struct sb_handle *handle, struct sb_node *node)
@@ -278,7 +280,9 @@ static void sweep_empty_unit(struct sb_handle *handle, uint32_t unit, uint64_t w
                 sb_cas64_full(&segment->unit_words[unit], word, 0); /* R:unit-owned. */
 }
 
-static void sweep_unit(struct sb_handle *handle, uint32_t unit, const struct sb_horizon *horizon)
+/* Look at the blocks of the unit that have their bits in @words words of its bitmap, from word
+ * @first on; with the first of them, at the unit itself. */
+static void sweep_unit(struct sb_handle *handle, uint32_t unit, uint32_t first, uint32_t words)
 {
         struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_load_acquire(&segment->unit_words[unit]), now, bits; /* A:unit-owned. */
@@ -286,12 +290,14 @@ static void sweep_unit(struct sb_handle *handle, uint32_t unit, const struct sb_
         uint32_t count = sb_unit_block_count(segment, word), base;
         uint64_t size;
 
-        sweep_raise_birth(handle, &segment->unit_births[unit]);
-        sweep_empty_unit(handle, unit, word);
+        if (!first) {
+                sweep_raise_birth(handle, &segment->unit_births[unit]);
+                sweep_empty_unit(handle, unit, word);
+        }
         if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;
         size = kind == SB_UNIT_LARGE ? 0 : segment->class_size[SB_UNIT_CLASS(word)];
-        for (base = 0; base < count; base += 64) {
+        for (base = first * 64; base < count && base < (first + words) * 64; base += 64) {
                 sb_pin(handle);
                 do {
                         /* A:block-taken. */
@@ -308,7 +314,7 @@ static void sweep_unit(struct sb_handle *handle, uint32_t unit, const struct sb_
                                 if (index < count)
                                         sweep_block(handle,
                                                 sb_unit_offset(segment, unit) + index * size, kind,
-                                                horizon);
+                                                &handle->horizon);
                         }
                 sb_unpin(handle);
                 if (sb_limbo_half_full(handle))
@@ -316,13 +322,58 @@ static void sweep_unit(struct sb_handle *handle, uint32_t unit, const struct sb_
         }
 }
 
-void sb_sweep_begin(struct sb_handle *handle)
+/* ---- chunks and whole sweeps ---- */
+
+static uint32_t sweep_unit_words(const struct sb_segment *segment)
+{
+        return segment->geometry.bitmap_stride / 8;
+}
+
+static uint32_t sweep_unit_chunks(const struct sb_segment *segment)
+{
+        return (sweep_unit_words(segment) + CHUNK_WORDS - 1) / CHUNK_WORDS;
+}
+
+uint64_t sb_sweep_chunks(const struct sb_segment *segment)
+{
+        return (uint64_t)segment->geometry.unit_count * sweep_unit_chunks(segment);
+}
+
+void sb_sweep_chunk(struct sb_handle *handle, uint64_t chunk)
+{
+        uint32_t each = sweep_unit_chunks(&handle->segment);
+
+        sweep_unit(handle, (uint32_t)(chunk / each % handle->segment.geometry.unit_count),
+                (uint32_t)(chunk % each) * CHUNK_WORDS, CHUNK_WORDS);
+}
+
+/* Births below this era are raised to it. It never goes back. */
+static void sweep_find_floor(struct sb_handle *handle)
 {
         uint32_t floor = sb_load_acquire(&handle->segment.super->birth_floor), old; /* A:sweep. */
 
         sb_era_look(handle);
         old = sb_era_bygone(handle);
         handle->sweep.floor = sb_era_before(floor, old) ? old : floor;
+}
+
+void sb_sweep_slice_begin(struct sb_handle *handle, bool of_whole)
+{
+        if (!of_whole)
+                sweep_find_floor(handle);
+        sb_budget_look(handle, true);
+        sb_horizon_renew(handle);
+}
+
+void sb_sweep_slice_end(struct sb_handle *handle)
+{
+        sb_budget_look(handle, false);
+        sb_reclaim_free(handle);
+}
+
+void sb_sweep_begin(struct sb_handle *handle)
+{
+        sweep_find_floor(handle);
         sb_budget_begin(handle);
 }
 
@@ -343,11 +394,11 @@ uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count)
         uint32_t units = handle->segment.geometry.unit_count;
         uint64_t before = handle->counters.freed;
 
-        sb_horizon_renew(handle);
+        sb_sweep_slice_begin(handle, true);
         while (count--) {
                 *cursor %= units;
-                sweep_unit(handle, (*cursor)++, &handle->horizon);
+                sweep_unit(handle, (*cursor)++, 0, sweep_unit_words(&handle->segment));
         }
-        sb_reclaim_free(handle);
+        sb_sweep_slice_end(handle);
         return handle->counters.freed - before;
 }

@@ -15,8 +15,11 @@
  * nothing but what the block and the words that link it say. Any process may sweep, several at
  * once.
  *
- * A whole sweep also brings births that are very old up to date, so that 32 bits of era last for
- * ever, and adds up what rules of history keep (history/budget.h).
+ * A sweep goes by chunks, a unit each or 512 blocks of a larger one, so that its caller can look at
+ * the time in between. A whole sweep is one handle's, which looks at each chunk: it also brings
+ * births that are very old up to date, so that 32 bits of era last for ever, and adds up what rules
+ * of history keep (history/budget.h). Slices that many handles share promise neither: what a killed
+ * one left out is found by the next.
  */
 #ifndef SB_UPKEEP_SWEEP_H
 #define SB_UPKEEP_SWEEP_H
@@ -30,5 +33,13 @@ uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count);
 /* Around the calls of one whole sweep. */
 void sb_sweep_begin(struct sb_handle *handle);
 void sb_sweep_end(struct sb_handle *handle);
+
+/* The same by chunks, numbered from 0. Around a slice, some calls of sb_sweep_chunk():
+ * sb_sweep_slice_begin() and _end(). @of_whole: the slice belongs to this handle's whole sweep. */
+uint64_t sb_sweep_chunks(const struct sb_segment *segment);
+void sb_sweep_slice_begin(struct sb_handle *handle, bool of_whole);
+/* @chunk: modulo their number. */
+void sb_sweep_chunk(struct sb_handle *handle, uint64_t chunk);
+void sb_sweep_slice_end(struct sb_handle *handle);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "shm/base/word.h"
+#include "shm/history/budget.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
@@ -13,8 +14,11 @@
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
 
-#define SWEEP_SLICE    64u /* units a tick */
-#define SWEEP_REST_MAX 64u /* ticks between sweeps that free nothing */
+#define SLICE_CHUNKS   64u   /* at most */
+#define SLICE_BLOCKS   1024u /* so many looked at end a slice */
+#define SWEEP_REST_MAX 64u   /* ticks, or looks, between sweeps that free nothing */
+#define REST_UNITS     16u   /* a tick of rest at least for so many units */
+#define LISTS_WORTH    64u   /* entries: so many more in the lists are worth the work */
 
 void sb_work_due(struct sb_handle *handle)
 {
@@ -22,6 +26,26 @@ void sb_work_due(struct sb_handle *handle)
                 sb_reclaim_pending(handle);
         if (sb_limbo_due(handle))
                 sb_reclaim_free(handle);
+}
+
+/* Entries of this handle's lists. */
+static uint64_t work_listed(const struct sb_handle *handle)
+{
+        return (uint64_t)sb_limbo_waiting(handle) + sb_limbo_pending(handle);
+}
+
+bool sb_work_lists_worth(const struct sb_handle *handle)
+{
+        return work_listed(handle) >= handle->work.stuck + LISTS_WORTH;
+}
+
+bool sb_work_lists(struct sb_handle *handle)
+{
+        if (!work_listed(handle))
+                return false;
+        sb_work_all(handle, false);
+        handle->work.stuck = work_listed(handle);
+        return true;
 }
 
 void sb_work_all(struct sb_handle *handle, bool whole_sweep)
@@ -43,6 +67,90 @@ void sb_work_all(struct sb_handle *handle, bool whole_sweep)
         sb_reclaim_free(handle);
 }
 
+/* The rest after a sweep: it grows while sweeps free nothing. */
+static uint32_t work_next_rest(const struct sb_handle *handle)
+{
+        if (handle->work.freed)
+                return 0;
+        return handle->work.rest < SWEEP_REST_MAX / 2 ? handle->work.rest * 2 + 1 : SWEEP_REST_MAX;
+}
+
+/* ---- slices for short memory, which all clients share ---- */
+
+/* What others left behind, ever. */
+static uint64_t work_left_by_others(const struct sb_handle *handle)
+{
+        /* A:sweep. What was left behind before is visible to the sweep that begins now. */
+        return sb_load_acquire(&handle->segment.super->sweep_wanted) - sb_limbo_left_behind(handle);
+}
+
+/* Begin a lap over all chunks, unless the last one freed nothing, its rest is not over, and nothing
+ * was left behind since. Return: whether a lap is under way. */
+static bool work_begin_lap(struct sb_handle *handle)
+{
+        struct sb_work *work = &handle->work;
+        uint64_t left = work_left_by_others(handle);
+
+        if (work->lap_end)
+                return true;
+        if (work->rest_left && left == work->goal) {
+                work->rest_left--;
+                return false;
+        }
+        work->goal = left;
+        work->freed = 0;
+        work->whole = sb_budget_limits(&handle->segment);
+        if (work->whole)
+                sb_sweep_begin(handle);
+        /* Relaxed: where laps begin does not matter, as long as they go round. */
+        work->lap = work->whole ? 0 : sb_load_relaxed(&handle->segment.super->sweep_next);
+        work->lap_end = work->lap + sb_sweep_chunks(&handle->segment);
+        sb_magazine_empty(handle); /* of use to other classes, perhaps */
+        return true;
+}
+
+/* The next chunk of the lap: all clients share the turns, but each does its whole sweeps alone. */
+static uint64_t work_next_chunk(struct sb_handle *handle)
+{
+        if (handle->work.whole)
+                return handle->work.lap++;
+        /* R:sweep. It publishes nothing: the step gives each chunk to one process. One that is
+         * killed leaves its chunk to the next lap. */
+        return sb_add_full(&handle->segment.super->sweep_next, 1);
+}
+
+static void work_end_lap(struct sb_handle *handle)
+{
+        if (handle->work.whole)
+                sb_sweep_end(handle);
+        handle->work.lap_end = 0;
+        handle->work.rest = handle->work.rest_left = work_next_rest(handle);
+}
+
+bool sb_work_slice(struct sb_handle *handle)
+{
+        struct sb_work *work = &handle->work;
+        uint64_t looked = handle->counters.swept, freed = handle->counters.freed, chunk;
+        uint32_t chunks = 0;
+
+        if (work->left || !work_begin_lap(handle))
+                return false;
+        sb_sweep_slice_begin(handle, work->whole);
+        do {
+                chunk = work_next_chunk(handle);
+                sb_sweep_chunk(handle, chunk);
+        } while (chunk + 1 < work->lap_end && ++chunks < SLICE_CHUNKS &&
+                 handle->counters.swept - looked < SLICE_BLOCKS);
+        sb_sweep_slice_end(handle);
+        handle->counters.slices++;
+        work->freed += handle->counters.freed - freed;
+        if (chunk + 1 >= work->lap_end)
+                work_end_lap(handle);
+        return true;
+}
+
+/* ---- the engine's whole sweeps ---- */
+
 /* Begin a sweep when some process left work behind, unless the rest after the last one is not over.
  * Return: whether a sweep is under way. */
 static bool work_begin_sweep(struct sb_handle *handle, uint32_t *cursor)
@@ -57,7 +165,7 @@ static bool work_begin_sweep(struct sb_handle *handle, uint32_t *cursor)
                 return false;
         }
         handle->work.goal = wanted;
-        handle->work.left = handle->segment.geometry.unit_count;
+        handle->work.left = (uint32_t)sb_sweep_chunks(&handle->segment);
         handle->work.freed = 0;
         sb_sweep_begin(handle);
         *cursor = 0;
@@ -69,30 +177,37 @@ static void work_end_sweep(struct sb_handle *handle)
         sb_sweep_end(handle);
         /* R:sweep > A:sweep. What was left behind before this sweep began has been looked at. */
         sb_store_release(&handle->segment.super->swept, handle->work.goal);
-        if (handle->work.freed)
-                handle->work.rest = 0;
-        else
-                handle->work.rest = handle->work.rest < SWEEP_REST_MAX / 2
-                                            ? handle->work.rest * 2 + 1
-                                            : SWEEP_REST_MAX;
-        /* Among busy writers a sweep always finds something: sweeps have a fifth of the time. */
-        handle->work.rest_left = handle->segment.geometry.unit_count / SWEEP_SLICE * 4;
+        handle->work.rest = work_next_rest(handle);
+        /* Among busy writers a sweep always finds something: between sweeps is a time without. */
+        handle->work.rest_left = handle->segment.geometry.unit_count / REST_UNITS;
         if (handle->work.rest_left < handle->work.rest)
                 handle->work.rest_left = handle->work.rest;
 }
 
+/* One slice of this handle's own sweep. Return: blocks freed. */
+static uint64_t work_own_slice(struct sb_handle *handle, uint32_t *cursor)
+{
+        uint64_t looked = handle->counters.swept, freed = handle->counters.freed;
+        uint32_t chunks = 0;
+
+        sb_sweep_slice_begin(handle, true);
+        do {
+                sb_sweep_chunk(handle, (*cursor)++);
+                handle->work.left--;
+        } while (handle->work.left && ++chunks < SLICE_CHUNKS &&
+                 handle->counters.swept - looked < SLICE_BLOCKS);
+        sb_sweep_slice_end(handle);
+        return handle->counters.freed - freed;
+}
+
 bool sb_work_tick(struct sb_handle *handle, uint32_t *cursor)
 {
-        uint32_t count;
-
         sb_stable_raise(handle);
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);
         if (!handle->work.left && !work_begin_sweep(handle, cursor))
                 return false;
-        count = handle->work.left < SWEEP_SLICE ? handle->work.left : SWEEP_SLICE;
-        handle->work.left -= count;
-        handle->work.freed += sb_sweep(handle, cursor, count);
+        handle->work.freed += work_own_slice(handle, cursor);
         if (!handle->work.left)
                 work_end_sweep(handle);
         return true;

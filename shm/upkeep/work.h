@@ -3,9 +3,14 @@
  * finds the bus full, and what the engine does at each tick.
  *
  * How it works: sb_work_due() works off the handle's private lists when a batch of them is due.
- * sb_work_all() does all that can be done without waiting, if asked to with a sweep of the whole
- * segment. sb_work_tick() raises the stable cut, works off the engine's lists, and sweeps in slices
- * while some process has left work behind since the last whole sweep (`sweep_wanted`, `swept`).
+ * sb_work_tick() raises the stable cut, works off the engine's lists, and sweeps in slices while
+ * some process has left work behind since the last whole sweep (`sweep_wanted`, `swept`).
+ *
+ * A writer that finds the bus full works off its own lists, and tries again. Where that was not
+ * enough, and its deadline is not over, it calls sb_work_slice(), tries again, and so on: it looks
+ * at the time between slices. Slices go round the segment from where any client's last one ended
+ * (`sweep_next`). A lap of them that freed nothing is followed by a rest, which ends early when a
+ * process leaves work behind.
  *
  * Always true: work that a handle leaves behind counts in `sweep_wanted`, and a sweep that begins
  * after that looks at all of the segment. A sweep that frees nothing is followed by a rest, which
@@ -18,9 +23,18 @@
 
 /* The work on memory that is due by now; not under a pin. */
 void sb_work_due(struct sb_handle *handle);
-/* All the work on memory that can be done without waiting, for when memory is short and for close;
- * not under a pin. Cost: with @whole_sweep, a look at every block. */
+/* All the work on memory that can be done without waiting; not under a pin. Cost: with
+ * @whole_sweep, a look at every block. */
 void sb_work_all(struct sb_handle *handle, bool whole_sweep);
+
+/* For an operation that finds no memory; not under a pin. Work off the handle's own lists. Return:
+ * false when they are empty. */
+bool sb_work_lists(struct sb_handle *handle);
+/* Whether so much is in them that this is better than a larger block. */
+bool sb_work_lists_worth(const struct sb_handle *handle);
+/* The same for a caller that has time: a slice of a sweep. Return: false: there is no point in one
+ * now; wait for others. Cost: a look at about a thousand blocks. */
+bool sb_work_slice(struct sb_handle *handle);
 
 /* Engine, every few milliseconds. @cursor: the unit that a sweep goes on from.
  * Return: whether there is more to do at once. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "libclient/core/bus.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -270,6 +271,134 @@ static void test_guards_hold_their_memory_and_give_it_back(void)
         END();
 }
 
+/* ---- what a full bus costs ---- */
+
+/* A clock that the test drives: each look at it is 300 us later. It notes how many slices of a
+ * sweep were done when it said for the first time that the deadline is over. */
+static struct {
+        struct sb_os os;
+        uint64_t now, deadline, slices_by_then;
+} fake;
+
+static uint64_t fake_now_ns(void *context)
+{
+        (void)context;
+        if (fake.now < fake.deadline && fake.now + 300000 >= fake.deadline)
+                fake.slices_by_then = bus->handle.counters.slices;
+        fake.now += 300000;
+        return fake.now;
+}
+
+static void fake_begin(void)
+{
+        fake.os = *bus->handle.segment.os;
+        fake.os.now_ns = fake_now_ns;
+        fake.now = 1000000000;
+        fake.deadline = 0;
+        bus->handle.segment.os = &fake.os;
+}
+
+/* Set a new key with a millisecond to wait. */
+static int set_within_a_millisecond(unsigned number)
+{
+        struct sb_write how = {.size = sizeof(how), .deadline_ns = fake.now + 1000000};
+        char text[32];
+
+        fake.deadline = how.deadline_ns;
+        return sb_set(bus, key_of(number, text), b("0123456789"), &how, NULL);
+}
+
+static void test_a_full_bus_says_so_within_the_deadline_and_one_slice_of_a_sweep(void)
+{
+        unsigned count, full = 0;
+
+        BEGIN();
+        count = fill(10);
+        CHECK(count != UINT32_MAX);
+        fake_begin();
+        for (unsigned i = 0; i < 200; i++) {
+                uint64_t slices = bus->handle.counters.slices;
+                int r = set_within_a_millisecond(count + i);
+
+                CHECK(r == 0 || r == SB_E_FULL);
+                full += r == SB_E_FULL;
+                CHECK(bus->handle.counters.slices <= slices + 4);
+                if (r == SB_E_FULL)
+                        CHECK(bus->handle.counters.slices <= fake.slices_by_then + 1);
+        }
+        CHECK(full > 100);
+        bus->handle.segment.os = &sb_os_linux;
+        END();
+}
+
+static void test_a_deadline_in_the_past_sweeps_nothing(void)
+{
+        struct sb_txn *txn = NULL;
+        unsigned count;
+        uint64_t swept;
+        char text[32];
+
+        BEGIN();
+        count = fill(10);
+        CHECK(count != UINT32_MAX);
+        swept = bus->handle.counters.swept;
+        for (unsigned i = 0; i < 100; i++)
+                CHECK_EQ(sb_set(bus, key_of(count + i, text), b("0123456789"), &at_once, NULL),
+                        SB_E_FULL);
+        CHECK_EQ(sb_txn_begin(bus, 0, &txn), 0);
+        for (unsigned i = 0; i < 300; i++)
+                CHECK_EQ(sb_txn_set(txn, key_of(count + i, text), b("0123456789")), 0);
+        CHECK_EQ(sb_txn_commit(txn, &at_once), SB_E_FULL);
+        CHECK(!sb_txn_end(txn));
+        CHECK_EQ(bus->handle.counters.swept, swept);
+        CHECK(readable(0, count, 10));
+        END();
+}
+
+static void test_a_full_bus_is_not_swept_again_and_again_for_nothing(void)
+{
+        unsigned count;
+        uint64_t swept;
+
+        BEGIN();
+        count = fill(10);
+        CHECK(count != UINT32_MAX);
+        fake_begin();
+        swept = bus->handle.counters.swept;
+        for (unsigned i = 0; i < 2000; i++)
+                (void)set_within_a_millisecond(count + i);
+        /* A version and a node for each key. Among 2,000 writers' looks are fewer than 100 sweeps.
+         */
+        swept = (bus->handle.counters.swept - swept) / (2 * count);
+        TEST_NOTE("%llu sweeps for 2,000 sets on a full bus", (unsigned long long)swept);
+        CHECK(swept < 200);
+        bus->handle.segment.os = &sb_os_linux;
+        END();
+}
+
+/* Every second value of 1000 bytes is deleted: no unit becomes free, but half of the memory is. */
+static void test_larger_blocks_serve_small_values_before_any_sweep(void)
+{
+        unsigned count, small = 0;
+        uint64_t swept;
+        char text[32];
+
+        BEGIN();
+        count = fill(1000);
+        CHECK(count != UINT32_MAX && count > 1000);
+        for (unsigned i = 0; i < count; i += 2)
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+        swept = bus->handle.counters.swept;
+        while (small < count &&
+                sb_set(bus, key_of(count + small, text), b("0123456789"), &at_once, NULL) == 0)
+                small++;
+        TEST_NOTE("%u small values without a sweep, where %u of 1000 bytes were deleted", small,
+                count / 2);
+        CHECK(small > count / 4);
+        CHECK_EQ(bus->handle.counters.swept, swept);
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -283,5 +412,9 @@ int main(int argc, char **argv)
         RUN(test_a_write_that_waits_gets_the_memory_that_another_makes);
         RUN(test_a_signal_ends_the_wait_for_memory);
         RUN(test_guards_hold_their_memory_and_give_it_back);
+        RUN(test_a_full_bus_says_so_within_the_deadline_and_one_slice_of_a_sweep);
+        RUN(test_a_deadline_in_the_past_sweeps_nothing);
+        RUN(test_a_full_bus_is_not_swept_again_and_again_for_nothing);
+        RUN(test_larger_blocks_serve_small_values_before_any_sweep);
         return test_end();
 }

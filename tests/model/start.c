@@ -156,6 +156,7 @@ static void setup_freed(void)
 static void setup_full(void)
 {
         struct sb_op_result result;
+        uint32_t idle;
         char key[] = "a key of none";
         struct sb_op_write write = {.key = key,
                 .key_len = world_key_len(KEY_A),
@@ -164,8 +165,11 @@ static void setup_full(void)
                 .value = "0?0?0?0?",
                 .value_len = VALUE_LEN};
 
-        while (!sb_op_write(setup_handle(), &write, &result))
-                key[0]++;
+        for (idle = 0; idle < 8; idle++) {
+                for (; !sb_op_write(setup_handle(), &write, &result); idle = 0)
+                        key[0]++;
+                sb_work_slice(setup_handle());
+        }
 }
 
 /* A client that was killed right before it installed: it is pinned, and its note says which key. */

@@ -24,6 +24,7 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/upkeep/key.h"
+#include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
 #define GUARD_INDEX 0u
@@ -157,7 +158,7 @@ static void do_commit(struct sb_handle *handle, const struct world_txn *txn, uin
                                     .serializable = txn->serializable,
                                     .snapshot = index,
                                     .cut = outcome->read_cut}};
-        uint32_t key, deletes = 0;
+        uint32_t key, slices, deletes = 0;
 
         for (key = 0; key < WORLD_KEYS; key++)
                 if ((txn->deletes >> key & 1) && outcome->seen[key])
@@ -176,6 +177,11 @@ static void do_commit(struct sb_handle *handle, const struct world_txn *txn, uin
                 return;
         }
         outcome->r = sb_commit_run(handle, &wish.wish, &result);
+        /* As sb_txn_commit() does with time for so much. */
+        for (slices = 0; outcome->r == SB_E_FULL && slices < SLICES; slices++) {
+                sb_work_slice(handle);
+                outcome->r = sb_commit_run(handle, &wish.wish, &result);
+        }
         outcome->cut = result.cut;
         outcome->cause = result.cause;
         MODEL_CHECK(outcome->r || outcome->cut >= outcome->read_cut);

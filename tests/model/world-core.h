@@ -113,6 +113,7 @@ static inline bool is_write(enum world_op_kind kind)
 }
 
 #define VALUE_LEN   8u   /* the least of the short ways */
+#define SLICES      2u   /* of a sweep: so many an operation does that finds no memory */
 #define VALUE_TINY  2u   /* with any key in the class of tombstones and placeholders */
 #define VALUE_LARGE 300u /* two units */
 #define VALUE_MAX   VALUE_LARGE

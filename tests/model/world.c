@@ -69,6 +69,8 @@ int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len
         uint32_t tag, struct sb_op_result *ret)
 {
         bool deletes = value_len == TOMBSTONE;
+        uint32_t slices;
+        int r;
         unsigned char value[VALUE_MAX];
         struct sb_op_write write = {
                 .key = world_key(key),
@@ -80,7 +82,13 @@ int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len
         };
 
         world_fill_value(value, write.value_len, key, tag);
-        return sb_op_write(handle, &write, ret);
+        r = sb_op_write(handle, &write, ret);
+        /* As sb_set() does with time for so much. */
+        for (slices = 0; r == SB_E_FULL && slices < SLICES; slices++) {
+                sb_work_slice(handle);
+                r = sb_op_write(handle, &write, ret);
+        }
+        return r;
 }
 
 static uint32_t value_len_of(enum world_op_kind kind)

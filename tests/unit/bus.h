@@ -14,6 +14,7 @@
 #include "ring/op/write.h"
 #include "shm/base/hash.h"
 #include "shm/base/os.h"
+#include "shm/base/result.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
@@ -22,6 +23,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/find.h"
 #include "shm/upkeep/handle.h"
+#include "shm/upkeep/work.h"
 #include "tests/harness/test.h"
 
 static struct sb_handle writer, reader;
@@ -113,6 +115,18 @@ static inline void list_records(uint32_t first, uint32_t end)
 {
         for (uint32_t slot = first; slot < end; slot++)
                 sb_or_full(&writer.segment.super->roster[slot / 64], UINT64_C(1) << (slot % 64));
+}
+
+/* The same for a writer that has time, as sb_set() has until its deadline: it takes part in sweeps,
+ * and goes on after as long a rest as there is between those that free nothing. */
+__attribute__((unused)) static int put_patiently(
+        struct sb_handle *handle, const char *key, const void *value, uint64_t value_len)
+{
+        int r = put(handle, key, value, value_len);
+
+        for (uint32_t rest = 0; r == SB_E_FULL && rest <= 64; rest += !sb_work_slice(handle))
+                r = put(handle, key, value, value_len);
+        return r;
 }
 
 /* Not inlined, because with a constant key the compiler warns of what xxHash would do with longer

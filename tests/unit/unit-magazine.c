@@ -24,7 +24,7 @@ static uint32_t put_some(struct sb_handle *handle, const char *prefix, uint32_t 
 
         for (i = first; i < end; i++) {
                 snprintf(key, sizeof(key), "%s%08u", prefix, i);
-                if (put(handle, key, value, value_len))
+                if (put_patiently(handle, key, value, value_len))
                         break;
         }
         return i - first;

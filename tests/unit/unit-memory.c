@@ -30,7 +30,7 @@ static uint32_t fill(
 
         do {
                 snprintf(key, sizeof(key), "%s%05u", prefix, count++);
-                *ret_result = put(handle, key, large, value_len);
+                *ret_result = put_patiently(handle, key, large, value_len);
         } while (!*ret_result);
         return count - 1;
 }

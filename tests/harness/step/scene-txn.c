@@ -7,6 +7,7 @@
 #include "shm/layout/handle.h"
 #include "shm/memory/guard.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/work.h"
 #include "tests/harness/step/scene.h"
 
 #define ATTEMPTS_MAX 30u
@@ -140,6 +141,11 @@ static void commit(struct scene *scene, struct txn *txn, struct result *ret)
                         .cut = txn->cut};
                 if (txn->write_count)
                         ret->code = sb_commit_run(handle, &wish, &result);
+                /* As sb_txn_commit() does with time for so much. */
+                for (uint32_t slices = 0; ret->code == SB_E_FULL && slices < 2; slices++) {
+                        sb_work_slice(handle);
+                        ret->code = sb_commit_run(handle, &wish, &result);
+                }
         }
         sb_snapshot_close(handle, txn->snapshot);
         for (uint32_t key = 0; key < scene->key_count && !ret->code; key++)

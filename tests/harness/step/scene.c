@@ -188,6 +188,7 @@ void scene_set_up(struct scene *scene)
 
 static void do_write(struct scene *scene, const struct act *act, struct result *ret)
 {
+        struct sb_handle *handle = &scene->handle[act->actor];
         struct sb_bytes key = scene_key(act->key);
         struct sb_op_write write = {.key = key.data,
                 .key_len = (uint32_t)key.len,
@@ -209,7 +210,12 @@ static void do_write(struct scene *scene, const struct act *act, struct result *
                 write.value = NULL;
                 write.value_len = 0;
         }
-        ret->code = sb_op_write(&scene->handle[act->actor], &write, &got);
+        ret->code = sb_op_write(handle, &write, &got);
+        /* As sb_set() does with time for so much. */
+        for (uint32_t slices = 0; ret->code == SB_E_FULL && slices < 2; slices++) {
+                sb_work_slice(handle);
+                ret->code = sb_op_write(handle, &write, &got);
+        }
         ret->rev = ret->code == 0 || ret->code == SB_E_CONFLICT ? got.rev : 0;
 }
 
