@@ -20,11 +20,9 @@
 
 #include "agentd/engine.h"
 #include "agentd/log.h"
-#include "ring/op/keep.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
-#include "shm/history/named.h"
 #include "shm/history/times.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
@@ -141,8 +139,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         sb_store_release(&segment.super->history_limit, engine->supervisor->config->history_bytes);
         sb_reaper_adopt(engine);
         sb_evict_finish(&engine->handle);
-        sb_named_repair(&engine->handle);
-        sb_keep_repair(&engine->handle);
+        sb_reaper_repair(engine);
         /* The first note of the time is made before the first client attaches, so that there is a
          * cut for each time. */
         sb_times_tick(&engine->handle.segment, &now);

@@ -49,6 +49,7 @@
 #define IDLE_TICK_NS    (16 * TICK_NS)
 #define HISTORY_NS      UINT64_C(500000000)
 #define HISTORY_MOST_NS (16 * HISTORY_NS)
+#define REPAIR_NS       UINT64_C(1000000000) /* between attempts at a rule that finds no memory */
 
 int sb_engine_add(
         struct sb_engine *engine, int fd, uint32_t events, enum sb_event event, uint32_t index)
@@ -123,6 +124,20 @@ static void engine_look_after_history(struct sb_engine *engine)
         sb_work_ask(handle);
 }
 
+/* A rule that is left in the middle covers nothing, and no other process comes back to it. */
+static void engine_look_after_rules(struct sb_engine *engine)
+{
+        uint64_t now;
+
+        if (!engine->rules_left)
+                return;
+        now = sb_os_linux.now_ns(sb_os_linux.context);
+        if (now < engine->repair_ns)
+                return;
+        engine->repair_ns = now + REPAIR_NS;
+        sb_reaper_repair(engine);
+}
+
 /* Do a little of the work on memory. Return: whether there is more to do at once. */
 static bool engine_tick(struct sb_engine *engine)
 {
@@ -133,6 +148,7 @@ static bool engine_tick(struct sb_engine *engine)
         sb_times_tick(&engine->handle.segment, &now);
         engine_end_long_snapshots(engine);
         engine_look_after_history(engine);
+        engine_look_after_rules(engine);
         (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
         if (more || !idle)
                 engine_set_timer(engine, TICK_NS);

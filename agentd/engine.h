@@ -63,7 +63,9 @@ struct sb_engine {
         /* With --max-snapshot-age: each announcement that was seen, and when to look again. */
         struct sb_evict_seen *seen;
         uint64_t seen_ns;
-        uint64_t trace; /* what engine_is_idle() saw last */
+        bool rules_left;    /* a rule is left in the middle: there was no memory for the rest */
+        uint64_t repair_ns; /* when to try again */
+        uint64_t trace;     /* what engine_is_idle() saw last */
         int epoll_fd, timer_fd;
         bool attached; /* record 0 is this engine's */
         /* There was no descriptor for another connection, so the engine does not listen until the
@@ -110,6 +112,9 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot);
 uint32_t sb_reaper_collect(struct sb_engine *engine);
 /* The process that was given record @slot will never use it. */
 void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation);
+/* Finish the marks and rules that processes left in the middle. What finds no memory is tried again
+ * at later ticks. */
+void sb_reaper_repair(struct sb_engine *engine);
 /* Take a client's snapshots away; with @kill, end its process as well. @pid: 0, or the pid that the
  * client must have. Return: 0; SB_E_NOT_FOUND: there is no such client; -errno of the kill. */
 int sb_reaper_evict(

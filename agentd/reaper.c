@@ -81,6 +81,12 @@ void sb_reaper_watch(struct sb_engine *engine, uint32_t slot, uint32_t generatio
                 sb_log("client %u cannot be watched: %s", slot, strerror(errno));
 }
 
+void sb_reaper_repair(struct sb_engine *engine)
+{
+        sb_named_repair(&engine->handle);
+        engine->rules_left = sb_keep_repair(&engine->handle) != 0;
+}
+
 void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
 {
         struct sb_watcher *watcher = &engine->watchers[slot];
@@ -90,8 +96,7 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
                 return;
         reaper_forget(watcher);
         sb_reap_record(&engine->handle, slot, watcher->generation);
-        sb_named_repair(&engine->handle);
-        sb_keep_repair(&engine->handle);
+        sb_reaper_repair(engine);
 }
 
 uint32_t sb_reaper_collect(struct sb_engine *engine)
@@ -113,8 +118,7 @@ void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t gener
         if (engine->watchers[slot].generation == generation)
                 reaper_forget(&engine->watchers[slot]);
         sb_reap_record(&engine->handle, slot, generation);
-        sb_named_repair(&engine->handle);
-        sb_keep_repair(&engine->handle);
+        sb_reaper_repair(engine);
 }
 
 int sb_reaper_evict(

@@ -65,39 +65,56 @@ static bool keep_read_rule(struct sb_handle *handle, const void *key, uint32_t k
         return found;
 }
 
+/* Writes one wider rule anew, with a past that begins now, if it has a past. Return: 0, SB_E_FULL.
+ */
+static int keep_renew(struct sb_handle *handle, const void *key, uint32_t len)
+{
+        struct sb_rule_found found = {0};
+        struct target target;
+        int r = SB_E_CONFLICT;
+        uint64_t rev;
+
+        keep_aim(&target, key, len, true);
+        /* A conflict means that another process has written the rule since the look. */
+        while (r == SB_E_CONFLICT && keep_read_rule(handle, key, len, true, &found) &&
+                found.value.since) {
+                found.value.since = sb_clock_take_cut(handle);
+                r = keep_write_rule(handle, &target, &found.value, found.rev, &rev);
+        }
+        return r == SB_E_CONFLICT ? 0 : r;
+}
+
 /* All that @narrow covered falls to the rules of shorter prefixes. They did not keep it so far, so
- * the past that they cover begins anew. */
-static void keep_renew_wider(struct sb_handle *handle, const struct target *narrow)
+ * the past that they cover begins anew. Return: 0; SB_E_FULL: one of them claims it still, and
+ * @narrow must stay, which says that they do not cover it. */
+static int keep_renew_wider(struct sb_handle *handle, const struct target *narrow)
 {
         uint32_t len = narrow->prefix ? narrow->key_len : narrow->key_len + 1;
 
         while (len--) {
-                struct sb_rule_found found = {0};
-                struct target target;
-                uint64_t rev;
+                int r = keep_renew(handle, narrow->key, len);
 
-                while (keep_read_rule(handle, narrow->key, len, true, &found) &&
-                        found.value.since) {
-                        keep_aim(&target, narrow->key, len, true);
-                        found.value.since = sb_clock_take_cut(handle);
-                        if (keep_write_rule(handle, &target, &found.value, found.rev, &rev) !=
-                                SB_E_CONFLICT)
-                                break;
-                }
+                if (r)
+                        return r;
         }
+        return 0;
 }
 
 /* Does the rest for a rule, the key of which is there with revision @rev and covers nothing yet. If
- * another process has written the key anew meanwhile, the rest is left to that process. Return: 0,
- * SB_E_FULL. */
+ * another process has written the key anew meanwhile, the rest is left to that process. Return: 0;
+ * SB_E_FULL, -EIO: the rest is to be done still, and the rule covers nothing. */
 static int keep_finish(struct sb_handle *handle, const struct target *target,
         struct sb_rule_value value, uint64_t rev)
 {
         int r;
 
-        sb_rules_apply_all(handle, target->key, target->key_len, target->prefix);
+        r = sb_rules_apply_all(handle, target->key, target->key_len, target->prefix);
+        if (r)
+                return r;
         if (SB_RULE_KIND(value.word) == SB_RULE_NEWEST) {
-                keep_renew_wider(handle, target);
+                r = keep_renew_wider(handle, target);
+                if (r)
+                        return r;
                 r = keep_write_rule(handle, target, NULL, rev, &rev);
         } else {
                 value.since = sb_clock_take_cut(handle);
@@ -163,17 +180,22 @@ static bool keep_next_rule(
         return found;
 }
 
-void sb_keep_repair(struct sb_handle *handle)
+int sb_keep_repair(struct sb_handle *handle)
 {
         struct sb_rule_found found;
         struct target target;
         bool after = false;
+        int r = 0;
 
         if (!sb_rules_any(&handle->segment))
-                return;
+                return 0;
         keep_aim(&target, NULL, 0, false);
         target.len--;
         for (; keep_next_rule(handle, &target, after, &found); after = true)
-                if (!found.value.since)
-                        (void)keep_finish(handle, &target, found.value, found.rev);
+                if (!found.value.since) {
+                        int one = keep_finish(handle, &target, found.value, found.rev);
+
+                        r = r ? r : one;
+                }
+        return r;
 }

@@ -9,7 +9,7 @@
  *
  * Always true: once a rule has its cut (`since`), it is in every node that it applies to. A process
  * that is killed in the middle leaves a rule that covers nothing yet, and sb_keep_repair() finishes
- * it.
+ * it. So does a process that finds no memory on the way, or damage, and answers so.
  *
  * The caller of each of these holds no pin, and is the only thread that uses the handle.
  * sb_keep_write() costs a walk over the keys that the rule applies to, sb_keep_look_up() one get.
@@ -21,15 +21,18 @@
 
 /* Writes the rule for a key, or for all keys with a prefix. The caller has checked the length,
  * sb_keep_len_max() at most. @word: SB_RULE_WORD; NEWEST takes the rule away. Return: 0; SB_E_FULL:
- * no memory for the rule's key, nothing happened. */
+ * no memory; -EIO: the segment is damaged. In both cases nothing happened, or the rule covers
+ * nothing yet; a rule that is half taken away is away, and what it covered is covered by no wider
+ * one yet. */
 int sb_keep_write(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix, uint64_t word);
 /* Looks up the rule of exactly this key or prefix. Return: 0, SB_E_NOT_FOUND. */
 int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         uint64_t *ret_word);
-/* Finishes each rule that a dead process left in the middle. The engine calls it at its start and
- * behind each reaping. */
-void sb_keep_repair(struct sb_handle *handle);
+/* Finishes each rule that was left in the middle, by a dead process or by one that found no memory.
+ * The engine calls it at its start and behind each reaping, and again after a while as long as the
+ * answer is not 0. Return: 0; SB_E_FULL, -EIO: one of them covers nothing still. */
+int sb_keep_repair(struct sb_handle *handle);
 /* Return: bytes of the longest key or prefix that a rule can be for. */
 uint32_t sb_keep_len_max(const struct sb_handle *handle);
 

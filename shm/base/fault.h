@@ -57,6 +57,7 @@
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \
         X(HORIZON_LAST_MISSED, "the search in a prune horizon passes the last cut by")             \
+        X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(MARK_UNASKED, "a mark is made of a cut that was taken away")                             \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \

@@ -2,16 +2,19 @@
 
 #include "shm/history/rules.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "shm/base/assert.h"
 #include "shm/base/bytes.h"
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
 #include "shm/history/times.h"
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
@@ -19,7 +22,6 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 
-#define ROUNDS_MAX 1024u /* more only in a damaged segment */
 #define KEYS_A_PIN 64u
 
 uint32_t sb_rules_key(
@@ -96,46 +98,48 @@ void sb_rules_announce(struct sb_handle *handle, uint32_t key_len, bool prefix)
         sb_add_full(&super->rule_count, 1);
 }
 
-/* Under a pin: set or take away the flag in a node's cell. */
-static void rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept)
+/* Under a pin: set or take away the flag in a node's cell. Return: false: another process changed
+ * the cell first, look again; else the flag is what @kept says, or none is needed. */
+static bool rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t at = sb_offset_of(segment, node);
-        uint32_t rounds;
+        struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
+        struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-        for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
-                struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
-                uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
-                struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
+        /* No cell yet: the process that confirms its placeholder sees the rule. Going: no flag is
+         * of use. */
+        if (!word || !head || (word & SB_CELL_FROZEN) || head->node != sb_offset_of(segment, node))
+                return true;
+        /* R:publish > A:publish. The flag alone is new. */
+        return !(word & SB_CELL_KEPT) != kept || sb_cas64_full(cell, word, word ^ SB_CELL_KEPT);
+}
 
-                /* No cell yet: the process that confirms its placeholder sees the rule. Going: no
-                 * flag is of use. */
-                if (!word || !head || (word & SB_CELL_FROZEN) || head->node != at)
-                        return;
-                /* R:publish > A:publish. The flag alone is new. */
-                if (!(word & SB_CELL_KEPT) == kept &&
-                        !sb_cas64_full(cell, word, word ^ SB_CELL_KEPT))
-                        continue;
-                return;
-        }
+/* Fault KEEP_FLAG_GIVEN_UP: a flag that was lost to another process's write is left out. */
+static bool rules_give_up(bool flagged)
+{
+        return SB_FAULT(KEEP_FLAG_GIVEN_UP) && !flagged;
 }
 
 void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
 {
         const unsigned char *key = sb_node_key(&handle->segment, node);
-        struct sb_rule_found found;
-        uint32_t rounds;
+        bool done = !key;
 
-        for (rounds = 0; key && rounds < ROUNDS_MAX; rounds++) {
+        /* Without a bound: each further round but the second means that another process has written
+         * the key, or a rule. A flag that was left out would be a past that the rule claims, and
+         * that pruners take away. */
+        while (!done) {
                 uint64_t old = sb_load_acquire(&node->rule); /* A:rule. */
+                struct sb_rule_found found;
+                bool flagged;
 
                 sb_rules_find(handle, key, node->key_len, false, &found);
                 /* R:rule > A:rule. The copy comes before the flag that sends pruners to it. */
                 if (old != found.value.word && !sb_cas64_full(&node->rule, old, found.value.word))
                         continue;
-                rules_flag(handle, node, found.value.word != 0);
-                if (old == found.value.word)
-                        return;
+                flagged = rules_flag(handle, node, found.value.word != 0);
+                done = (flagged && old == found.value.word) || rules_give_up(flagged);
         }
 }
 
@@ -145,7 +149,7 @@ void sb_rules_apply_new(struct sb_handle *handle, struct sb_node *node)
                 sb_rules_apply(handle, node);
 }
 
-void sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix)
+int sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix)
 {
         unsigned char at[SB_KEY_LEN_MAX];
         uint32_t at_len = key_len;
@@ -170,8 +174,10 @@ void sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_
                         if (!going)
                                 break;
                         /* Keys ascend; in a damaged segment the walk could go round for ever. */
-                        if (after && sb_bytes_compare(bytes, node->key_len, at, at_len) <= 0)
+                        if (after && sb_bytes_compare(bytes, node->key_len, at, at_len) <= 0) {
+                                sb_damage_note(handle);
                                 break;
+                        }
                         sb_rules_apply(handle, node);
                         at_len = node->key_len;
                         memcpy(at, bytes, at_len);
@@ -182,6 +188,7 @@ void sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_
                 }
                 sb_unpin(handle);
         }
+        return sb_damage_met(handle) ? -EIO : 0;
 }
 
 uint64_t sb_rules_horizon(struct sb_handle *handle, uint64_t span_ns)

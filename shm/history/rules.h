@@ -69,8 +69,9 @@ static inline bool sb_rules_any(const struct sb_segment *segment)
 }
 /* Under a pin: copy what applies into a node, and the flag into its cell, if it has one. */
 void sb_rules_apply(struct sb_handle *handle, struct sb_node *node);
-/* Not under a pin: the same for all keys with a prefix, or for one key. */
-void sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix);
+/* Not under a pin: the same for all keys with a prefix, or for one key. Return: 0; -EIO: the walk
+ * met damage, and may have missed keys. */
+int sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix);
 /* Under a pin, for a process that makes a key: the same, behind the link of the node and before its
  * placeholder. */
 void sb_rules_apply_new(struct sb_handle *handle, struct sb_node *node);

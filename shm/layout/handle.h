@@ -145,6 +145,11 @@ struct sb_commits {
         uint32_t aborted_waiting; /* own transactions of which intents lie in chains still */
 };
 
+/* Walks that ended at a bound that no sound segment reaches. */
+struct sb_damage {
+        uint32_t met;
+};
+
 /* For people, never for decisions. */
 struct sb_counters {
         uint64_t helped, retried, freed, swept, slices;
@@ -154,6 +159,7 @@ struct sb_handle {
         struct sb_segment segment;
         struct sb_record *record;
         uint32_t slot, generation;
+        struct sb_damage damage;     /* layout: damage.h */
         struct sb_pin pin;           /* memory: pin.c */
         struct sb_era era;           /* memory: era.c */
         struct sb_slabs slabs;       /* memory: slab.c */

@@ -198,6 +198,8 @@ static const struct world_case snapshots[] = {
         {"keep beside sets, the long way", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .short_keys = true}, 2, 2},
         {"keep beside sets out of the magazine", {START_MAGAZINE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .magazine = 2}, 2, 2},
         {"keep beside a set and a pruner", {START_OLD, {OPS(KEEP_A), OPS(SET_A), OPS(WORK)}}, 3, 2},
+        {"keep beside a set, and a set and a pruner", {START_VALUE, {OPS(KEEP_A), OPS(SET_A), OPS(SET_A, WORK)},
+                .focus = FOCUS_CUTS}, 3, 2},
         {"keep beside the making of the key", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}}, 2, 2},
         {"keep beside the making of the key by two", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A), OPS(SET_A, WORK)}}, 3, 1},
         {"keep beside a delete and a removal", {START_PAIR, {OPS(KEEP_A), OPS(DELETE_A, WORK, WORK)}}, 2, 2},

@@ -63,6 +63,7 @@ static const struct {
         {SB_FAULT_TRIM_UNMARKED, "past over an old snapshot"},
         {SB_FAULT_KEEP_LOOKUP_EARLY, "keep beside the making of the key"},
         {SB_FAULT_KEEP_PLACEHOLDER_UNFLAGGED, "keep beside the making of the key"},
+        {SB_FAULT_KEEP_FLAG_GIVEN_UP, "keep beside a set, and a set and a pruner"},
         {SB_FAULT_MARK_UNASKED, "mark, evicted before"},
         {SB_FAULT_HORIZON_LAST_MISSED, "old and young snapshot, two sets, prune"},
         {SB_FAULT_PRUNE_MARKS_FIRST, "mark beside a set and a prune"},

@@ -2,6 +2,7 @@
  * A segment with damage in it: the engine comes to an end with what it walks through there, and so
  * does a write. SIGALRM ends a test that does not.
  */
+#include <errno.h>
 #include <unistd.h>
 
 #include "ring/op/commit.h"
@@ -72,7 +73,7 @@ static void test_a_round_in_the_index_ends_the_applying_of_a_rule(void)
 {
         CHECK(make_a_round());
         alarm(PATIENCE_S);
-        sb_rules_apply_all(&writer, "k", 1, true);
+        CHECK_EQ(sb_rules_apply_all(&writer, "k", 1, true), -EIO);
         alarm(0);
         unmake_bus();
 }

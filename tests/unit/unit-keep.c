@@ -11,6 +11,9 @@
 #include "shm/history/rules.h"
 #include "shm/keys/order.h"
 #include "shm/layout/reserved.h"
+#include "shm/mvcc/evict.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/work.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -168,6 +171,99 @@ static void test_what_a_dead_process_left_in_the_middle_is_finished(void)
         }
 }
 
+/* What a process that died in the middle of taking a rule away leaves. */
+static bool leave_half(const char *key, bool prefix, uint64_t *ret_rev)
+{
+        struct sb_rule_value value = {.word = 0};
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key(key, (uint32_t)strlen(key), prefix, bytes);
+
+        return !sb_op_write_reserved(
+                &writer, bytes, len, &value, sizeof(value), SB_OP_ANY_REV, ret_rev);
+}
+
+static void test_repair_passes_by_the_keys_of_rules_that_are_gone(void)
+{
+        uint64_t moved[2], rev, cut;
+        struct sb_rule_found found;
+        uint32_t snapshot;
+
+        for (uint32_t gone = 0; gone < 2; gone++) {
+                CHECK(begin());
+                CHECK(!sb_keep_write(&writer, "a", 1, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+                CHECK(!sb_keep_write(&writer, "b", 1, true, SB_RULE_WORD(SB_RULE_ALL, 0)));
+                /* An open cut: what was a rule's key stays in the index. */
+                CHECK(!sb_snapshot_open(&reader, &snapshot, &cut));
+                if (gone)
+                        CHECK(!sb_keep_write(&writer, "b", 1, true, 0));
+                CHECK(leave_half("a", true, &rev));
+                moved[gone] = sb_load_relaxed(&writer.segment.super->clock);
+                CHECK(!sb_keep_repair(&writer));
+                moved[gone] = sb_load_relaxed(&writer.segment.super->clock) - moved[gone];
+                CHECK(!read_rule(0, true, &found));
+                CHECK_EQ(read_rule(4, true, &found), !gone);
+                sb_snapshot_close(&reader, snapshot);
+                unmake_bus();
+        }
+        /* One rule was finished, with one cut or none; the other was left alone. */
+        CHECK_EQ(moved[0], moved[1]);
+}
+
+/* Fill the bus with values of every size. */
+static bool fill(void)
+{
+        static char value[4096];
+        char key[16];
+        uint32_t i = 0;
+
+        for (uint64_t len = sizeof(value); len; len = len > 64 ? len / 2 : len - 1) {
+                int r = 0;
+
+                while (!r) {
+                        snprintf(key, sizeof(key), "fill%u", i++);
+                        r = put(&writer, key, value, len);
+                }
+                if (r != SB_E_FULL)
+                        return false;
+        }
+        return true;
+}
+
+static void test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is(void)
+{
+        uint64_t word = SB_RULE_WORD(SB_RULE_ALL, 0), clock, rev;
+        struct sb_rule_found wide, found;
+        char key[16];
+
+        CHECK(begin());
+        CHECK(!sb_keep_write(&writer, "a", 1, true, word));
+        CHECK(!sb_keep_write(&writer, "abc", 3, true, word));
+        CHECK(read_rule(0, true, &wide));
+        sb_rules_announce(&writer, 3, true);
+        CHECK(leave_half("abc", true, &rev));
+        CHECK(fill());
+        clock = sb_load_relaxed(&writer.segment.super->clock);
+        /* The delete of the narrow rule's key would find memory; the write of the wide one's does
+         * not. */
+        CHECK_EQ(sb_keep_repair(&reader), SB_E_FULL);
+        CHECK(read_rule(0, true, &found) && found.value.since == wide.value.since);
+        CHECK(read_rule(2, true, &found) && !found.value.since && found.rev == rev);
+        CHECK_EQ(sb_keep_write(&reader, "abc", 3, true, 0), SB_E_FULL);
+        sb_pin(&reader);
+        sb_rules_find(&reader, "abcd", 4, false, &found);
+        sb_unpin(&reader);
+        CHECK(found.renewed); /* the wide rule says that it does not cover this key */
+        for (uint32_t i = 0; i < 200; i++) {
+                snprintf(key, sizeof(key), "fill%u", i);
+                (void)delete (&writer, key);
+        }
+        sb_work_all(&writer, true);
+        CHECK_EQ(sb_keep_repair(&reader), 0);
+        CHECK(!read_rule(2, true, &found));
+        CHECK(read_rule(0, true, &found) && found.value.since >= clock);
+        unmake_bus();
+}
+
 /* ---- marks ---- */
 
 /* Entries of the table that are in use. */
@@ -241,6 +337,50 @@ static void test_a_full_table_is_full_but_for_what_dead_makers_left(void)
         unmake_bus();
 }
 
+/* A clock and barriers that take the writer's cuts away at the next barrier, when @armed. */
+static struct sb_os evicting;
+static bool armed;
+static void evict_at_barrier(void *context)
+{
+        sb_os_linux.membarrier(context);
+        if (!armed)
+                return;
+        armed = false;
+        (void)sb_evict_client(&reader, writer.slot, UINT64_MAX);
+}
+
+static void test_a_mark_of_a_cut_that_was_taken_away_meanwhile_is_none(void)
+{
+        uint32_t lapped = 0, made = 0;
+        uint64_t cut, found;
+
+        CHECK(begin());
+        evicting = sb_os_linux;
+        evicting.membarrier = evict_at_barrier;
+        writer.segment.os = &evicting;
+        for (uint32_t step = 0; step < 3000 && lapped < 5; step++) {
+                int r;
+
+                /* Replaced versions gather until a write, at times the one of the mark's own key,
+                 * frees them, behind a barrier. */
+                for (uint32_t i = draw(40); i; i--)
+                        CHECK(!delete (&writer, keys[0]) && !put(&writer, keys[0], "y", 1));
+                cut = 7;
+                armed = true;
+                r = sb_op_mark(&writer, "m", 1, &cut);
+                armed = false;
+                CHECK(r == 0 || r == SB_E_LAPPED);
+                CHECK_EQ(sb_op_mark_find(&reader, "m", 1, &found), r ? SB_E_NOT_FOUND : 0);
+                CHECK_EQ(entries(), !r);
+                CHECK((r && cut == 7) || (!r && found == cut));
+                lapped += r == SB_E_LAPPED;
+                made += !r;
+                CHECK_EQ(sb_op_mark_drop(&writer, "m", 1), r ? SB_E_NOT_FOUND : 0);
+        }
+        CHECK(lapped == 5 && made);
+        unmake_bus();
+}
+
 static void test_the_longest_key_and_name_can_be_written(void)
 {
         static char longest[SB_KEY_LEN_MAX];
@@ -267,8 +407,11 @@ int main(int argc, char **argv)
         RUN(test_what_was_written_last_is_looked_up_and_stands_in_every_node);
         RUN(test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others);
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
+        RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
+        RUN(test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is);
         RUN(test_a_name_has_one_mark_until_that_is_dropped);
         RUN(test_a_full_table_is_full_but_for_what_dead_makers_left);
+        RUN(test_a_mark_of_a_cut_that_was_taken_away_meanwhile_is_none);
         RUN(test_the_longest_key_and_name_can_be_written);
         return test_end();
 }
