@@ -16,6 +16,7 @@
         X(PIN_LATE, "a word is loaded before the pin is published")                                \
         X(RETIRE_ERA_EARLY, "the retire era is read before the unlink")                            \
         X(FREE_IGNORES_PINS, "a block is freed without looking at the pins")                       \
+        X(ERA_PIN_FORGOTTEN, "the search in the pins of a look passes the last one by")            \
         X(FREE_IGNORES_GUARDS, "a reclaimer does not read the guard words")                        \
         X(FREE_GUARDS_FIRST, "a reclaimer reads the guards before the pins")                       \
         X(GUARD_AFTER_UNPIN, "a guard is published after the pin is gone")                         \

@@ -28,21 +28,22 @@
 #ifndef SB_SLAB_CACHE_MAX
 #define SB_SLAB_CACHE_MAX 16 /* blocks of one class that are taken from a slab at once */
 #endif
-#ifndef SB_ERA_PINS_MAX
-#define SB_ERA_PINS_MAX 16 /* pins told apart; with more at once, the least lo stands for all */
-#endif
 #define SB_BUDGET_STEPS 64u
 
 struct sb_pin {
         uint32_t hi; /* of the current pin; 0: not pinned */
 };
 
-/* What sb_era_look() saw. */
+/* What the last look at the pins of all other clients saw. */
+struct sb_era_pin {
+        uint32_t lo, hi;
+};
 struct sb_era {
-        uint32_t looked;    /* the era that the look made */
-        uint32_t oldest;    /* the least lo of all pins */
-        uint32_t pin_count; /* there may be more than fit below */
-        uint64_t pins[SB_ERA_PINS_MAX];
+        uint32_t looked; /* the era of the look */
+        uint32_t pin_count;
+        /* By lo, ascending, and each reaches further than all before it: the others protect nothing
+         * that these do not. In the handle's space, with room for one of each record. */
+        struct sb_era_pin *pins;
 };
 
 /* The slab cache of one class: blocks that were taken from one owned slab and are not used yet. */
@@ -128,6 +129,8 @@ struct sb_horizon {
 
 struct sb_sweep {
         uint32_t floor; /* births below are raised to it by the sweep that is going on */
+        uint32_t since; /* what clients hold that are pinned since before is not for its limbo */
+        uint64_t held, held_by; /* so many blocks; the sum of those pins, when the sweep began */
 };
 
 /* A handle's sweeps. The engine's ticks are in the middle of a whole one while `left` is not 0. Of

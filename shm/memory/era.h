@@ -30,14 +30,31 @@ static inline bool sb_era_before(uint32_t a, uint32_t b)
  * SB_ERA_STOP behind. Cost: a CAS on a word that all readers load. */
 void sb_era_advance(struct sb_handle *handle);
 /* Advance the era, flush all clients' stores, and look at the pins of all other clients. What was
- * seen stays in the handle, for the two calls below. Cost: a membarrier, a load for each record. */
+ * seen stays in the handle, for the calls below. Cost: a membarrier, a load for each record, and a
+ * few steps for each client that is pinned since before. */
 void sb_era_look(struct sb_handle *handle);
+/* The last part of a look: read the pins, of which none counts that was begun after @era. The
+ * caller has loaded the era @era, and then flushed all clients' stores. */
+void sb_era_read_pins(struct sb_handle *handle, uint32_t era);
+/* The era of the last look. */
+static inline uint32_t sb_era_looked(const struct sb_handle *handle)
+{
+        return handle->era.looked;
+}
+/* By the last look: whether another client may be reading what was born in @birth and was unlinked
+ * in @era. For what is known to have been unlinked before that look. However many are pinned, it
+ * takes a few steps. */
+bool sb_era_protected(const struct sb_handle *handle, uint32_t era, uint32_t birth);
 /* By the last look: true when no other client is pinned that may be reading what was born in @birth
- * and was out of use in @era. */
+ * and was out of use in @era, and that era was over at the look. */
 bool sb_era_clear(const struct sb_handle *handle, uint32_t era, uint32_t birth);
+/* A sum of the pins of other clients that were begun before @era, as they are now. It changes when
+ * one of them ends or grows. 0: there is none. */
+uint64_t sb_era_sum_pins(const struct sb_handle *handle, uint32_t era);
 /* By the last look: an era, SB_ERA_OLD ago or more, before which no other client is pinned. */
 uint32_t sb_era_bygone(const struct sb_handle *handle);
-/* For a handle that begins. */
-void sb_era_init(struct sb_handle *handle);
+/* For a handle that begins. @space: of sb_era_space() bytes. */
+uint64_t sb_era_space(const struct sb_geometry *geometry);
+void sb_era_init(struct sb_handle *handle, void *space);
 
 #endif

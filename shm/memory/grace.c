@@ -34,9 +34,9 @@ static bool grace_is_blocked(
                !(handle->limbo.entries[i].held && SB_FAULT(MAGAZINE_NO_GRACE));
 }
 
-static uint32_t grace_filter_bit(uint64_t offset)
+static uint32_t grace_hash(uint64_t offset)
 {
-        return (uint32_t)((offset >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 54);
+        return (uint32_t)((offset >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % SB_LIMBO_MAX;
 }
 
 /* Whether the retire word, and in a first grace period the node, are as they were dated. */
@@ -85,10 +85,11 @@ static void grace_fetch(const struct sb_segment *segment, const struct sb_limbo_
 static void grace_keep(struct sb_handle *handle, struct sb_grace *grace, uint32_t i,
         const struct sb_limbo_entry *entry)
 {
-        uint32_t bit = grace_filter_bit(sb_limbo_offset(entry));
+        uint32_t hash = grace_hash(sb_limbo_offset(entry));
 
         handle->limbo.entries[i] = *entry;
-        grace->filter[bit / 64] |= UINT64_C(1) << (bit % 64);
+        grace->then[i] = grace->first[hash];
+        grace->first[hash] = (uint16_t)(i + 1);
 }
 
 /* Drop the entries that other processes have brought further meanwhile. What is in the magazine, no
@@ -130,38 +131,26 @@ static void grace_flush_pins(const struct sb_handle *handle)
                 handle->segment.os->membarrier(handle->segment.os->context);
 }
 
-/* The pin of another client; 0: none, or this is this client's own. */
-static uint64_t grace_load_pin(const struct sb_handle *handle, uint32_t slot)
-{
-        /* A:pins. Where a pin has ended, its reads are over and its guards are set (R:unpin). */
-        uint64_t pin = sb_load_acquire(&sb_record_at(&handle->segment, slot)->pin);
-
-        return slot == handle->slot || SB_FAULT(FREE_IGNORES_PINS) ? 0 : pin;
-}
-
 static void grace_mark_pinned(struct sb_handle *handle, struct sb_grace *grace)
 {
-        struct sb_roster_walk walk = {.segment = &handle->segment};
-        uint32_t slot, i;
+        uint32_t i;
 
-        while (sb_roster_next(&walk, &slot)) {
-                uint64_t pin = grace_load_pin(handle, slot);
-                uint32_t lo = (uint32_t)(pin >> 32), hi = (uint32_t)pin;
-
-                if (!pin)
-                        continue;
-                for (i = 0; i < grace->count; i++)
-                        if (!sb_era_before(handle->limbo.entries[i].era, lo) &&
-                                !sb_era_before(hi, handle->limbo.entries[i].birth))
-                                grace_block(grace, i);
-        }
+        /* The pin's era was loaded before the stores were flushed. */
+        sb_era_read_pins(handle, sb_pin_era(handle));
+        for (i = 0; i < grace->count; i++)
+                if (sb_era_protected(
+                            handle, handle->limbo.entries[i].era, handle->limbo.entries[i].birth))
+                        grace_block(grace, i);
 }
 
-static bool grace_may_hold(const struct sb_grace *grace, uint64_t offset)
+/* Whatever waits at @offset is held. */
+static void grace_mark_offset(struct sb_handle *handle, struct sb_grace *grace, uint64_t offset)
 {
-        uint32_t bit = grace_filter_bit(offset);
+        uint32_t i;
 
-        return grace->filter[bit / 64] >> (bit % 64) & 1;
+        for (i = grace->first[grace_hash(offset)]; i; i = grace->then[i - 1])
+                if (sb_limbo_offset(&handle->limbo.entries[i - 1]) == offset)
+                        grace_block(grace, i - 1);
 }
 
 static void grace_read_guards(struct sb_handle *handle, struct sb_grace *grace)
@@ -169,7 +158,7 @@ static void grace_read_guards(struct sb_handle *handle, struct sb_grace *grace)
         struct sb_segment *segment = &handle->segment;
         struct sb_roster_walk walk = {.segment = segment};
         uint64_t count, offset;
-        uint32_t slot, i, index;
+        uint32_t slot, index;
 
         while (sb_roster_next(&walk, &slot)) {
                 struct sb_record *record = sb_record_at(segment, slot);
@@ -178,11 +167,8 @@ static void grace_read_guards(struct sb_handle *handle, struct sb_grace *grace)
                 count = sb_load_acquire(&record->guard_high);
                 for (index = 0; index < count && index < SB_GUARDS_MAX; index++) {
                         offset = sb_guard_read(segment, record, index);
-                        if (!offset || !grace_may_hold(grace, offset))
-                                continue;
-                        for (i = 0; i < grace->count; i++)
-                                if (sb_limbo_offset(&handle->limbo.entries[i]) == offset)
-                                        grace_block(grace, i);
+                        if (offset)
+                                grace_mark_offset(handle, grace, offset);
                 }
         }
 }

@@ -21,7 +21,9 @@
 
 struct sb_grace {
         uint64_t blocked[(SB_LIMBO_MAX + 63) / 64]; /* entries that a pin or a guard holds */
-        uint64_t filter[16];  /* a Bloom filter of the offsets in limbo, of one hash */
+        /* The entries by offset: first[hash] and then[entry] are numbers of entries + 1; 0: none.
+         */
+        uint16_t first[SB_LIMBO_MAX], then[SB_LIMBO_MAX];
         uint32_t count, next; /* entries at the look; where sb_grace_next() goes on */
 };
 

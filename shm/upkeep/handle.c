@@ -19,7 +19,7 @@
 
 uint64_t sb_handle_space(const struct sb_geometry *geometry)
 {
-        return sb_horizon_space(geometry);
+        return sb_era_space(geometry) + sb_horizon_space(geometry);
 }
 
 void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, uint32_t slot,
@@ -33,8 +33,8 @@ void sb_handle_init(struct sb_handle *handle, const struct sb_segment *segment, 
         sb_guard_init(handle);
         sb_slab_init(handle);
         sb_magazine_init(handle);
-        sb_era_init(handle);
-        sb_horizon_init(handle, space);
+        sb_era_init(handle, space);
+        sb_horizon_init(handle, (char *)space + sb_era_space(&segment->geometry));
 }
 
 /* The fault ROSTER_UNLISTED_EARLY: the record leaves the roster before its owner's last pins. */

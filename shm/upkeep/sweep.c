@@ -197,6 +197,19 @@ static uint32_t sweep_renew_date(struct sb_handle *handle, struct sb_block *bloc
 
 /* ---- blocks ---- */
 
+/* Whether a client holds the block that is pinned since before the sweep. It would wait in limbo in
+ * vain, and thousands of them would be looked at with every batch: they are counted, and wait for
+ * a sweep after one of those pins has ended. */
+static bool sweep_is_held(struct sb_handle *handle, uint32_t date, uint32_t birth)
+{
+        uint32_t since = handle->sweep.since - 1;
+
+        if (!sb_era_protected(handle, sb_era_before(date, since) ? date : since, birth))
+                return false;
+        handle->sweep.held++;
+        return true;
+}
+
 /* Dated: let it wait in the sweeper's own limbo. Another process may be freeing it; then it is
  * dropped there as stale. */
 static void sweep_dated(
@@ -205,7 +218,9 @@ static void sweep_dated(
         sb_model_unchecked_begin();
         date = sweep_renew_date(handle, block, date);
         sweep_raise_birth(handle, &block->birth);
-        sb_limbo_wait(handle, offset, date, false);
+        /* Relaxed: an older value only holds the block for longer. */
+        if (!sweep_is_held(handle, date, sb_load_relaxed(&block->birth)))
+                sb_limbo_wait(handle, offset, date, false);
         sb_model_unchecked_end();
 }
 
@@ -355,6 +370,8 @@ static void sweep_find_floor(struct sb_handle *handle)
         sb_era_look(handle);
         old = sb_era_bygone(handle);
         handle->sweep.floor = sb_era_before(floor, old) ? old : floor;
+        /* Two eras ago: clients that are not stopped mostly have a younger pin. */
+        handle->sweep.since = sb_era_looked(handle) - 2;
 }
 
 void sb_sweep_slice_begin(struct sb_handle *handle, bool of_whole)
@@ -374,6 +391,8 @@ void sb_sweep_slice_end(struct sb_handle *handle)
 void sb_sweep_begin(struct sb_handle *handle)
 {
         sweep_find_floor(handle);
+        handle->sweep.held = 0;
+        handle->sweep.held_by = sb_era_sum_pins(handle, handle->sweep.since);
         sb_budget_begin(handle);
 }
 
@@ -387,6 +406,12 @@ void sb_sweep_end(struct sb_handle *handle)
         if (sb_era_before(floor, handle->sweep.floor))
                 sb_cas32_full(word, floor, handle->sweep.floor);
         sb_budget_end(handle);
+}
+
+bool sb_sweep_is_due(const struct sb_handle *handle)
+{
+        return handle->sweep.held &&
+               sb_era_sum_pins(handle, handle->sweep.since) != handle->sweep.held_by;
 }
 
 uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count)

@@ -158,7 +158,7 @@ static bool work_begin_sweep(struct sb_handle *handle, uint32_t *cursor)
         struct sb_superblock *super = handle->segment.super;
         uint64_t wanted = sb_load_acquire(&super->sweep_wanted); /* A:sweep. */
 
-        if (wanted == sb_load_acquire(&super->swept)) /* A:sweep. */
+        if (wanted == sb_load_acquire(&super->swept) /* A:sweep. */ && !sb_sweep_is_due(handle))
                 return false;
         if (handle->work.rest_left) {
                 handle->work.rest_left--;

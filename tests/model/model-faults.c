@@ -21,6 +21,7 @@ static const struct {
         {SB_FAULT_PIN_LATE, "get under set and free", "get under set and free, the long way"},
         {SB_FAULT_RETIRE_ERA_EARLY, "late era"},
         {SB_FAULT_FREE_IGNORES_PINS, "get under set and free"},
+        {SB_FAULT_ERA_PIN_FORGOTTEN, "get under set and free"},
         {SB_FAULT_FREE_IGNORES_GUARDS, "hold under set and free"},
         {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
         {SB_FAULT_GUARD_AFTER_UNPIN, "hold under set and free",

@@ -14,7 +14,7 @@
 #define PEERS       (MODEL_THREADS + 1)
 #define NOTE_DONE   0u          /* + key: the highest finished revision */
 #define NOTE_OVER   WORLD_KEYS  /* how many operations each thread has finished, 8 bits each */
-#define WORLD_SPACE 512u        /* bytes of a handle's space */
+#define WORLD_SPACE 1024u       /* bytes of a handle's space */
 #define DEAD_PEER   (PEERS - 1) /* of START_DEAD */
 
 /* What one operation answered. */

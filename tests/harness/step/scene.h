@@ -21,7 +21,7 @@
 
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
-#define SCENE_SPACE     512u
+#define SCENE_SPACE     1024u
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
 
