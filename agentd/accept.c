@@ -202,16 +202,42 @@ static uint32_t accept_find_ticket(const struct sb_engine *engine,
         return 0;
 }
 
+/* Claim a free record. Clients have the records 1 to --clients. The one behind them is for
+ * agentctl, so that a bus with all its clients can be looked at; a second agentctl takes a
+ * client's. */
+static int accept_claim_free(struct sb_engine *engine, uint32_t verb,
+        const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
+{
+        struct sb_segment *segment = &engine->handle.segment;
+        uint32_t end = engine->supervisor->config->clients + 1;
+
+        if (verb == SB_HELLO_ATTACH_OPERATOR &&
+                !sb_roster_claim(segment, end, identity, ret_slot, ret_generation))
+                return 0;
+        return sb_roster_claim_below(segment, 1, end, identity, ret_slot, ret_generation);
+}
+
 /* Claim a record. When none is free, first collect those of dead processes and of clients that gave
  * up. */
-static int accept_claim_record(struct sb_engine *engine, const struct sb_roster_identity *identity,
-        uint32_t *ret_slot, uint32_t *ret_generation)
+static int accept_claim_record(struct sb_engine *engine, uint32_t verb,
+        const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
 {
-        int r = sb_roster_claim(&engine->handle.segment, 1, identity, ret_slot, ret_generation);
+        int r = accept_claim_free(engine, verb, identity, ret_slot, ret_generation);
 
         if (r == SB_E_FULL && (sb_reaper_collect(engine) | accept_hear_kept(engine)))
-                r = sb_roster_claim(&engine->handle.segment, 1, identity, ret_slot, ret_generation);
+                r = accept_claim_free(engine, verb, identity, ret_slot, ret_generation);
         return r;
+}
+
+/* A client is refused because all records are in use. It is told so by a number alone, so say what
+ * to do: once, until a record is granted again. */
+static void accept_say_full(struct sb_engine *engine)
+{
+        if (!engine->said_full)
+                sb_log("no more clients: all %u clients of --clients are attached; end some, or "
+                       "start agentd with more",
+                        engine->supervisor->config->clients);
+        engine->said_full = true;
 }
 
 static void accept_attach(struct sb_engine *engine, struct sb_connection *connection,
@@ -243,12 +269,14 @@ static void accept_attach(struct sb_engine *engine, struct sb_connection *connec
         }
         slot = accept_find_ticket(engine, &identity, &generation);
         if (!slot) {
-                r = accept_claim_record(engine, &identity, &slot, &generation);
+                r = accept_claim_record(engine, request->verb, &identity, &slot, &generation);
                 if (r) {
+                        accept_say_full(engine);
                         close(pidfd);
                         accept_refuse(connection, r);
                         return;
                 }
+                engine->said_full = false;
         }
         sb_reaper_watch(engine, slot, generation, pidfd);
         sb_hello_refuse(0, &answer);
@@ -292,7 +320,7 @@ static void accept_hear(
                 r = -EPROTO;
         if (r)
                 accept_refuse(connection, r);
-        else if (request.verb == SB_HELLO_ATTACH)
+        else if (request.verb == SB_HELLO_ATTACH || request.verb == SB_HELLO_ATTACH_OPERATOR)
                 accept_attach(engine, connection, &request);
         else
                 accept_evict(engine, connection, &request);

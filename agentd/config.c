@@ -21,6 +21,7 @@
 #include "shm/layout/geometry.h"
 #include "shm/layout/superblock.h"
 
+#define CLIENTS_MAX  (SB_CLIENTS_MAX - 1)
 #define FLUSH_MS_MAX 60000u
 #define SIZE_MAX_    (UINT64_C(1) << 46)
 #define AGE_MAX_NS   (UINT64_C(366) * 24 * 3600000000000)
@@ -225,9 +226,9 @@ static bool config_take_option(
                 config->flush_ms = (uint32_t)number;
                 return true;
         case OPTION_CLIENTS:
-                if (!config_read_number(value, 1, SB_CLIENTS_MAX, &number))
+                if (!config_read_number(value, 1, CLIENTS_MAX, &number))
                         return config_complain(
-                                "--clients %s: give a number, 1 to %u", value, SB_CLIENTS_MAX);
+                                "--clients %s: give a number, 1 to %u", value, CLIENTS_MAX);
                 config->clients = (uint32_t)number;
                 return true;
         case OPTION_HISTORY:
@@ -285,7 +286,7 @@ int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_
 {
         struct sb_geometry_wish wish = {
                 .size = config_round_up(config->size, page_size),
-                .clients = config->clients,
+                .clients = config->clients + 1, /* and agentctl */
         };
 
         return sb_geometry_fit(&wish, ret);

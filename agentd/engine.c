@@ -295,18 +295,18 @@ static enum sb_engine_end engine_adopt_and_serve(struct sb_engine *engine)
 static struct sb_engine *engine_new(struct sb_supervisor *supervisor)
 {
         struct sb_engine *engine = mi_zalloc(sizeof(*engine));
-        uint32_t clients = supervisor->config->clients + 1;
+        uint32_t records = supervisor->memory.geometry.record_count;
 
         if (!engine)
                 return NULL;
-        engine->connection_max = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + clients;
+        engine->connection_max = SB_STRANGERS_MAX + SB_CONNECTIONS_MAX + records;
         engine->kept_max = supervisor->kept_max;
-        engine->watchers = mi_calloc(clients, sizeof(*engine->watchers));
+        engine->watchers = mi_calloc(records, sizeof(*engine->watchers));
         engine->connections = mi_calloc(engine->connection_max, sizeof(*engine->connections));
         if (supervisor->config->snapshot_age_ns)
-                engine->seen = mi_calloc((size_t)supervisor->memory.geometry.record_count *
-                                                 supervisor->memory.geometry.snapshot_count,
-                        sizeof(*engine->seen));
+                engine->seen =
+                        mi_calloc((size_t)records * supervisor->memory.geometry.snapshot_count,
+                                sizeof(*engine->seen));
         if (!engine->watchers || !engine->connections ||
                 (!engine->seen && supervisor->config->snapshot_age_ns)) {
                 mi_free(engine->seen);
@@ -315,7 +315,7 @@ static struct sb_engine *engine_new(struct sb_supervisor *supervisor)
                 mi_free(engine);
                 return NULL;
         }
-        for (uint32_t i = 0; i < clients; i++)
+        for (uint32_t i = 0; i < records; i++)
                 engine->watchers[i].pidfd = -1;
         engine->supervisor = supervisor;
         engine->epoll_fd = engine->timer_fd = -1;

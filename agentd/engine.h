@@ -67,7 +67,8 @@ struct sb_engine {
         uint64_t repair_ns; /* when to try again */
         uint64_t trace;     /* what engine_is_idle() saw last */
         int epoll_fd, timer_fd;
-        bool attached; /* record 0 is this engine's */
+        bool attached;  /* record 0 is this engine's */
+        bool said_full; /* the log says that all records are in use */
         /* There was no descriptor for another connection, so the engine does not listen until the
          * next tick. */
         bool deaf;

@@ -214,10 +214,9 @@ static int cli_no_place(const struct cli *cli, int result)
                 cli_word(bus), bus == from ? " of $STATEBUS" : "", sb_strerror(result));
 }
 
-/* sb_open() waits for the engine without a limit, but a signal ends the wait: an alarm bounds it
- * here. */
-static int cli_open_in_time(
-        const struct cli *cli, const struct sb_options *options, struct sb_bus **ret_bus)
+/* sb_admin_open() waits for the engine without a limit, but a signal ends the wait: an alarm bounds
+ * it here. */
+static int cli_open_in_time(const struct cli *cli, struct sb_bus **ret_bus)
 {
         char what[PATH_MAX + 16];
         bool waiting = false;
@@ -225,7 +224,7 @@ static int cli_open_in_time(
 
         sigaction(SIGALRM, &(struct sigaction){.sa_handler = cli_note_alarm}, NULL);
         cli_set_alarm(SAY_AFTER_S);
-        while ((r = sb_open(options, ret_bus)) == -EINTR) {
+        while ((r = sb_admin_open(cli->bus, ret_bus)) == -EINTR) {
                 if (!cli_alarmed)
                         continue;
                 if (waiting)
@@ -243,9 +242,11 @@ static int cli_open_in_time(
                 return CLI_TIMED_OUT;
         }
         if (r == SB_E_FULL) {
-                cli_say("the bus in %s has as many clients as it takes: end one, or stop agentd "
-                        "and start it with more --clients",
-                        cli_directory_of(cli));
+                cli_say("the bus in %s has as many clients as it takes, and another agentctl has "
+                        "the place that is kept for one: try again when that has ended. `agentctl "
+                        "%sevict CLIENT --kill` needs no place; agentd's --clients says how many "
+                        "there are",
+                        cli_directory_of(cli), cli_bus_words(cli));
                 return CLI_FAILED;
         }
         snprintf(what, sizeof(what), "the bus in %s", cli_directory_of(cli));
@@ -261,12 +262,11 @@ int cli_place(const struct cli *cli, char *ret_directory, size_t size)
 
 int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
 {
-        struct sb_options options = {.size = sizeof(options), .bus = cli->bus, .access = SB_PEER};
         char directory[PATH_MAX];
         int r;
 
         r = cli_place(cli, directory, sizeof(directory));
-        return r != 0 ? r : cli_open_in_time(cli, &options, ret_bus);
+        return r != 0 ? r : cli_open_in_time(cli, ret_bus);
 }
 
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)

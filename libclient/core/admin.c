@@ -75,10 +75,22 @@ static void admin_count_units(const struct sb_segment *segment, struct sb_admin_
 
 static void admin_count_clients(const struct sb_segment *segment, struct sb_admin_stat *stat)
 {
+        /* Relaxed: a number for display. */
+        uint64_t clients_max = sb_load_relaxed(&segment->super->clients_max);
+
         stat->clients_max = segment->geometry.record_count - 1;
-        for (uint32_t slot = 1; slot < segment->geometry.record_count; slot++)
+        if (clients_max && clients_max < stat->clients_max)
+                stat->clients_max = (uint32_t)clients_max;
+        for (uint32_t slot = 1; slot <= stat->clients_max; slot++)
                 if (sb_roster_state(segment, slot, NULL) == SB_RECORD_ATTACHED)
                         stat->clients++;
+}
+
+int sb_admin_open(const char *bus, struct sb_bus **ret_bus)
+{
+        struct sb_options options = {.size = sizeof(options), .bus = bus, .access = SB_PEER};
+
+        return sb_bus_open_as(&options, SB_HELLO_ATTACH_OPERATOR, ret_bus);
 }
 
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)

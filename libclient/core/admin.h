@@ -31,7 +31,7 @@ struct sb_admin_stat {
         uint64_t history_bytes, history_limit; /* kept for rules at the last sweep; 0: no limit */
         uint32_t marks, marks_max;
         uint32_t era;
-        uint32_t clients, clients_max; /* the engine does not count */
+        uint32_t clients, clients_max; /* the engine, and agentctl in its place, do not count */
         uint64_t engine_generation;
         uint32_t supervisor_pid, engine_pid;
         uint64_t age_ns;
@@ -64,6 +64,10 @@ struct sb_admin_holders {
         uint32_t count;
         uint64_t *cuts_;
 };
+
+/* Open a bus as agentctl does: also when it has all its clients, unless another agentctl has it
+ * open, too. Return: as sb_open(). */
+int sb_admin_open(const char *bus, struct sb_bus **ret_bus);
 
 /* Fill in all of @ret. Return: 0, SB_E_DETACHED. Cost: a walk over all cells and all units. */
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);

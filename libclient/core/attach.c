@@ -158,8 +158,8 @@ static int attach_map(const struct sb_hello_answer *answer, int memfd, struct sb
 
 /* Ask once, over one connection. Return: as sb_attach(); and -ECONNRESET or -EPIPE: ask again with
  * the same ticket. */
-static int attach_attempt(
-        const struct sb_place *place, uint32_t access, uint64_t ticket, struct sb_attachment *ret)
+static int attach_attempt(const struct sb_place *place, uint32_t verb, uint32_t access,
+        uint64_t ticket, struct sb_attachment *ret)
 {
         struct sb_hello_answer answer;
         int fd, memfd = -1, r;
@@ -167,7 +167,7 @@ static int attach_attempt(
         fd = attach_dial(place, 0);
         if (fd < 0)
                 return fd;
-        r = attach_send_request(fd, SB_HELLO_ATTACH, access, ticket);
+        r = attach_send_request(fd, verb, access, ticket);
         /* An engine that refuses at once closes its end early, which this send may see (-EPIPE);
          * its answer is in the queue all the same. */
         if (!r || r == -EPIPE)
@@ -190,6 +190,12 @@ static int attach_attempt(
 
 int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachment *ret)
 {
+        return sb_attach_as(place, SB_HELLO_ATTACH, access, ret);
+}
+
+int sb_attach_as(
+        const struct sb_place *place, uint32_t verb, uint32_t access, struct sb_attachment *ret)
+{
         uint64_t ticket = 0;
         int r;
 
@@ -197,7 +203,7 @@ int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachmen
                 if (getrandom(&ticket, sizeof(ticket), 0) != (ssize_t)sizeof(ticket))
                         return -errno;
         for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
-                r = attach_attempt(place, access, ticket, ret);
+                r = attach_attempt(place, verb, access, ticket, ret);
                 if (r != -ECONNRESET && r != -EPIPE)
                         return r == -EACCES || r == -EPERM ? SB_E_DENIED : r;
         }

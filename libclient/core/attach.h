@@ -25,8 +25,9 @@ struct sb_attachment {
 };
 
 /**
- * sb_attach() - take a record on a bus and map the bus's segment
+ * sb_attach_as() - take a record on a bus and map the bus's segment
  * @place:      where the bus lives
+ * @verb:       SB_HELLO_ATTACH; SB_HELLO_ATTACH_OPERATOR: for agentctl
  * @access:     enum sb_access, the most wanted
  * @ret:        to be given back by sb_attach_unmap(), once the record was released
  *
@@ -36,6 +37,9 @@ struct sb_attachment {
  * Progress: the call waits for the engine; an engine that is stopped delays attaching.
  * Cost:     a connection and a mapping of the whole segment.
  */
+int sb_attach_as(
+        const struct sb_place *place, uint32_t verb, uint32_t access, struct sb_attachment *ret);
+/* The same for a client. */
 int sb_attach(const struct sb_place *place, uint32_t access, struct sb_attachment *ret);
 
 /* Unmap the segment. The caller has released the record before (sb_handle_fini(),

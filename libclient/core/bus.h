@@ -81,6 +81,9 @@ void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus);
 
+/* sb_open(), which asks for a record with @verb: SB_HELLO_ATTACH, SB_HELLO_ATTACH_OPERATOR. */
+int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bus **ret_bus);
+
 /* The reverse, when the record was given back: unmap and free what sb_bus_new() made. */
 void sb_bus_free(struct sb_bus *bus);
 

@@ -15,6 +15,7 @@
 #include "libclient/core/scan.h"
 #include "libclient/core/txn.h"
 #include "libclient/core/write-set.h"
+#include "ring/attach/hello.h"
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
@@ -57,6 +58,11 @@ static int open_attached(struct sb_bus_home *home, struct sb_bus **ret_bus)
 
 int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
 {
+        return sb_bus_open_as(options, SB_HELLO_ATTACH, ret_bus);
+}
+
+int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bus **ret_bus)
+{
         struct sb_bus_home *home;
         int r;
 
@@ -72,12 +78,12 @@ int sb_open(const struct sb_options *options, struct sb_bus **ret_bus)
         if (r == 0 && options->access != SB_PEER)
                 r = -ENOTSUP;
         if (r == 0)
-                r = sb_attach(&home->place, options->access, &home->attachment);
+                r = sb_attach_as(&home->place, verb, options->access, &home->attachment);
         if (r == -ECONNREFUSED && (options->flags & SB_START) != 0) {
                 r = sb_attach_start(&home->place, NULL);
                 /* Refused: another agentd may have come first, and serve the bus. */
                 if (r == 0 || r == -ECONNREFUSED)
-                        r = sb_attach(&home->place, options->access, &home->attachment);
+                        r = sb_attach_as(&home->place, verb, options->access, &home->attachment);
         }
         if (r == 0)
                 r = open_attached(home, ret_bus);

@@ -41,7 +41,7 @@ int sb_hello_judge(const void *packet, size_t len, uint32_t features, struct sb_
                 return -EPROTONOSUPPORT;
         if (request.zero || request.access > SB_PEER)
                 return -EINVAL;
-        if (request.verb < SB_HELLO_ATTACH || request.verb > SB_HELLO_KILL)
+        if (request.verb < SB_HELLO_ATTACH || request.verb > SB_HELLO_ATTACH_OPERATOR)
                 return -EINVAL;
         if (!request.ticket)
                 return -EINVAL;

@@ -40,6 +40,9 @@ enum sb_hello_verb {
          * Answer: slot: how many */
         SB_HELLO_EVICT = 3,
         SB_HELLO_KILL = 4, /* the same, and the engine ends that client's process */
+        /* as SB_HELLO_ATTACH, for agentctl: one more record is kept for it, so that it comes in
+         * where all others are in use */
+        SB_HELLO_ATTACH_OPERATOR = 5,
 };
 /* Which client: {pid or 0: any : 32, number of the client : 32}. */
 #define SB_HELLO_TARGET(pid, slot) ((uint64_t)(pid) << 32 | (uint32_t)(slot))

@@ -44,9 +44,16 @@ static void roster_list(const struct sb_segment *segment, uint32_t slot)
 int sb_roster_claim(struct sb_segment *segment, uint32_t first,
         const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
 {
+        return sb_roster_claim_below(
+                segment, first, segment->geometry.record_count, identity, ret_slot, ret_generation);
+}
+
+int sb_roster_claim_below(struct sb_segment *segment, uint32_t first, uint32_t end,
+        const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation)
+{
         uint32_t slot, generation;
 
-        for (slot = first; slot < segment->geometry.record_count && (first || !slot); slot++) {
+        for (slot = first; slot < end && (first || !slot); slot++) {
                 struct sb_record *record = sb_record_at(segment, slot);
 
                 /* R:record-tag > A:record-tag. From CLAIMED on the engine writes the identity. */

@@ -28,6 +28,9 @@ struct sb_roster_identity {
  * 0, SB_E_FULL. Threads: one engine. A kill leaves CLAIMED, which the reaper frees. */
 int sb_roster_claim(struct sb_segment *segment, uint32_t first,
         const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation);
+/* The same, of the records below @end alone. */
+int sb_roster_claim_below(struct sb_segment *segment, uint32_t first, uint32_t end,
+        const struct sb_roster_identity *identity, uint32_t *ret_slot, uint32_t *ret_generation);
 /* Clear the record, and make it FREE with the next generation. For its owner. */
 void sb_roster_release(struct sb_segment *segment, uint32_t slot, uint32_t generation);
 /* Clear a record's announcements, guards, notes and, last, its pin. For its owner, or the reaper of

@@ -38,7 +38,7 @@
 #define SB_HEIGHT_MAX   16u /* of a node in the ordered index; one in four nodes is one higher */
 #define SB_BUCKET_CELLS 7u
 
-#define SB_CLIENTS_MAX 4000u
+#define SB_CLIENTS_MAX 4001u /* of a segment: 4,000 and agentctl */
 #define SB_RECORDS_MAX 4032u /* of the roster; with the records that are no clients' */
 
 #define SB_OFFSET_MASK UINT64_C(0x0000fffffffffff0)
@@ -119,7 +119,8 @@ struct sb_superblock {
                                         it bounds pruning. Engine (later) */
         struct sb_word64 sweep_next; /* chunks that slices were begun at, ever: where the next slice
                                         of a sweep for short memory begins; any client, +1 */
-        uint64_t pad4[1];
+        struct sb_word64 clients_max; /* records 1 to this are for clients, and those behind them
+                                         for agentctl; 0: all are for clients. Engine */
 
         /* Lines 7 and 8: the head of the ordered index: the links of a node of the greatest height,
          * for the key below all. Any client, CAS. */

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libclient/core/admin.h"
 #include "ring/attach/hello.h"
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
@@ -67,6 +68,56 @@ static void test_clients_says_how_many_and_records_come_back(void)
         }
         CHECK_EQ(daemon_attached(&attachment), 1);
         daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void test_a_bus_with_all_its_clients_has_a_place_for_agentctl(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachments[3], more;
+        struct sb_handle handles[3];
+        struct sb_admin_stat stat;
+        struct sb_admin_client client;
+        struct sb_bus *bus, *second;
+        uint32_t number = 4;
+        pid_t engine;
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off", "--clients", "3");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        for (int i = 0; i < 3; i++) {
+                CHECK_EQ(daemon_attach(&daemon, &attachments[i], &handles[i]), 0);
+                CHECK_EQ(attachments[i].slot, i + 1);
+        }
+        for (int round = 0; round < 3; round++) {
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
+                CHECK_EQ(sb_admin_open(daemon.place.directory, &bus), 0);
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
+                CHECK_EQ(sb_admin_open(daemon.place.directory, &second), SB_E_FULL);
+                CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+                CHECK(stat.clients == 3 && stat.clients_max == 3);
+                number = 4;
+                CHECK_EQ(sb_admin_client_next(bus, &number, &client), 0);
+                CHECK(client.number == 4 && client.pid == (uint32_t)getpid());
+                sb_close(bus);
+                /* The next engine keeps the place, too. */
+                engine = daemon_engine(&attachments[0]);
+                kill(engine, SIGKILL);
+                CHECK(WAIT(daemon_engine(&attachments[0]) != engine));
+        }
+        CHECK(daemon_hear(&daemon, "all 3 clients of --clients are attached"));
+        /* Where there is room, agentctl takes no client's place, and a second one takes one. */
+        daemon_detach(&attachments[2], &handles[2]);
+        CHECK_EQ(sb_admin_open(daemon.place.directory, &bus), 0);
+        CHECK_EQ(daemon_attach(&daemon, &attachments[2], &handles[2]), 0);
+        CHECK_EQ(attachments[2].slot, 3);
+        daemon_detach(&attachments[2], &handles[2]);
+        CHECK_EQ(sb_admin_open(daemon.place.directory, &second), 0);
+        CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
+        sb_close(second);
+        sb_close(bus);
+        for (int i = 0; i < 2; i++)
+                daemon_detach(&attachments[i], &handles[i]);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
@@ -577,6 +628,7 @@ int main(int argc, char **argv)
         if (!daemon_begin())
                 return 1;
         RUN(test_clients_says_how_many_and_records_come_back);
+        RUN(test_a_bus_with_all_its_clients_has_a_place_for_agentctl);
         RUN(test_a_full_table_outlasts_engines);
         RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
         RUN(test_another_user_is_refused);

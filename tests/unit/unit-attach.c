@@ -26,7 +26,7 @@ static void test_a_request_that_was_made_is_heard_as_it_was_meant(void)
         struct sb_hello_request request, heard;
         unsigned char packet[1 + sizeof(request)];
 
-        for (uint32_t verb = SB_HELLO_ATTACH; verb <= SB_HELLO_KILL; verb++) {
+        for (uint32_t verb = SB_HELLO_ATTACH; verb <= SB_HELLO_ATTACH_OPERATOR; verb++) {
                 sb_hello_ask(verb, SB_PEER, UINT64_MAX - verb, &request);
                 memcpy(packet + 1, &request, sizeof(request)); /* of any alignment */
                 CHECK_EQ(sb_hello_judge(packet + 1, sizeof(request), 0, &heard), 0);
@@ -56,7 +56,7 @@ static int judge(const unsigned char *packet, size_t len, uint32_t features)
         memcpy(&r, packet, sizeof(r));
         if (r.layout_version != SB_LAYOUT_VERSION || (features & ~r.features))
                 return -EPROTONOSUPPORT;
-        return r.zero || r.access > SB_PEER || r.verb < 1 || r.verb > 4 || !r.ticket ? -EINVAL : 0;
+        return r.zero || r.access > SB_PEER || r.verb < 1 || r.verb > 5 || !r.ticket ? -EINVAL : 0;
 }
 
 static void test_hostile_requests_are_told_apart(void)
@@ -71,7 +71,7 @@ static void test_hostile_requests_are_told_apart(void)
                 size_t len = draw(6) ? sizeof(request) : draw(sizeof(packet));
                 int r, expected;
 
-                sb_hello_ask(1 + draw(4), draw(3), draw_word() | 1, &request);
+                sb_hello_ask(1 + draw(5), draw(3), draw_word() | 1, &request);
                 if (!draw(3))
                         request.features = draw_bits() | features;
                 for (uint32_t i = draw(4); i; i--)
