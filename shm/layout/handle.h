@@ -20,8 +20,12 @@
 #include "shm/layout/segment.h"
 
 #ifndef SB_PENDING_MAX
-#define SB_PENDING_MAX 256 /* power of two; keys to look at again with a new prune horizon */
+#define SB_PENDING_MAX 1024 /* power of two; keys to look at again with a new prune horizon */
 #endif
+#ifndef SB_PENDING_BATCH
+#define SB_PENDING_BATCH 64 /* writes that share a new horizon; with many cuts, more */
+#endif
+#define SB_PENDING_LATEST 64u
 #ifndef SB_LIMBO_MAX
 #define SB_LIMBO_MAX 1024 /* blocks that wait for a grace period */
 #endif
@@ -69,10 +73,11 @@ struct sb_guards {
 };
 
 /* A cell of which the chain can be shortened, or the key can perhaps be removed, once the prune
- * horizon's bound reaches stamp. */
+ * horizon's bound reaches `due`. What was superseded before `since` was looked at already. */
 struct sb_pending {
         uint64_t cell_number;
-        uint64_t stamp;
+        uint64_t since, due; /* stamps */
+        uint64_t last;       /* the newest stamp that something was superseded at */
 };
 /* A block (a version, or a node in one of its two grace periods) that waits to be free. */
 struct sb_limbo_entry {
@@ -85,6 +90,10 @@ struct sb_limbo_entry {
 struct sb_limbo {
         struct sb_pending pending[SB_PENDING_MAX];
         uint32_t pending_head, pending_tail; /* counters; index modulo SB_PENDING_MAX */
+        uint32_t latest[SB_PENDING_LATEST];  /* where a cell with this number, modulo their count,
+                                                was put last: one that is written again and again
+                                                is in the list once */
+        uint32_t noted, batch;               /* calls since the last look; how many bring one on */
         struct sb_limbo_entry entries[SB_LIMBO_MAX];
         uint32_t count;
         /* With `ripe` entries a batch is near: the era advances, so that by then no process is

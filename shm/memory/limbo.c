@@ -24,15 +24,39 @@ void sb_limbo_leave(struct sb_handle *handle)
         sb_add_full(&handle->segment.super->sweep_wanted, 1);
 }
 
-void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
+void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending)
 {
-        if (SB_UNLIKELY(
-                    handle->limbo.pending_tail - handle->limbo.pending_head == SB_PENDING_MAX)) {
+        struct sb_limbo *limbo = &handle->limbo;
+
+        if (SB_UNLIKELY(limbo->pending_tail - limbo->pending_head == SB_PENDING_MAX)) {
                 sb_limbo_leave(handle);
                 return;
         }
-        handle->limbo.pending[handle->limbo.pending_tail++ % SB_PENDING_MAX] =
-                (struct sb_pending){.cell_number = cell_number, .stamp = stamp};
+        limbo->latest[pending->cell_number % SB_PENDING_LATEST] = limbo->pending_tail;
+        limbo->pending[limbo->pending_tail++ % SB_PENDING_MAX] = *pending;
+}
+
+void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
+{
+        struct sb_limbo *limbo = &handle->limbo;
+        uint32_t at = limbo->latest[cell_number % SB_PENDING_LATEST];
+        struct sb_pending *same = &limbo->pending[at % SB_PENDING_MAX];
+
+        limbo->noted++;
+        if (at - limbo->pending_head >= limbo->pending_tail - limbo->pending_head ||
+                same->cell_number != cell_number) {
+                sb_limbo_again(handle, &(struct sb_pending){.cell_number = cell_number,
+                                               .since = stamp,
+                                               .due = stamp,
+                                               .last = stamp});
+                return;
+        }
+        if (stamp < same->since)
+                same->since = stamp;
+        if (stamp < same->due)
+                same->due = stamp;
+        if (stamp > same->last)
+                same->last = stamp;
 }
 
 void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool first_grace)

@@ -43,8 +43,11 @@ static inline void sb_limbo_count(struct sb_handle *handle)
         }
 }
 
-/* Note a cell to look at again once the prune horizon's bound reaches @stamp. */
+/* Note a cell of which a version was superseded at @stamp: it is to be looked at again once the
+ * prune horizon's bound reaches that. */
 void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp);
+/* Put back what was taken and is not due, or is to be looked at once more. */
+void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending);
 /* Ask for a sweep: some work stays behind that nothing else will find. */
 void sb_limbo_leave(struct sb_handle *handle);
 
@@ -77,9 +80,20 @@ static inline uint32_t sb_limbo_pending(const struct sb_handle *handle)
 {
         return handle->limbo.pending_tail - handle->limbo.pending_head;
 }
+/* So much was noted that a new prune horizon is worth what it costs. */
 static inline bool sb_limbo_pending_due(const struct sb_handle *handle)
 {
-        return sb_limbo_pending(handle) >= SB_PENDING_MAX / 4;
+        return handle->limbo.noted >= SB_PENDING_BATCH &&
+               handle->limbo.noted >= handle->limbo.batch;
+}
+/* All of the list is looked at now, with a horizon of @cut_count cuts. The next look is the later,
+ * the more they are: so a write's share in reading and sorting them stays small. */
+static inline void sb_limbo_look(struct sb_handle *handle, uint32_t cut_count)
+{
+        uint32_t batch = SB_PENDING_BATCH + cut_count / 32;
+
+        handle->limbo.noted = 0;
+        handle->limbo.batch = batch < SB_PENDING_MAX / 2 ? batch : SB_PENDING_MAX / 2;
 }
 static inline const struct sb_pending *sb_limbo_first_pending(const struct sb_handle *handle)
 {

@@ -128,24 +128,51 @@ static enum verdict prune_judge(const struct sb_horizon *horizon, const struct s
         return keeping && sb_rules_keep(keeping, number, newer) ? RULED : GOES;
 }
 
-/* One walk down. Return: -1: another process changed the chain meanwhile; else whether a superseded
- * version was kept. An aborted version goes as soon as its transaction lets go of it (which then
- * sees to it that a pruner looks here). */
-static int prune_once(struct sb_handle *handle, struct sb_version *head,
-        const struct sb_horizon *horizon, const struct sb_keeping *keeping)
+/* A version is left in its chain that was current from @stamp until @newer: note in the look what
+ * that means. @goes: it would have gone, had no process had it in hand. */
+static void prune_note_kept(struct sb_prune_look *look, const struct sb_horizon *horizon,
+        uint64_t stamp, uint64_t newer, bool goes)
+{
+        if (newer > horizon->bound || (!goes && stamp < newer &&
+                                              !sb_horizon_needs(horizon, stamp,
+                                                      newer < look->young ? newer : look->young)))
+                look->again = newer;
+        else
+                look->kept = true;
+}
+
+/* How many committed versions a look goes by before it may stop below look->since: with a rule,
+ * those that the rule keeps, and as many as came since. @number: how many came. */
+static uint64_t prune_window(const struct sb_keeping *keeping, uint64_t number)
+{
+        return keeping && SB_RULE_KIND(keeping->word) == SB_RULE_LAST
+                       ? SB_RULE_VALUE(keeping->word) + number
+                       : 0;
+}
+
+/* One walk down. Return: false: another process changed the chain meanwhile. An aborted version
+ * goes as soon as its transaction lets go of it (which then sees to it that a pruner looks here).
+ */
+static bool prune_once(struct sb_handle *handle, struct sb_version *head,
+        const struct sb_horizon *horizon, const struct sb_keeping *keeping,
+        struct sb_prune_look *look)
 {
         struct sb_version *holder = head;    /* of the link that the walk follows */
         uint64_t newer = 0, link, steps = 0; /* newer: as prune_judge() takes it */
         uint64_t number;                     /* of the last committed one that was met */
+        uint64_t above;                      /* the stamp of that one, or of what lay below it */
+        uint64_t window = 0;                 /* of prune_window() */
         struct sb_settled settled;
-        int kept = 0;
 
+        look->again = 0;
+        look->kept = false;
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
-                return 0;
+                return true;
         settled = sb_stamp_settle(handle, head);
         number = settled.outcome == SB_OUTCOME_COMMITTED;
         if (prune_supersedes(settled.outcome))
                 newer = settled.stamp ? settled.stamp : SB_STAMP_PLACEHOLDER;
+        above = newer;
         for (;;) {
                 struct sb_version *version;
                 enum unlinked r = IN_HAND;
@@ -153,15 +180,19 @@ static int prune_once(struct sb_handle *handle, struct sb_version *head,
                 uint64_t stamp;
                 bool aborted;
 
+                if (above >= look->since)
+                        window = prune_window(keeping, number);
+                else if (above && number >= window)
+                        return true;
                 link = sb_pin_load(handle, &holder->prev);
                 if ((link & SB_PREV_MARKED) ||
                         steps++ > handle->segment.geometry.size / SB_BLOCK_MIN)
-                        return -1;
+                        return false;
                 version = link & SB_OFFSET_MASK
                                   ? sb_version_at(&handle->segment, link & SB_OFFSET_MASK)
                                   : NULL;
                 if (!version)
-                        return kept;
+                        return true;
                 /* A:stamp. Set before its successor was installed. */
                 stamp = sb_load_acquire(&version->stamp);
                 aborted = stamp == SB_STAMP_ABORTED;
@@ -174,12 +205,15 @@ static int prune_once(struct sb_handle *handle, struct sb_version *head,
                 if (verdict == GOES)
                         r = prune_unlink(handle, holder, link, version);
                 if (r == CHANGED)
-                        return -1;
+                        return false;
+                if (!aborted)
+                        above = stamp;
                 if (r == UNLINKED)
                         continue;
                 if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer))
-                        return kept;
-                kept |= newer && !aborted && verdict != RULED;
+                        return true;
+                if (newer && !aborted && verdict != RULED)
+                        prune_note_kept(look, horizon, stamp, newer, verdict == GOES);
                 holder = version;
                 number += !aborted;
                 if (!aborted)
@@ -187,7 +221,8 @@ static int prune_once(struct sb_handle *handle, struct sb_version *head,
         }
 }
 
-bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon)
+void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
+        struct sb_prune_look *look)
 {
         struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
         uint32_t round;
@@ -197,18 +232,26 @@ bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct 
                 struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
                 struct sb_keeping keeping;
-                int kept;
 
+                look->again = 0;
+                look->kept = false;
                 if (!word || !head || !node || (word & SB_CELL_FROZEN))
-                        return false;
+                        return;
                 if (word & SB_CELL_KEPT)
                         sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
-                kept = prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL);
-                if (kept >= 0)
-                        return kept;
+                if (prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL, look))
+                        return;
                 handle->counters.retried++;
         }
-        return true;
+        look->kept = true;
+}
+
+bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon)
+{
+        struct sb_prune_look look = {.since = 0};
+
+        sb_prune_look(handle, cell_number, horizon, &look);
+        return look.again || look.kept;
 }
 
 bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old)

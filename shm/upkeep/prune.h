@@ -28,6 +28,19 @@
 bool sb_prune_cell(
         struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon);
 
+/* A look at the newer part of a chain. Of what lies below, an earlier look has said that some cut
+ * needs it; the end of that cut asks for a sweep. So a write costs no walk over all that is kept.
+ */
+struct sb_prune_look {
+        uint64_t since; /* a stamp: what was superseded before it is not looked at; 0: all is */
+        uint64_t young; /* cuts from this one on will perhaps be closed by the next look */
+        uint64_t again; /* answer: what was superseded at this stamp or later waits for the next
+                           look: the bound lies below it, or young cuts alone need it; 0: nothing */
+        bool kept;      /* answer: something else was kept that is superseded */
+};
+void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
+        struct sb_prune_look *look);
+
 /* Under a pin, where no rule applies: the same for @old alone, which this handle has just replaced
  * with the stamped @version. It goes by the handle's own prune horizon, without a new look: the
  * usual case after an overwrite. Return: whether nothing superseded is left behind @version. */

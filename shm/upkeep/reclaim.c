@@ -28,29 +28,51 @@ static void reclaim_raise_stable(struct sb_handle *handle)
 
         /* A:observers, A:stable. */
         if (sb_load_acquire(&super->observers) &&
-                sb_limbo_first_pending(handle)->stamp > sb_load_acquire(&super->stable))
+                sb_limbo_first_pending(handle)->due > sb_load_acquire(&super->stable))
                 sb_stable_raise(handle);
+}
+
+/* One cell that is due: prune its chain, remove its key, and put it back if something in it waits
+ * for the next horizon. Return: whether a version was kept for good, as far as this list goes. */
+static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pending, uint64_t young)
+{
+        const struct sb_horizon *horizon = &handle->horizon;
+        struct sb_prune_look look = {.since = pending->since, .young = young};
+        struct sb_pending again = *pending;
+
+        sb_prune_look(handle, pending->cell_number, horizon, &look);
+        sb_key_try_remove(handle, pending->cell_number, horizon);
+        /* Perhaps a tombstone that lies alone, above the bound. */
+        if (!look.again && pending->last > horizon->bound)
+                look.again = pending->last;
+        if (look.again) {
+                again.since = look.again;
+                again.due = look.again > horizon->bound ? look.again : horizon->bound + 1;
+                sb_limbo_again(handle, &again);
+        }
+        return look.kept;
 }
 
 void sb_reclaim_pending(struct sb_handle *handle)
 {
-        uint32_t count = sb_limbo_pending(handle), kept = 0;
-        const struct sb_horizon *horizon = &handle->horizon;
+        uint32_t count = sb_limbo_pending(handle);
+        /* Cuts from here on were taken since the last look. */
+        uint64_t young = handle->horizon.bound;
+        bool kept = false;
 
         if (!count)
                 return;
         reclaim_raise_stable(handle);
         sb_horizon_renew(handle);
+        sb_limbo_look(handle, handle->horizon.cut_count);
         sb_pin(handle);
         while (count--) {
                 struct sb_pending pending = sb_limbo_take_pending(handle);
 
-                if (pending.stamp > horizon->bound) {
-                        sb_limbo_later(handle, pending.cell_number, pending.stamp);
-                        continue;
-                }
-                kept += sb_prune_cell(handle, pending.cell_number, horizon);
-                sb_key_try_remove(handle, pending.cell_number, horizon);
+                if (pending.due > handle->horizon.bound)
+                        sb_limbo_again(handle, &pending);
+                else
+                        kept |= reclaim_cell(handle, &pending, young);
         }
         sb_unpin(handle);
         /* An open snapshot needs what was kept: a sweep finds it once that is closed. */

@@ -346,9 +346,42 @@ static void test_cells_to_look_at_again_come_in_order_however_often_the_list_goe
                         out++;
                         CHECK_EQ(sb_limbo_first_pending(&writer)->cell_number, out);
                         pending = sb_limbo_take_pending(&writer);
-                        CHECK(pending.cell_number == out && pending.stamp == out * 3);
+                        CHECK(pending.cell_number == out && pending.since == out * 3 &&
+                                pending.due == out * 3 && pending.last == out * 3);
                 }
         }
+        unmake_bus();
+}
+
+static void test_a_cell_that_is_written_again_is_in_the_list_once(void)
+{
+        static const uint64_t stamps[] = {10, 12, 8, 11};
+        struct sb_pending pending;
+
+        CHECK(begin(700));
+        for (uint32_t i = 0; i < 4; i++)
+                sb_limbo_later(&writer, 77, stamps[i]);
+        CHECK_EQ(sb_limbo_pending(&writer), 1);
+        pending = sb_limbo_take_pending(&writer);
+        CHECK(pending.since == 8 && pending.due == 8 && pending.last == 12);
+        sb_limbo_later(&writer, 77, 20); /* what was taken is looked at */
+        CHECK_EQ(sb_limbo_pending(&writer), 1);
+        for (uint32_t i = 5; i < SB_PENDING_BATCH; i++) {
+                CHECK(!sb_limbo_pending_due(&writer));
+                sb_limbo_later(&writer, 77, 20);
+        }
+        CHECK(sb_limbo_pending_due(&writer));
+        sb_limbo_look(&writer, 10000);
+        for (uint32_t i = 0; i < SB_PENDING_BATCH + 10000 / 32; i++) {
+                CHECK(!sb_limbo_pending_due(&writer));
+                sb_limbo_later(&writer, 77, 20);
+        }
+        CHECK(sb_limbo_pending_due(&writer));
+        sb_limbo_look(&writer, 4000000); /* never more than there is space for */
+        for (uint32_t i = 0; i < SB_PENDING_MAX / 2; i++)
+                sb_limbo_later(&writer, i, 20);
+        CHECK(sb_limbo_pending_due(&writer));
+        CHECK_EQ(writer.limbo.left_behind, 0);
         unmake_bus();
 }
 
@@ -525,6 +558,7 @@ int main(int argc, char **argv)
         RUN(test_a_block_begins_to_go_once_and_is_dated_once);
         RUN(test_what_finds_no_space_is_left_to_a_sweep);
         RUN(test_cells_to_look_at_again_come_in_order_however_often_the_list_goes_round);
+        RUN(test_a_cell_that_is_written_again_is_in_the_list_once);
         RUN(test_a_ripe_batch_moves_the_era_on_before_it_is_looked_at);
         RUN(test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of_it);
         RUN(test_a_block_that_another_brought_further_is_dropped);

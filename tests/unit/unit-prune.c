@@ -432,6 +432,87 @@ static void test_a_rule_keeps_the_newest_versions_beside_what_cuts_need(void)
         }
 }
 
+/* What a look is to answer, and what it takes out, by the definition. */
+static struct sb_prune_look model_look(
+        const struct sb_horizon *horizon, uint64_t since, uint64_t young, uint32_t last)
+{
+        struct sb_prune_look look = {.since = since, .young = young};
+        uint64_t successor = 0, above = 0, number = 0, window = 0;
+
+        for (uint32_t i = 0; i < chain_count; i++) {
+                struct link *link = &chain[i];
+                bool needed = is_needed(horizon, link->stamp, successor);
+
+                if (i && above >= since)
+                        window = last ? last + number : 0;
+                else if (i && above && number >= window)
+                        break;
+                number += link->stamp != 0;
+                if (!i || !link->stamp || !successor) {
+                        link->gone = i && !link->stamp && !link->held;
+                } else if (!needed && number > last && !link->held) {
+                        link->gone = true;
+                        number--;
+                } else if (needed || number > last) {
+                        struct sb_horizon old = {
+                                .bound = UINT64_MAX, .cuts = horizon->cuts, .cut_count = 0};
+
+                        while (old.cut_count < horizon->cut_count &&
+                                horizon->cuts[old.cut_count] < young)
+                                old.cut_count++;
+                        if (successor > horizon->bound ||
+                                (needed && !is_needed(&old, link->stamp, successor)))
+                                look.again = successor;
+                        else
+                                look.kept = true;
+                }
+                above = link->stamp ? link->stamp : above;
+                /* A version is judged by the next newer one that stays. */
+                successor = link->stamp && !link->gone ? link->stamp : successor;
+        }
+        return look;
+}
+
+static void test_a_look_since_a_stamp_leaves_what_lies_below(void)
+{
+        uint32_t again = 0, kept = 0, below = 0;
+
+        for (uint32_t round = 0; round < 4000; round++) {
+                struct sb_horizon horizon;
+                struct sb_prune_look look, wanted;
+                uint32_t last = round % 4 ? 0 : 1 + draw(3);
+
+                CHECK(make_bus(1 << 18));
+                draw_state = 60000 + round;
+                horizon = draw_horizon();
+                CHECK(make_chain(round % 3 ? 0 : 4));
+                if (last) {
+                        sb_or_full(spot.cell, SB_CELL_KEPT);
+                        sb_store_relaxed(&((struct sb_node *)sb_node_at(
+                                                   &writer.segment, chain[0].version->node))
+                                                  ->rule,
+                                SB_RULE_WORD(SB_RULE_LAST, last));
+                }
+                look = (struct sb_prune_look){
+                        .since = draw(CLOCK_MAX + 20), .young = draw(CLOCK_MAX)};
+                wanted = model_look(&horizon, look.since, look.young, last);
+                sb_prune_look(&writer, spot.cell_number, &horizon, &look);
+                CHECK(look.again == wanted.again && look.kept == wanted.kept);
+                for (uint32_t i = 0; i < chain_count; i++) {
+                        uint32_t retire = sb_load_relaxed(&chain[i].version->block.retire);
+
+                        CHECK_EQ(retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING, chain[i].gone);
+                        below += i && chain[i].stamp && !chain[i].gone && chain[i - 1].stamp &&
+                                 chain[i - 1].stamp < look.since;
+                }
+                again += look.again != 0;
+                kept += look.kept;
+                unmake_bus();
+        }
+        TEST_NOTE("%u again, %u kept, %u below", again, kept, below);
+        CHECK(again > 300 && kept > 300 && below > 300);
+}
+
 static void test_a_version_that_an_unlinker_marked_and_left_goes_whatever_cuts_say(void)
 {
         uint64_t cut = 25;
@@ -511,6 +592,7 @@ int main(int argc, char **argv)
         RUN(test_every_open_cut_reads_what_it_read_and_no_other_reads_what_is_not_so);
         RUN(test_what_is_held_or_in_hand_stays_until_it_is_let_go);
         RUN(test_a_rule_keeps_the_newest_versions_beside_what_cuts_need);
+        RUN(test_a_look_since_a_stamp_leaves_what_lies_below);
         RUN(test_a_version_that_an_unlinker_marked_and_left_goes_whatever_cuts_say);
         RUN(test_a_frozen_cell_and_a_placeholder_alone_are_left);
         RUN(test_what_was_replaced_just_now_goes_at_once_when_no_cut_can_tell);
