@@ -395,6 +395,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 if (r == 0)
                         sb_guard_set(&bus->handle, guard, 0);
                 scan->trimmed = false;
+                scan->lapped = true;
                 return SB_E_LAPPED;
         }
         if (noted)

@@ -160,6 +160,8 @@ static int scan_turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_
 {
         bool down = scan->reverse != backwards;
 
+        if (scan->lapped)
+                return SB_E_LAPPED;
         return !down && scan->position == AT_END ? SB_E_NOT_FOUND
                                                  : sb_scan_step(scan, down, ret_guard);
 }
