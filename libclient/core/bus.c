@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 
 #include "libclient/core/write-set.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"
@@ -109,7 +110,8 @@ void sb_bus_guard_fill_private(
         uint32_t index = sb_bus_guard_take(bus);
 
         bus->tickets[index] |= SB_BUS_PRIVATE;
-        sb_write_set_value_hold(value, &bus->held);
+        if (!SB_FAULT(TXN_OWN_NOT_HELD))
+                sb_write_set_value_hold(value, &bus->held);
         *ret_guard = (struct sb_guard){.key = {value->bytes, value->key_len},
                 .value = {value->bytes + value->key_len, value->value_len},
                 .kind = SB_VALUE,

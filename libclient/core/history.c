@@ -18,6 +18,7 @@
 
 #include "libclient/core/bus.h"
 #include "ring/op/past.h"
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
 #include "shm/history/past.h"
@@ -210,6 +211,26 @@ static void history_turn_round(struct sb_history *history)
         history->count = count;
 }
 
+/* Hold the batch, and where the next one begins, before the pin is over. */
+static void history_hold_batch(struct sb_history *history)
+{
+        struct sb_bus *bus = history->bus;
+        struct sb_handle *handle = &bus->handle;
+
+        for (uint32_t i = 0; i < history->count; i++) {
+                struct entry *entry = &history->batch[i];
+
+                entry->ticket = sb_bus_ticket_take(bus);
+                sb_guard_set(handle, (uint32_t)entry->ticket,
+                        sb_offset_of(&handle->segment, entry->version));
+        }
+        if (history->count == 0)
+                return;
+        history->last = history->batch[history->count - 1].version;
+        if (!SB_FAULT(HISTORY_LAST_NOT_HELD))
+                sb_guard_set(handle, history->guard, sb_offset_of(&handle->segment, history->last));
+}
+
 /* Find and hold the next versions. Return: 0, also when there are none; SB_E_FULL, -ENOMEM. */
 static int history_next_batch(struct sb_history *history)
 {
@@ -230,18 +251,11 @@ static int history_next_batch(struct sb_history *history)
         } else {
                 history_find_older(history, head);
         }
-        for (uint32_t i = 0; i < history->count; i++) {
-                struct entry *entry = &history->batch[i];
-
-                entry->ticket = sb_bus_ticket_take(bus);
-                sb_guard_set(handle, (uint32_t)entry->ticket,
-                        sb_offset_of(&handle->segment, entry->version));
-        }
-        if (history->count > 0) {
-                history->last = history->batch[history->count - 1].version;
-                sb_guard_set(handle, history->guard, sb_offset_of(&handle->segment, history->last));
-        }
+        if (!SB_FAULT(HISTORY_GUARD_LATE))
+                history_hold_batch(history);
         sb_unpin(handle);
+        if (SB_FAULT(HISTORY_GUARD_LATE))
+                history_hold_batch(history);
         history->begun = true;
         return 0;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "shm/base/bytes.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/history/past.h"
 #include "shm/keys/node.h"
@@ -94,7 +95,8 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
 static void scan_step_stand_at_node(struct sb_scan *scan, struct sb_node *node)
 {
         scan->node = sb_offset_of(&scan->bus->handle.segment, node);
-        sb_guard_set(&scan->bus->handle, scan->guard, scan->node);
+        if (!SB_FAULT(SCAN_NODE_NOT_HELD))
+                sb_guard_set(&scan->bus->handle, scan->guard, scan->node);
         scan->position = AT_NODE;
 }
 
@@ -172,7 +174,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
 
                         scan_step_fetch_ahead(scan, from);
                         node = sb_order_next(handle, from, &gone);
-                        if (gone) {
+                        if (gone && !SB_FAULT(SCAN_GONE_IGNORED)) {
                                 key = sb_node_key(&handle->segment, from);
                                 if (!key)
                                         break;
@@ -314,6 +316,18 @@ static struct sb_write_set_entry *scan_step_entry_from(
         return entry;
 }
 
+/* End the pin under which @version was found, which the guard word holds from before that on; fault
+ * SCAN_GUARD_LATE: from after that on. @version NULL: none was found. */
+static void scan_step_hold_and_unpin(
+        struct sb_handle *handle, uint32_t guard, const struct sb_version *version)
+{
+        if (version && !SB_FAULT(SCAN_GUARD_LATE))
+                sb_guard_set(handle, guard, sb_offset_of(&handle->segment, version));
+        sb_unpin(handle);
+        if (version && SB_FAULT(SCAN_GUARD_LATE))
+                sb_guard_set(handle, guard, sb_offset_of(&handle->segment, version));
+}
+
 /* Go one step from @bound, which moves along when the scan goes back: to a key, with its version
  * held by guard word @guard; or to an entry of the write set that is a value. Return: 0,
  * IN_WRITE_SET, SB_E_NOT_FOUND. */
@@ -328,9 +342,7 @@ static int scan_step_merged(struct sb_scan *scan, struct bound *bound, bool back
                 sb_pin(handle);
                 r = backwards ? scan_step_back(scan, bound, entry, ret_version)
                               : scan_step_forward(scan, entry, ret_version);
-                if (r == 0)
-                        sb_guard_set(handle, guard, sb_offset_of(&handle->segment, *ret_version));
-                sb_unpin(handle);
+                scan_step_hold_and_unpin(handle, guard, r == 0 ? *ret_version : NULL);
                 if (r == IN_WRITE_SET && entry->kind == SB_WRITE_SET_DELETED) {
                         scan_step_bound_of(scan, bound);
                         entry = scan_step_entry_from(scan, bound, backwards);
@@ -398,7 +410,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 scan->lapped = true;
                 return SB_E_LAPPED;
         }
-        if (noted)
+        if (noted && !SB_FAULT(SCAN_NOT_NOTED))
                 scan_step_note(scan, &from, backwards);
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,

@@ -24,6 +24,7 @@
 
 #include "libclient/core/scan-step.h"
 #include "shm/base/bytes.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/history/past.h"
 #include "shm/layout/block.h"
@@ -232,7 +233,7 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
                 if (sb_load_relaxed(scan->bus->alive) != 0) {
                         if (scan->position == AT_NODE)
                                 sb_guard_set(&scan->bus->handle, scan->guard, 0);
-                        if (!scan->in_txn)
+                        if (!scan->in_txn || SB_FAULT(SCAN_ENDS_TXN_CUT))
                                 sb_snapshot_close(&scan->bus->handle, scan->snapshot);
                 }
                 sb_bus_reader_leave(&scan->reader);

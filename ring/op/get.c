@@ -117,6 +117,14 @@ SB_FIND_FLAT int sb_op_get(struct sb_handle *handle, const void *key, uint32_t k
  * flight. */
 #define TOGETHER 32u
 
+/* Behind a slow key, of which the read ended the pin of @era; fault GET_MANY_NO_PIN: that one has
+ * to do. */
+static inline __attribute__((always_inline)) uint32_t get_pin_again(
+        struct sb_handle *handle, uint32_t era)
+{
+        return SB_FAULT(GET_MANY_NO_PIN) ? era : sb_find_pin(handle);
+}
+
 /* Gets up to TOGETHER keys under one pin: first all buckets come, then all versions. */
 static inline __attribute__((always_inline)) void get_together(struct sb_handle *handle,
         const struct sb_op_key *keys, uint32_t count, const uint32_t *guard_indexes,
@@ -146,7 +154,7 @@ static inline __attribute__((always_inline)) void get_together(struct sb_handle 
                 if (get_long(handle, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
                             &ret_versions[i]))
                         ret_versions[i] = NULL;
-                era = sb_find_pin(handle);
+                era = get_pin_again(handle, era);
         }
         sb_find_unpin(handle);
 }

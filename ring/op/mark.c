@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ring/op/put.h"
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/history/named.h"
@@ -85,6 +86,15 @@ static int mark_name_it(struct sb_handle *handle, const struct mark_key *key,
         return r;
 }
 
+/* Marks the cut, which is announced; fault MARK_CUT_CLOSED: which was. */
+static int mark_take(
+        struct sb_handle *handle, uint32_t index, uint64_t cut, struct sb_named_value *ret)
+{
+        if (SB_FAULT(MARK_CUT_CLOSED))
+                sb_snapshot_close(handle, index);
+        return sb_named_take(handle, index, cut, ret);
+}
+
 int sb_op_mark(struct sb_handle *handle, const void *name, uint32_t name_len, uint64_t *ret_cut)
 {
         struct sb_named_value mark;
@@ -97,7 +107,7 @@ int sb_op_mark(struct sb_handle *handle, const void *name, uint32_t name_len, ui
         r = sb_snapshot_open(handle, &index, &cut);
         if (r)
                 return r;
-        r = sb_named_take(handle, index, cut, &mark);
+        r = mark_take(handle, index, cut, &mark);
         if (r == SB_E_FULL) {
                 sb_named_repair(handle);
                 r = sb_named_take(handle, index, cut, &mark);

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/history/past.h"
@@ -51,6 +52,18 @@ static int past_get_marked(struct sb_handle *handle, const void *key, uint32_t k
         return 0;
 }
 
+/* Ends the pin under which @version was found, which the guard word holds from before that on;
+ * fault PAST_GUARD_LATE: from after that on. */
+static void past_hold_and_unpin(
+        struct sb_handle *handle, uint32_t guard_index, struct sb_version *version)
+{
+        if (version && !SB_FAULT(PAST_GUARD_LATE))
+                past_hold(handle, guard_index, version);
+        sb_unpin(handle);
+        if (version && SB_FAULT(PAST_GUARD_LATE))
+                past_hold(handle, guard_index, version);
+}
+
 int sb_past_get(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t cut,
         uint32_t guard_index, struct sb_version **ret_version)
 {
@@ -69,11 +82,9 @@ int sb_past_get(struct sb_handle *handle, const void *key, uint32_t key_len, uin
         past = sb_past_find(handle, key, key_len, hash, cut, &version);
         if (past == SB_PAST_FOUND && !sb_version_has_value(version))
                 version = NULL;
-        else if (past != SB_PAST_ABSENT && version)
-                past_hold(handle, guard_index, version);
         if (past == SB_PAST_ABSENT)
                 kept = sb_past_kept(handle, key, key_len, cut);
-        sb_unpin(handle);
+        past_hold_and_unpin(handle, guard_index, past == SB_PAST_ABSENT ? NULL : version);
         if (past == SB_PAST_ABSENT)
                 return kept ? SB_E_NOT_FOUND : SB_E_LAPPED;
         if (past == SB_PAST_FOUND && !version)

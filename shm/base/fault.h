@@ -60,6 +60,17 @@
         X(HORIZON_LAST_MISSED, "the search in a prune horizon passes the last cut by")             \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
+        X(GET_MANY_NO_PIN, "a batch of gets reads on without a new pin behind a slow key")         \
+        X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \
+        X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
+        X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \
+        X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
+        X(SCAN_ENDS_TXN_CUT, "a scan in a transaction gives up the transaction's cut")             \
+        X(TXN_OWN_NOT_HELD, "a guard on a transaction's own write does not keep it")               \
+        X(HISTORY_GUARD_LATE, "a history publishes its guards after the pin is gone")              \
+        X(HISTORY_LAST_NOT_HELD, "a history does not hold where its next batch begins")            \
+        X(PAST_GUARD_LATE, "a read in the past publishes its guard after the pin is gone")         \
+        X(MARK_CUT_CLOSED, "a cut is marked that is not announced any more")                       \
         X(MARK_UNASKED, "a mark is made of a cut that was taken away")                             \
         X(TXN_INSTALL_UNCHECKED, "a helper installs without another look at the status")           \
         X(TXN_EXPECTS_PRESET, "an install expects the head that the owner saw")                    \

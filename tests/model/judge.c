@@ -135,6 +135,19 @@ static bool is_past(enum world_op_kind kind)
         return kind == OP_MARK || kind == OP_AT || kind == OP_KEEP;
 }
 
+/* A revision has the stamp that its writer was told. */
+static void check_stamp(const struct world_op *op, const struct outcome *outcome)
+{
+        struct fact facts[MODEL_THREADS * WORLD_OPS + 1];
+        uint32_t count = facts_of(op->key, facts), i;
+
+        for (i = 0; i < count && !outcome->r && outcome->cut; i++)
+                if (facts[i].rev == outcome->rev && facts[i].cut != outcome->cut)
+                        model_fail("revision %lu of %s was seen with stamp %lu, and has %lu",
+                                (unsigned long)outcome->rev, world_key(op->key),
+                                (unsigned long)outcome->cut, (unsigned long)facts[i].cut);
+}
+
 static void check_outcome(const struct world_op *op, const struct outcome *outcome)
 {
         uint32_t key;
@@ -177,6 +190,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         MODEL_CHECK(absence_possible(op->key, outcome->done_before));
                 else
                         MODEL_CHECK(outcome->rev >= outcome->done_before);
+                check_stamp(op, outcome);
                 break;
         case OP_MANY:
                 for (key = 0; key < WORLD_KEYS; key++)
@@ -216,7 +230,7 @@ static void check_order(void)
         uint32_t t, i, k, key, count;
 
         for (t = 0; t < MODEL_THREADS; t++) {
-                uint64_t last = 0;
+                uint64_t last = 0, last_of[WORLD_KEYS] = {0}, least;
 
                 for (i = 0; i < WORLD_OPS; i++) {
                         const struct outcome *outcome = &world.outcomes[t][i];
@@ -226,10 +240,15 @@ static void check_order(void)
 
                         if (!outcome->finished || outcome->r || !counts)
                                 continue;
-                        if (outcome->cut < last)
+                        /* A get gives what may have been there for long, but nothing older than
+                         * this thread knows of that key. */
+                        key = spec()->ops[t][i].key;
+                        least = kind == OP_GET || kind == OP_HOLD ? last_of[key] : last;
+                        if (outcome->cut < least)
                                 model_fail("T%u was in cut %lu before, and now is in %lu", t,
-                                        (unsigned long)last, (unsigned long)outcome->cut);
-                        last = outcome->cut;
+                                        (unsigned long)least, (unsigned long)outcome->cut);
+                        last_of[key] = outcome->cut;
+                        last = outcome->cut > last ? outcome->cut : last;
                         if (kind != OP_SCAN && kind != OP_SNAPSHOT && !is_past(kind))
                                 continue;
                         for (key = 0; key < WORLD_KEYS; key++)
@@ -495,6 +514,11 @@ static void judge_serial(void)
 
 void world_judge(void)
 {
+        uint32_t t;
+
+        for (t = spec()->engine; t < MODEL_THREADS && spec()->users; t++)
+                if (model_finished(t) && !world.left[world_number(handle_of(t))])
+                        user_check_idle(t);
         if (world.serial)
                 judge_serial();
         else

@@ -34,37 +34,84 @@
 #define PAST_ALL  {OP_HISTORY, KEY_A, .way = WAY_BACK}
 #define WORK      {OP_WORK, KEY_A}
 #define MEMORY    {OP_MEMORY, KEY_A}
+#define HOLD_B    {OP_HOLD, KEY_B}
+#define FIRST_A   {OP_HISTORY, KEY_A, .way = WAY_SHORT}
+#define PASSING_A {OP_HISTORY, KEY_A, .way = WAY_TURN}
+#define OLD_SCAN  {OP_SCAN, KEY_A, .way = WAY_PAST}
+#define DELETE_C  {OP_DELETE, KEY_C}
+#define FIND_A    {OP_FIND, KEY_A}
+#define DROP      {OP_DROP, KEY_A}
+#define SER(read, keys) TXN(.reads = read, .writes = keys, .serializable = true)
 #define EVICT     {OP_EVICT, KEY_A}
 
 static const struct world_case users[] = {
         {"users: get under set and free", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .users = true}, 2, 2},
-        {"users: get, the long way", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .users = true, .short_keys = true}, 2, 2},
-        {"users: get and hold beside two sets", {START_MAGAZINE, {OPS(HOLD_A, GET_A, READ), OPS(SET_A, WORK, SET_A)}, .users = true,
+        {"users: get under set and free, the long way", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .users = true,
+                .short_keys = true}, 2, 2},
+        {"users: hold, get, read under sets", {START_MAGAZINE, {OPS(HOLD_A, GET_A, READ), OPS(SET_A, WORK, SET_A)}, .users = true,
                 .magazine = 2, .setup_by = 1}, 2, 2},
-        {"users: many, a slow key first", {START_ALL, {OPS(MANY_C), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
-        {"users: scan", {START_PAIR, {OPS(SCAN), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
-        {"users: scan over a removal", {START_PAIR, {OPS(SCAN), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4}, 2, 2},
-        {"users: scan back", {START_PAIR, {OPS(BACK), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4}, 2, 2},
-        {"users: scan and back", {START_PAIR, {OPS(TURN), OPS(SET_A, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: hold two, get, read", {START_PAIR, {OPS(HOLD_A, HOLD_B, GET_A, READ), OPS(SET_A, SET_B, WORK)}, .users = true,
+                .guards = 2}, 2, 2},
+        {"users: cas and cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A)}, .users = true}, 2, 3},
+        {"users: many, a slow key first", {START_PAIR, {OPS(MANY_C), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
+        {"users: many", {START_PAIR, {OPS(MANY_A), OPS(SET_B, WORK, DELETE_A)}, .users = true, .guards = 3}, 2, 2},
+        {"users: scan beside sets", {START_PAIR, {OPS(SCAN), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: scan over keys that go", {START_BOTH_DELETED, {OPS(SCAN), OPS(WORK, WORK)}, .users = true, .guards = 4,
+                .setup_by = 1}, 2, 2},
+        {"users: scan back over keys that go", {START_BOTH_DELETED, {OPS(BACK), OPS(WORK, WORK)}, .users = true, .guards = 4,
+                .setup_by = 1}, 2, 2},
+        {"users: scan from a node that goes", {START_ALL_DELETED, {OPS(SCAN), OPS(WORK, WORK, WORK, MEMORY)}, .users = true, .guards = 4,
+                .setup_by = 1}, 2, 2},
+        {"users: scan of a past that is gone", {START_TRIMMED, {OPS(OLD_SCAN), OPS(SET_A, WORK)}, .users = true, .guards = 3,
+                .setup_by = 1}, 2, 2},
+        {"users: scan and back", {START_PAIR, {OPS(TURN), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: evict beside a scan", {START_PAIR, {OPS(EVICT), OPS(SCAN), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4,
+                .engine = true}, 3, 2},
         {"users: a cut", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: past", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
+        {"users: past beside a delete and a removal", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, WORK)}, .users = true,
+                .guards = 3}, 2, 2},
         {"users: keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: mark", {START_VALUE, {OPS(MARK_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
+        {"users: find and drop a mark", {START_MARKED, {OPS(FIND_A), OPS(DROP, WORK, WORK)}, .users = true, .guards = 3,
+                .setup_by = 1}, 2, 2},
+        {"users: evict beside a cut", {START_PAIR, {OPS(EVICT), OPS(SNAP_A), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 3,
+                .engine = true}, 3, 2},
+        {"users: killed mark", {START_VALUE, {OPS(MARK_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"users: killed scan", {START_PAIR, {OPS(SCAN), OPS(SET_A, WORK)}, .users = true, .guards = 4}, 2, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
         {"users: history", {START_CHAIN, {OPS(HISTORY_A), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: history, passing on", {START_CHAIN, {OPS(PASSING_A), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: history, the newest", {START_CHAIN, {OPS(FIRST_A), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
         {"users: history, oldest first", {START_CHAIN, {OPS(PAST_ALL), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
 };
 
 static const struct world_case users_txn[] = {
-        {"users: txn reads and writes", {START_PAIR, {OPS(TXN(.reads = KA, .writes = KB)), OPS(SET_A, WORK)}, .users = true,
+        {"users: txn reads and writes", {START_VALUE, {OPS(TXN(.reads = KA | KB, .writes = KB)), OPS(SET_A, WORK)}, .users = true,
+                .guards = 3}, 2, 2},
+        {"users: txn reads two", {START_PAIR, {OPS(TXN(.reads = KA | KB)), OPS(SET_A, SET_B, WORK)}, .users = true,
                 .guards = 3}, 2, 2},
         {"users: txn, its own writes", {START_PAIR, {OPS(TXN(.reads = KA, .writes = KB, .own = true)), OPS(SET_A, SET_B)}, .users = true,
                 .guards = 4}, 2, 2},
+        {"users: txn, its own writes in a scan", {START_PAIR, {OPS(TXN(.scan = 3, .writes = KB | KC, .deletes = KA, .own = true)),
+                OPS(SET_A, WORK)}, .users = true, .guards = 9}, 2, 2},
         {"users: txn, a range", {START_PAIR, {OPS(TXN(.scan = 3, .writes = KC, .serializable = true, .own = true)),
-                OPS(SET_A, SET_C)}, .users = true, .guards = 8}, 2, 2},
+                OPS(SET_A, SET_C)}, .users = true, .guards = 9}, 2, 2},
+        {"users: txn, a range that changed and goes", {START_PAIR, {OPS(TXN(.scan = 3, .writes = KC, .serializable = true)),
+                OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: txn, a range with a key that comes and goes", {START_VALUE, {OPS(TXN(.scan = 3, .writes = KA, .serializable = true,
+                .early = true)), OPS(SET_C, DELETE_C, WORK, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: two transactions, one after the other", {START_PAIR, {OPS(SER(KA, KB), SER(KC, KC)), OPS(SET_A)}, .users = true,
+                .guards = 3}, 2, 2},
         {"users: phantoms", {START_EMPTY, {OPS(TXN(.scan = 2, .writes = KA, .serializable = true)),
                 OPS(TXN(.scan = 2, .writes = KB, .serializable = true))}, .users = true, .guards = 4}, 2, 2},
-        {"users: skew", {START_PAIR, {OPS(TXN(.reads = KA, .writes = KB, .serializable = true)),
-                OPS(TXN(.reads = KB, .writes = KA, .serializable = true))}, .users = true, .guards = 3}, 2, 2},
+        {"users: skew", {START_PAIR, {OPS(SER(KA, KB)), OPS(SER(KB, KA))}, .users = true, .guards = 3}, 2, 2},
+        {"users: skew of absent keys", {START_EMPTY, {OPS(SER(KA, KB)), OPS(SER(KB, KA))}, .users = true, .guards = 3}, 2, 2},
+        {"users: evict beside a transaction", {START_PAIR, {OPS(EVICT), OPS(TXN(.reads = KA | KB)), OPS(DELETE_A, WORK, WORK)},
+                .users = true, .guards = 3, .engine = true}, 3, 2},
+        {"users: killed transaction", {START_PAIR, {OPS(TXN(.scan = 3, .writes = KC, .serializable = true)), OPS(SET_A, WORK)},
+                .users = true, .guards = 4}, 2, 0, .crashes = 1, .crash_mask = 1, .reaper = true},
 };
 /* clang-format on */
 

@@ -1,8 +1,12 @@
 /* The past in scenarios: cuts that no client announces, and rules that say what is kept; see
  * world.h. */
+#include <string.h>
+
 #include "ring/op/keep.h"
+#include "ring/op/mark.h"
 #include "ring/op/past.h"
 #include "shm/base/result.h"
+#include "shm/history/named.h"
 #include "shm/history/rules.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -76,10 +80,17 @@ void world_past_run(struct sb_handle *handle, const struct world_op *op, struct 
 
 void world_past_clean_up(struct sb_handle *engine)
 {
-        uint32_t key;
+        static const char *const marks[] = {WORLD_MARK, "m0", "m1", "m2", "m3"};
+        uint32_t key, i;
 
+        sb_named_repair(engine);
+        /* A mark outlives its maker. */
+        for (i = 0; i < sizeof marks / sizeof *marks; i++)
+                (void)sb_op_mark_drop(engine, marks[i], (uint32_t)strlen(marks[i]));
         sb_keep_repair(engine);
         for (key = 0; key < WORLD_KEYS; key++)
                 if (sb_keep_write(engine, world_key(key), world_key_len(key), false, 0))
                         model_fail("a rule cannot be taken away");
+        if (sb_keep_write(engine, "", 0, true, 0))
+                model_fail("the rule for all cannot be taken away");
 }

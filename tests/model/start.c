@@ -2,11 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ring/op/keep.h"
+#include "ring/op/mark.h"
 #include "ring/op/put.h"
 #include "ring/op/write.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
+#include "shm/history/rules.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
@@ -19,6 +22,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
@@ -228,6 +232,41 @@ static void setup_magazine(struct sb_handle *handle)
                 sb_horizon_renew(world_peer(i));
 }
 
+static void setup_trimmed(struct sb_handle *handle)
+{
+        uint32_t i;
+
+        if (sb_keep_write(handle, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 1)))
+                model_fail("a rule at the start");
+        setup_write(KEY_A, VALUE_LEN);
+        world.engine_cut = sb_clock_take_cut(handle);
+        setup_write(KEY_A, VALUE_LEN);
+        setup_write(KEY_A, VALUE_LEN);
+        for (i = 0; i < 4; i++)
+                sb_work_all(handle, true);
+}
+
+static void setup_marked(struct sb_handle *handle)
+{
+        if (sb_op_mark(handle, WORLD_MARK, sizeof WORLD_MARK - 1, &world.engine_cut))
+                model_fail("a mark at the start");
+        world.past_seen = world.start_seen[KEY_A];
+        setup_write(KEY_A, VALUE_LEN);
+}
+
+/* All keys have values, and then two of them, or none. */
+static void setup_deleted(struct sb_handle *handle)
+{
+        setup_write(KEY_B, VALUE_LEN);
+        setup_write(KEY_C, VALUE_LEN);
+        sb_stable_raise(handle);
+        setup_write(KEY_A, TOMBSTONE);
+        setup_write(KEY_B, TOMBSTONE);
+        if (spec()->start == START_ALL_DELETED)
+                setup_write(KEY_C, TOMBSTONE);
+        sb_stable_raise(handle);
+}
+
 static void setup_made(void)
 {
         struct sb_handle *handle = setup_handle();
@@ -247,6 +286,16 @@ static void setup_made(void)
                 break;
         case START_MAGAZINE:
                 setup_magazine(handle);
+                break;
+        case START_TRIMMED:
+                setup_trimmed(handle);
+                break;
+        case START_BOTH_DELETED:
+        case START_ALL_DELETED:
+                setup_deleted(handle);
+                break;
+        case START_MARKED:
+                setup_marked(handle);
                 break;
         case START_RETIRED:
                 setup_write(KEY_A, VALUE_LEN);

@@ -35,7 +35,7 @@ static bool writes_any(const struct world_txn *txn)
 }
 
 /* Whether any thread evicts snapshots. */
-static bool evicts(void)
+bool world_evicts(void)
 {
         return spec()->ops[0][0].kind == OP_EVICT;
 }
@@ -48,7 +48,7 @@ static void read_key(struct sb_handle *handle, enum world_key key, uint32_t inde
                 handle, world_key(key), world_key_len(key), index, cut, GUARD_INDEX, &version);
 
         if (r == SB_E_LAPPED) {
-                if (!evicts())
+                if (!world_evicts())
                         model_fail("an open cut was lapped");
                 outcome->r = r;
                 return;
@@ -73,7 +73,7 @@ static void do_reads(struct sb_handle *handle, const struct world_txn *txn, uint
         if (txn->scan)
                 world_scan(handle, outcome->read_cut, txn->scan, outcome);
         /* As in sb_scan_next(): what it found counts only while the cut is there. */
-        if (evicts() && !sb_snapshot_holds(handle, index, outcome->read_cut))
+        if (world_evicts() && !sb_snapshot_holds(handle, index, outcome->read_cut))
                 outcome->r = SB_E_LAPPED;
         if (writes_any(txn) || outcome->r)
                 return;

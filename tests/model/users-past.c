@@ -6,6 +6,8 @@
 #define NOW_NS       UINT64_C(1000000) /* model_os: its clock stands still */
 #define VERSIONS_MAX 16u
 
+static const struct sb_bytes start_mark = {WORLD_MARK, sizeof WORLD_MARK - 1};
+
 /* Reads the key at an earlier cut, into what was seen. Return: as sb_get_at(). */
 static int read_at(
         const struct user *user, uint64_t cut, struct outcome *outcome, struct sb_guard *guard)
@@ -73,7 +75,7 @@ static void do_mark(const struct user *user)
         user->outcome->r = sb_mark(user->bus, name, &cut);
         if (user->outcome->r) {
                 /* Its cut was evicted before. */
-                MODEL_CHECK(user->outcome->r == SB_E_LAPPED);
+                MODEL_CHECK(user->outcome->r == SB_E_LAPPED && world_evicts());
                 return;
         }
         read_twice(user, cut, true);
@@ -82,14 +84,74 @@ static void do_mark(const struct user *user)
         MODEL_CHECK(sb_mark_find(user->bus, name, &found) == SB_E_NOT_FOUND);
 }
 
-/* All versions of the key, each held until the walk has ended. */
+/* All keys in a cut of which too little is left: each step says so, and holds the oldest version
+ * that there is. */
+static void do_scan_past(const struct user *user)
+{
+        struct sb_scan_options options = {.size = sizeof options, .cut = world.engine_cut};
+        struct sb_guard guards[WORLD_KEYS + 1] = {0};
+        struct outcome seen = {0};
+        struct sb_scan *scan;
+        uint32_t count = 0, i;
+        int r = sb_scan_open_at(user->bus, (struct sb_bytes){NULL, 0}, &options, &scan);
+
+        if (r)
+                model_fail("a scan in the past: %d", r);
+        while ((r = sb_scan_next(scan, &guards[count])) == SB_E_LAPPED && guards[count].bus) {
+                user_see(&seen, KEY_A, &guards[count]);
+                MODEL_CHECK(guards[count].cut > world.engine_cut);
+                if (++count > WORLD_KEYS)
+                        model_fail("a scan has no end");
+        }
+        MODEL_CHECK(r == SB_E_NOT_FOUND && count == 1);
+        sb_scan_close(scan);
+        for (i = 0; i < count; i++) {
+                user_read_again(&guards[i], KEY_A, &seen);
+                sb_guard_release(&guards[i]);
+        }
+        user->outcome->r = SB_E_LAPPED;
+}
+
+/* The start state's mark. As long as it is found, its cut can be read. */
+static void do_find(const struct user *user)
+{
+        struct sb_guard guard = {0};
+        uint64_t cut, again;
+        int r = sb_mark_find(user->bus, start_mark, &cut);
+
+        user->outcome->r = SB_E_LAPPED;
+        if (r == SB_E_NOT_FOUND)
+                return;
+        MODEL_CHECK(!r && cut == world.engine_cut);
+        user->outcome->cut = cut;
+        user->outcome->r = read_at(user, cut, user->outcome, &guard);
+        if (user->outcome->r == SB_E_LAPPED)
+                MODEL_CHECK(sb_mark_find(user->bus, start_mark, &again) == SB_E_NOT_FOUND);
+        if (user->outcome->r != SB_E_LAPPED)
+                MODEL_CHECK(user->outcome->seen[user->op->key] == world.past_seen);
+        if (!user->outcome->r)
+                user_read_again(&guard, user->op->key, user->outcome);
+        sb_guard_release(&guard);
+        if (user->outcome->r == SB_E_NOT_FOUND)
+                user->outcome->r = 0;
+}
+
+static void do_drop(const struct user *user)
+{
+        int r = sb_mark_drop(user->bus, start_mark);
+
+        MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND);
+}
+
+/* All versions of the key, each held until the walk has ended; WAY_TURN: until the next one is
+ * there; WAY_SHORT: the newest one. */
 static void do_history(const struct user *user)
 {
         bool reverse = user->op->way == WAY_BACK;
         struct sb_guard guards[VERSIONS_MAX];
         struct outcome *outcome = user->outcome;
         enum world_key key = user->op->key;
-        uint32_t tags[VERSIONS_MAX], count = 0, i, newest;
+        uint32_t tags[VERSIONS_MAX], count = 0, i, newest = 0;
         struct sb_history *history;
         int r = sb_history_open(user->bus, user_key(key), reverse ? SB_REVERSE : 0, &history);
 
@@ -119,15 +181,19 @@ static void do_history(const struct user *user)
                                                   guard->missed == guard[-1].rev - guard->rev - 1);
                 if (++count == VERSIONS_MAX)
                         model_fail("a history has no end");
+                if (user->op->way == WAY_TURN)
+                        sb_guard_release(guard);
+                if (user->op->way == WAY_SHORT)
+                        break;
         }
-        MODEL_CHECK(r == SB_E_NOT_FOUND || (r == SB_E_LAPPED && !reverse));
+        MODEL_CHECK(!r || r == SB_E_NOT_FOUND || (r == SB_E_LAPPED && !reverse));
         sb_history_close(history);
-        newest = reverse && count ? count - 1 : 0;
+        if (reverse && count)
+                newest = count - 1;
         outcome->r = !count || guards[newest].kind != SB_VALUE ? SB_E_NOT_FOUND : 0;
-        user_see(outcome, key, outcome->r ? NULL : &guards[newest]);
-        outcome->rev = outcome->seen[key];
+        outcome->rev = outcome->r ? 0 : guards[newest].rev;
         for (i = 0; i < count; i++) {
-                if (guards[i].kind == SB_VALUE) {
+                if (guards[i].bus && guards[i].kind == SB_VALUE) {
                         user_read_guard(&guards[i], key);
                         MODEL_CHECK(user_guard_tag(&guards[i]) == tags[i]);
                 }
@@ -147,6 +213,15 @@ bool user_run_past(const struct user *user)
                 return true;
         case OP_HISTORY:
                 do_history(user);
+                return true;
+        case OP_SCAN:
+                do_scan_past(user);
+                return true;
+        case OP_FIND:
+                do_find(user);
+                return true;
+        case OP_DROP:
+                do_drop(user);
                 return true;
         default:
                 return false;

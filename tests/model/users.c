@@ -19,6 +19,7 @@
 #include "ring/op/commit.h"
 #include "shm/base/result.h"
 #include "shm/layout/block.h"
+#include "shm/memory/guard.h"
 #include "tests/model/world-core.h"
 
 #define STEPS_MAX (2 * WORLD_KEYS + 2)
@@ -125,6 +126,7 @@ static void do_get(const struct user *user)
 {
         struct outcome *outcome = user->outcome;
         enum world_key key = user->op->key;
+        struct world_guard *held;
         struct sb_guard guard;
 
         outcome->r = sb_get(user->bus, user_key(key), &guard);
@@ -143,21 +145,61 @@ static void do_get(const struct user *user)
                 MODEL_CHECK(!guard.bus);
                 return;
         }
-        sb_guard_release(&world.guards[user->me].guard);
-        world.guards[user->me].guard = guard;
-        world.guards[user->me].tag = outcome->tags[key];
-        world.guards[user->me].rev = guard.rev;
-        world.guards[user->me].key = key;
+        held = &world.guards[user->me][key];
+        sb_guard_release(&held->guard);
+        *held = (struct world_guard){guard, outcome->tags[key], guard.rev};
 }
 
 static void read_held(uint32_t me)
 {
-        struct world_guard *held = &world.guards[me];
+        uint32_t key;
 
-        if (!held->guard.bus)
-                return;
-        user_read_guard(&held->guard, held->key);
-        MODEL_CHECK(user_guard_tag(&held->guard) == held->tag && held->guard.rev == held->rev);
+        for (key = 0; key < WORLD_KEYS; key++) {
+                struct world_guard *held = &world.guards[me][key];
+
+                if (!held->guard.bus)
+                        continue;
+                user_read_guard(&held->guard, key);
+                MODEL_CHECK(
+                        user_guard_tag(&held->guard) == held->tag && held->guard.rev == held->rev);
+        }
+}
+
+/* What a bus holds is what its user holds: each guard word below `guard_count` is empty and on the
+ * stack once, or is the word of one guard. */
+void user_check_idle(uint32_t me)
+{
+        const struct sb_bus *bus = bus_of(me);
+        uint64_t free = 0, held = 0, bit;
+        uint32_t i;
+
+        /* Relaxed: the thread is over. */
+        MODEL_CHECK(!sb_load_relaxed(&bus->handle.record->pin));
+        MODEL_CHECK(!bus->scans && !bus->histories && !bus->txns && !bus->held);
+        for (i = 0; i < WORLD_KEYS; i++) {
+                const struct sb_guard *guard = &world.guards[me][i].guard;
+
+                if (!guard->bus)
+                        continue;
+                bit = UINT64_C(1) << (guard->reserved[0] & SB_BUS_QUICK ? 0
+                                                                        : guard->reserved[0] & 63);
+                MODEL_CHECK(!(held & bit));
+                held |= bit;
+        }
+        for (i = 0; i < bus->guard_free_count; i++) {
+                bit = UINT64_C(1) << bus->guards_free[i];
+                MODEL_CHECK(!((held | free) & bit));
+                free |= bit;
+        }
+        if (!(bus->quick & 1))
+                free |= 1;
+        MODEL_CHECK((held | free) == (UINT64_C(1) << bus->guard_count) - 1);
+        for (i = 0; i < bus->guard_count; i++)
+                if (!sb_guard_read(&bus->handle.segment, bus->handle.record, i) != !(held >> i & 1))
+                        model_fail("T%u: guard word %u is %s", me, i,
+                                held >> i & 1 ? "empty, and a guard has it" : "not empty");
+        for (i = 0; i < bus->handle.segment.geometry.snapshot_count; i++)
+                MODEL_CHECK(!sb_load_relaxed(&sb_record_snapshots(bus->handle.record)[i]));
 }
 
 /* All keys, from the operation's on. */
@@ -210,8 +252,11 @@ static int walk_on(struct sb_scan *scan, bool back, bool down, uint32_t stop,
 
                 if (r == SB_E_NOT_FOUND)
                         return 0;
-                if (r == SB_E_LAPPED)
+                if (r == SB_E_LAPPED) {
+                        /* It does not come back. */
+                        MODEL_CHECK(world_evicts() && sb_scan_next(scan, guard) == r);
                         return r;
+                }
                 if (r)
                         model_fail("a step of a scan: %d", r);
                 if (++walk->count == STEPS_MAX)
@@ -325,7 +370,7 @@ static int txn_read(
 {
         int r = sb_txn_get(txn, user_key(key), guard);
 
-        if (r == SB_E_LAPPED)
+        if (r == SB_E_LAPPED && world_evicts())
                 return r;
         MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND);
         user_see(outcome, key, r ? NULL : guard);
@@ -378,7 +423,7 @@ static int txn_writes(struct user *user, struct sb_txn *txn, struct outcome *out
                         outcome->wrote |= (uint8_t)(1u << key);
                 } else if (user->op->txn.deletes >> key & 1) {
                         r = sb_txn_delete(txn, user_key(key));
-                        if (r == SB_E_LAPPED)
+                        if (r == SB_E_LAPPED && world_evicts())
                                 return r;
                         MODEL_CHECK(r == (outcome->seen[key] ? 0 : SB_E_NOT_FOUND));
                         if (!r)
@@ -469,6 +514,7 @@ static void do_txn(struct user *user)
         if (!outcome->r) {
                 outcome->r = sb_txn_commit(txn, &how);
                 outcome->cut = outcome->r ? 0 : cut;
+                MODEL_CHECK(outcome->r != SB_E_LAPPED || world_evicts());
                 MODEL_CHECK(outcome->r || cut >= outcome->read_cut);
         }
         if (outcome->r == SB_E_CONFLICT)
@@ -529,6 +575,8 @@ bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outco
                 do_get_many(&user);
                 return true;
         case OP_SCAN:
+                if (op->way == WAY_PAST)
+                        return user_run_past(&user);
                 do_scan(&user);
                 return true;
         case OP_SNAPSHOT:

@@ -34,10 +34,11 @@ struct outcome {
 };
 #define TAG_SETUP 40u /* and above: the start state's */
 
-/* What a user holds from one operation to the next. */
+#define WORLD_MARK "s" /* START_MARKED */
+
+/* What a user holds of a key from one operation to the next. */
 struct world_guard {
         struct sb_guard guard;
-        enum world_key key;
         uint32_t tag;
         uint64_t rev;
 };
@@ -61,7 +62,7 @@ struct world_state {
         uint32_t early_index[MODEL_THREADS];
         uint64_t early_cut[MODEL_THREADS];
         struct sb_descriptor *prepared[MODEL_THREADS];
-        struct world_guard guards[MODEL_THREADS];
+        struct world_guard guards[MODEL_THREADS][WORLD_KEYS];
         struct sb_txn *early_txn[MODEL_THREADS];
         uint32_t start_tag[WORLD_KEYS], setup_writes;
         uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
@@ -142,6 +143,8 @@ void world_look(struct sb_handle *handle, struct outcome *outcome);
 /* txn.c */
 void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome);
+/* Whether cuts may be taken away. */
+bool world_evicts(void);
 /* The setup of aborted intents, and of transactions that begin early. */
 void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key);
 void world_txn_start_aborted(struct sb_handle *handle, enum world_key in, enum world_key changed);
@@ -157,6 +160,8 @@ void world_past_run(struct sb_handle *handle, const struct world_op *op, struct 
 void world_past_clean_up(struct sb_handle *engine);
 /* users.c: does an operation by the public calls. Return: false: it has none of its own. */
 bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outcome *outcome);
+/* The thread's bus, when it has finished. */
+void user_check_idle(uint32_t me);
 struct sb_txn *user_begin(struct sb_bus *bus, const struct world_txn *what);
 /* The scenario's setup and check. */
 void world_start(void);

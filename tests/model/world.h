@@ -61,6 +61,8 @@ enum world_op_kind {
         OP_LOOK,    /* all keys at the stable cut, twice, stamping nothing */
         OP_FLAGS,   /* the key's cell gets a flag and loses it again */
         OP_HISTORY, /* users: all versions of the key */
+        OP_FIND,    /* users: the key in the cut of the start state's mark, if that is found */
+        OP_DROP,    /* users: drop that mark */
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -78,8 +80,10 @@ struct world_txn {
 /* users: how a scan or a history goes. */
 enum world_way {
         WAY_ON,
-        WAY_BACK, /* in reverse */
-        WAY_TURN, /* to the end, and back again */
+        WAY_BACK,  /* in reverse */
+        WAY_TURN,  /* to the end, and back again; a history lets go each version at once */
+        WAY_SHORT, /* a history: only the first step */
+        WAY_PAST,  /* a scan: in the cut of START_TRIMMED */
 };
 
 struct world_op {
@@ -100,6 +104,12 @@ enum world_start {
         START_PAIR_DELETED, /* A was deleted, B has a value */
         /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_SNAPSHOT,
+        START_MARKED, /* A has a value over an older one, which a mark keeps */
+        /* A has a value; a rule keeps the last version of each key. What A was in a cut before is
+         * gone. */
+        START_TRIMMED,
+        START_BOTH_DELETED, /* A and B were deleted, C has a value */
+        START_ALL_DELETED,
         START_CHAIN, /* A has three versions; no client needs the first, and only the lag of the
                         stable cut keeps the second */
         /* A has a value; blocks that were versions, nodes and placeholders lie free with all that
