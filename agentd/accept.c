@@ -240,10 +240,37 @@ static void accept_say_full(struct sb_engine *engine)
         engine->said_full = true;
 }
 
+static void accept_close(int fd)
+{
+        if (fd >= 0)
+                close(fd);
+}
+
+/* Answer the client that was given record @slot, with the segment. @map: the description that it is
+ * to map the segment by, or -1. Return: 0, -errno. */
+static int accept_grant(struct sb_engine *engine, struct sb_connection *connection, uint32_t slot,
+        uint32_t generation, int map)
+{
+        const struct sb_segment *segment = &engine->handle.segment;
+        struct sb_hello_answer answer;
+        int r = map >= 0 ? sb_reaper_lock_map(map, slot) : 0;
+
+        if (r)
+                return r;
+        sb_hello_refuse(0, &answer);
+        answer.features = segment->super->features;
+        answer.access = SB_PEER;
+        answer.slot = slot;
+        answer.generation = generation;
+        answer.size = segment->geometry.size;
+        memcpy(answer.id, segment->super->id, sizeof(answer.id));
+        return accept_send_answer(
+                connection->fd, &answer, map >= 0 ? map : engine->supervisor->memory.fd);
+}
+
 static void accept_attach(struct sb_engine *engine, struct sb_connection *connection,
         const struct sb_hello_request *request)
 {
-        const struct sb_superblock *super = engine->handle.segment.super;
         struct sb_roster_identity identity = {
                 .pid = connection->pid,
                 .uid = connection->uid,
@@ -251,9 +278,8 @@ static void accept_attach(struct sb_engine *engine, struct sb_connection *connec
                 .attached_ns = sb_os_linux.now_ns(sb_os_linux.context),
                 .ticket = request->ticket,
         };
-        struct sb_hello_answer answer;
         uint32_t slot, generation;
-        int pidfd, r;
+        int pidfd, map, r;
 
         if (request->access != SB_PEER) {
                 accept_refuse(connection, -ENOTSUP);
@@ -267,11 +293,20 @@ static void accept_attach(struct sb_engine *engine, struct sb_connection *connec
                 accept_refuse(connection, pidfd);
                 return;
         }
+        map = sb_reaper_open_map(engine);
+        identity.map_locked = map >= 0;
         slot = accept_find_ticket(engine, &identity, &generation);
+        if (slot && map < 0 && sb_record_at(&engine->handle.segment, slot)->map_locked) {
+                /* Nothing would show that this client maps the segment, as the record says. */
+                close(pidfd);
+                accept_refuse(connection, -EMFILE);
+                return;
+        }
         if (!slot) {
                 r = accept_claim_record(engine, request->verb, &identity, &slot, &generation);
                 if (r) {
                         accept_say_full(engine);
+                        accept_close(map);
                         close(pidfd);
                         accept_refuse(connection, r);
                         return;
@@ -279,14 +314,8 @@ static void accept_attach(struct sb_engine *engine, struct sb_connection *connec
                 engine->said_full = false;
         }
         sb_reaper_watch(engine, slot, generation, pidfd);
-        sb_hello_refuse(0, &answer);
-        answer.features = super->features;
-        answer.access = SB_PEER;
-        answer.slot = slot;
-        answer.generation = generation;
-        answer.size = engine->handle.segment.geometry.size;
-        memcpy(answer.id, super->id, sizeof(answer.id));
-        r = accept_send_answer(connection->fd, &answer, engine->supervisor->memory.fd);
+        r = accept_grant(engine, connection, slot, generation, map);
+        accept_close(map);
         if (r) {
                 sb_reaper_give_back(engine, slot, generation);
                 accept_drop(engine, connection);

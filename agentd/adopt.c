@@ -139,6 +139,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         sb_store_release(&segment.super->history_limit, engine->supervisor->config->history_bytes);
         /* Relaxed: for people; the engine itself goes by its configuration. */
         sb_store_relaxed(&segment.super->clients_max, engine->supervisor->config->clients);
+        sb_reaper_watch_maps(engine);
         sb_reaper_adopt(engine);
         sb_evict_finish(&engine->handle);
         sb_reaper_repair(engine);

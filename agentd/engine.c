@@ -4,6 +4,7 @@
  *
  *      listening socket, connections      -> accept
  *      pidfds of the attached processes   -> reaper
+ *      maps of the segment that are gone  -> reaper
  *      timer                              -> tick
  *      signals                            -> sent on to the supervisor
  *      channel from the supervisor        -> stop
@@ -143,6 +144,7 @@ static bool engine_tick(struct sb_engine *engine)
 {
         bool idle = engine_is_idle(engine);
         bool more = sb_work_tick(&engine->handle, &engine->sweep_cursor);
+        bool looking = sb_reaper_look(engine);
         struct sb_moment now;
 
         sb_times_tick(&engine->handle.segment, &now);
@@ -150,7 +152,7 @@ static bool engine_tick(struct sb_engine *engine)
         engine_look_after_history(engine);
         engine_look_after_rules(engine);
         (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
-        if (more || !idle)
+        if (more || looking || !idle)
                 engine_set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
                 engine_set_timer(engine, engine->interval_ns * 2);
@@ -211,6 +213,10 @@ static enum sb_engine_end engine_dispatch(
                 return SB_ENGINE_SUPERVISOR_DIED;
         case SB_EVENT_CONNECTION:
                 sb_accept_ready(engine, index);
+                break;
+        case SB_EVENT_MAP:
+                sb_reaper_hear_maps(engine);
+                engine_set_timer(engine, TICK_NS);
                 break;
         case SB_EVENT_CLIENT:
                 sb_reaper_ready(engine, index);
@@ -318,7 +324,7 @@ static struct sb_engine *engine_new(struct sb_supervisor *supervisor)
         for (uint32_t i = 0; i < records; i++)
                 engine->watchers[i].pidfd = -1;
         engine->supervisor = supervisor;
-        engine->epoll_fd = engine->timer_fd = -1;
+        engine->epoll_fd = engine->timer_fd = engine->maps_fd = -1;
         return engine;
 }
 
@@ -332,6 +338,8 @@ static void engine_free(struct sb_engine *engine)
                 close(engine->epoll_fd);
         if (engine->timer_fd >= 0)
                 close(engine->timer_fd);
+        if (engine->maps_fd >= 0)
+                close(engine->maps_fd);
         mi_free(engine->seen);
         mi_free(engine->watchers);
         mi_free(engine->connections);

@@ -67,6 +67,11 @@ struct sb_engine {
         uint64_t repair_ns; /* when to try again */
         uint64_t trace;     /* what engine_is_idle() saw last */
         int epoll_fd, timer_fd;
+        int maps_fd; /* inotify: tells that a map of the segment may be gone; or -1 */
+        /* A look at all records for maps that are gone: the next record; 0: no look is under way.
+         */
+        uint32_t look_next, look_ticks;
+        bool look_wanted;
         bool attached;  /* record 0 is this engine's */
         bool said_full; /* the log says that all records are in use */
         /* There was no descriptor for another connection, so the engine does not listen until the
@@ -82,6 +87,7 @@ enum sb_event {
         SB_EVENT_CHANNEL,
         SB_EVENT_SUPERVISOR,
         SB_EVENT_CONNECTION,
+        SB_EVENT_MAP,
         SB_EVENT_CLIENT
 };
 
@@ -109,7 +115,20 @@ void sb_reaper_adopt(struct sb_engine *engine);
 void sb_reaper_watch(struct sb_engine *engine, uint32_t slot, uint32_t generation, int pidfd);
 /* The process behind record @slot may be dead: reap the record if it is. */
 void sb_reaper_ready(struct sb_engine *engine, uint32_t slot);
-/* Reap the records of all processes that are dead by now. Return: how many. */
+/* Open the segment's file for one client, which maps the segment by this description alone. Return:
+ * a descriptor; -1: it cannot be opened so, and nothing tells when the client's map is gone. */
+int sb_reaper_open_map(const struct sb_engine *engine);
+/* Let the description behind @fd stand for record @slot. Return: 0, -errno. */
+int sb_reaper_lock_map(int fd, uint32_t slot);
+/* Ask to be told when maps go. */
+void sb_reaper_watch_maps(struct sb_engine *engine);
+/* Maps may be gone. */
+void sb_reaper_hear_maps(struct sb_engine *engine);
+/* Look at some records for maps that are gone, if some may be. Return: whether there are more to
+ * look at. */
+bool sb_reaper_look(struct sb_engine *engine);
+/* Reap the records of all processes that are dead by now, or called exec(). Return: how
+ * many. */
 uint32_t sb_reaper_collect(struct sb_engine *engine);
 /* The process that was given record @slot will never use it. */
 void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation);

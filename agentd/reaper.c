@@ -3,8 +3,18 @@
  * Only the kernel declares a process dead. A record that an earlier engine filled counts as a dead
  * process's when its pid is gone, or belongs to a process that was started at another time.
  *
- * Always true: a watcher's generation is that of its record when the watch began. When the record
- * has been freed or given to another process since then, reaping that generation does nothing.
+ * A process that calls exec() lives on, and its map of the segment is gone. Here, too, the kernel
+ * decides. The engine sends each client an open file description of its own, with a lock on a byte:
+ * that with the number of the client's record. The client maps the segment by it. The description,
+ * and so the lock, lasts until the last map by it is gone, whatever becomes of descriptors and
+ * threads. A record of which nothing holds the lock any more has no process that could touch the
+ * segment for it. inotify tells that some description of the file was closed; then the locks of all
+ * records are looked at, a few a tick.
+ *
+ * Always true: a lock is taken before the client is answered, and by one description after the
+ * other for one record; a client gives its record back before it unmaps. A watcher's generation is
+ * that of its record when the watch began. When the record has been freed or given to another
+ * process since then, reaping that generation does nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,6 +24,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -53,6 +64,48 @@ int sb_reaper_start_time(uint32_t pid, uint64_t *ret)
                 return -EIO;
         *ret = start;
         return 0;
+}
+
+#define LOOKS_AT_ONCE 64u  /* locks looked at in a tick */
+#define LOOK_TICKS    1024 /* between looks that no event asks for, where there is no inotify */
+
+/* What the kernel calls the segment's file. */
+static void reaper_name_file(const struct sb_engine *engine, char ret_path[32])
+{
+        snprintf(ret_path, 32, "/proc/self/fd/%d", engine->supervisor->memory.fd);
+}
+
+int sb_reaper_open_map(const struct sb_engine *engine)
+{
+        char path[32];
+
+        reaper_name_file(engine, path);
+        return open(path, O_RDWR | O_CLOEXEC);
+}
+
+static struct flock reaper_lock_of(uint32_t slot, short type)
+{
+        return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = slot, .l_len = 1};
+}
+
+int sb_reaper_lock_map(int fd, uint32_t slot)
+{
+        /* A lock for reading: that of the process that had the record before may still be there. */
+        struct flock lock = reaper_lock_of(slot, F_RDLCK);
+
+        return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+/* Whether no process can touch the segment for record @slot, although it is in use. */
+static bool reaper_map_is_gone(const struct sb_engine *engine, uint32_t slot, uint32_t generation)
+{
+        const struct sb_segment *segment = &engine->handle.segment;
+        struct flock lock = reaper_lock_of(slot, F_WRLCK);
+        uint32_t current;
+
+        return sb_roster_state(segment, slot, &current) == SB_RECORD_ATTACHED &&
+               current == generation && sb_record_at(segment, slot)->map_locked == 1 &&
+               !fcntl(engine->supervisor->memory.fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
 }
 
 static bool reaper_sees_death(int pidfd)
@@ -99,16 +152,20 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
         sb_reaper_repair(engine);
 }
 
+static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot);
+
 uint32_t sb_reaper_collect(struct sb_engine *engine)
 {
         uint32_t count = 0;
 
         for (uint32_t slot = 1; slot < engine->handle.segment.geometry.record_count; slot++) {
-                if (engine->watchers[slot].pidfd < 0 ||
-                        !reaper_sees_death(engine->watchers[slot].pidfd))
-                        continue;
-                sb_reaper_ready(engine, slot);
-                count++;
+                if (engine->watchers[slot].pidfd >= 0 &&
+                        reaper_sees_death(engine->watchers[slot].pidfd)) {
+                        sb_reaper_ready(engine, slot);
+                        count++;
+                } else {
+                        count += reaper_end_exec(engine, slot);
+                }
         }
         return count;
 }
@@ -199,4 +256,69 @@ void sb_reaper_close_all(struct sb_engine *engine)
                 return;
         for (uint32_t slot = 0; slot < engine->handle.segment.geometry.record_count; slot++)
                 reaper_forget(&engine->watchers[slot]);
+}
+
+/* ---- maps that are gone ---- */
+
+void sb_reaper_watch_maps(struct sb_engine *engine)
+{
+        char path[32];
+
+        engine->look_wanted = true;
+        engine->maps_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+        reaper_name_file(engine, path);
+        if (engine->maps_fd >= 0 &&
+                (inotify_add_watch(engine->maps_fd, path, IN_CLOSE_WRITE) < 0 ||
+                        sb_engine_add(engine, engine->maps_fd, EPOLLIN, SB_EVENT_MAP, 0) < 0)) {
+                close(engine->maps_fd);
+                engine->maps_fd = -1;
+        }
+}
+
+void sb_reaper_hear_maps(struct sb_engine *engine)
+{
+        char events[1024];
+
+        while (read(engine->maps_fd, events, sizeof(events)) > 0)
+                ;
+        engine->look_wanted = true;
+}
+
+/* Free record @slot if its client has no map any more. Return: whether it did. */
+static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot)
+{
+        uint32_t generation, pid = sb_record_at(&engine->handle.segment, slot)->pid;
+
+        (void)sb_roster_state(&engine->handle.segment, slot, &generation);
+        if (!reaper_map_is_gone(engine, slot, generation))
+                return false;
+        sb_log("client %u (pid %u) has no map of the segment any more: it called exec() with the "
+               "bus open",
+                slot, pid);
+        sb_reaper_give_back(engine, slot, generation);
+        return true;
+}
+
+bool sb_reaper_look(struct sb_engine *engine)
+{
+        uint32_t record_count = engine->handle.segment.geometry.record_count;
+
+        if (engine->maps_fd < 0 && ++engine->look_ticks % LOOK_TICKS == 0)
+                engine->look_wanted = true;
+        if (engine->look_wanted && !engine->look_next) {
+                engine->look_wanted = false;
+                engine->look_next = 1;
+        }
+        if (!engine->look_next)
+                return false;
+        for (uint32_t i = 0; i < LOOKS_AT_ONCE && engine->look_next < record_count;
+                engine->look_next++)
+                if (sb_roster_lists(&engine->handle.segment, engine->look_next)) {
+                        (void)reaper_end_exec(engine, engine->look_next);
+                        i++;
+                }
+        if (engine->look_next < record_count)
+                return true;
+        engine->look_next = 0;
+        return engine->look_wanted;
 }

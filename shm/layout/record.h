@@ -67,8 +67,10 @@ struct sb_record {
         uint64_t pid_start; /* /proc/PID/stat field 22, in clock ticks: tells a pid's lives apart */
         uint32_t pid, uid;  /* as the engine's namespace sees them */
         uint64_t attached_ns; /* CLOCK_MONOTONIC */
-        uint32_t access, zero;
-        uint64_t ticket; /* names the attempt to attach (ring/attach/hello.h) */
+        uint32_t access;
+        uint32_t map_locked; /* 1: while the owner maps the segment, byte `slot` of the segment's
+                                file is locked (agentd/reaper.c); 0: nothing tells */
+        uint64_t ticket;     /* names the attempt to attach (ring/attach/hello.h) */
         uint64_t pad0[2];
 
         /* Line 1: the owner's own words, which reclaimers and the reaper read. */

@@ -64,6 +64,7 @@ int sb_roster_claim_below(struct sb_segment *segment, uint32_t first, uint32_t e
                 record->pid = identity->pid;
                 record->uid = identity->uid;
                 record->access = identity->access;
+                record->map_locked = identity->map_locked;
                 record->pid_start = identity->pid_start;
                 record->attached_ns = identity->attached_ns;
                 record->ticket = identity->ticket;

@@ -20,7 +20,7 @@
 
 /* What the engine knows of the process that attaches; see struct sb_record. */
 struct sb_roster_identity {
-        uint32_t pid, uid, access;
+        uint32_t pid, uid, access, map_locked;
         uint64_t pid_start, attached_ns, ticket;
 };
 

@@ -522,28 +522,60 @@ static void test_a_client_that_cannot_map_gives_its_record_back(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* Ask for a record as a client does, and keep the descriptor of the segment instead of mapping it.
+ * Return: the descriptor; -1. */
+static int ask_and_hold(const struct daemon *daemon, uint64_t ticket, struct sb_hello_answer *ret)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(int))];
+        } control = {0};
+        struct iovec part = {.iov_base = ret, .iov_len = sizeof(*ret)};
+        struct msghdr message = {.msg_iov = &part,
+                .msg_iovlen = 1,
+                .msg_control = &control,
+                .msg_controllen = sizeof(control)};
+        struct sb_hello_request request;
+        int fd = dial(daemon), held = -1;
+
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, ticket, &request);
+        if (send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) &&
+                recvmsg(fd, &message, MSG_CMSG_CLOEXEC) == (ssize_t)sizeof(*ret) &&
+                CMSG_FIRSTHDR(&message))
+                memcpy(&held, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+        close(fd);
+        return held;
+}
+
 static void test_the_same_ticket_gets_the_same_record(void)
 {
         struct daemon daemon;
         struct sb_attachment attachment;
-        struct sb_hello_request request;
         struct sb_hello_answer first, second;
+        int fds[3];
         pid_t engine;
 
         CHECK(daemon_start(&daemon));
         CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
-        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 4711, &request);
-        CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &first), 0);
+        fds[0] = ask_and_hold(&daemon, 4711, &first);
+        CHECK(fds[0] >= 0);
         engine = daemon_engine(&attachment);
         kill(engine, SIGKILL); /* the next engine knows only what is in the segment */
         CHECK(WAIT(daemon_engine(&attachment) != engine));
-        CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &second), 0);
+        fds[1] = ask_and_hold(&daemon, 4711, &second);
+        CHECK(fds[1] >= 0);
         CHECK_EQ(first.slot, second.slot);
         CHECK_EQ(first.generation, second.generation);
-        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 4712, &request);
-        CHECK_EQ(ask_raw(&daemon, &request, sizeof(request), 0, &second), 0);
+        /* Either of the two descriptors keeps the record. */
+        close(fds[0]);
+        fds[2] = ask_and_hold(&daemon, 4712, &second);
+        CHECK(fds[2] >= 0);
         CHECK(first.slot != second.slot);
         CHECK_EQ(daemon_attached(&attachment), 3);
+        close(fds[1]);
+        CHECK(WAIT(daemon_attached(&attachment) == 2));
+        close(fds[2]);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
         daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
