@@ -452,6 +452,7 @@ static void accept_one(struct sb_engine *engine, int fd)
 
 void sb_accept_new(struct sb_engine *engine)
 {
+        /* Bound: slice. The socket stays readable. */
         for (unsigned i = 0; i < ACCEPTS_AT_ONCE; i++) {
                 int fd = accept4(engine->supervisor->directory.listen_fd, NULL, NULL,
                         SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -37,6 +37,7 @@
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
 #include "shm/history/times.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -139,6 +140,16 @@ static void engine_look_after_rules(struct sb_engine *engine)
         sb_reaper_repair(engine);
 }
 
+/* Damage is met by ticks only where they pass it; one line is enough. */
+static void engine_tell_of_damage(struct sb_engine *engine)
+{
+        if (!sb_damage_take(&engine->handle) || engine->damaged)
+                return;
+        engine->damaged = true;
+        sb_log("the segment is damaged: `agentctl check` names the places; what is whole can be "
+               "used, and the next engine will not adopt it");
+}
+
 /* Do a little of the work on memory. Return: whether there is more to do at once. */
 static bool engine_tick(struct sb_engine *engine)
 {
@@ -151,6 +162,7 @@ static bool engine_tick(struct sb_engine *engine)
         engine_end_long_snapshots(engine);
         engine_look_after_history(engine);
         engine_look_after_rules(engine);
+        engine_tell_of_damage(engine);
         (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
         if (more || looking || !idle)
                 engine_set_timer(engine, TICK_NS);

@@ -63,6 +63,7 @@ struct sb_engine {
         /* With --max-snapshot-age: each announcement that was seen, and when to look again. */
         struct sb_evict_seen *seen;
         uint64_t seen_ns;
+        bool damaged;       /* damage was met, and the log says so */
         bool rules_left;    /* a rule is left in the middle: there was no memory for the rest */
         uint64_t repair_ns; /* when to try again */
         uint64_t trace;     /* what engine_is_idle() saw last */

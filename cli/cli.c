@@ -150,6 +150,12 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                         "large it may be",
                         what, words);
                 return CLI_FAILED;
+        case -EIO:
+                cli_say("%s: the bus's memory is damaged there: `agentctl %scheck` names the "
+                        "places. "
+                        "Save what can be read, then stop agentd and start it again",
+                        what, words);
+                return CLI_FAILED;
         case -ENOTSUP:
                 cli_say("%s: this comes with a later version of statebus; nothing was written",
                         what);

@@ -18,6 +18,7 @@
 #include "shm/base/word.h"
 #include "shm/history/named.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
@@ -88,19 +89,19 @@ static void admin_holders_charge(struct tally *tally, struct sb_admin_holders *h
         }
 }
 
-/* Charge what is superseded in one chain. Call it under a pin. The count of steps bounds a walk
- * through a damaged segment. */
+/* Charge what is superseded in one chain. Call it under a pin. */
 static void admin_holders_walk_chain(struct sb_handle *handle, const struct sb_word64 *cell,
         struct tally *tally, struct sb_admin_holders *holders)
 {
         const struct sb_segment *segment = &handle->segment;
-        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN, newer = 0;
+        uint64_t left = sb_damage_bound(segment), newer = 0;
         struct sb_version *version =
                 sb_version_at(segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK);
 
         /* A version that is not stamped yet, or never will be, was never current: it counts for
          * nothing and ends no other. */
-        while (version && steps-- > 0) {
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_damage_step(handle, &left)) {
                 uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp. */
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)

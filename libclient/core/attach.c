@@ -202,6 +202,7 @@ int sb_attach_as(
         while (!ticket)
                 if (getrandom(&ticket, sizeof(ticket), 0) != (ssize_t)sizeof(ticket))
                         return -errno;
+        /* Bound: result. -ECONNREFUSED: engines come and go, and none serves for long enough. */
         for (unsigned i = 0; i < ATTEMPTS_MAX; i++) {
                 r = attach_attempt(place, verb, access, ticket, ret);
                 if (r != -ECONNRESET && r != -EPIPE)
@@ -237,6 +238,7 @@ int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, ui
 {
         int r = -ECONNRESET;
 
+        /* Bound: result. As in sb_attach_as(). */
         for (unsigned i = 0; i < ATTEMPTS_MAX && (r == -ECONNRESET || r == -EPIPE); i++)
                 r = attach_ask_to_evict(place, target, kill, ret_count);
         if (r == -ECONNRESET || r == -EPIPE)

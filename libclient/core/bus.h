@@ -35,6 +35,7 @@
 #include "shm/base/assert.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 
@@ -126,6 +127,14 @@ static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key
         if (SB_LIKELY(key.data) && SB_LIKELY(key.len - 1 < bus->handle.segment.key_len_max))
                 return 0;
         return !key.data || key.len == 0 ? -EINVAL : -ENAMETOOLONG;
+}
+
+/* What a call answers that was to answer @r. When it met damage on its way (shm/layout/damage.h),
+ * then what it did not find may be there all the same: -EIO. What it found is there, and a write
+ * that happened has happened: 0 stays. */
+static inline int sb_bus_result(struct sb_bus *bus, int r)
+{
+        return SB_UNLIKELY(r != 0) && sb_damage_take(&bus->handle) ? -EIO : r;
 }
 
 /* See to it that @count guard words are free. Return: 0, or as sb_bus_guards_grow(). */

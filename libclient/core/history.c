@@ -110,7 +110,7 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
                 history_fill_guard(bus, sb_bus_ticket_take(bus), version, ret_guard);
         else if (r == SB_E_LAPPED)
                 ret_guard->bus = NULL;
-        return r;
+        return version ? r : sb_bus_result(bus, r);
 }
 
 /* ---- all versions ---- */
@@ -283,7 +283,7 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
                 return SB_E_LAPPED;
         }
         if (history->at == history->count)
-                return history->trimmed ? SB_E_LAPPED : SB_E_NOT_FOUND;
+                return sb_bus_result(bus, history->trimmed ? SB_E_LAPPED : SB_E_NOT_FOUND);
         version = history->batch[history->at].version;
         history_fill_guard(bus, history->batch[history->at++].ticket, version, ret_guard);
         gap = history->reverse ? version->rev - history->rev : history->rev - version->rev;

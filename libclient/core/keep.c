@@ -48,8 +48,9 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
                 r = -EPERM;
         if (r != 0)
                 return r;
-        return sb_keep_write(&bus->handle, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0,
-                SB_RULE_WORD(rule->kind, rule->value));
+        return sb_bus_result(
+                bus, sb_keep_write(&bus->handle, key.data, (uint32_t)key.len,
+                             (flags & SB_PREFIX) != 0, SB_RULE_WORD(rule->kind, rule->value)));
 }
 
 int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_rule *ret_rule)
@@ -58,8 +59,8 @@ int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_r
         uint64_t word;
 
         if (r == 0)
-                r = sb_keep_look_up(
-                        &bus->handle, key.data, (uint32_t)key.len, (flags & SB_PREFIX) != 0, &word);
+                r = sb_bus_result(bus, sb_keep_look_up(&bus->handle, key.data, (uint32_t)key.len,
+                                               (flags & SB_PREFIX) != 0, &word));
         if (r == 0)
                 *ret_rule = (struct sb_rule){.size = sizeof(*ret_rule),
                         .kind = (uint32_t)SB_RULE_KIND(word),

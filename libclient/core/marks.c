@@ -40,7 +40,8 @@ int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
         if (r == 0 || r == SB_E_DETACHED)
                 refused = marks_check_new(name);
         if (r == 0 && refused == 0)
-                r = sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut);
+                r = sb_bus_result(
+                        bus, sb_op_mark(&bus->handle, name.data, (uint32_t)name.len, ret_cut));
         return refused != 0 ? refused : r;
 }
 
@@ -48,12 +49,16 @@ int sb_mark_find(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
         int r = !ret_cut ? -EINVAL : marks_check(bus, name);
 
-        return r != 0 ? r : sb_op_mark_find(&bus->handle, name.data, (uint32_t)name.len, ret_cut);
+        return r != 0 ? r
+                      : sb_bus_result(bus, sb_op_mark_find(&bus->handle, name.data,
+                                                   (uint32_t)name.len, ret_cut));
 }
 
 int sb_mark_drop(struct sb_bus *bus, struct sb_bytes name)
 {
         int r = marks_check(bus, name);
 
-        return r != 0 ? r : sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len);
+        return r != 0 ? r
+                      : sb_bus_result(
+                                bus, sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len));
 }

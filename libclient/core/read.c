@@ -43,7 +43,7 @@ static __attribute__((noinline)) int read_get_long(
                 return r;
         r = sb_op_get(&bus->handle, key.data, (uint32_t)key.len, sb_bus_guard_first(bus), &version);
         if (r != 0)
-                return r;
+                return sb_bus_result(bus, r);
         return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
 }
 
@@ -127,7 +127,10 @@ int sb_get_many(
 
                 read_get_batch(bus, keys + done, batch, ret_guards + done);
         }
-        return 0;
+        r = sb_bus_result(bus, SB_E_NOT_FOUND) == -EIO ? -EIO : 0;
+        for (size_t i = 0; SB_UNLIKELY(r != 0) && i < count; i++)
+                sb_guard_release(&ret_guards[i]);
+        return r;
 }
 
 /* Release a guard on a value of a write set, or a copy of one that was released. */

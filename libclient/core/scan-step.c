@@ -198,6 +198,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                         *ret_version = version;
                         return 0;
                 }
+                /* Bound: slice. AGAIN: the caller goes on from here under another pin. */
                 if (steps == SB_SCAN_STEPS_MAX) {
                         scan_step_stand_at_node(scan, node);
                         return AGAIN;
@@ -267,6 +268,7 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
 {
         struct sb_handle *handle = &scan->bus->handle;
 
+        /* Bound: slice. AGAIN: the caller goes on from @bound under another pin. */
         for (uint32_t steps = 0; steps < SB_SCAN_STEPS_MAX; steps++) {
                 struct sb_node *node =
                         sb_order_below(handle, bound->key, bound->len, bound->inclusive);

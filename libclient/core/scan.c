@@ -160,11 +160,13 @@ static int scan_check_step(const struct sb_scan *scan, const struct sb_guard *re
 static int scan_turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
         bool down = scan->reverse != backwards;
+        int r;
 
         if (scan->lapped)
                 return SB_E_LAPPED;
-        return !down && scan->position == AT_END ? SB_E_NOT_FOUND
-                                                 : sb_scan_step(scan, down, ret_guard);
+        r = !down && scan->position == AT_END ? SB_E_NOT_FOUND
+                                              : sb_scan_step(scan, down, ret_guard);
+        return r == SB_E_NOT_FOUND ? sb_bus_result(scan->bus, r) : r;
 }
 
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)

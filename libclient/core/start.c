@@ -26,7 +26,7 @@
 #include "libclient/core/attach.h"
 
 #define OPTIONS_MAX     32
-#define ENVIRONMENT_MAX 512
+#define ENVIRONMENT_MAX 4096
 
 extern char **environ;
 
@@ -82,9 +82,13 @@ static int start_prepare(
                 start->argv[count++] = *options;
         }
         count = 0;
-        for (char **at = environ; at && *at && count < ENVIRONMENT_MAX; at++)
-                if (strncmp(*at, "NOTIFY_SOCKET=", 14))
-                        start->environment[count++] = *at;
+        for (char **at = environ; at && *at; at++) {
+                if (!strncmp(*at, "NOTIFY_SOCKET=", 14))
+                        continue;
+                if (count == ENVIRONMENT_MAX)
+                        return -E2BIG;
+                start->environment[count++] = *at;
+        }
         start->environment[count++] = start->notify;
         r = sb_place_make(place);
         if (r)

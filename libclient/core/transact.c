@@ -69,6 +69,7 @@ int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *fu
         r = sb_write_able(bus, how);
         if (r != 0)
                 return r;
+        /* Bound: result. SB_E_CONFLICT: as the manual says. */
         for (uint32_t number = 0;; number++) {
                 transact_pause_before(bus, number);
                 r = transact_once(bus, isolation, function, argument, how);

@@ -185,6 +185,7 @@ static int txn_read_at_cut(struct sb_txn *txn, struct sb_bytes key, struct sb_ve
                 return r;
         r = sb_op_get_at(&bus->handle, key.data, (uint32_t)key.len, txn->snapshot, txn->cut,
                 sb_bus_guard_first(bus), ret_version);
+        r = sb_bus_result(bus, r);
         if (txn->serializable && (r == 0 || r == SB_E_NOT_FOUND))
                 sb_read_set_add_key(&txn->read_set, key.data, (uint32_t)key.len);
         return r;
@@ -303,6 +304,7 @@ static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *r
                 }
                 from = node;
                 node = sb_order_next(handle, from, &gone);
+                /* Bound: slice. The caller goes on behind this key under another pin. */
                 if (gone || steps == STEPS_MAX) {
                         txn_name_conflict(txn, key, from->key_len);
                         return false;
@@ -410,6 +412,7 @@ static int txn_commit_writes(struct sb_txn *txn, const struct sb_write *how, uin
                 r = txn_attempt(&commit);
         if (r == SB_E_FULL)
                 r = sb_write_wait(txn->bus, how, txn_attempt, &commit);
+        r = sb_bus_result(txn->bus, r);
         if (r == SB_E_CONFLICT)
                 txn_find_conflict(txn, &commit.wish, commit.result.cause);
         *ret_cut = commit.result.cut;

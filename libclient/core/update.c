@@ -69,6 +69,7 @@ int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *funct
         if (r != 0)
                 return r;
         r = SB_E_CONFLICT;
+        /* Bound: result. SB_E_CONFLICT: as the manual says. */
         for (uint32_t attempt = 0; attempt < ATTEMPTS_MAX && r == SB_E_CONFLICT; attempt++) {
                 if (attempt)
                         sb_update_pause(attempt, attempt < PAUSE_BITS ? attempt : PAUSE_BITS);

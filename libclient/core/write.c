@@ -194,6 +194,7 @@ static __attribute__((noinline)) int write_apply(struct sb_bus *bus, struct sb_o
         if (SB_UNLIKELY(r == SB_E_FULL))
                 r = sb_write_wait(bus, how, write_attempt_single,
                         &(struct single){&bus->handle, write, &result});
+        r = sb_bus_result(bus, r);
         if (ret_rev && (r == 0 || r == SB_E_CONFLICT))
                 *ret_rev = result.rev;
         if (r == 0 && how && how->ret_cut)

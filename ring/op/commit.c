@@ -15,6 +15,7 @@
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
@@ -157,6 +158,8 @@ static int commit_make_key(
         int r = 0;
 
         sb_pin(handle);
+        /* Bound: result. Other processes remove the key each time that it is made: the attempt is
+         * begun again, and ends as a conflict. */
         while (!r && rounds++ < ROUNDS_MAX &&
                 !sb_key_find(handle, write->key, write->key_len, hash, &spot)) {
                 if (!supplies.node)
@@ -493,7 +496,8 @@ int sb_commit_run(
                         r = commit_attempt(handle, &attempt, ret);
                 commit_give_back(handle, &attempt);
                 sb_slab_settle(handle);
-        } while (r == AGAIN && ++rounds < ROUNDS_MAX);
+                /* Bound: result. SB_E_CONFLICT: each round another process came first. */
+        } while (r == AGAIN && !sb_damage_met(handle) && ++rounds < ROUNDS_MAX);
         if (r == AGAIN)
                 r = SB_E_CONFLICT;
         if (r && attempt.made)

@@ -5,6 +5,7 @@
 
 #include "ring/op/put.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "ring/op/overwrite.h"
@@ -17,6 +18,7 @@
 #include "shm/keys/index.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -334,6 +336,15 @@ static inline __attribute__((always_inline)) int put_install(
 
 /* ---- the write as a whole ---- */
 
+/* Whether a write that took @rounds goes on for ever. Bound: damage. A key that has a node, and no
+ * cell that a search finds; a chain or an index that goes round. */
+static __attribute__((noinline)) bool put_is_damaged(struct sb_handle *handle, uint32_t rounds)
+{
+        if (rounds == ROUNDS_MAX)
+                sb_damage_note(handle);
+        return sb_damage_met(handle);
+}
+
 /* The part of a write that is under a pin. */
 static inline __attribute__((always_inline)) int put_run(
         struct sb_handle *handle, struct attempt *attempt, struct sb_op_result *ret)
@@ -350,8 +361,8 @@ static inline __attribute__((always_inline)) int put_run(
                         r = put_make_key(handle, attempt, ret);
                 if (SB_LIKELY(r != AGAIN && (r || !attempt->version)))
                         break;
-                if (++rounds == ROUNDS_MAX) {
-                        r = SB_E_FULL;
+                if (put_is_damaged(handle, ++rounds)) {
+                        r = -EIO;
                         break;
                 }
         }

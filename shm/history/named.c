@@ -20,14 +20,13 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 
-#define ROUNDS_MAX 1024u /* more only in a damaged segment */
-
 bool sb_named_read(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)
 {
         const struct sb_named_cut *mark = &segment->marks[index];
-        uint32_t rounds;
 
-        for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+        /* Without a bound: each further round means that another process has dropped a mark here
+         * and made one. */
+        for (;;) {
                 uint64_t owner = sb_load_acquire(&mark->owner), cut; /* A:mark. */
 
                 if (!owner || (owner & SB_NAMED_MAKING))
@@ -39,7 +38,6 @@ bool sb_named_read(const struct sb_segment *segment, uint32_t index, uint64_t *r
                 *ret_cut = cut;
                 return true;
         }
-        return false;
 }
 
 bool sb_named_keeps(const struct sb_segment *segment, uint32_t index, uint64_t *ret_cut)

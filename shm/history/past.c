@@ -13,6 +13,7 @@
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
@@ -41,12 +42,13 @@ static bool past_is_placeholder(const struct sb_version *version)
 static enum sb_past past_walk(struct sb_handle *handle, struct sb_version *version, uint64_t cut,
         struct sb_version **ret_version)
 {
-        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN; /* more: damaged */
+        uint64_t left = sb_damage_bound(&handle->segment);
         struct sb_version *oldest = NULL;
         bool trimmed = false;
 
-        while (version && sb_version_fits(&handle->segment, version) && steps-- &&
-                !past_is_placeholder(version)) {
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_version_fits(&handle->segment, version) &&
+                sb_damage_step(handle, &left) && !past_is_placeholder(version)) {
                 struct sb_settled settled = sb_stamp_settle(handle, version);
 
                 /* As in every read at a cut: if it commits, it is in the cut. */
@@ -111,11 +113,13 @@ enum sb_past sb_past_walk(struct sb_handle *handle, struct sb_node *node, uint64
 struct sb_version *sb_past_next(
         struct sb_handle *handle, struct sb_version *version, bool below, bool *trimmed)
 {
-        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN;
+        uint64_t left = sb_damage_bound(&handle->segment);
 
         if (version && below)
                 version = past_follow(handle, version, trimmed);
-        while (version && sb_version_fits(&handle->segment, version) && steps--) {
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_version_fits(&handle->segment, version) &&
+                sb_damage_step(handle, &left)) {
                 if (past_is_placeholder(version))
                         return NULL;
                 if (sb_stamp_settle(handle, version).outcome == SB_OUTCOME_COMMITTED)

@@ -163,6 +163,7 @@ int sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_l
 
                 sb_pin(handle);
                 node = sb_order_seek(handle, at, at_len, after);
+                /* Bound: slice. The walk goes on under another pin. */
                 for (i = 0; i < KEYS_A_PIN; i++) {
                         const unsigned char *bytes =
                                 node ? sb_node_key(&handle->segment, node) : NULL;

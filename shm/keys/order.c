@@ -13,6 +13,7 @@
 #include "shm/base/word.h"
 #include "shm/keys/node.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -31,14 +32,16 @@ static bool order_may_step_down(uint64_t link)
         return !(link & SB_PREV_MARKED) || SB_FAULT(WALK_STEPS_DOWN);
 }
 
-/* Go down the levels to where @key belongs, taking out marked nodes on the way. False: another
+enum descent { THERE, CHANGED, DAMAGED };
+
+/* Go down the levels to where @key belongs, taking out marked nodes on the way. CHANGED: another
  * process changed a link first, look again. */
-static bool order_descend(
+static enum descent order_descend(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
         struct sb_segment *segment = &handle->segment;
         struct sb_word64 *tower = segment->super->order;
-        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        uint64_t left = sb_damage_bound(segment);
         int level;
 
         ret->before = NULL;
@@ -46,23 +49,25 @@ static bool order_descend(
                 uint64_t word = sb_pin_load(handle, &tower[level]);
 
                 if (!order_may_step_down(word))
-                        return false;
+                        return CHANGED;
                 for (;;) {
                         struct sb_node *node = sb_node_at(segment, word & SB_OFFSET_MASK);
                         uint64_t next;
                         int order;
 
-                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level || !steps) {
+                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level) {
                                 ret->behind[level] = NULL;
                                 break;
                         }
-                        steps--;
+                        /* Bound: damage. Levels that go round. */
+                        if (!sb_damage_step(handle, &left))
+                                return DAMAGED;
                         next = sb_pin_load(handle, &node->next[level]);
                         if (next & SB_PREV_MARKED) {
                                 /* R:publish > A:publish. What lies behind the marked node. */
                                 if (!sb_cas64_full(&tower[level], word & SB_OFFSET_MASK,
                                             next & SB_OFFSET_MASK))
-                                        return false;
+                                        return CHANGED;
                                 word = next & SB_OFFSET_MASK;
                                 continue;
                         }
@@ -77,28 +82,31 @@ static bool order_descend(
                 }
                 ret->link[level] = &tower[level];
         }
-        return true;
+        return THERE;
 }
 
-/* Each round means that another process changed a link. So many are made only in a damaged segment,
- * in which nothing is found then. */
-#define ROUNDS_MAX (1u << 20)
-
-static void order_find_spot(
+/* Find where @key belongs. Return: false: the segment is damaged, and nothing is found. */
+static bool order_find_spot(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool after, struct spot *ret)
 {
-        uint32_t level, round;
+        uint64_t left = sb_damage_bound(&handle->segment);
+        enum descent descent;
+        uint32_t level;
 
-        for (round = 0; round < ROUNDS_MAX; round++) {
-                if (order_descend(handle, key, key_len, after, ret))
-                        return;
+        /* Bound: damage. Each round means that another process changed a link, or that a link is
+         * marked that leads to no node. */
+        do {
+                descent = order_descend(handle, key, key_len, after, ret);
+                if (descent == THERE)
+                        return true;
                 handle->counters.retried++;
-        }
+        } while (descent == CHANGED && sb_damage_step(handle, &left));
         ret->before = NULL;
         for (level = 0; level < SB_HEIGHT_MAX; level++) {
                 ret->link[level] = &handle->segment.super->order[level];
                 ret->behind[level] = NULL;
         }
+        return false;
 }
 
 struct sb_node *sb_order_seek(
@@ -106,7 +114,7 @@ struct sb_node *sb_order_seek(
 {
         struct spot spot;
 
-        order_find_spot(handle, key, key_len, after, &spot);
+        (void)order_find_spot(handle, key, key_len, after, &spot);
         return spot.behind[0];
 }
 
@@ -115,7 +123,7 @@ struct sb_node *sb_order_below(
 {
         struct spot spot;
 
-        order_find_spot(handle, key, key_len, inclusive, &spot);
+        (void)order_find_spot(handle, key, key_len, inclusive, &spot);
         return spot.before;
 }
 
@@ -152,15 +160,15 @@ static void order_link_above(
                         /* R:publish > A:publish. As above. */
                         if (sb_cas64_full(spot->link[level], wanted, own))
                                 break;
-                        order_find_spot(handle, key, node->key_len, false, spot);
-                        if (spot->behind[0] != node)
+                        if (!order_find_spot(handle, key, node->key_len, false, spot) ||
+                                spot->behind[0] != node)
                                 return;
                 }
         }
         /* A:order-mark. Marked meanwhile: what was linked after the remover passed is taken out
          * again. */
         if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
-                order_find_spot(handle, key, node->key_len, true, spot);
+                (void)order_find_spot(handle, key, node->key_len, true, spot);
 }
 
 struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node)
@@ -170,7 +178,8 @@ struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node)
         uint32_t level;
 
         for (;;) {
-                order_find_spot(handle, key, node->key_len, false, &spot);
+                if (!order_find_spot(handle, key, node->key_len, false, &spot))
+                        return NULL;
                 if (spot.behind[0] &&
                         !sb_node_compare(&handle->segment, spot.behind[0], key, node->key_len))
                         return spot.behind[0];
@@ -211,41 +220,40 @@ static void order_mark(struct sb_handle *handle, struct sb_node *node, int level
 
 /* Mark a node at all its levels, then pass it and so take it out. The way leads past the key: at an
  * upper level a new node of the same key may stand before this one. */
-static void order_mark_and_pass(
+static bool order_mark_and_pass(
         struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
         int i;
 
         for (i = 1; i <= node->height; i++)
                 order_mark(handle, node, order_level_to_mark(node, i));
-        order_find_spot(handle, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
+        return order_find_spot(handle, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
 }
 
 /* Fault ORDER_UNMARKED: links are set (R:publish) past a node that can still be linked behind. */
-static void order_unlink_unmarked(
+static bool order_unlink_unmarked(
         struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
 {
         int level;
 
-        order_find_spot(handle, key, node->key_len, false, spot);
+        (void)order_find_spot(handle, key, node->key_len, false, spot);
         for (level = node->height - 1; level >= 0; level--)
                 if (spot->behind[level] == node)
                         /* R:publish, over a node without a mark: that is the fault. */
                         sb_cas64_full(spot->link[level], sb_offset_of(&handle->segment, node),
                                 sb_pin_load(handle, &node->next[level]));
+        return true;
 }
 
-void sb_order_remove(struct sb_handle *handle, struct sb_node *node)
+bool sb_order_remove(struct sb_handle *handle, struct sb_node *node)
 {
         const unsigned char *key = sb_node_key(&handle->segment, node);
         struct spot spot;
 
         if (!key)
-                return;
-        if (SB_FAULT(ORDER_UNMARKED))
-                order_unlink_unmarked(handle, node, key, &spot);
-        else
-                order_mark_and_pass(handle, node, key, &spot);
+                return true;
+        return SB_FAULT(ORDER_UNMARKED) ? order_unlink_unmarked(handle, node, key, &spot)
+                                        : order_mark_and_pass(handle, node, key, &spot);
 }
 
 struct sb_node *sb_order_next(struct sb_handle *handle, struct sb_node *node, bool *ret_gone)

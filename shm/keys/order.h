@@ -17,10 +17,11 @@
 /* The node with exactly this key, unmarked when it was seen; NULL: none. */
 struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_t key_len);
 /* Link @node, unless its key is in the index already. Return: the key's node, @node or the one that
- * was there. */
+ * was there; NULL: the index is damaged, and @node is not linked. */
 struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node);
-/* Mark @node and take it out. Any process may do this, at any time and more than once. */
-void sb_order_remove(struct sb_handle *handle, struct sb_node *node);
+/* Mark @node and take it out. Any process may do this, at any time and more than once. Return:
+ * false: the index is damaged, and @node may be linked still. */
+bool sb_order_remove(struct sb_handle *handle, struct sb_node *node);
 /* The first node with a key >= @key (> with @after), unmarked when seen; NULL: none. */
 struct sb_node *sb_order_seek(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool after);

@@ -9,6 +9,7 @@
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
@@ -37,7 +38,7 @@ static bool reach_placeholder(
 bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t at = sb_offset_of(segment, version), link, steps;
+        uint64_t at = sb_offset_of(segment, version), link, left;
         struct sb_node *node;
         struct sb_word64 *cell;
 
@@ -48,13 +49,16 @@ bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version
                 return false;
         cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
         link = cell ? sb_pin_load(handle, cell) : 0;
-        for (steps = 0; link & SB_OFFSET_MASK; steps++) {
+        /* Bound: damage. A chain that goes round: what cannot be told is not freed. */
+        for (left = sb_damage_bound(segment); link & SB_OFFSET_MASK;) {
                 struct sb_version *here = sb_version_at(segment, link & SB_OFFSET_MASK);
 
                 if ((link & SB_OFFSET_MASK) == at)
                         return true;
-                if (!here || steps > segment->geometry.size / SB_BLOCK_MIN)
+                if (!here)
                         break;
+                if (!sb_damage_step(handle, &left))
+                        return true;
                 link = sb_pin_load(handle, &here->prev);
         }
         return SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER &&
@@ -65,7 +69,8 @@ bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node)
 {
         const unsigned char *key = sb_node_key(&handle->segment, node);
 
-        return key && sb_order_find(handle, key, node->key_len) == node;
+        /* In a damaged index nothing is found: what cannot be told is not freed. */
+        return key && (sb_order_find(handle, key, node->key_len) == node || sb_damage_met(handle));
 }
 
 static bool reach_chunk(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)

@@ -14,9 +14,6 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
 
-#define ROUNDS_MAX                                                                                 \
-        1024u /* each means that the owner changed the word: more only in a damaged segment */
-
 /* Bring a commit at this cut that its owner has noted to its end, while pruners still keep what the
  * commit goes by. A commit that is noted later is given up by its owner, which looks at the
  * announcement after the note. */
@@ -44,9 +41,10 @@ static bool evict_word(
         struct sb_handle *handle, struct sb_record *record, uint32_t index, uint64_t cut_max)
 {
         struct sb_word64 *word = &sb_record_snapshots(record)[index];
-        uint32_t rounds;
 
-        for (rounds = 0; rounds < ROUNDS_MAX; rounds++) {
+        /* Without a bound: each further round means that the owner has ended a snapshot and begun
+         * another one here. */
+        for (;;) {
                 uint64_t cut = sb_load_acquire(word); /* A:announce. */
 
                 if (cut <= SB_SNAPSHOT_EVICTED || (cut & SB_SNAPSHOT_PENDING) ||
@@ -63,7 +61,6 @@ static bool evict_word(
                 /* R:announce > A:announce. Failed: its owner has ended the snapshot meanwhile. */
                 return sb_cas64_full(word, cut | SB_SNAPSHOT_EVICTING, SB_SNAPSHOT_EVICTED);
         }
-        return false;
 }
 
 static uint32_t evict_words(struct sb_handle *handle, uint32_t slot, uint64_t cut_max)

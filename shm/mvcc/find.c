@@ -8,6 +8,7 @@
 #include "shm/base/word.h"
 #include "shm/keys/index.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -115,10 +116,11 @@ static bool find_may_be_in(struct sb_settled settled, uint64_t cut)
 static struct sb_version *find_newest_at(struct sb_handle *handle, uint64_t word, uint64_t cut)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        uint64_t left = sb_damage_bound(segment);
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
 
-        while (version && sb_version_fits(segment, version) && steps--) {
+        /* Bound: damage. A chain that goes round. */
+        while (version && sb_version_fits(segment, version) && sb_damage_step(handle, &left)) {
                 struct sb_settled settled;
 
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)

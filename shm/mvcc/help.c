@@ -28,7 +28,8 @@ struct path {
         uint64_t at;    /* offset of the descriptor */
         uint32_t depth; /* 1: the first */
 };
-#define DEPTH_MAX 64u /* a transaction that would be the next one is aborted instead */
+/* A transaction that would be the next one is aborted instead. */
+#define DEPTH_MAX 64u
 
 /* How one step of helping path->descriptor ended. */
 enum step {
@@ -83,6 +84,7 @@ static enum step help_meet(
         frame = help_find_on_path(path, next.at);
         if (frame)
                 r = help_break_cycle(path, frame);
+        /* Bound: result. The owner of the transaction that is aborted answers SB_E_CONFLICT. */
         else if (next.depth > DEPTH_MAX)
                 sb_descriptor_decide(next.descriptor, SB_STATUS_ABORTED, 0);
         else if (help_once(handle, &next) == BACK)

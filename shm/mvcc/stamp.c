@@ -8,6 +8,7 @@
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -89,14 +90,16 @@ struct sb_version *sb_stamp_effective(
         struct sb_handle *handle, struct sb_version *head, struct sb_settled *ret_head)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        uint64_t left = sb_damage_bound(segment);
         struct sb_version *version = head;
         struct sb_settled settled = *ret_head = sb_stamp_settle(handle, head);
 
+        /* Bound: damage. A chain that goes round. */
         while (settled.outcome != SB_OUTCOME_COMMITTED) {
                 version = sb_version_at(
                         segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
-                if (!version || !steps-- || !sb_version_fits(segment, version))
+                if (!version || !sb_damage_step(handle, &left) ||
+                        !sb_version_fits(segment, version))
                         return NULL;
                 settled = sb_stamp_settle(handle, version);
         }

@@ -17,6 +17,7 @@
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -60,16 +61,20 @@ static int validate_look_once(struct sb_handle *handle, struct sb_validation *va
         struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_pin_load(handle, cell);
         struct sb_version *version = sb_version_at(segment, word & SB_OFFSET_MASK);
-        uint64_t steps = segment->geometry.size / SB_BLOCK_MIN; /* more only in a damaged segment */
+        uint64_t left = sb_damage_bound(segment);
 
         if ((word & SB_CELL_FROZEN) || !version || !sb_version_fits(segment, version) ||
                 (key ? !sb_version_is(segment, version, key, key_len) : version->node != node))
                 return SB_VERDICT_VALID;
-        for (; version && steps--; version = sb_version_at(segment,
-                                           sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK)) {
+        /* Bound: damage. A chain that goes round. It counts as changed: nothing is committed by a
+         * guess. */
+        for (; version; version = sb_version_at(
+                                segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK)) {
                 uint64_t stamp = sb_pin_load(handle, &version->stamp);
                 struct sb_settled settled;
 
+                if (!sb_damage_step(handle, &left))
+                        return SB_VERDICT_CHANGED;
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
                         return SB_VERDICT_VALID;
                 /* What an own intent replaces was in the cut when the owner looked, and by its
@@ -148,8 +153,8 @@ static bool validate_is_behind(const struct sb_segment *segment, const struct sb
         return own && sb_bytes_compare(own, node->key_len, key, key_len) > 0;
 }
 
-/* The node behind @node, which has @key; NULL: none. One that is not behind it by its key lies in a
- * damaged segment, where the walk could go round for ever. */
+/* The node behind @node, which has @key; NULL: none. Bound: damage. One that is not behind it by
+ * its key lies in a damaged segment, where the walk could go round for ever. */
 static struct sb_node *validate_next(
         struct sb_handle *handle, struct sb_node *node, const unsigned char *key)
 {
@@ -158,7 +163,10 @@ static struct sb_node *validate_next(
 
         if (gone)
                 return sb_order_seek(handle, key, node->key_len, true);
-        return next && validate_is_behind(&handle->segment, next, key, node->key_len) ? next : NULL;
+        if (!next || validate_is_behind(&handle->segment, next, key, node->key_len))
+                return next;
+        sb_damage_note(handle);
+        return NULL;
 }
 
 /* The keys as they are now, from validation->node on, or from the range's beginning. */
@@ -173,7 +181,11 @@ static enum sb_verdict validate_range(
                 const unsigned char *key = sb_node_key(&handle->segment, node);
                 enum sb_verdict verdict;
 
-                if (!key || validate_ends_before(range, node, key)) /* no key: damaged */
+                if (!key) {
+                        sb_damage_note(handle);
+                        break;
+                }
+                if (validate_ends_before(range, node, key))
                         return SB_VERDICT_VALID;
                 validation->node = node;
                 verdict = validate_node(handle, validation, node);
@@ -181,7 +193,8 @@ static enum sb_verdict validate_range(
                         return verdict;
                 node = validate_next(handle, node, key);
         }
-        return SB_VERDICT_VALID;
+        /* Where the walk met damage, what lies behind is not known. */
+        return sb_damage_met(handle) ? SB_VERDICT_CHANGED : SB_VERDICT_VALID;
 }
 
 /* ---- all ranges ---- */

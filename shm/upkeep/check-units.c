@@ -47,6 +47,7 @@ static bool check_units_orphaned(struct sb_look *look, uint32_t unit, uint64_t w
 {
         uint32_t head = (uint32_t)word, tries;
 
+        /* Bound: result. A look that is disturbed is repeated; what stays is reported. */
         for (tries = 0; tries < 3; tries++)
                 /* A:unit-owned, both. The head comes before its parts and goes after them. */
                 if (SB_UNIT_KIND(sb_load_acquire(&look->segment->unit_words[head])) ==
@@ -62,6 +63,7 @@ static bool check_units_lost(
 {
         uint32_t tries;
 
+        /* Bound: result. A look that is disturbed is repeated; what stays is reported. */
         for (tries = 0; tries < 3; tries++) {
                 /* A:unit-owned. */
                 uint64_t word = sb_load_acquire(&look->segment->unit_words[unit]);
@@ -81,6 +83,7 @@ static bool check_units_unnoted(
 {
         uint32_t tries;
 
+        /* Bound: result. A look that is disturbed is repeated; what stays is reported. */
         for (tries = 0; tries < 3; tries++) {
                 uint32_t retire = sb_load_acquire(&block->retire); /* A:retire. */
 
@@ -182,6 +185,7 @@ static bool check_units_stray_bits(
 {
         uint32_t tries;
 
+        /* Bound: result. A look that is disturbed is repeated; what stays is reported. */
         for (tries = 0; tries < 3; tries++)
                 /* A:block-taken, A:unit-owned. */
                 if (!(sb_load_acquire(&sb_unit_bitmap(look->segment, unit)[index]) & ~valid) ||

@@ -177,6 +177,7 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
                         fault = "it is linked and dated";
                 else if (!*suspect && check_is_dated(&node->block))
                         *suspect = at;
+                /* Bound: result. It is reported. */
                 if (walk.steps++ > most)
                         fault = "the walk is endless";
                 if (fault) {
@@ -189,8 +190,11 @@ static bool check_level(struct sb_look *look, uint32_t level, uint64_t *suspect)
                         walk.link = &node->next[level];
                         walk.first = walk.word = next;
                 } else if (!check_walk_past(look, &walk, next)) {
-                        if (++beginnings == BEGINNINGS_MAX)
+                        /* Bound: result. The report says that the level was not seen to its end. */
+                        if (++beginnings == BEGINNINGS_MAX) {
+                                look->report->levels_unseen++;
                                 return true;
+                        }
                         check_walk_begin(look, &walk, level);
                 }
         }
@@ -267,6 +271,7 @@ static const char *check_chain(
         struct sb_version *version = head;
         const char *fault;
 
+        /* Bound: result. It is reported. */
         for (steps = 0; version; steps++) {
                 uint64_t own_stamp, at = sb_offset_of(segment, version), shape;
 

@@ -12,8 +12,8 @@
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/clock.h"
 
-/* Each further round means that another process got on. So many in a row mean a damaged segment, in
- * which no process shall hang. */
+/* Announcements that a client begins here one after the other, each time faster than this process.
+ */
 #define ROUNDS_MAX 1024u
 #define DIGIT_BITS 4u /* of a cut, as it is sorted */
 #define DIGITS     (1u << DIGIT_BITS)
@@ -40,13 +40,14 @@ static void horizon_add_cut(struct sb_horizon *horizon, uint64_t cut)
 }
 
 /* The client that announced has not taken its cut yet: take one for it. @cut: what the announcement
- * says. Return: what it says then; 0: it says PENDING for ever, and by this horizon nothing is
- * pruned. */
+ * says. Return: what it says then; 0: it says PENDING still, and by this horizon nothing is pruned.
+ */
 static uint64_t horizon_end_pending(
         struct sb_handle *handle, struct sb_word64 *word, uint64_t cut, struct sb_horizon *horizon)
 {
         uint32_t rounds;
 
+        /* Bound: duty. The next horizon, of this process or of another one, is taken anew. */
         for (rounds = 0; rounds < ROUNDS_MAX && !SB_FAULT(PRUNE_PENDING_IGNORED); rounds++) {
                 /* R:announce > A:announce. The cut is taken behind the horizon's bound. */
                 sb_cas64_full(word, cut, sb_clock_take_cut(handle));
@@ -55,7 +56,7 @@ static uint64_t horizon_end_pending(
                         return cut;
         }
         if (!SB_FAULT(PRUNE_PENDING_IGNORED))
-                horizon->bound = 0; /* damaged */
+                horizon->bound = 0;
         return 0;
 }
 

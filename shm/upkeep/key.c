@@ -2,6 +2,7 @@
 
 #include "shm/upkeep/key.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "shm/base/assert.h"
@@ -12,6 +13,7 @@
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -75,18 +77,22 @@ static uint64_t key_behind_link(
 }
 
 /* Link @mine, unless the key has a node. Return: the key's node, and in *ret_own the cell that it
- * names, or 0; NULL: @mine is linked, and a sweep took it for an abandoned one. */
+ * names, or 0; NULL: @mine is linked, and a sweep took it for an abandoned one (*ret_own says
+ * GONE), or the index is damaged, and @mine is not linked (0). */
 static struct sb_node *key_link(struct sb_handle *handle, struct sb_node *mine, uint64_t *ret_own)
 {
         for (;;) {
                 struct sb_node *node = sb_order_insert(handle, mine);
 
-                *ret_own = sb_pin_load(handle, &node->cell);
+                *ret_own = node ? sb_pin_load(handle, &node->cell) : 0;
                 if (*ret_own != SB_NODE_GONE)
                         return node;
                 if (node == mine)
                         return NULL;
-                sb_order_remove(handle, node);
+                if (!sb_order_remove(handle, node)) {
+                        *ret_own = 0;
+                        return NULL;
+                }
         }
 }
 
@@ -101,6 +107,8 @@ int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uin
          * client dead finds the node. */
         sb_store_release(&handle->record->operation, supplies->node);
         node = key_link(handle, mine, &own);
+        if (!node && !own)
+                return -EIO;
         if (!node) {
                 supplies->node = 0; /* it waits for its grace periods */
                 return 0;
@@ -199,9 +207,10 @@ static bool key_is_held(const struct sb_version *version, bool aborted)
  * cannot be retired, and no process would come back for it. */
 static struct sb_version *key_under_aborted(struct sb_handle *handle, struct sb_version *head)
 {
-        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN;
+        uint64_t left = sb_damage_bound(&handle->segment);
 
-        while (head && steps--) {
+        /* Bound: damage. A chain that goes round; its key stays. */
+        while (head && sb_damage_step(handle, &left)) {
                 bool aborted = sb_load_acquire(&head->stamp) == SB_STAMP_ABORTED; /* A:stamp. */
 
                 if (key_is_held(head, aborted))
@@ -303,9 +312,10 @@ static struct sb_version *key_below(struct sb_handle *handle, const struct sb_ve
  * @finish: date it, else say that it goes. */
 static void key_retire_chain(struct sb_handle *handle, struct sb_version *head, bool finish)
 {
-        uint64_t steps = handle->segment.geometry.size / SB_BLOCK_MIN;
+        uint64_t left = sb_damage_bound(&handle->segment);
 
-        while (head && steps--) {
+        /* Bound: damage. A chain that goes round; each of its versions was passed. */
+        while (head && sb_damage_step(handle, &left)) {
                 struct sb_version *next = key_below(handle, head);
 
                 if (finish)
@@ -347,6 +357,7 @@ void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word
         struct sb_segment *segment = &handle->segment;
         struct sb_version *head = sb_version_at(segment, word & SB_OFFSET_MASK);
         struct sb_node *node = head ? sb_node_at(segment, head->node) : NULL;
+        bool unlinked;
 
         if (!node) {
                 /* R:publish. Damaged: the cell belongs to no key. Emptied, so that no writer meets
@@ -359,35 +370,43 @@ void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word
          * lose it. */
         key_retire_chain(handle, head, false);
         key_mark_gone(node, cell_number);
-        sb_order_remove(handle, node);
+        unlinked = sb_order_remove(handle, node);
         key_empty_cell(segment, cell_number, word, node, head);
         key_retire_chain(handle, head, true);
-        key_date_unhooked(handle, node);
+        /* A node that damage keeps linked is never freed. */
+        if (unlinked)
+                key_date_unhooked(handle, node);
 }
 
 void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
 {
+        bool unlinked;
+
         /* R:publish > A:publish. Failed: the node has a cell, or it is gone already. */
         sb_cas64_full(&node->cell, 0, SB_NODE_GONE);
         if (sb_pin_load(handle, &node->cell) != SB_NODE_GONE)
                 return;
-        sb_order_remove(handle, node);
+        unlinked = sb_order_remove(handle, node);
         sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node));
-        key_date_unhooked(handle, node);
+        if (unlinked)
+                key_date_unhooked(handle, node);
 }
 
-/* Take out what a slow maker has linked or placed since the node was unhooked. */
-static void key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
+/* Take out what a slow maker has linked or placed since the node was unhooked. Return: false:
+ * damage keeps the node linked. */
+static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 {
+        bool unlinked;
+
         if (SB_FAULT(NO_SECOND_LOOK))
-                return;
-        sb_order_remove(handle, node);
+                return true;
+        unlinked = sb_order_remove(handle, node);
         sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node));
+        return unlinked;
 }
 
 void sb_key_second_look(struct sb_handle *handle, struct sb_node *node)
 {
-        key_take_leftovers(handle, node);
-        if (sb_limbo_begin(handle, &node->block))
+        if (key_take_leftovers(handle, node) && sb_limbo_begin(handle, &node->block))
                 sb_limbo_date(handle, &node->block);
 }

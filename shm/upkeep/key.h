@@ -36,7 +36,7 @@ bool sb_key_find(struct sb_handle *handle, const void *key, uint32_t key_len, ui
 
 /* Make the key, or find that another process does: after 0, sb_key_find() finds it or it was
  * removed again. @supplies come filled; what is still there afterwards is the caller's.
- * Return: 0, SB_E_FULL (no empty cell). */
+ * Return: 0; SB_E_FULL: no empty cell; -EIO: the index is damaged. */
 int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies);
 /* Freeze the key in this cell if no cut and no rule needs it by @horizon, and take it out. */

@@ -10,6 +10,7 @@
 #include "shm/history/budget.h"
 #include "shm/history/rules.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -18,8 +19,7 @@
 #include "shm/mvcc/stamp.h"
 #include "shm/upkeep/horizon.h"
 
-/* Each further round means that another process got on. So many in a row mean a damaged segment, in
- * which no process shall hang. */
+/* Walks that other processes disturb, one after the other. */
 #define ROUNDS_MAX 1024u
 
 enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
@@ -157,11 +157,12 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         const struct sb_horizon *horizon, const struct sb_keeping *keeping,
         struct sb_prune_look *look)
 {
-        struct sb_version *holder = head;    /* of the link that the walk follows */
-        uint64_t newer = 0, link, steps = 0; /* newer: as prune_judge() takes it */
-        uint64_t number;                     /* of the last committed one that was met */
-        uint64_t above;                      /* the stamp of that one, or of what lay below it */
-        uint64_t window = 0;                 /* of prune_window() */
+        struct sb_version *holder = head; /* of the link that the walk follows */
+        uint64_t newer = 0, link;         /* newer: as prune_judge() takes it */
+        uint64_t left = sb_damage_bound(&handle->segment);
+        uint64_t number;     /* of the last committed one that was met */
+        uint64_t above;      /* the stamp of that one, or of what lay below it */
+        uint64_t window = 0; /* of prune_window() */
         struct sb_settled settled;
 
         look->again = 0;
@@ -185,9 +186,11 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 else if (above && number >= window)
                         return true;
                 link = sb_pin_load(handle, &holder->prev);
-                if ((link & SB_PREV_MARKED) ||
-                        steps++ > handle->segment.geometry.size / SB_BLOCK_MIN)
+                if (link & SB_PREV_MARKED)
                         return false;
+                /* Bound: damage. A chain that goes round; what is left of it stays. */
+                if (!sb_damage_step(handle, &left))
+                        return true;
                 version = link & SB_OFFSET_MASK
                                   ? sb_version_at(&handle->segment, link & SB_OFFSET_MASK)
                                   : NULL;
@@ -227,6 +230,7 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
         struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
         uint32_t round;
 
+        /* Bound: duty. The sweep that is asked for behind the loop looks at every chain. */
         for (round = 0; round < ROUNDS_MAX; round++) {
                 uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
                 struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
@@ -244,6 +248,7 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                 handle->counters.retried++;
         }
         look->kept = true;
+        sb_limbo_leave(handle);
 }
 
 bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon)

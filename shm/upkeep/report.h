@@ -21,6 +21,8 @@ struct sb_check_report {
         uint64_t blocks_lost;
         uint64_t bytes_used, bytes_free;
         uint64_t clients, guards, pinned, snapshots;
+        /* of the ordered index, that others wrote so fast that no walk came to their end */
+        uint64_t levels_unseen;
 };
 
 /* Count a finding; the first ones are told, with a format as printf() takes it. */

@@ -10,11 +10,14 @@
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
 #include "shm/keys/order.h"
+#include "shm/keys/reach.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 
 #define PATIENCE_S 30u
@@ -64,8 +67,73 @@ static void test_a_round_in_the_index_ends_the_look_at_what_was_read(void)
         CHECK(make_a_round());
         CHECK(!sb_snapshot_open(&writer, &wish.snapshot, &wish.cut));
         alarm(PATIENCE_S);
-        CHECK_EQ(sb_commit_run(&writer, &wish, &result), 0);
+        /* What lies behind the damage is not known, so nothing is committed by a guess. */
+        CHECK_EQ(sb_commit_run(&writer, &wish, &result), SB_E_CONFLICT);
         alarm(0);
+        CHECK(sb_damage_take(&writer) && !sb_damage_take(&writer));
+        CHECK(find("x")->rev == 1);
+        unmake_bus();
+}
+
+static void test_a_round_in_the_index_ends_the_making_and_the_removal_of_keys(void)
+{
+        CHECK(make_a_round());
+        alarm(PATIENCE_S);
+        CHECK_EQ(put(&writer, "k9", "1", 1), -EIO);
+        CHECK(sb_damage_take(&writer));
+        CHECK(!find("k9"));
+        CHECK_EQ(put(&writer, "k2", "2", 1), 0);
+        CHECK_EQ(put(&writer, "a", "1", 1), 0);
+        CHECK(!sb_damage_take(&writer));
+        /* A key whose node cannot be taken out of the index: it is deleted all the same, and its
+         * node is never freed. */
+        CHECK_EQ(delete (&writer, "x"), 0);
+        for (uint32_t i = 0; i < 5; i++)
+                sb_work_all(&writer, true);
+        CHECK(sb_damage_take(&writer));
+        alarm(0);
+        CHECK(!find("x"));
+        CHECK_EQ(put(&writer, "k2", "3", 1), 0);
+        unmake_bus();
+}
+
+/* The version of @key that the newest one replaced. */
+static struct sb_version *old_of(const char *key)
+{
+        return sb_version_at(&reader.segment, sb_load_relaxed(&find(key)->prev) & SB_OFFSET_MASK);
+}
+
+static void test_a_round_in_a_chain_ends_a_read_at_a_cut_and_keeps_what_it_leads_to(void)
+{
+        struct sb_version *old, *newest, *other;
+        uint32_t snapshot;
+        uint64_t cut;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "k", "1", 1), 0);
+        CHECK(!sb_snapshot_open(&reader, &snapshot, &cut));
+        CHECK_EQ(put(&writer, "k", "2", 1), 0);
+        CHECK_EQ(put(&writer, "j", "1", 1), 0);
+        sb_pin(&reader);
+        newest = find("k");
+        other = find("j");
+        other->node = newest->node; /* as if it had been one of k's */
+        old = old_of("k");
+        CHECK(newest && old && sb_load_relaxed(&old->stamp) <= cut);
+        /* Both are later than the cut now, and go round. */
+        sb_store_relaxed(&old->stamp, sb_load_relaxed(&newest->stamp));
+        sb_store_relaxed(&old->prev, sb_offset_of(&reader.segment, newest));
+        alarm(PATIENCE_S);
+        CHECK(!sb_find_at(&reader, "k", 1, newest->node ? node_of("k")->hash : 0, cut));
+        CHECK(sb_damage_take(&reader));
+        /* A block of which the chain does not tell whether it is linked is not freed. */
+        sb_store_relaxed(&old->prev, sb_offset_of(&reader.segment, old));
+        sb_store_relaxed(&newest->prev, sb_offset_of(&reader.segment, old));
+        CHECK(sb_reach_version(&reader, other));
+        CHECK(sb_damage_take(&reader));
+        sb_unpin(&reader);
+        alarm(0);
+        sb_snapshot_close(&reader, snapshot);
         unmake_bus();
 }
 
@@ -108,7 +176,8 @@ static void test_a_write_to_a_key_with_a_lost_cell_ends(void)
         cell = sb_cell_at(&writer.segment, sb_load_relaxed(&node->cell));
         sb_store_relaxed(cell, 0);
         alarm(PATIENCE_S);
-        CHECK_EQ(put(&writer, "k", "2", 1), SB_E_FULL);
+        CHECK_EQ(put(&writer, "k", "2", 1), -EIO);
+        CHECK(sb_damage_take(&writer));
         alarm(0);
         unmake_bus();
 }
@@ -117,6 +186,8 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_round_in_the_index_ends_the_look_at_what_was_read);
+        RUN(test_a_round_in_the_index_ends_the_making_and_the_removal_of_keys);
+        RUN(test_a_round_in_a_chain_ends_a_read_at_a_cut_and_keeps_what_it_leads_to);
         RUN(test_a_round_in_the_index_ends_the_applying_of_a_rule);
         RUN(test_a_descriptor_is_no_longer_than_its_block);
         RUN(test_a_write_to_a_key_with_a_lost_cell_ends);

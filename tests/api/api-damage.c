@@ -1,0 +1,156 @@
+/* A bus whose memory a process has scribbled over: calls end, and say -EIO where damage keeps them
+ * from knowing the answer. SIGALRM ends a test that does not. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libclient/core/bus.h"
+#include "shm/base/word.h"
+#include "shm/keys/order.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/pin.h"
+#include "tests/api/world.h"
+#include "tests/harness/test.h"
+
+#define MIB        (UINT64_C(1) << 20)
+#define PATIENCE_S 30u
+
+static struct world world;
+static struct sb_bus *bus;
+static const struct sb_bytes none = {NULL, 0};
+
+/* A bus in this process: the test scribbles over its segment. */
+#define BEGIN()                                                                                    \
+        do {                                                                                       \
+                WORLD_BEGIN(4 * MIB);                                                              \
+                if (world.remote) {                                                                \
+                        sb_close(bus);                                                             \
+                        world_close(&world);                                                       \
+                        TEST_SKIP("the test writes into the segment itself");                      \
+                }                                                                                  \
+                alarm(PATIENCE_S);                                                                 \
+        } while (0)
+#define END()                                                                                      \
+        do {                                                                                       \
+                alarm(0);                                                                          \
+                CHECK(!world_sound(&world, bus));                                                  \
+                sb_close(bus);                                                                     \
+                world_drop(&world);                                                                \
+        } while (0)
+
+static struct sb_node *node_of(const char *key)
+{
+        struct sb_node *node;
+
+        sb_pin(&bus->handle);
+        node = sb_order_find(&bus->handle, key, (uint32_t)strlen(key));
+        sb_unpin(&bus->handle);
+        return node;
+}
+
+static struct sb_word64 *cell_of(const char *key)
+{
+        return sb_cell_at(&bus->handle.segment, sb_load_relaxed(&node_of(key)->cell));
+}
+
+/* Keys k1 .. k5 of which the lowest level of the ordered index goes round. */
+static void make_a_round(void)
+{
+        static const char *const keys[] = {"k1", "k2", "k3", "k4", "k5"};
+
+        for (size_t i = 0; i < 5; i++)
+                CHECK_EQ(sb_set(bus, b(keys[i]), b("value"), NULL, NULL), 0);
+        sb_store_relaxed(
+                &node_of("k5")->next[0], sb_offset_of(&bus->handle.segment, node_of("k2")));
+}
+
+static void test_an_index_that_goes_round_is_eio_where_it_keeps_the_answer(void)
+{
+        const struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_ALL};
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        struct sb_txn *txn = NULL;
+
+        BEGIN();
+        make_a_round();
+        CHECK_EQ(sb_set(bus, b("k9"), b("value"), NULL, NULL), -EIO);
+        CHECK_EQ(sb_cas(bus, b("k9"), 0, b("value"), NULL, NULL), -EIO);
+        CHECK_EQ(sb_keep(bus, b("k"), SB_PREFIX, &rule), -EIO);
+        CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK_EQ(sb_scan_prev(scan, &guard), -EIO);
+        CHECK(!guard.bus);
+        CHECK(!sb_scan_close(scan));
+        CHECK_EQ(sb_scan_open(bus, NULL, b("x"), &scan), 0);
+        CHECK_EQ(sb_scan_next(scan, &guard), -EIO);
+        CHECK(!sb_scan_close(scan));
+        CHECK_EQ(sb_txn_begin(bus, SB_SERIALIZABLE, &txn), 0);
+        CHECK_EQ(sb_txn_set(txn, b("x"), b("value")), 0);
+        CHECK_EQ(sb_txn_commit(txn, NULL), -EIO);
+        CHECK(!sb_txn_end(txn));
+        /* What the damage does not reach is as ever. */
+        CHECK(has(bus, "k3", "value"));
+        CHECK_EQ(sb_get(bus, b("k9"), &guard), SB_E_NOT_FOUND);
+        CHECK_EQ(sb_set(bus, b("k3"), b("other"), NULL, NULL), 0);
+        CHECK_EQ(sb_delete(bus, b("k3"), 1, NULL, NULL), SB_E_CONFLICT);
+        CHECK_EQ(sb_set(bus, b("a"), b("value"), NULL, NULL), 0);
+        END();
+}
+
+static void test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer(void)
+{
+        struct sb_version *newest, *old;
+        struct sb_guard guard = {0}, many[2] = {0};
+        struct sb_segment *segment;
+        struct sb_bytes keys[2];
+        struct sb_txn *txn = NULL;
+        uint64_t stamp;
+
+        BEGIN();
+        segment = &bus->handle.segment;
+        keys[0] = b("beside");
+        keys[1] = b("key");
+        CHECK_EQ(sb_set(bus, b("beside"), b("value"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("key"), b("old"), NULL, NULL), 0);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        CHECK_EQ(sb_set(bus, b("key"), b("new"), NULL, NULL), 0);
+        newest = sb_version_at(segment, sb_load_relaxed(cell_of("key")) & SB_OFFSET_MASK);
+        old = sb_version_at(segment, sb_load_relaxed(&newest->prev) & SB_OFFSET_MASK);
+        stamp = sb_load_relaxed(&old->stamp);
+        sb_store_relaxed(&old->stamp, sb_load_relaxed(&newest->stamp));
+        sb_store_relaxed(&old->prev, sb_offset_of(segment, newest));
+        CHECK_EQ(sb_txn_get(txn, b("key"), &guard), -EIO);
+        CHECK_EQ(sb_txn_delete(txn, b("key")), -EIO);
+        CHECK_EQ(sb_get_at(bus, b("key"), stamp, &guard), -EIO);
+        CHECK(!guard.bus);
+        CHECK_EQ(sb_txn_get(txn, b("beside"), &guard), 0);
+        sb_guard_release(&guard);
+        CHECK(has(bus, "key", "new")); /* the newest one is found */
+        CHECK_EQ(sb_get_many(bus, keys, 2, many), 0);
+        sb_guard_release(&many[0]);
+        sb_guard_release(&many[1]);
+        CHECK(!sb_txn_end(txn));
+        alarm(0);
+        sb_close(bus);
+        world_drop(&world);
+}
+
+static void test_a_key_without_its_cell_is_eio_for_a_write(void)
+{
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), 0);
+        sb_store_relaxed(cell_of("key"), 0);
+        CHECK_EQ(sb_set(bus, b("key"), b("value"), NULL, NULL), -EIO);
+        CHECK_EQ(sb_set(bus, b("beside"), b("value"), NULL, NULL), 0);
+        END();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_an_index_that_goes_round_is_eio_where_it_keeps_the_answer);
+        RUN(test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer);
+        RUN(test_a_key_without_its_cell_is_eio_for_a_write);
+        return test_end();
+}
