@@ -16,11 +16,13 @@
 #include "shm/base/assert.h"
 #include "shm/base/bytes.h"
 
-#define CHUNK_SIZE 8192u
+#ifndef SB_WRITE_SET_CHUNK
+#define SB_WRITE_SET_CHUNK 8192u
+#endif
 
 struct sb_write_set_chunk {
         struct sb_write_set_chunk *next;
-        unsigned char bytes[CHUNK_SIZE - sizeof(struct sb_write_set_chunk *)];
+        unsigned char bytes[SB_WRITE_SET_CHUNK - sizeof(struct sb_write_set_chunk *)];
 };
 
 void sb_write_set_value_hold(struct sb_write_set_value *value, struct sb_write_set_value **held)

@@ -4,8 +4,8 @@
  * for a while: others go on, the stopped operation resumes and ends, and all results are those of
  * one of the possible orders.
  *
- * SB_TEST_LONG=1: both kinds of keys everywhere; stopped twice at every point; beside the reaper in
- * all scenarios. runs.h names other variables.
+ * SB_TEST_LONG=1: both kinds of keys everywhere; stopped twice, and public calls once, at every
+ * point; beside the reaper in all scenarios. runs.h names other variables.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -16,6 +16,7 @@
 
 #define EVERY_TWICE      11
 #define EVERY_BESIDE     7
+#define EVERY_CALL       5 /* public calls: most of their instructions are in private memory */
 #define SCENARIOS_BESIDE 3
 
 static uint64_t first;
@@ -63,7 +64,10 @@ static bool reaping(const struct step_scenario *scenario, struct trial_report *r
 
 static bool resume(const struct step_scenario *scenario, struct trial_report *report)
 {
-        return !scenario->others[0].kind || trial_resume(scenario, 0, 1, report);
+        bool some = (scenario->flags & TRIAL_USERS) && !getenv("SB_TEST_LONG");
+
+        return !scenario->others[0].kind ||
+               trial_resume(scenario, some ? first : 0, some ? EVERY_CALL : 1, report);
 }
 
 /* On a full segment a quick run takes one kind of keys. */

@@ -20,6 +20,8 @@
 /* What others do in the middle makes the operation take other ways: for trial_late in a quick run.
  */
 #define TRIAL_LATE 16u
+/* The clients make the public calls. */
+#define TRIAL_USERS 32u
 
 struct step_scenario {
         const char *name;
@@ -31,9 +33,9 @@ struct step_scenario {
         struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
 };
 
-/* Scenarios with single keys, and scenarios with transactions. */
-extern const struct step_scenario step_scenarios[], step_scenarios_txn[];
-extern const uint32_t step_scenario_count, step_scenario_txn_count;
+/* Scenarios with single keys, with transactions, and by the public calls. */
+extern const struct step_scenario step_scenarios[], step_scenarios_txn[], step_scenarios_users[];
+extern const uint32_t step_scenario_count, step_scenario_txn_count, step_scenario_users_count;
 
 /* Number @i of all scenarios, or NULL. */
 const struct step_scenario *scenario_at(uint32_t i);

@@ -33,7 +33,7 @@ static bool written(const struct act *act, uint32_t key)
 static int read_key(struct scene *scene, const struct txn *txn, uint32_t key, uint32_t snapshot,
         uint64_t cut, struct fact *ret)
 {
-        struct sb_handle *handle = &scene->handle[txn->act->actor];
+        struct sb_handle *handle = scene_handle(scene, txn->act->actor);
         struct sb_bytes name = scene_key(key);
         struct sb_version *version;
         int r = sb_op_get_at(
@@ -125,7 +125,7 @@ static void choose_writes(const struct scene *scene, struct txn *txn)
 /* Commits at the cut that is open, and closes it. */
 static void commit(struct scene *scene, struct txn *txn, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[txn->act->actor];
+        struct sb_handle *handle = scene_handle(scene, txn->act->actor);
         struct sb_commit_result result;
         struct sb_commit_wish wish;
 
@@ -165,7 +165,8 @@ void scene_txn(struct scene *scene, const struct act *act, struct result *ret)
         }
         do {
                 txn = (struct txn){.act = act};
-                ret->code = sb_snapshot_open(&scene->handle[act->actor], &txn.snapshot, &txn.cut);
+                ret->code =
+                        sb_snapshot_open(scene_handle(scene, act->actor), &txn.snapshot, &txn.cut);
                 if (!ret->code)
                         commit(scene, &txn, ret);
         } while (ret->code == SB_E_CONFLICT && ++attempts < ATTEMPTS_MAX);

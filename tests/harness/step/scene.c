@@ -69,7 +69,13 @@ static const struct sb_os scene_os = {.now_ns = scene_now,
         .membarrier = scene_membarrier,
         .pause = scene_pause};
 
-static bool long_keys;
+static const struct sb_word32 living = {1};
+static bool long_keys, calls;
+
+void scene_use_calls(bool use)
+{
+        calls = use;
+}
 
 void scene_use_long_keys(bool use)
 {
@@ -129,7 +135,10 @@ static void begin(struct scene *scene, uint32_t actor, const struct sb_segment *
         uint32_t slot, uint32_t generation)
 {
         sb_assert(sb_handle_space(&segment->geometry) <= sizeof(scene->space[actor]));
-        sb_handle_init(&scene->handle[actor], segment, slot, generation, scene->space[actor]);
+        scene->guard[actor] = (struct sb_guard){0};
+        scene->txn[actor] = NULL;
+        scene->bus[actor] = (struct sb_bus){0};
+        sb_bus_init(&scene->bus[actor], &living, segment, slot, generation, scene->space[actor]);
 }
 
 static int attach(struct scene *scene, uint32_t actor, uint32_t first)
@@ -148,8 +157,13 @@ static int attach(struct scene *scene, uint32_t actor, uint32_t first)
                 return r;
         begin(scene, actor, &segment, slot, generation);
         scene->attached[actor] = true;
+        if (scene->users && actor != ENGINE) {
+                scene_heap_begin(scene, actor);
+                scene->running = actor;
+                return sb_bus_guards_grow(&scene->bus[actor], segment.geometry.guard_inline - 1);
+        }
         /* All guards fit into the record, so this takes no block. */
-        return sb_guard_grow(&scene->handle[actor], segment.geometry.guard_inline - 1);
+        return sb_guard_grow(scene_handle(scene, actor), segment.geometry.guard_inline - 1);
 }
 
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count)
@@ -166,6 +180,7 @@ int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_
         if (geometry.size > SCENE_IMAGE_MAX)
                 return -1;
         scene->image_size = geometry.size;
+        scene->users = calls;
         sb_segment_format(scene->image, &geometry, SCENE_SEED, id, 1);
         r = sb_segment_open(scene->image, scene->image_size, &scene_os, &scene->segment);
         if (!r)
@@ -188,7 +203,7 @@ void scene_set_up(struct scene *scene)
 
 static void do_write(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->actor];
+        struct sb_handle *handle = scene_handle(scene, act->actor);
         struct sb_bytes key = scene_key(act->key);
         struct sb_op_write write = {.key = key.data,
                 .key_len = (uint32_t)key.len,
@@ -221,7 +236,7 @@ static void do_write(struct scene *scene, const struct act *act, struct result *
 
 static void do_get(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->actor];
+        struct sb_handle *handle = scene_handle(scene, act->actor);
         struct sb_bytes key = scene_key(act->key);
         struct sb_version *version = NULL;
         uint32_t guard = act->kind == HOLD ? GUARD_HOLD : GUARD_GET;
@@ -242,12 +257,12 @@ static void do_let_go(struct scene *scene, const struct act *act, struct result 
                 return;
         ret->seen[act->key] = scene_fact_of(scene, scene->held[act->actor], act->key);
         scene->held[act->actor] = NULL;
-        sb_guard_set(&scene->handle[act->actor], GUARD_HOLD, 0);
+        sb_guard_set(scene_handle(scene, act->actor), GUARD_HOLD, 0);
 }
 
 static void do_get_many(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->actor];
+        struct sb_handle *handle = scene_handle(scene, act->actor);
         struct sb_op_key keys[SCENE_KEYS];
         struct sb_version *versions[SCENE_KEYS];
         uint32_t guards[SCENE_KEYS];
@@ -278,7 +293,7 @@ static uint32_t key_number(const void *data, size_t len)
  * code: -4 a value differs, -5 one is missing. */
 static void walk_back(struct scene *scene, enum scene_actor actor, uint64_t cut, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[actor];
+        struct sb_handle *handle = scene_handle(scene, actor);
         unsigned char bound[64];
         uint32_t len = sizeof(bound), missing = 0;
         bool inclusive = true;
@@ -319,7 +334,7 @@ static void walk_back(struct scene *scene, enum scene_actor actor, uint64_t cut,
  * unknown, -3 no end. */
 static void walk(struct scene *scene, enum scene_actor actor, uint64_t cut, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[actor];
+        struct sb_handle *handle = scene_handle(scene, actor);
         unsigned char last[64];
         size_t last_len = 0;
         struct sb_node *node;
@@ -359,7 +374,7 @@ static void walk(struct scene *scene, enum scene_actor actor, uint64_t cut, stru
 
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->actor];
+        struct sb_handle *handle = scene_handle(scene, act->actor);
         uint32_t index = scene->snapshot[act->actor];
         uint64_t cut = scene->snapshot_cut[act->actor];
 
@@ -389,19 +404,19 @@ static void do_snapshot(struct scene *scene, const struct act *act, struct resul
 
 static void do_reap(struct scene *scene, const struct act *act)
 {
-        struct sb_handle *dead = &scene->handle[act->key];
+        struct sb_handle *dead = scene_handle(scene, act->key);
 
-        sb_reap_record(&scene->handle[act->actor], dead->slot, dead->generation);
-        sb_named_repair(&scene->handle[act->actor]);
-        sb_keep_repair(&scene->handle[act->actor]);
+        sb_reap_record(scene_handle(scene, act->actor), dead->slot, dead->generation);
+        sb_named_repair(scene_handle(scene, act->actor));
+        sb_keep_repair(scene_handle(scene, act->actor));
         scene->attached[act->key] = false;
 }
 
-static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
+static bool alive(struct scene *scene, uint32_t slot, uint32_t generation)
 {
         for (uint32_t actor = SUBJECT; actor < SCENE_PEERS; actor++)
-                if (scene->attached[actor] && scene->handle[actor].slot == slot &&
-                        scene->handle[actor].generation == generation)
+                if (scene->attached[actor] && scene_handle(scene, actor)->slot == slot &&
+                        scene_handle(scene, actor)->generation == generation)
                         return true;
         return false;
 }
@@ -410,7 +425,7 @@ static bool alive(const struct scene *scene, uint32_t slot, uint32_t generation)
  * the record, and reaps all clients that are not alive. */
 static void do_adopt(struct scene *scene, struct result *ret)
 {
-        struct sb_handle *engine = &scene->handle[ENGINE];
+        struct sb_handle *engine = scene_handle(scene, ENGINE);
         struct sb_segment segment;
         uint32_t slot, generation;
 
@@ -435,7 +450,7 @@ static void do_adopt(struct scene *scene, struct result *ret)
 
 static void do_mark(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->actor];
+        struct sb_handle *handle = scene_handle(scene, act->actor);
         uint64_t cut;
 
         if (act->kind == MARK) {
@@ -452,7 +467,7 @@ static void do_validate(struct scene *scene, const struct act *act, struct resul
 {
         static struct sb_check_report report;
 
-        ret->code = sb_check(&scene->handle[act->actor], false, &report);
+        ret->code = sb_check(scene_handle(scene, act->actor), false, &report);
         if (!ret->code)
                 ret->code = (int)report.problem_count;
 }
@@ -477,11 +492,10 @@ static void do_fill(struct scene *scene, const struct act *act, struct result *r
         }
 }
 
-void scene_do(struct scene *scene, const struct act *act, struct result *ret)
+static void do_act(struct scene *scene, const struct act *act, struct result *ret)
 {
-        struct sb_handle *handle = &scene->handle[act->actor];
+        struct sb_handle *handle = scene_handle(scene, act->actor);
 
-        memset(ret, 0, sizeof(*ret));
         switch (act->kind) {
         case SET:
         case CAS:
@@ -550,7 +564,7 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
                         handle, "", 0, true, act->len ? SB_RULE_WORD(SB_RULE_LAST, act->len) : 0);
                 break;
         case EVICT:
-                sb_evict_client(handle, scene->handle[act->key].slot, UINT64_MAX);
+                sb_evict_client(handle, scene_handle(scene, act->key)->slot, UINT64_MAX);
                 break;
         case VALIDATE:
                 do_validate(scene, act, ret);
@@ -558,6 +572,17 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
         default:
                 __builtin_trap();
         }
+}
+
+void scene_do(struct scene *scene, const struct act *act, struct result *ret)
+{
+        uint32_t before = scene->running;
+
+        memset(ret, 0, sizeof(*ret));
+        scene->running = act->actor;
+        if (!scene->users || act->actor == ENGINE || !scene_call(scene, act, ret))
+                do_act(scene, act, ret);
+        scene->running = before;
 }
 
 void scene_facts(struct scene *scene, enum scene_actor actor, struct fact ret[SCENE_KEYS])
@@ -593,8 +618,8 @@ static void poison_unit(
 void scene_poison(struct scene *scene, enum scene_actor stopped)
 {
         struct sb_segment *segment = &scene->segment;
-        uint64_t owner = (uint64_t)(scene->handle[stopped].slot + 1) << 32 |
-                         scene->handle[stopped].generation;
+        uint64_t owner = (uint64_t)(scene_handle(scene, stopped)->slot + 1) << 32 |
+                         scene_handle(scene, stopped)->generation;
 
         for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]);
@@ -670,7 +695,8 @@ void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS
 
 size_t scene_size(const struct scene *scene)
 {
-        return offsetof(struct scene, image) + scene->image_size;
+        return offsetof(struct scene, image) + scene->image_size +
+               (scene->users ? SCENE_PEERS * SCENE_HEAP : 0);
 }
 
 bool scene_fact_equal(const struct fact *a, const struct fact *b, bool revisions)
@@ -685,7 +711,7 @@ const char *scene_act_text(const struct act *act)
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
                 "grow_guards", "work", "sweep", "stable", "tick", "attach", "detach", "reap",
                 "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate",
-                "txn", "txn_commit", "restore"};
+                "txn", "txn_commit", "restore", "past", "history", "update"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -8,12 +8,15 @@
  * numbered: key k has fixed bytes, a value is {tag, length}, its bytes follow from these, and each
  * reading verifies them.
  *
+ * The acts call the functions of ring/op, or with TRIAL_USERS the public calls of the library.
+ *
  * Always true: nothing here takes a lock, allocates or calls the system, so a signal handler may do
  * acts.
  */
 #ifndef SB_TESTS_SCENE_H
 #define SB_TESTS_SCENE_H
 
+#include "libclient/core/bus.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
@@ -21,6 +24,7 @@
 
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
+#define SCENE_HEAP      (24u << 10) /* of a client that makes the public calls */
 #define SCENE_SPACE     1024u
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
@@ -58,9 +62,13 @@ enum act_kind {
         VALIDATE,  /* sb_check, not quiescent; code: number of problems */
         TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */
         TXN_COMMIT, /* the same, one attempt, at the cut that SNAPSHOT opened; closes it */
-        /* the same keys become what they were at the cut that SNAPSHOT opened, as sb_restore() does
-         */
+        /* the same keys become what they were at the cut that SNAPSHOT opened, as sb_restore()
+         * does; users: all keys, by that call, and as in the cut of mark "m" */
         RESTORE,
+        /* users only: */
+        PAST,    /* all keys in the cut of mark "m" */
+        HISTORY, /* all versions of the key that are left, newest first, in seen[] */
+        UPDATE,  /* key, tag, len: by sb_update(), which reads before it writes */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
@@ -98,8 +106,8 @@ struct result {
 };
 
 struct scene {
-        struct sb_segment segment; /* the tests' own handle of it */
-        struct sb_handle handle[SCENE_PEERS];
+        struct sb_segment segment;                    /* the tests' own handle of it */
+        struct sb_bus bus[SCENE_PEERS];               /* with each client's handle */
         uint64_t space[SCENE_PEERS][SCENE_SPACE / 8]; /* the handles' */
         bool attached[SCENE_PEERS];                   /* and alive */
         uint32_t cursor[SCENE_PEERS];
@@ -110,13 +118,32 @@ struct scene {
         struct sb_version *held[SCENE_PEERS];
         uint64_t then[SCENE_KEYS]; /* revisions when the setup was done */
         uint32_t key_count;
+        /* Clients other than the engine make the public calls. Their private heaps follow the
+         * image. */
+        bool users;
+        uint32_t running;                   /* the client of which an act is under way */
+        struct sb_guard guard[SCENE_PEERS]; /* users: by HOLD */
+        struct sb_txn *txn[SCENE_PEERS];    /* users: by SNAPSHOT */
+        uint64_t marked_cut;
         size_t image_size;
-        unsigned char image[SCENE_IMAGE_MAX] __attribute__((aligned(4096)));
+        unsigned char image[SCENE_IMAGE_MAX + SCENE_PEERS * SCENE_HEAP]
+                __attribute__((aligned(4096)));
 };
+
+static inline struct sb_handle *scene_handle(struct scene *scene, uint32_t actor)
+{
+        return &scene->bus[actor].handle;
+}
 
 /* Whether the scenes made from now on have keys of 8 to 32 bytes, for which the common operations
  * have a short way, or keys of other lengths. */
 void scene_use_long_keys(bool use);
+/* Whether the clients of scenes made from now on make the public calls. */
+void scene_use_calls(bool use);
+/* heap.c: an empty heap for a client that begins. */
+void scene_heap_begin(struct scene *scene, uint32_t actor);
+/* scene-users.c: does an act by the public calls. Return: false: it has none of its own. */
+bool scene_call(struct scene *scene, const struct act *act, struct result *ret);
 /* Makes the bus and attaches the engine, the subject and the other client. Return: 0, -errno. */
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count);
 /* Remembers the revisions for THEN and STALE. */

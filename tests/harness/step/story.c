@@ -180,6 +180,7 @@ static void set_the_scene(void *context)
         wish.snapshot_count = 2;
         wish.clients = 4;
         wish.record_stride = SB_LINE;
+        scene_use_calls(scenario->flags & TRIAL_USERS);
         r = scene_make(&scene, &wish, scenario->key_count);
         if (r) {
                 trial_fail("the scene cannot be made: %d, size %llu", r,

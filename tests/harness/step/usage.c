@@ -38,7 +38,7 @@ bool usage_check(
         int r;
 
         memset(ret, 0, sizeof(*ret));
-        r = sb_check(&scene.handle[actor], quiescent, ret);
+        r = sb_check(scene_handle(&scene, actor), quiescent, ret);
         if (r)
                 trial_fail("%s: check says %d", when, r);
         else if (ret->problem_count)
