@@ -152,7 +152,7 @@ enum sb_engine_end sb_adopt(struct sb_engine *engine)
         sb_store_relaxed(&super->engine_generation, generation);
         sb_store_relaxed(&super->engine, (uint64_t)getpid());
         if (generation > 1)
-                sb_log("engine %" PRIu64 " (pid %d) has adopted the segment: %" PRIu64 " keys",
-                        generation, (int)getpid(), report.keys);
+                sb_log("engine %" PRIu64 " (pid %d) has adopted the segment: %" PRIu64 " key%s",
+                        generation, (int)getpid(), report.keys, report.keys == 1 ? "" : "s");
         return SB_ENGINE_STOPPED;
 }

@@ -292,6 +292,17 @@ int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_
         return sb_geometry_fit(&wish, ret);
 }
 
+const char *sb_config_size_words(uint64_t bytes, char text[static 32])
+{
+        static const char units[] = "\0KMGT";
+        unsigned unit = 0;
+
+        for (; bytes && bytes % 1024 == 0 && unit + 2 < sizeof(units); bytes /= 1024)
+                unit++;
+        snprintf(text, 32, "%" PRIu64 "%.1s", bytes, units + unit);
+        return text;
+}
+
 /* Write @bytes as an argument of --size that is not smaller. */
 static void config_write_size(uint64_t bytes, char *ret, size_t size)
 {

@@ -40,4 +40,7 @@ bool sb_config_parse(int argc, char **argv, struct sb_config *ret, int *ret_exit
  * the least size that works; -EINVAL. */
 int sb_config_fit(const struct sb_config *config, uint64_t page_size, struct sb_geometry *ret);
 
+/* @bytes as an argument of --size, in the largest unit that gives a whole number. */
+const char *sb_config_size_words(uint64_t bytes, char text[static 32]);
+
 #endif

@@ -83,6 +83,7 @@ int main(int argc, char **argv)
                 .self_fd = -1,
                 .engine_fd = -1,
                 .channel = -1};
+        char size_text[32];
         int status;
 
         if (main_keep_streams())
@@ -100,8 +101,9 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         sb_directory_own(&supervisor.directory); /* before the slow part, so that a second agentd
                                                     finds the pid */
-        sb_log("version %s starts with pid %d on %s, --size %" PRIu64 "K --clients %u", SB_VERSION,
-                (int)getpid(), config.place.directory, config.size >> 10, config.clients);
+        sb_log("version %s starts with pid %d on %s, --size %s --clients %u", SB_VERSION,
+                (int)getpid(), config.place.directory, sb_config_size_words(config.size, size_text),
+                config.clients);
         if (sb_memory_make(&config, &supervisor.memory)) {
                 sb_directory_leave(&supervisor.directory);
                 return SB_EXIT_FAILURE;
