@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "libclient/core/admin.h"
 
@@ -254,6 +255,14 @@ static int cli_open_in_time(const struct cli *cli, struct sb_bus **ret_bus)
                         "there are",
                         cli_directory_of(cli), cli_bus_words(cli));
                 return CLI_FAILED;
+        }
+        if (r == SB_E_DENIED && access(cli_directory_of(cli), X_OK) < 0 && errno == EACCES) {
+                cli_say("not permitted: this user cannot enter %s. A bus takes only its owner and "
+                        "root as clients; the owner needs the permissions rwx there (`ls -ld` "
+                        "shows "
+                        "them, for the directories above, too)",
+                        cli_directory_of(cli));
+                return CLI_NOT_PERMITTED;
         }
         snprintf(what, sizeof(what), "the bus in %s", cli_directory_of(cli));
         return cli_fail(cli, what, r);
