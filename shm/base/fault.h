@@ -41,6 +41,9 @@
         X(ORDER_UNMARKED, "a node is unlinked from the ordered index without a mark")              \
         X(ORDER_STOPS_AT_KEY, "a remover does not look behind a new node of the same key")         \
         X(WALK_STEPS_DOWN, "a walk steps down from a marked node")                                 \
+        X(VACANCY_NOT_SET, "memory that becomes free is not hinted at")                            \
+        X(VACANCY_SUM_LOST, "a hint that comes while its list is found empty is lost")             \
+        X(VACANCY_CLEAR_LATE, "a hint is cleared, and its unit is not looked at once more")        \
         X(ALLOC_BIT_FIRST, "a block's bit is set before its retire word is reset")                 \
         X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes what is noted")            \
         X(REAP_FORGETS_FREEING, "the reaper does not finish a dead reclaimer's work")              \

@@ -5,6 +5,7 @@
  *      unit word         {kind, class, owner or what it was}       one for each unit
  *      unit birth        era                                       one for each unit
  *      unit bitmap       a bit for each block that is taken        one for each unit
+ *      vacancies         lists of units, a bit for each unit       memory/vacancy.h
  *
  *      version           block | rev  stamp  prev  node  shape | key  value  trailers
  *      descriptor        block | number  status  -  -  shape | cut  counts | write set | read set

@@ -51,6 +51,39 @@ static uint32_t geometry_bitmap_stride(uint32_t unit_size)
         return bytes < 8 ? 8 : bytes;
 }
 
+uint32_t sb_geometry_next_class(uint32_t size)
+{
+        uint32_t step = size < 128 ? 16 : 64;
+
+        while (size >= 512 && step * 8 <= size)
+                step *= 2;
+        return size + step;
+}
+
+uint32_t sb_geometry_class_count(uint32_t unit_size)
+{
+        uint32_t size = SB_BLOCK_MIN, count = 0;
+
+        for (; size <= unit_size / 2 && count < SB_CLASS_MAX; size = sb_geometry_next_class(size))
+                count++;
+        return count;
+}
+
+static uint64_t geometry_lists(const struct sb_geometry *g)
+{
+        return SB_GEOMETRY_LISTS(sb_geometry_class_count(g->unit_size));
+}
+
+uint64_t sb_geometry_vacancies_size(const struct sb_geometry *g)
+{
+        return geometry_lists(g) * 8 * (1 + ((uint64_t)g->unit_count + 63) / 64);
+}
+
+uint64_t sb_geometry_vacancies_at(const struct sb_geometry *g)
+{
+        return g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride;
+}
+
 /* Two at least, where that is not much: a process that is stopped may own one. */
 static uint32_t geometry_reserve_count(uint32_t unit_count)
 {
@@ -70,7 +103,7 @@ static void geometry_lay_out_head(struct sb_geometry *g)
 /* Lay out all areas. False: too few units are left. */
 static bool geometry_lay_out(struct sb_geometry *g)
 {
-        uint64_t head, each, count;
+        uint64_t head, each, count, lists, spare;
 
         g->records_at = geometry_round_up(sizeof(struct sb_superblock), g->record_stride);
         geometry_lay_out_head(g);
@@ -78,15 +111,19 @@ static bool geometry_lay_out(struct sb_geometry *g)
                ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
         g->unit_words_at = head;
         each = 8 + 4 + g->bitmap_stride + (uint64_t)g->unit_size;
-        /* Two alignments in between cost less than a line and a unit. */
-        if (head + SB_LINE + g->unit_size >= g->size)
+        lists = geometry_lists(g);
+        /* Two alignments in between cost less than a line and a unit; of each list of vacancies,
+         * all bits of which are not a whole word, the last word and the first. */
+        spare = SB_LINE + g->unit_size + lists * 16;
+        if (head + spare >= g->size)
                 return false;
-        count = (g->size - head - SB_LINE - g->unit_size) / each;
+        count = (g->size - head - spare) * 8 / (each * 8 + lists);
         if (count > UINT32_MAX / 2)
                 count = UINT32_MAX / 2;
         g->unit_count = (uint32_t)count;
         g->bitmaps_at = geometry_round_up(head + count * (8 + 4), SB_LINE);
-        g->units_at = geometry_round_up(g->bitmaps_at + count * g->bitmap_stride, g->unit_size);
+        g->units_at = geometry_round_up(
+                sb_geometry_vacancies_at(g) + sb_geometry_vacancies_size(g), g->unit_size);
         g->reserve_count = geometry_reserve_count(g->unit_count);
         return g->unit_count >= UNITS_MIN;
 }
@@ -216,7 +253,7 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
         return g->bitmaps_at ==
                        geometry_round_up(
                                g->unit_words_at + (uint64_t)g->unit_count * (8 + 4), SB_LINE) &&
-               g->units_at >= g->bitmaps_at + (uint64_t)g->unit_count * g->bitmap_stride &&
+               g->units_at >= sb_geometry_vacancies_at(g) + sb_geometry_vacancies_size(g) &&
                !(g->units_at % g->unit_size) &&
                g->units_at + (uint64_t)g->unit_count * g->unit_size <= size &&
                g->unit_count >= UNITS_MIN &&

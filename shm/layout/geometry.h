@@ -28,6 +28,18 @@ struct sb_geometry_wish {
 
 #define SB_MAGAZINE_NONE UINT32_MAX
 
+/* Size classes are 16 bytes apart below 128, 64 below 512; from there on four for each doubling.
+ * Return: the size of the class above the one of @size bytes. */
+uint32_t sb_geometry_next_class(uint32_t size);
+/* Size classes of a segment with units of @unit_size bytes: from SB_BLOCK_MIN to half a unit. */
+uint32_t sb_geometry_class_count(uint32_t unit_size);
+/* Lists of vacancies with so many classes (memory/vacancy.h). */
+#define SB_GEOMETRY_LISTS(class_count) (3 + 2 * (class_count))
+/* The bytes of them all. */
+uint64_t sb_geometry_vacancies_size(const struct sb_geometry *geometry);
+/* Where they are: behind the bitmaps. */
+uint64_t sb_geometry_vacancies_at(const struct sb_geometry *geometry);
+
 /* Make the geometry that @wish describes. Return: 0; -EINVAL (a field is out of its bounds);
  * -ENOSPC: @wish->size is too small, and ret->size says the least that serves. */
 int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret);

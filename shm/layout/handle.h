@@ -61,7 +61,9 @@ struct sb_slabs {
         struct sb_slab_cache nodes[SB_CLASS_MAX];
         struct sb_slab_cache tombstones; /* from the reserve */
         struct sb_slab_cache guards;     /* chunks of guard words: rare, of any class */
-        uint32_t search_unit;            /* where the search for a slab goes on */
+        uint32_t empty_next;             /* where the search for an EMPTY unit goes on */
+        uint32_t look_wait, look_rest;   /* searches between two looks at all pins; still to come */
+        bool look_skipped;               /* in the search that is going on */
         uint32_t exhausted[8];           /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
         bool exhausted_many; /* more than fit there */

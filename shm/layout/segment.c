@@ -19,6 +19,25 @@
 #define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1) /* the most that a shape can say */
 #define SMALLEST_KEY    128u                      /* bytes: node and version of the least class */
 
+/* List 0 of the vacancies has all units, which are FREE: a bit for each, and one in the list's
+ * word for each 1/64 of the words with bits. */
+static void segment_format_vacancies(unsigned char *base, const struct sb_geometry *geometry)
+{
+        struct sb_word64 *sums = (struct sb_word64 *)(base + sb_geometry_vacancies_at(geometry)),
+                         *bits = sums +
+                                 SB_GEOMETRY_LISTS(sb_geometry_class_count(geometry->unit_size));
+        uint32_t words = (geometry->unit_count + 63) / 64, span = (words + 63) / 64, parts = 0, i;
+
+        /* Relaxed, both: no other process maps the segment yet. */
+        for (i = 0; i < words; i++)
+                sb_store_relaxed(
+                        &bits[i], i + 1 < words || geometry->unit_count % 64 == 0
+                                          ? UINT64_MAX
+                                          : (UINT64_C(1) << geometry->unit_count % 64) - 1);
+        parts = (words + span - 1) / span;
+        sb_store_relaxed(&sums[0], parts == 64 ? UINT64_MAX : (UINT64_C(1) << parts) - 1);
+}
+
 void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
         const uint64_t id[2], uint64_t now_ns)
 {
@@ -37,27 +56,20 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         sb_store_relaxed(&super->state, SB_SEGMENT_SERVING);
         sb_store_relaxed(&super->clock, 2);
         sb_store_relaxed(&super->stable, 1);
+        segment_format_vacancies(base, geometry);
         super->magic = SB_MAGIC;
 }
 
-/* Classes are 16 bytes apart below 128, 64 below 512; from there on four for each doubling. */
 static void segment_make_classes(struct sb_segment *segment)
 {
-        uint32_t size = SB_BLOCK_MIN, step = 16, count = 0;
-        uint32_t largest = segment->geometry.unit_size / 2;
+        uint32_t size = SB_BLOCK_MIN, count = 0;
 
-        while (size <= largest && count < SB_CLASS_MAX) {
+        segment->class_count = sb_geometry_class_count(segment->geometry.unit_size);
+        for (; count < segment->class_count; size = sb_geometry_next_class(size)) {
                 segment->class_inverse[count] =
                         (uint32_t)((UINT64_C(1) << 32) / size + ((UINT64_C(1) << 32) % size != 0));
                 segment->class_size[count++] = size;
-                step = size < 128 ? 16 : size < 512 ? 64 : size;
-                if (size >= 512) {
-                        for (step = 64; step * 8 <= size; step *= 2)
-                                ;
-                }
-                size += step;
         }
-        segment->class_count = count;
         for (size = 0, count = 0; size < SB_CLASS_TABLE; size++) {
                 while (count < segment->class_count && segment->class_size[count] < size * 16)
                         count++;
@@ -111,6 +123,8 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.unit_words = (struct sb_word64 *)(segment.base + segment.geometry.unit_words_at);
         segment.unit_births =
                 (struct sb_word32 *)(segment.unit_words + segment.geometry.unit_count);
+        segment.vacancies =
+                (struct sb_word64 *)(segment.base + sb_geometry_vacancies_at(&segment.geometry));
         segment.unit_shift = (uint32_t)__builtin_ctz(segment.geometry.unit_size);
         segment_make_classes(&segment);
         if (!segment_set_limits(&segment))

@@ -32,6 +32,7 @@ struct sb_segment {
         struct sb_bucket *buckets;
         struct sb_word64 *unit_words;
         struct sb_word32 *unit_births;
+        struct sb_word64 *vacancies; /* a word for each list, then the bits of each */
         const struct sb_os *os;
         /* Copies, and what follows from them. */
         struct sb_geometry geometry;

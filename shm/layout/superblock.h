@@ -8,7 +8,7 @@
  *      marks_at       marks: cuts that are kept by name       here
  *      buckets_at     buckets, then spill buckets             here
  *      unit_words_at  unit words, then unit births            block.h
- *      bitmaps_at     unit bitmaps                            block.h
+ *      bitmaps_at     unit bitmaps, then vacancies            block.h
  *      units_at       units, with the blocks in them          block.h
  *
  * An offset counts bytes from the segment's start; 0 is "none", since the superblock lies there.

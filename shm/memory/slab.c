@@ -1,8 +1,8 @@
 /*
  * Finding units for slabs and large blocks, and filling the slab cache; see slab.h.
  *
- * Slabs are looked for from where the last search ended, unit by unit, with growing effort (enum
- * effort). Large blocks are looked for from the top of the segment, where slabs leave them runs.
+ * Units are found by hints (vacancy.h), the lowest first. Large blocks are looked for from the top
+ * of the segment, where slabs leave them runs.
  */
 
 #include "shm/memory/slab.h"
@@ -19,6 +19,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/vacancy.h"
 
 #define NO_UNIT      UINT32_MAX
 #define UNITS_SHARED 64u
@@ -35,164 +36,186 @@ static void slab_exhaust(struct sb_handle *handle, uint32_t unit)
                 handle->slabs.exhausted_many = true;
 }
 
-/* Make a slab EMPTY that has no owner and no blocks. */
-static void slab_empty(struct sb_handle *handle, uint32_t unit, uint64_t word)
-{
-        if (SB_UNIT_OWNER(word) || !SB_UNIT_KIND(word) || SB_UNIT_KIND(word) >= SB_UNIT_LARGE ||
-                !sb_unit_is_empty(&handle->segment, unit))
-                return;
-        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
-        if (sb_cas64_full(&handle->segment.unit_words[unit], word, word | sb_unit_owner(handle)))
-                sb_unit_give_up(handle, unit);
-}
+#define LOOK_MAX       8u  /* slabs with less than a quarter free: the emptiest is taken */
+#define LOOK_EMPTY     8u  /* EMPTY units */
+#define LOOK_EMPTY_ALL 64u /* after a look at all pins */
+#define LOOK_REST_MAX  15u /* searches between looks at all pins that found nothing */
 
-/* EASY: a fresh unit, an EMPTY one, or a slab without an owner that has a quarter free.
- * ANY_FREE_BLOCK: such a slab with any free block. AFTER_GRACE: a new look at all pins comes first,
- * by which more EMPTY units may serve another kind or class. */
-enum effort { EASY, ANY_FREE_BLOCK, AFTER_GRACE, EFFORTS };
-
-#define LOOK_BELOW 16u /* units, at most */
-#define LOOK_AT    64u /* more would cost more than they find */
-
+/* A search for a unit that serves as a slab of one kind and class, among first .. end-1. */
 struct search {
         uint64_t wanted; /* the unit's word, with this client as its owner */
-        uint32_t first, count, block_count;
-        enum effort effort;
-        uint32_t looked_at;        /* slabs that serve but have less than a quarter free */
-        uint32_t best, best_count; /* the emptiest of them: taken after LOOK_AT */
-        uint32_t next;             /* where the next search goes on */
-        bool roomy;                /* only a slab that is three quarters free will do */
+        uint32_t first, end;
+        bool waits; /* an EMPTY unit waits for its grace period */
 };
 
-/* Whether the unit, of which the word is @word, serves. If it does, this client owns it now. */
-static bool slab_try_unit(
-        struct sb_handle *handle, struct search *search, uint32_t unit, uint64_t word)
+static uint64_t slab_unowned(const struct search *search)
 {
-        const struct sb_segment *segment = &handle->segment;
-        uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
-        bool same = true; /* kind and class as before */
+        return search->wanted & ~UINT64_C(0x003fffffffffffff);
+}
 
-        if (word == unowned) {
-                uint32_t free_count = sb_unit_count_free(segment, unit, search->block_count);
+/* Become the owner of the unit, of which the word is @word. */
+static bool slab_claim(
+        struct sb_handle *handle, const struct search *search, uint32_t unit, uint64_t word)
+{
+        uint64_t unowned = slab_unowned(search);
 
-                if (!free_count || (search->roomy && free_count * 4 < search->block_count * 3))
-                        return false;
-                if (search->effort == EASY && free_count * 4 < search->block_count) {
-                        search->looked_at++;
-                        if (free_count > search->best_count) {
-                                search->best = unit;
-                                search->best_count = free_count;
-                        }
-                        return false;
-                }
-        } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY) {
-                same = SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
-                       (SB_UNIT_OWNER(word) >> 32) == SB_UNIT_KIND(unowned);
-                if (!same && !sb_unit_past_grace(handle, unit, word))
-                        return false;
-        } else if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0)) {
-                sb_unit_finish_large(handle, unit);
-                return false;
-        } else if (word) {
-                if (search->effort == ANY_FREE_BLOCK)
-                        slab_empty(handle, unit, word);
-                return false;
-        } else {
-                same = false;
-        }
         /* R:unit-owned > A:unit-owned. One process becomes the owner. */
-        if (!sb_cas64_full(&segment->unit_words[unit], word, search->wanted))
+        if (!sb_cas64_full(&handle->segment.unit_words[unit], word, search->wanted))
                 return false;
-        if (!same)
+        /* Of another kind or class than before, if there was any: that is another life. */
+        if (word != unowned && (SB_UNIT_KIND(word) != SB_UNIT_EMPTY ||
+                                       SB_UNIT_CLASS(word) != SB_UNIT_CLASS(unowned) ||
+                                       (SB_UNIT_OWNER(word) >> 32) != SB_UNIT_KIND(unowned)))
                 sb_unit_set_birth(handle, unit);
+        sb_unit_taken(&handle->segment, unit, word);
         return true;
 }
 
-/* Before the fresh unit @fresh is broken into: a slab further down that is nearly empty. So on a
- * bus with few keys slabs stay at the low end. They would wander up with the search, until each run
- * of units that a large value needs had some block of theirs in it. Where to look depends on
- * @fresh: elsewhere each time. */
-static uint32_t slab_search_below(struct sb_handle *handle, struct search *search, uint32_t fresh)
+/* Look at what the list of the kind and class hints at: the first slab that has a quarter free;
+ * else the emptiest of LOOK_MAX; else an EMPTY unit that was such a slab. */
+static uint32_t slab_search_list(struct sb_handle *handle, const struct search *search)
 {
-        uint32_t i, unit, from = (uint32_t)((uint64_t)(fresh * UINT32_C(2654435769)) * fresh >> 32);
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t unowned = slab_unowned(search), word, empty_word = 0;
+        enum sb_unit_kind kind = SB_UNIT_KIND(unowned);
+        uint32_t list = sb_vacancy_list(segment, kind, SB_UNIT_CLASS(unowned)), looked = 0,
+                 block_count = sb_unit_block_count(segment, unowned), best = NO_UNIT,
+                 best_count = 0, empty = NO_UNIT, unit, count;
 
-        search->roomy = true;
-        for (i = 0; i < LOOK_BELOW && i < fresh; i++) {
-                unit = (from + i) % fresh;
-                if (sb_unit_word(&handle->segment, unit) &&
-                        slab_try_unit(handle, search, unit, sb_unit_word(&handle->segment, unit)))
-                        break;
+        for (unit = sb_vacancy_next(segment, list, search->first, search->end);
+                unit != SB_VACANCY_NONE && looked < LOOK_MAX;
+                unit = sb_vacancy_next(segment, list, unit + 1, search->end)) {
+                word = sb_unit_word(segment, unit);
+                if (word == unowned) {
+                        count = sb_unit_count_free(segment, unit, block_count);
+                        if (count * 4 >= block_count && slab_claim(handle, search, unit, word))
+                                return unit;
+                        if (!count) {
+                                sb_unit_unhint(segment, list, unit);
+                                continue;
+                        }
+                        if (count > best_count) {
+                                best = unit;
+                                best_count = count;
+                        }
+                } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
+                           SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
+                           (SB_UNIT_OWNER(word) >> 32) == kind) {
+                        empty = unit;
+                        empty_word = word;
+                } else if (kind != SB_UNIT_GUARDS || SB_UNIT_KIND(word) != kind ||
+                           SB_UNIT_OWNER(word)) {
+                        sb_unit_unhint(segment, list, unit);
+                        continue;
+                }
+                looked++;
         }
-        search->roomy = false;
-        if (i == LOOK_BELOW || i == fresh)
-                return NO_UNIT;
-        search->next = unit;
-        return unit;
+        if (best != NO_UNIT && slab_claim(handle, search, best, unowned))
+                return best;
+        return empty != NO_UNIT && slab_claim(handle, search, empty, empty_word) ? empty : NO_UNIT;
 }
 
-/* One round over the units, with the effort of this round. Return: the unit that this client owns
- * now, or NO_UNIT. */
-static uint32_t slab_search(struct sb_handle *handle, struct search *search)
+/* The lowest FREE unit: so slabs stay at the low end, and large values find units in a row. */
+static uint32_t slab_search_free(struct sb_handle *handle, const struct search *search)
 {
-        uint32_t i, unit,
-                start = handle->slabs.search_unit >= search->first
-                                ? handle->slabs.search_unit - search->first
-                                : 0;
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t unit;
 
-        for (i = 0; i < search->count && search->looked_at < LOOK_AT; i++) {
-                uint64_t word;
-
-                unit = search->first + (start + i) % search->count;
-                word = sb_unit_word(&handle->segment, unit);
-                if (!word && !search->first && search->effort == EASY) {
-                        uint32_t below = slab_search_below(handle, search, unit);
-
-                        if (below != NO_UNIT)
-                                return below;
-                }
-                search->next = unit;
-                if (slab_try_unit(handle, search, unit, word))
-                        return unit;
-        }
-        search->looked_at = 0;
-        unit = search->best;
-        if (unit != NO_UNIT) {
-                uint64_t unowned = search->wanted & ~UINT64_C(0x003fffffffffffff);
-
-                search->best = NO_UNIT;
-                /* R:unit-owned > A:unit-owned. It may have an owner by now. */
-                if (sb_cas64_full(&handle->segment.unit_words[unit], unowned, search->wanted))
+        for (unit = sb_vacancy_next(segment, SB_VACANCY_FREE, search->first, search->end);
+                unit != SB_VACANCY_NONE;
+                unit = sb_vacancy_next(segment, SB_VACANCY_FREE, unit + 1, search->end)) {
+                if (sb_unit_word(segment, unit))
+                        sb_unit_unhint(segment, SB_VACANCY_FREE, unit);
+                else if (slab_claim(handle, search, unit, 0))
                         return unit;
         }
         return NO_UNIT;
 }
 
-/* Become the owner of a unit that serves as a slab. Return: the unit, or NO_UNIT. */
-static uint32_t slab_acquire(
-        struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_, bool reserve)
+/* The first of the next @count EMPTY units that is past its grace period. */
+static uint32_t slab_search_empty(struct sb_handle *handle, struct search *search, uint32_t count)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t from = handle->slabs.empty_next, unit;
+
+        if (from < search->first || from >= search->end)
+                from = search->first;
+        while (count--) {
+                uint64_t word;
+
+                unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, from, search->end);
+                if (unit == SB_VACANCY_NONE)
+                        unit = sb_vacancy_next(
+                                segment, SB_VACANCY_EMPTY, search->first, search->end);
+                if (unit == SB_VACANCY_NONE)
+                        return NO_UNIT;
+                from = handle->slabs.empty_next = unit + 1;
+                word = sb_unit_word(segment, unit);
+                if (SB_UNIT_KIND(word) != SB_UNIT_EMPTY) {
+                        sb_unit_unhint(segment, SB_VACANCY_EMPTY, unit);
+                        continue;
+                }
+                search->waits = true;
+                if (sb_unit_past_grace(handle, unit, word) &&
+                        slab_claim(handle, search, unit, word))
+                        return unit;
+        }
+        return NO_UNIT;
+}
+
+/* A look at all pins, by which more EMPTY units may be past their grace periods; not each time,
+ * unless nothing else is left. */
+static uint32_t slab_search_past_grace(struct sb_handle *handle, struct search *search, bool last)
+{
+        uint32_t unit;
+
+        handle->slabs.look_skipped = handle->slabs.look_rest && !last;
+        if (handle->slabs.look_skipped) {
+                handle->slabs.look_rest--;
+                return NO_UNIT;
+        }
+        sb_era_look(handle);
+        unit = slab_search_empty(handle, search, LOOK_EMPTY_ALL);
+        if (unit != NO_UNIT)
+                handle->slabs.look_wait = 0;
+        else if (handle->slabs.look_wait < LOOK_REST_MAX)
+                handle->slabs.look_wait = handle->slabs.look_wait * 2 + 1;
+        handle->slabs.look_rest = handle->slabs.look_wait;
+        return unit;
+}
+
+/* What a search may take besides slabs of the kind and class that have a free block. */
+enum effort {
+        SLABS_ALONE,
+        FRESH,     /* units that serve any */
+        FRESH_LAST /* these, and nothing else is left */
+};
+
+/* Become the owner of a unit that serves as a slab: of one of the kind and class that has a free
+ * block, else as @effort says. Return: the unit, or NO_UNIT. */
+static uint32_t slab_acquire(struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_,
+        enum effort effort, bool reserve)
 {
         const struct sb_geometry *g = &handle->segment.geometry;
+        uint32_t limit = g->unit_count - g->reserve_count, unit = NO_UNIT;
         struct search search = {
                 .wanted = SB_UNIT_WORD(kind, class_, 0, 0) | sb_unit_owner(handle),
-                .count = g->unit_count - g->reserve_count,
-                .best = NO_UNIT,
+                .first = reserve ? limit : 0,
+                .end = reserve ? g->unit_count : limit,
         };
-        uint32_t unit = NO_UNIT;
 
+        if (sb_vacancy_any(&handle->segment, sb_vacancy_list(&handle->segment, kind, class_)))
+                unit = slab_search_list(handle, &search);
+        if (unit != NO_UNIT || effort == SLABS_ALONE)
+                return unit;
         /* Eras pass with what is taken, too: a client that is stopped protects nothing younger. */
         sb_era_advance(handle);
-        search.block_count = sb_unit_block_count(&handle->segment, search.wanted);
-        if (reserve) {
-                search.first = search.count;
-                search.count = g->reserve_count;
+        unit = slab_search_free(handle, &search);
+        if (unit == NO_UNIT && sb_vacancy_any(&handle->segment, SB_VACANCY_EMPTY)) {
+                unit = slab_search_empty(handle, &search, LOOK_EMPTY);
+                if (unit == NO_UNIT && search.waits)
+                        unit = slab_search_past_grace(handle, &search, effort == FRESH_LAST);
         }
-        for (; search.effort < EFFORTS && unit == NO_UNIT; search.effort++) {
-                if (search.effort == AFTER_GRACE)
-                        sb_era_look(handle);
-                unit = slab_search(handle, &search);
-        }
-        if (unit != NO_UNIT && !reserve)
-                handle->slabs.search_unit = search.next;
         return unit;
 }
 
@@ -311,7 +334,7 @@ static bool slab_has_many(const struct sb_handle *handle)
 
 /* Fill an empty slab cache, out of its slab or of another one. False: none has a free block. */
 static bool slab_refill(struct sb_handle *handle, struct sb_slab_cache *cache,
-        enum sb_unit_kind kind, uint32_t class_)
+        enum sb_unit_kind kind, uint32_t class_, enum effort effort)
 {
         for (;;) {
                 if (cache->unit != NO_UNIT) {
@@ -320,8 +343,8 @@ static bool slab_refill(struct sb_handle *handle, struct sb_slab_cache *cache,
                         slab_exhaust(handle, cache->unit);
                         cache->unit = NO_UNIT;
                 }
-                cache->unit =
-                        slab_acquire(handle, kind, class_, cache == &handle->slabs.tombstones);
+                cache->unit = slab_acquire(
+                        handle, kind, class_, effort, cache == &handle->slabs.tombstones);
                 if (cache->unit == NO_UNIT)
                         return false;
                 handle->slabs.many = slab_has_many(handle);
@@ -356,28 +379,46 @@ static uint32_t slab_claim_run(struct sb_handle *handle, uint32_t first, uint32_
         return claimed;
 }
 
-/* Make FREE what is EMPTY and past its grace period, and slabs without an owner that are empty: so
- * that a run of units can be found. Below @limit. */
-static void slab_free_empty(struct sb_handle *handle, uint32_t limit)
+/* Make FREE what is EMPTY and past its grace period, so that a run of units can be found. Below
+ * @limit. Return: whether there was any. */
+static bool slab_free_empty(struct sb_handle *handle, uint32_t limit)
 {
-        uint32_t unit;
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, 0, limit);
+        bool any = false;
 
-        for (unit = 0; unit < limit; unit++) {
-                uint64_t word = sb_unit_word(&handle->segment, unit);
-
-                if (word == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
-                        sb_unit_finish_large(handle, unit);
-                else
-                        slab_empty(handle, unit, word);
-        }
+        if (unit == SB_VACANCY_NONE)
+                return false;
         sb_era_look(handle);
-        for (unit = 0; unit < limit; unit++) {
-                uint64_t word = sb_unit_word(&handle->segment, unit);
+        for (; unit != SB_VACANCY_NONE;
+                unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, unit + 1, limit)) {
+                uint64_t word = sb_unit_word(segment, unit);
+                /* R:unit-owned > A:unit-owned. The unit may be taken again by now. */
+                bool freed = sb_unit_past_grace(handle, unit, word) &&
+                             sb_cas64_full(&segment->unit_words[unit], word, 0);
 
-                if (sb_unit_past_grace(handle, unit, word))
-                        /* R:unit-owned > A:unit-owned. The unit may be taken again by now. */
-                        sb_cas64_full(&handle->segment.unit_words[unit], word, 0);
+                any |= freed;
+                if (freed || SB_UNIT_KIND(word) != SB_UNIT_EMPTY)
+                        sb_unit_unhint(segment, SB_VACANCY_EMPTY, unit);
         }
+        return any;
+}
+
+/* Claim the highest @count FREE units in a row below @limit. Return: the first, or NO_UNIT. */
+static uint32_t slab_find_run(struct sb_handle *handle, uint32_t count, uint32_t limit)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t end = limit, unit, claimed;
+
+        /* From the top: slabs are taken from below, so that runs stay. */
+        while ((unit = sb_vacancy_run(segment, SB_VACANCY_FREE, count, end)) != SB_VACANCY_NONE) {
+                claimed = slab_claim_run(handle, unit, count);
+                if (claimed == count)
+                        return unit;
+                sb_unit_unhint(segment, SB_VACANCY_FREE, unit + claimed);
+                end = unit + claimed;
+        }
+        return NO_UNIT;
 }
 
 /* Take a large block: units in a row, the first of which names this client as the owner. */
@@ -385,38 +426,25 @@ static int slab_take_large(struct sb_handle *handle, uint64_t size, uint64_t *re
 {
         const struct sb_segment *segment = &handle->segment;
         uint64_t count = (size + segment->geometry.unit_size - 1) >> segment->unit_shift;
-        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, end, unit,
-                 run, round;
+        uint32_t limit = segment->geometry.unit_count - segment->geometry.reserve_count, unit, i;
 
         if (count > limit)
                 return SB_E_FULL;
         sb_era_advance(handle); /* As for a slab. */
-        for (round = 0; round < 2; round++) {
-                /* From the top: slabs are taken from below, so that runs stay. */
-                for (end = limit; end >= count;) {
-                        for (run = 0; run < count && !sb_unit_word(segment, end - 1 - run); run++)
-                                ;
-                        if (run < count) {
-                                end -= run + 1;
-                                continue;
-                        }
-                        unit = end - (uint32_t)count;
-                        run = slab_claim_run(handle, unit, (uint32_t)count);
-                        if (run < count) {
-                                end = unit + run;
-                                continue;
-                        }
-                        *ret_offset = sb_unit_offset(segment, unit);
-                        slab_reset(handle, *ret_offset, SB_UNIT_VERSIONS);
-                        /* R:block-taken. As for small ones. */
-                        sb_or_full(&sb_unit_bitmap(segment, unit)[0], 1);
-                        sb_model_block(*ret_offset, count << segment->unit_shift, 1);
-                        slab_exhaust(handle, unit);
-                        return 0;
-                }
-                slab_free_empty(handle, limit);
-        }
-        return SB_E_FULL;
+        unit = slab_find_run(handle, (uint32_t)count, limit);
+        if (unit == NO_UNIT && slab_free_empty(handle, limit))
+                unit = slab_find_run(handle, (uint32_t)count, limit);
+        if (unit == NO_UNIT)
+                return SB_E_FULL;
+        for (i = 0; i < count; i++)
+                sb_unit_taken(segment, unit + i, 0);
+        *ret_offset = sb_unit_offset(segment, unit);
+        slab_reset(handle, *ret_offset, SB_UNIT_VERSIONS);
+        /* R:block-taken. As for small ones. */
+        sb_or_full(&sb_unit_bitmap(segment, unit)[0], 1);
+        sb_model_block(*ret_offset, count << segment->unit_shift, 1);
+        slab_exhaust(handle, unit);
+        return 0;
 }
 
 /* A slab cache that serves @class_ and is filled; NULL: none can be. */
@@ -424,19 +452,26 @@ static struct sb_slab_cache *slab_cache_serving(
         struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_, uint32_t also)
 {
         const struct sb_segment *segment = &handle->segment;
-        uint32_t end = (also & SB_SLAB_LARGER) ? segment->class_count : class_ + 1, larger;
-        struct sb_slab_cache *cache;
+        struct sb_slab_cache *own = slab_cache_of(handle, kind, class_), *cache;
+        uint32_t larger;
 
-        for (larger = class_; larger < end; larger++) {
+        handle->slabs.look_skipped = false;
+        if (own->count || slab_refill(handle, own, kind, class_, FRESH))
+                return own;
+        for (larger = class_ + 1; (also & SB_SLAB_LARGER) && larger < segment->class_count;
+                larger++) {
                 cache = slab_cache_of(handle, kind, larger);
-                if (cache->count || slab_refill(handle, cache, kind, larger))
+                if (cache->count || slab_refill(handle, cache, kind, larger, SLABS_ALONE))
                         return cache;
         }
+        if (handle->slabs.look_skipped && slab_refill(handle, own, kind, class_, FRESH_LAST))
+                return own;
         if (!(also & SB_SLAB_RESERVE) || class_ > segment->reserve_class)
                 return NULL;
         cache = &handle->slabs.tombstones;
-        return cache->count || slab_refill(handle, cache, kind, segment->reserve_class) ? cache
-                                                                                        : NULL;
+        return cache->count || slab_refill(handle, cache, kind, segment->reserve_class, FRESH_LAST)
+                       ? cache
+                       : NULL;
 }
 
 int sb_slab_take(struct sb_handle *handle, enum sb_unit_kind kind, uint64_t size, uint32_t also,
@@ -564,11 +599,8 @@ void sb_slab_release_all(struct sb_handle *handle)
 
 void sb_slab_init(struct sb_handle *handle)
 {
-        const struct sb_geometry *geometry = &handle->segment.geometry;
         uint32_t i;
 
-        /* Clients begin apart from each other, so that they seldom want the same slab. */
-        handle->slabs.search_unit = handle->slot % (geometry->unit_count - geometry->reserve_count);
         for (i = 0; i < SB_CLASS_MAX; i++)
                 handle->slabs.versions[i].unit = handle->slabs.nodes[i].unit = NO_UNIT;
         handle->slabs.tombstones.unit = handle->slabs.guards.unit = NO_UNIT;

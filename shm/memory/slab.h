@@ -2,6 +2,10 @@
  * Taking memory and giving it back: blocks of one size class out of slabs, and large blocks of
  * several units in a row.
  *
+ * The rule of memory: a unit serves blocks of one kind and size until it is empty; slabs that have
+ * a free block are filled before a unit that has none is broken into; where no block of the size is
+ * left, the next larger one of the kind serves.
+ *
  * A block is taken when its bit in its unit's bitmap is set (unit.h): there is no list that a crash
  * can tear. A client owns a slab while it takes blocks from it, and takes up to SB_SLAB_CACHE_MAX
  * of them at once into its slab cache: so most takes touch no shared word. The last units are the

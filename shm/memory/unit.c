@@ -3,12 +3,14 @@
 #include "shm/memory/unit.h"
 
 #include "shm/base/assert.h"
+#include "shm/base/fault.h"
 #include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
+#include "shm/memory/vacancy.h"
 
 uint32_t sb_unit_class(const struct sb_segment *segment, uint64_t size)
 {
@@ -44,8 +46,9 @@ uint32_t sb_unit_block_count(const struct sb_segment *segment, uint64_t unit_wor
 
 static void unit_set_word(const struct sb_segment *segment, uint32_t unit, uint64_t word)
 {
-        /* R:unit-owned > A:unit-owned. The bits come first, then any process may own the slab. */
-        sb_store_release(&segment->unit_words[unit], word);
+        /* R:unit-owned > A:unit-owned. The bits come first, then any process may own the slab.
+         * Locked, so that the hint that follows it comes behind it. */
+        sb_exchange_full(&segment->unit_words[unit], word);
 }
 
 uint64_t sb_unit_free_bits(
@@ -98,6 +101,82 @@ uint32_t sb_unit_large_count(const struct sb_segment *segment, uint32_t unit)
         return count;
 }
 
+static bool unit_has_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
+{
+        uint32_t word;
+
+        for (word = 0; word * 64 < block_count; word++)
+                if (sb_unit_free_bits(segment, unit, word, block_count))
+                        return true;
+        return false;
+}
+
+/* The lists of vacancies that the unit is fit for. Return: how many. */
+static uint32_t unit_lists(const struct sb_segment *segment, uint32_t unit, uint32_t ret[2])
+{
+        uint64_t word = sb_unit_word(segment, unit);
+        enum sb_unit_kind kind = SB_UNIT_KIND(word), was;
+        uint32_t count = 0;
+
+        if (!word)
+                ret[count++] = SB_VACANCY_FREE;
+        if (kind == SB_UNIT_EMPTY)
+                ret[count++] = SB_VACANCY_EMPTY;
+        was = kind == SB_UNIT_EMPTY ? (enum sb_unit_kind)(SB_UNIT_OWNER(word) >> 32) : kind;
+        if (was == SB_UNIT_FREE || was >= SB_UNIT_LARGE ||
+                SB_UNIT_CLASS(word) >= segment->class_count)
+                return count;
+        if (kind == SB_UNIT_EMPTY ||
+                (!SB_UNIT_OWNER(word) &&
+                        unit_has_free(segment, unit, sb_unit_block_count(segment, word))))
+                ret[count++] = sb_vacancy_list(segment, was, SB_UNIT_CLASS(word));
+        return count;
+}
+
+void sb_unit_hint(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t lists[2], count = unit_lists(segment, unit, lists);
+
+        while (count--)
+                sb_vacancy_set(segment, lists[count], unit);
+}
+
+bool sb_unit_is_hinted(const struct sb_segment *segment, uint32_t unit)
+{
+        uint32_t lists[2], count = unit_lists(segment, unit, lists);
+
+        while (count--)
+                if (!sb_vacancy_has(segment, lists[count], unit) ||
+                        sb_vacancy_next(segment, lists[count], unit, unit + 1) != unit)
+                        return false;
+        return true;
+}
+
+void sb_unit_unhint(const struct sb_segment *segment, uint32_t list, uint32_t unit)
+{
+        sb_vacancy_clear(segment, list, unit);
+        if (!SB_FAULT(VACANCY_CLEAR_LATE))
+                sb_unit_hint(segment, unit);
+}
+
+void sb_unit_taken(const struct sb_segment *segment, uint32_t unit, uint64_t word)
+{
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+
+        if (kind == SB_UNIT_FREE) {
+                sb_vacancy_clear(segment, SB_VACANCY_FREE, unit);
+                return;
+        }
+        if (kind == SB_UNIT_EMPTY) {
+                sb_vacancy_clear(segment, SB_VACANCY_EMPTY, unit);
+                kind = (enum sb_unit_kind)(SB_UNIT_OWNER(word) >> 32);
+        }
+        if (kind != SB_UNIT_FREE && kind < SB_UNIT_LARGE &&
+                SB_UNIT_CLASS(word) < segment->class_count)
+                sb_vacancy_clear(
+                        segment, sb_vacancy_list(segment, kind, SB_UNIT_CLASS(word)), unit);
+}
+
 /* Make an empty unit EMPTY, dated with the era. For its owner. */
 static void unit_set_empty(struct sb_handle *handle, uint32_t unit, uint64_t word)
 {
@@ -127,9 +206,12 @@ void sb_unit_free_large(struct sb_handle *handle, uint32_t unit)
 {
         uint32_t count = sb_unit_large_count(&handle->segment, unit);
 
-        while (count-- > 1)
+        while (count-- > 1) {
                 unit_set_word(&handle->segment, unit + count, 0);
+                sb_unit_hint(&handle->segment, unit + count);
+        }
         unit_set_empty(handle, unit, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+        sb_unit_hint(&handle->segment, unit);
 }
 
 void sb_unit_give_up(struct sb_handle *handle, uint32_t unit)
@@ -150,6 +232,28 @@ void sb_unit_give_up(struct sb_handle *handle, uint32_t unit)
                 unit_set_empty(handle, unit, word);
         else
                 unit_set_word(segment, unit, word & ~UINT64_C(0x003fffffffffffff));
+        sb_unit_hint(segment, unit);
+}
+
+void sb_unit_empty(struct sb_handle *handle, uint32_t unit)
+{
+        uint64_t word = sb_unit_word(&handle->segment, unit);
+
+        if (SB_UNIT_OWNER(word) || !SB_UNIT_KIND(word) || SB_UNIT_KIND(word) >= SB_UNIT_LARGE ||
+                !sb_unit_is_empty(&handle->segment, unit))
+                return;
+        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
+        if (sb_cas64_full(&handle->segment.unit_words[unit], word, word | sb_unit_owner(handle)))
+                sb_unit_give_up(handle, unit);
+}
+
+void sb_unit_repair(struct sb_handle *handle, uint32_t unit)
+{
+        if (sb_unit_word(&handle->segment, unit) == SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0))
+                sb_unit_finish_large(handle, unit);
+        else
+                sb_unit_empty(handle, unit);
+        sb_unit_hint(&handle->segment, unit);
 }
 
 /* The bit of a large block without an owner is clear when the process that freed it was stopped
@@ -166,11 +270,27 @@ void sb_unit_finish_large(struct sb_handle *handle, uint32_t unit)
                 sb_unit_give_up(handle, unit);
 }
 
+/* A bit was cleared, and @left are still set in its word: hint at the slab, unless it has an owner:
+ * that does it when it gives the slab up. Where it was the last bit, the unit becomes EMPTY. */
+static void unit_tell(struct sb_handle *handle, uint32_t unit, uint64_t left)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t word = sb_unit_word(segment, unit);
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+
+        if (SB_UNIT_OWNER(word) || kind == SB_UNIT_FREE || kind >= SB_UNIT_LARGE ||
+                SB_UNIT_CLASS(word) >= segment->class_count)
+                return;
+        sb_vacancy_set(segment, sb_vacancy_list(segment, kind, SB_UNIT_CLASS(word)), unit);
+        if (!left)
+                sb_unit_empty(handle, unit);
+}
+
 void sb_unit_clear(struct sb_handle *handle, uint64_t offset)
 {
         const struct sb_segment *segment = &handle->segment;
         uint32_t unit = sb_unit_of(segment, offset), index = 0;
-        uint64_t word, size;
+        uint64_t word, size, before;
 
         if (unit == UINT32_MAX)
                 return;
@@ -187,11 +307,14 @@ void sb_unit_clear(struct sb_handle *handle, uint64_t offset)
                                    32);
         }
         /* R:block-freed > A:block-freed. This process is done with the block. */
-        sb_and_full(&sb_unit_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
+        before = sb_and_full(
+                &sb_unit_bitmap(segment, unit)[index / 64], ~(UINT64_C(1) << (index % 64)));
         sb_model_block(offset, size, 0);
         handle->counters.freed++;
         if (SB_UNIT_KIND(word) == SB_UNIT_LARGE)
                 sb_unit_finish_large(handle, unit);
+        else
+                unit_tell(handle, unit, before & ~(UINT64_C(1) << (index % 64)));
 }
 
 bool sb_unit_is_block(const struct sb_segment *segment, uint64_t offset, enum sb_unit_kind kind,

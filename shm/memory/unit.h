@@ -83,5 +83,20 @@ void sb_unit_free_large(struct sb_handle *handle, uint32_t unit);
 /* Free the large block that begins at @unit, if it has no owner and its bit is clear. Of several
  * processes that try, one becomes its owner and frees it. */
 void sb_unit_finish_large(struct sb_handle *handle, uint32_t unit);
+/* Make a slab EMPTY that has no owner and no blocks. */
+void sb_unit_empty(struct sb_handle *handle, uint32_t unit);
+
+/* ---- hints at it ---- */
+
+/* Set the hints at the unit that are right as it is now; behind a locked instruction. */
+void sb_unit_hint(const struct sb_segment *segment, uint32_t unit);
+/* Whether they are all set. */
+bool sb_unit_is_hinted(const struct sb_segment *segment, uint32_t unit);
+/* Clear a hint that was wrong, unless it is right again. */
+void sb_unit_unhint(const struct sb_segment *segment, uint32_t list, uint32_t unit);
+/* Clear the hints at a unit of which the word was @word, and which this client owns now. */
+void sb_unit_taken(const struct sb_segment *segment, uint32_t unit, uint64_t word);
+/* Go on with what a killed process left undone at the unit, and set its hints. */
+void sb_unit_repair(struct sb_handle *handle, uint32_t unit);
 
 #endif

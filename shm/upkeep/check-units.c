@@ -261,6 +261,7 @@ void sb_look_at_units(struct sb_look *look)
                         sb_report_problem(
                                 look->report, "unit %u belongs to a client that is gone", unit);
                 check_units_bits(look, unit, word);
+                report->units_unhinted += look->quiescent && !sb_unit_is_hinted(segment, unit);
                 if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
                         report->units_free++;
                 else

@@ -16,6 +16,8 @@ struct sb_check_report {
         uint64_t keys, keys_deleted, placeholders, versions, nodes; /* reachable */
         /* blocks_waiting: unlinked, for a grace period */
         uint64_t units_free, units_used, blocks_used, blocks_waiting;
+        /* that lack a hint (memory/vacancy.h), as a kill leaves them; a sweep sets it */
+        uint64_t units_unhinted;
         uint64_t blocks_private; /* taken by a live client, not published */
         /* taken, linked by nothing, owned by no live client: each is also a problem */
         uint64_t blocks_lost;

@@ -308,6 +308,7 @@ static void sweep_unit(struct sb_handle *handle, uint32_t unit, uint32_t first, 
         if (!first) {
                 sweep_raise_birth(handle, &segment->unit_births[unit]);
                 sweep_empty_unit(handle, unit, word);
+                sb_unit_repair(handle, unit);
         }
         if (kind == SB_UNIT_FREE || kind == SB_UNIT_GUARDS || kind >= SB_UNIT_PART || !count)
                 return;

@@ -434,11 +434,24 @@ static void check_cleaned_up(void)
         else
                 check_newest();
         check_sound(true, &report);
+        if (report.units_unhinted)
+                model_fail(
+                        "%lu units lack a hint after sweeps", (unsigned long)report.units_unhinted);
         check_large(engine);
         if (report.blocks_waiting || report.blocks_used != report.keys * 2 + aborted)
                 model_fail("%lu blocks used and %lu waiting for %lu keys",
                         (unsigned long)report.blocks_used, (unsigned long)report.blocks_waiting,
                         (unsigned long)report.keys);
+}
+
+static bool any_killed(void)
+{
+        uint32_t t;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                if (spec()->ops[t][0].kind && !model_finished(t))
+                        return true;
+        return false;
 }
 
 static void judge_each(void)
@@ -464,6 +477,9 @@ static void judge_each(void)
         if (!model_first_time(hash * UINT64_C(0x9e3779b97f4a7c15)))
                 return;
         check_sound(true, &report);
+        if (report.units_unhinted && !any_killed())
+                model_fail("%lu units lack a hint, and no thread was killed",
+                        (unsigned long)report.units_unhinted);
         check_newest();
         check_cleaned_up();
 }
@@ -479,7 +495,8 @@ static void check_answers(void)
 
                         if (!outcome->finished || !outcome->r)
                                 continue;
-                        MODEL_CHECK(outcome->r != SB_E_FULL || spec()->start == START_FULL);
+                        MODEL_CHECK(outcome->r != SB_E_FULL || spec()->start == START_FULL ||
+                                    spec()->start == START_HINTED);
                         MODEL_CHECK(
                                 outcome->r == SB_E_FULL ||
                                 (outcome->r == SB_E_LAPPED && kind == OP_TXN) ||

@@ -103,6 +103,7 @@ static const struct world_case memory[] = {
         {"sweep and free, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY), OPS(SET_A)}}, 3, 2},
         {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 6}, 2, 2},
         {"full, delete", {START_FULL, {OPS(SET_A, SET_B), OPS(DELETE_A)}, .unit_count = 8}, 2, 1},
+        {"full, hinted at, make and free", {START_HINTED, {OPS(SET_B), OPS(DELETE_A, MEMORY)}, .unit_count = 8}, 2, 2},
         {"leave and set", {START_VALUE, {OPS(SET_A, FINI), OPS(SET_A)}}, 2, 2},
         {"leave and sweep", {START_VALUE, {OPS(SET_A, FINI), OPS(MEMORY)}}, 2, 2},
         {"remove under get", {START_DELETED, {OPS(WORK), OPS(GET_A, GET_A)}}, 2, 2},

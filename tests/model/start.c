@@ -22,6 +22,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/vacancy.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/handle.h"
@@ -156,7 +157,25 @@ static void setup_freed(void)
                 sb_work_all(handle, true);
 }
 
-/* Takes blocks for keys that no thread uses until only one or two blocks are left. */
+/* Hints at all units, as kills may leave them: at those of the lists that slabs are in. */
+static void setup_hint(void)
+{
+        const struct sb_segment *segment = &setup_handle()->segment;
+        uint32_t unit;
+
+        for (unit = 0; unit < segment->geometry.unit_count; unit++) {
+                uint64_t word = sb_unit_word(segment, unit);
+
+                if (SB_UNIT_KIND(word) == SB_UNIT_VERSIONS || SB_UNIT_KIND(word) == SB_UNIT_NODES)
+                        sb_vacancy_set(segment,
+                                sb_vacancy_list(segment, SB_UNIT_KIND(word), SB_UNIT_CLASS(word)),
+                                unit);
+                sb_vacancy_set(segment, SB_VACANCY_FREE, unit);
+        }
+}
+
+/* Takes blocks for keys that no thread uses until none is left, and gives back those of the last
+ * key. */
 static void setup_full(void)
 {
         struct sb_op_result result;
@@ -174,6 +193,17 @@ static void setup_full(void)
                         key[0]++;
                 sb_work_slice(setup_handle());
         }
+        if (spec()->start == START_HINTED) {
+                setup_hint();
+                return;
+        }
+        key[0]--;
+        write.kind = SB_VERSION_DELETED;
+        write.value_len = 0;
+        if (sb_op_write(setup_handle(), &write, &result))
+                model_fail("nothing was there to delete");
+        for (idle = 0; idle < 4; idle++)
+                sb_work_all(setup_handle(), true);
 }
 
 /* A client that was killed right before it installed: it is pinned, and its note says which key. */
@@ -343,6 +373,7 @@ static void setup_made(void)
                 setup_freed();
                 break;
         case START_FULL:
+        case START_HINTED:
                 setup_full();
                 break;
         default:
@@ -367,7 +398,9 @@ static void setup_reserves(void)
 {
         uint32_t t, i;
 
-        for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL && !spec()->short_keys; t++)
+        for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL &&
+                    spec()->start != START_HINTED && !spec()->short_keys;
+                t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS)
                                 setup_reserve(handle_of(t));

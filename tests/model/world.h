@@ -120,6 +120,7 @@ enum world_start {
         /* A has a value; the client that made it has a block from before in its magazine, ready */
         START_MAGAZINE,
         START_FULL,         /* A has a value, and the free blocks hardly suffice for one more */
+        START_HINTED,       /* as FULL, with no block left, and hints at all units */
         START_ALL,          /* all keys have values */
         START_PLACEHOLDERS, /* A and B are being made: no client has written them yet */
         /* A and B have values, and above A's is an intent of a transaction that was aborted and is

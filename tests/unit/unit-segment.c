@@ -12,6 +12,8 @@
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/unit.h"
+#include "shm/memory/vacancy.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 
@@ -41,8 +43,15 @@ static void test_a_new_segment_opens_and_is_empty(void)
         CHECK(sb_load_relaxed(&segment.super->clock) > sb_load_relaxed(&segment.super->stable));
         CHECK_EQ(sb_load_relaxed(&segment.super->era), SB_ERA_MIN);
         CHECK(sb_segment_serving(&segment));
+        /* All is 0 but the vacancies, which have each unit in the list of those that are FREE. */
         for (uint64_t at = geometry.records_at; at < geometry.size; at++)
-                CHECK(!base[at]);
+                CHECK(!base[at] || at - sb_geometry_vacancies_at(&geometry) <
+                                           sb_geometry_vacancies_size(&geometry));
+        for (uint32_t i = 0; i < geometry.unit_count; i++)
+                CHECK(sb_unit_is_hinted(&segment, i));
+        CHECK_EQ(sb_vacancy_next(&segment, SB_VACANCY_FREE, geometry.unit_count,
+                         (geometry.unit_count + 63) / 64 * 64),
+                SB_VACANCY_NONE);
         free(base);
 }
 

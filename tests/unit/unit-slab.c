@@ -12,6 +12,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/upkeep/sweep.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 
@@ -404,7 +405,7 @@ static void test_a_large_block_can_be_all_units_but_the_reserve_and_no_more(void
 
 static void test_a_large_block_that_died_half_freed_or_half_claimed_serves_again(void)
 {
-        uint32_t head;
+        uint32_t head, cursor = 0;
 
         CHECK(begin(1 << 20, 0));
         CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 20 * 4096, 0), 0);
@@ -417,6 +418,7 @@ static void test_a_large_block_that_died_half_freed_or_half_claimed_serves_again
                 sb_store_relaxed(
                         &writer.segment.unit_words[i], i ? SB_UNIT_WORD(SB_UNIT_PART, 0, 0, 0)
                                                          : SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0));
+        sb_sweep(&reader, &cursor, units());
         CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, (uint64_t)units_for_all() * 4096, 0), 0);
         unmake_bus();
 }
