@@ -48,7 +48,9 @@ static void look_print_stat_json(const struct sb_admin_stat *stat, uint64_t mark
         cli_json_number("value_bytes_max", stat->value_len_max);
         cli_json_number("key_bytes_max", stat->key_len_max);
         cli_json_number("buckets", stat->buckets);
-        cli_json_number("spill_buckets", stat->spill_buckets);
+        cli_json_number("cells", stat->cells);
+        cli_json_number("cells_used", stat->cells_used);
+        cli_json_number("cells_away", stat->cells_away);
         cli_json_number("keys", stat->keys);
         cli_json_number("keys_deleted", stat->keys_deleted);
         cli_json_number("history_bytes", stat->history_bytes);
@@ -81,8 +83,9 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
         printf("reserve      %s, for deletes alone\n", look_bytes_words(stat->reserve_bytes, a));
         printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
                 stat->keys, stat->keys_deleted);
-        printf("buckets      %" PRIu64 ", and %" PRIu64 " to spill into\n", stat->buckets,
-                stat->spill_buckets);
+        printf("index        %" PRIu64 " of %" PRIu64 " cells in use, %" PRIu64
+               " of them not in their key's bucket\n",
+                stat->cells_used, stat->cells, stat->cells_away);
         printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
                 look_bytes_words(stat->value_len_max, a));
         printf("history      %s kept by rules (limit: %s)\n",

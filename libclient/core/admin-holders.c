@@ -122,7 +122,7 @@ static void admin_holders_walk_all(
 {
         struct sb_handle *handle = &bus->handle;
         const struct sb_geometry *geometry = &handle->segment.geometry;
-        uint64_t count = (uint64_t)geometry->bucket_count + geometry->spill_count;
+        uint64_t count = geometry->bucket_count;
 
         for (uint64_t bucket = 0; bucket < count;) {
                 sb_pin(handle);

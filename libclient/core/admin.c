@@ -15,9 +15,11 @@
 #include "libclient/core/bus.h"
 #include "ring/attach/hello.h"
 #include "ring/attach/place.h"
+#include "shm/base/hash.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/history/times.h"
+#include "shm/keys/index.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
@@ -40,7 +42,18 @@ static uint64_t admin_age_ns(const struct sb_bus *bus, uint64_t since_ns)
         return now > since_ns ? now - since_ns : 0;
 }
 
-/* Count the keys that have their cell in one bucket. Call it under a pin. */
+/* Whether a key has its cell in another bucket than its home. */
+static bool admin_is_away(
+        const struct sb_segment *segment, const struct sb_version *version, uint64_t bucket)
+{
+        uint32_t key_len = SB_SHAPE_KEY_LEN(version->shape);
+
+        return sb_version_fits(segment, version) &&
+               sb_index_home(segment, sb_hash_key(version->bytes, key_len, segment->seed)) !=
+                       bucket;
+}
+
+/* Count the cells of one bucket that are in use, and the keys. Call it under a pin. */
 static void admin_count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_admin_stat *stat)
 {
         struct sb_handle *handle = &bus->handle;
@@ -50,6 +63,9 @@ static void admin_count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_ad
                 struct sb_version *version = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 uint32_t kind;
 
+                stat->cells_used += word != 0;
+                if (version)
+                        stat->cells_away += admin_is_away(&handle->segment, version, bucket);
                 if (!version || sb_reserved_is(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
                         continue;
                 kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
@@ -105,7 +121,7 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
         stat.value_len_max = segment->value_len_max;
         stat.key_len_max = segment->key_len_max;
         stat.buckets = segment->geometry.bucket_count;
-        stat.spill_buckets = segment->geometry.spill_count;
+        stat.cells = stat.buckets * SB_BUCKET_CELLS;
         /* Relaxed, all of these: numbers for display, each right by itself. */
         stat.clock = sb_load_relaxed(&super->clock);
         stat.stable = sb_load_relaxed(&super->stable);
@@ -123,10 +139,9 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)
                 stat.marks += sb_load_relaxed(&segment->marks[i].owner) != 0;
         admin_count_units(segment, &stat);
         admin_count_clients(segment, &stat);
-        for (uint64_t bucket = 0; bucket < stat.buckets + stat.spill_buckets;) {
+        for (uint64_t bucket = 0; bucket < stat.buckets;) {
                 sb_pin(&bus->handle);
-                for (uint32_t i = 0;
-                        i < BUCKETS_A_PIN && bucket < stat.buckets + stat.spill_buckets; i++)
+                for (uint32_t i = 0; i < BUCKETS_A_PIN && bucket < stat.buckets; i++)
                         admin_count_bucket(bus, bucket++, &stat);
                 sb_unpin(&bus->handle);
         }

@@ -25,8 +25,9 @@ struct sb_admin_stat {
         uint64_t value_len_max;
         uint32_t key_len_max;
         uint32_t unit_size;
-        uint64_t buckets, spill_buckets;
-        uint64_t keys, keys_deleted; /* deleted: the tombstone is still there */
+        uint64_t buckets, cells;
+        uint64_t cells_used, cells_away; /* away: of keys that are not in their home bucket */
+        uint64_t keys, keys_deleted;     /* deleted: the tombstone is still there */
         uint64_t clock, stable;
         uint64_t history_bytes, history_limit; /* kept for rules at the last sweep; 0: no limit */
         uint32_t marks, marks_max;

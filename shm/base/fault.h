@@ -32,6 +32,12 @@
         X(PRUNE_PENDING_IGNORED, "a pruner takes a pending announcement for none")                 \
         X(STABLE_SKIPS_NOTES, "the stable cut is raised without resolving the noted writes")       \
         X(PLACEHOLDER_UNCONFIRMED, "a placeholder is believed without asking its node")            \
+        X(SIGN_LATE, "a key outside its home is confirmed before it is signed")                    \
+        X(SIGN_BY_MAKER_ONLY, "a process that meets a placeholder confirms it without signing")    \
+        X(SIGN_UNCOUNTED, "a process that signs counts only where it sets a bit")                  \
+        X(HEAL_IGNORES_PLACEHOLDERS, "unconfirmed placeholders do not count for a sign")           \
+        X(SWEEP_SKIPS_SIGNS, "a sweep does not look at the signs")                                 \
+        X(REAP_BY_SIGN, "the reaper looks for placeholders only where a sign leads it")            \
         X(FLOOR_EARLY, "the floor is read before the node is linked")                              \
         X(FLOOR_LATE, "the floor is raised after the cell is emptied")                             \
         X(GONE_UNMARKED, "a removed node is not marked as gone")                                   \

@@ -1,15 +1,34 @@
 /*
  * The hash index: buckets of seven cells; a cell names the head of one key's chain (models: keys).
  *
- * A key may have its cell anywhere in the bucket that its hash names, or in the spill buckets
- * behind it, which are looked at while the bucket before says SPILLED. A cell carries sixteen bits
- * of the hash (the tag), so that a lookup compares few keys. A new key's cell gets a placeholder
- * first; when two processes make the same key at once and place two of them, the key's node decides
- * which one stays (sb_index_confirm()).
+ * A key's home is the bucket that its hash names. If all cells there are taken when the key is
+ * made, its cell is in another bucket: the first with an empty cell on the home's *way*, a fixed
+ * order of other buckets, the nearest first. The home's *sign* says which stretches of its way have
+ * keys of this home, and of which classes (by their tags), so that a lookup of another key passes
+ * few buckets. A cell carries sixteen bits of the hash (the tag), so that a lookup compares few
+ * keys. A new key's cell gets a placeholder first; when two processes make the same key at once and
+ * place two of them, the key's node decides which one stays (sb_index_confirm()).
  *
- * Always true: one cell at most is a key's, the one that its node names. A bucket's floor is not
- * below the revision of any key that was removed from it, and SPILLED is never taken back. All
- * functions that follow what is in a cell are called under a pin.
+ * The sign is exact at rest, and heals:
+ *   - A maker places its placeholder in a cell of the way, and only then signs: it sets the bits
+ *     and raises the count, in one CAS. Only then the placeholder may be confirmed. So a lookup
+ *     that saw no sign missed nothing that was a key by then.
+ *   - Another process that meets the placeholder signs as well, before it confirms: the maker may
+ *     have been killed in between. Both raise the count, whatever the bits say: so a process that
+ *     looked before the cell was filled cannot clear them.
+ *   - A process that emptied a cell of the way, and a sweep for each bucket in its turn, loads the
+ *     sign, looks through the stretches that it names, and clears by CAS the bits that no cell
+ *     there needs. What counts is what a cell holds: unconfirmed placeholders and frozen cells are
+ *     needed, too. The CAS fails when the sign has changed since.
+ *
+ * What a kill leaves: a placeholder without a sign, which is no key yet and of which the operation
+ * of the dead process names the node: its reaper looks through the whole way and finishes it. Or a
+ * sign without a cell, which costs lookups a few looks until a sweep has come by.
+ *
+ * Always true: one cell at most is a key's, the one that its node names, from the key's making to
+ * its removal. A confirmed key outside its home is signed there. A bucket's floor is not below the
+ * revision of any key of this home that was removed. All functions that follow what is in a cell
+ * are called under a pin.
  */
 #ifndef SB_KEYS_INDEX_H
 #define SB_KEYS_INDEX_H
@@ -34,18 +53,30 @@ struct sb_spot {
         struct sb_version *head;
 };
 
-/* The buckets in which a key's cell may be, in turn. */
+/* A way has so many buckets, or all but the home, where there are fewer. */
+#define SB_WAY_MAX 1023u
+
+/* The buckets in which a key's cell may be, in turn: its home, then what the home's sign names. */
 struct sb_path {
-        uint32_t bucket;  /* number of the current one */
-        uint32_t spilled; /* spill buckets passed */
+        uint32_t bucket;   /* number of the current one */
+        uint32_t position; /* of the current one on the way; 0: the home */
+        uint64_t sign;     /* loaded behind the home */
 };
 
+/* The number of a key's home: the part of all buckets that the hash's lower half is of 2^32. */
+static inline uint64_t sb_index_home(const struct sb_segment *segment, uint64_t hash)
+{
+        return ((hash & UINT32_MAX) * segment->bucket_count) >> 32;
+}
 static inline struct sb_path sb_path_first(const struct sb_segment *segment, uint64_t hash)
 {
-        return (struct sb_path){.bucket = (uint32_t)hash & (segment->geometry.bucket_count - 1)};
+        return (struct sb_path){.bucket = (uint32_t)sb_index_home(segment, hash)};
 }
-/* Go on to the next bucket if the current one says SPILLED. False: this was the last one. */
+/* Go on to the next bucket that the home's sign names for this key. False: there is none. */
 bool sb_path_next(const struct sb_segment *segment, uint64_t hash, struct sb_path *path);
+/* The same along the whole way, whatever the sign says: for what a dead maker may have placed and
+ * not signed. */
+bool sb_path_next_of_all(const struct sb_segment *segment, uint64_t hash, struct sb_path *path);
 
 static inline uint64_t sb_tag_of(uint64_t hash)
 {
@@ -129,17 +160,22 @@ static inline struct sb_word64 *sb_probe_next(
         return cell;
 }
 
-/* Put a placeholder into any empty cell of the key's buckets. Return: 0, SB_E_FULL. */
+/* Put a placeholder into the first empty cell of the key's home and its way. Outside the home it is
+ * not signed yet. Return: 0, SB_E_FULL. */
 int sb_index_insert(
         struct sb_handle *handle, uint64_t hash, uint64_t placeholder, uint64_t *ret_cell_number);
 /* Ask the node of the placeholder in a cell, which has @word, whether this is its cell; a node
- * without a cell takes this one. True: it is, and the placeholder is stamped. False: it is not, and
- * the placeholder was taken out. */
+ * without a cell takes this one, behind its sign. True: it is, and the placeholder is stamped.
+ * False: it is not, and the placeholder was taken out. */
 bool sb_index_confirm(struct sb_handle *handle, uint64_t cell_number, uint64_t word);
-/* Ask for each placeholder in the buckets of @hash that names @node. Return: how many were
- * confirmed. */
-uint32_t sb_index_confirm_all(struct sb_handle *handle, uint64_t hash, uint64_t node);
-/* The highest revision of all keys that were ever removed from the key's bucket. */
+/* Ask for each placeholder in the buckets of @hash that names @node; @all: on the whole way.
+ * Return: how many were confirmed. */
+uint32_t sb_index_confirm_all(struct sb_handle *handle, uint64_t hash, uint64_t node, bool all);
+/* Clear what no cell needs any more in the sign of the home with this number. */
+void sb_index_heal(struct sb_handle *handle, uint32_t home);
+/* The same, after a key of @hash left the cell with this number. */
+void sb_index_heal_behind(struct sb_handle *handle, uint64_t hash, uint64_t cell_number);
+/* The highest revision of all keys of the same home that were ever removed. */
 uint64_t sb_index_floor(const struct sb_segment *segment, uint64_t hash);
 /* Raise that to @rev, unless it is higher: before a key that is removed is gone. */
 void sb_index_raise_floor(const struct sb_segment *segment, uint64_t hash, uint64_t rev);

@@ -17,7 +17,8 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 
-/* Whether a placeholder lies in any cell of its buckets, also in one that is not its node's. */
+/* Whether a placeholder lies in any cell of its home and its way, also in one that is not its
+ * node's, and where no sign leads yet. */
 static bool reach_placeholder(
         struct sb_handle *handle, const struct sb_version *placeholder, uint64_t hash)
 {
@@ -31,7 +32,7 @@ static bool reach_placeholder(
                         if ((sb_pin_load(handle, &segment->buckets[path.bucket].cell[index]) &
                                     SB_OFFSET_MASK) == at)
                                 return true;
-        } while (sb_path_next(segment, hash, &path));
+        } while (sb_path_next_of_all(segment, hash, &path));
         return false;
 }
 

@@ -9,9 +9,10 @@
 #include "shm/layout/record.h"
 #include "shm/layout/superblock.h"
 
-#define TIMES_MAX 1024u
-#define MARKS_MAX 64u
-#define UNITS_MIN 4u
+#define TIMES_MAX   1024u
+#define MARKS_MAX   64u
+#define UNITS_MIN   4u
+#define BUCKETS_MAX (1u << 30)
 
 static uint64_t geometry_round_up(uint64_t value, uint64_t alignment)
 {
@@ -33,15 +34,37 @@ static uint32_t geometry_unit_size(uint64_t size)
         return unit;
 }
 
-/* The power of two nearest to one bucket for each 800 bytes: about seven of the smallest keys share
- * a bucket when nothing else is stored, four of ordinary ones. */
+static bool geometry_is_prime(uint32_t value)
+{
+        uint32_t divisor;
+
+        for (divisor = 2; (uint64_t)divisor * divisor <= value; divisor++)
+                if (value % divisor == 0)
+                        return false;
+        return value > 1;
+}
+
+/* A power of two, or four times a prime: then the way of a home through the other buckets
+ * (keys/index.h) comes to all of them. */
+static bool geometry_buckets_sound(uint32_t count)
+{
+        return count <= BUCKETS_MAX && (geometry_is_power_of_two(count) ||
+                                               (count % 4 == 0 && geometry_is_prime(count / 4)));
+}
+
+/* One bucket for each 850 bytes, a few more: with the floors that is 8.5 % of the segment. Memory
+ * that is full of the smallest keys, at 131 bytes, fills 85 % of the cells at most. */
 static uint32_t geometry_bucket_count(uint64_t size)
 {
-        uint64_t wanted = size / 800, count = 1;
+        uint64_t groups = size / 3400;
 
-        while (count * 3 / 2 < wanted && count < (1u << 30))
-                count *= 2;
-        return (uint32_t)count;
+        if (groups < 2)
+                groups = 2;
+        if (groups > BUCKETS_MAX / 4 - 1024)
+                return BUCKETS_MAX;
+        while (!geometry_is_prime((uint32_t)groups))
+                groups++;
+        return (uint32_t)groups * 4;
 }
 
 static uint32_t geometry_bitmap_stride(uint32_t unit_size)
@@ -107,8 +130,8 @@ static bool geometry_lay_out(struct sb_geometry *g)
 
         g->records_at = geometry_round_up(sizeof(struct sb_superblock), g->record_stride);
         geometry_lay_out_head(g);
-        head = g->buckets_at +
-               ((uint64_t)g->bucket_count + g->spill_count) * sizeof(struct sb_bucket);
+        g->floors_at = g->buckets_at + (uint64_t)g->bucket_count * sizeof(struct sb_bucket);
+        head = g->floors_at + (uint64_t)g->bucket_count * sizeof(struct sb_word64);
         g->unit_words_at = head;
         each = 8 + 4 + g->bitmap_stride + (uint64_t)g->unit_size;
         lists = geometry_lists(g);
@@ -172,7 +195,6 @@ static int geometry_fit_size(
         g.record_stride = (uint32_t)record;
         g.unit_size = wish->unit_size ? wish->unit_size : geometry_unit_size(size);
         g.bucket_count = wish->bucket_count ? wish->bucket_count : geometry_bucket_count(size);
-        g.spill_count = g.bucket_count / 4 ? g.bucket_count / 4 : 1;
         g.bitmap_stride = geometry_bitmap_stride(g.unit_size);
         *ret = g;
         return geometry_lay_out(ret) ? 0 : -ENOSPC;
@@ -218,16 +240,14 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
         struct sb_geometry again = *g;
 
         if (g->size != size || !geometry_is_power_of_two(g->unit_size) || g->unit_size < 256 ||
-                g->unit_size > 1u << 24 || !geometry_is_power_of_two(g->bucket_count) ||
-                g->bucket_count > 1u << 30 || !g->record_count ||
-                g->record_count > SB_CLIENTS_MAX + 1 ||
+                g->unit_size > 1u << 24 || !geometry_buckets_sound(g->bucket_count) ||
+                !g->record_count || g->record_count > SB_CLIENTS_MAX + 1 ||
                 g->record_stride < sizeof(struct sb_record) || g->record_stride > 1u << 30 ||
                 g->record_stride % SB_LINE)
                 return false;
         if (g->guard_inline > 4096 || g->snapshot_count > 4096 || g->feed_count > 1u << 20 ||
                 !g->guard_inline || !g->snapshot_count ||
-                g->bitmap_stride != geometry_bitmap_stride(g->unit_size) ||
-                g->spill_count != (g->bucket_count / 4 ? g->bucket_count / 4 : 1))
+                g->bitmap_stride != geometry_bitmap_stride(g->unit_size) || g->zero)
                 return false;
         if (g->magazine_count > SB_MAGAZINE_MAX || !g->times_count || g->times_count > TIMES_MAX ||
                 !g->mark_count || g->mark_count > MARKS_MAX ||
@@ -247,8 +267,10 @@ bool sb_geometry_sound(const struct sb_geometry *g, uint64_t size)
         geometry_lay_out_head(&again);
         if (g->times_at != again.times_at || g->marks_at != again.marks_at ||
                 g->buckets_at != again.buckets_at ||
-                g->unit_words_at != g->buckets_at + ((uint64_t)g->bucket_count + g->spill_count) *
-                                                            sizeof(struct sb_bucket))
+                g->floors_at !=
+                        g->buckets_at + (uint64_t)g->bucket_count * sizeof(struct sb_bucket) ||
+                g->unit_words_at !=
+                        g->floors_at + (uint64_t)g->bucket_count * sizeof(struct sb_word64))
                 return false;
         return g->bitmaps_at ==
                        geometry_round_up(

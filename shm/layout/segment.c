@@ -120,6 +120,7 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment.times = (struct sb_times *)(segment.base + segment.geometry.times_at);
         segment.marks = (struct sb_named_cut *)(segment.base + segment.geometry.marks_at);
         segment.buckets = (struct sb_bucket *)(segment.base + segment.geometry.buckets_at);
+        segment.floors = (struct sb_word64 *)(segment.base + segment.geometry.floors_at);
         segment.unit_words = (struct sb_word64 *)(segment.base + segment.geometry.unit_words_at);
         segment.unit_births =
                 (struct sb_word32 *)(segment.unit_words + segment.geometry.unit_count);
@@ -129,7 +130,7 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
         segment_make_classes(&segment);
         if (!segment_set_limits(&segment))
                 return -EBADMSG;
-        segment.bucket_mask = segment.geometry.bucket_count - 1;
+        segment.bucket_count = segment.geometry.bucket_count;
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
         segment.values_end = segment.geometry.size - sizeof(struct sb_version) -
                              segment.key_len_max - SB_TRAILER_TXN;

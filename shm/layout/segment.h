@@ -30,6 +30,7 @@ struct sb_segment {
         struct sb_times *times;
         struct sb_named_cut *marks;
         struct sb_bucket *buckets;
+        struct sb_word64 *floors;
         struct sb_word64 *unit_words;
         struct sb_word32 *unit_births;
         struct sb_word64 *vacancies; /* a word for each list, then the bits of each */
@@ -37,7 +38,7 @@ struct sb_segment {
         /* Copies, and what follows from them. */
         struct sb_geometry geometry;
         uint64_t seed;
-        uint64_t bucket_mask;
+        uint64_t bucket_count;
         uint64_t blocks_span; /* a block begins within [units_at, units_at + blocks_span] */
         uint64_t values_end;  /* a version is inside, whatever its key, if its offset and its
                                  value's length together are this or less */
@@ -165,7 +166,7 @@ static inline struct sb_word64 *sb_cell_at(const struct sb_segment *segment, uin
         uint64_t bucket = (number >> 3) - 1;
 
         if (number < 8 || (number & 7) >= SB_BUCKET_CELLS ||
-                bucket >= (uint64_t)segment->geometry.bucket_count + segment->geometry.spill_count)
+                bucket >= segment->geometry.bucket_count)
                 return NULL;
         return &segment->buckets[bucket].cell[number & 7];
 }

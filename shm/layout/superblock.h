@@ -6,7 +6,7 @@
  *      records_at     client records, one for each process    record.h
  *      times_at       times: when cuts were taken             here
  *      marks_at       marks: cuts that are kept by name       here
- *      buckets_at     buckets, then spill buckets             here
+ *      buckets_at     buckets, then (floors_at) floors        here
  *      unit_words_at  unit words, then unit births            block.h
  *      bitmaps_at     unit bitmaps, then vacancies            block.h
  *      units_at       units, with the blocks in them          block.h
@@ -52,15 +52,15 @@ struct sb_geometry {
         uint64_t records_at; /* offset of client record 0, the engine's */
         uint64_t times_at;   /* struct sb_times, times_count entries a level */
         uint64_t marks_at;   /* mark_count of struct sb_named_cut */
-        uint64_t buckets_at; /* bucket_count buckets, then spill_count more */
+        uint64_t buckets_at; /* bucket_count buckets */
+        uint64_t floors_at;  /* bucket_count floors, one of each bucket */
         uint64_t unit_words_at;
         uint64_t bitmaps_at;
         uint64_t units_at;     /* multiple of unit_size */
         uint32_t record_count; /* records, the engine's included */
         uint32_t record_stride;
-        uint32_t bucket_count; /* power of two */
-        uint32_t spill_count;
-        uint32_t unit_size; /* power of two: a slab, or part of one large block */
+        uint32_t bucket_count; /* power of two, or four times a prime */
+        uint32_t unit_size;    /* power of two: a slab, or part of one large block */
         uint32_t unit_count;
         uint32_t reserve_count;  /* the last units: for tombstones alone */
         uint32_t bitmap_stride;  /* bytes */
@@ -70,8 +70,9 @@ struct sb_geometry {
         uint32_t magazine_count; /* entries of a client's magazine */
         uint32_t times_count;
         uint32_t mark_count;
+        uint32_t zero;
 };
-static_assert(sizeof(struct sb_geometry) == 120, "geometry");
+static_assert(sizeof(struct sb_geometry) == 128, "geometry");
 
 enum sb_segment_state { SB_SEGMENT_SERVING = 1, SB_SEGMENT_REPLACED = 2 };
 #define SB_LIFE_DIED UINT32_C(0x40000000) /* FUTEX_OWNER_DIED */
@@ -86,7 +87,6 @@ struct sb_superblock {
         uint64_t created_ns;
         uint64_t zero[2];
         struct sb_geometry geometry;
-        uint64_t pad0[1];
 
         /* Line 3: era, state and lives. A life is a robust futex word: the thread id of a process,
          * with SB_LIFE_DIED, which the kernel sets, once that process has died. */
@@ -187,17 +187,26 @@ struct sb_named_cut {
 
 /* ---- buckets ---- */
 
-/* A key's cell is in its bucket (hash modulo bucket_count) or, where that says SPILLED, in the
- * spill buckets from number (bucket >> 3) modulo spill_count on, in turn, as long as each says
- * SPILLED too. */
+/* A key's home is a bucket that its hash names (keys/index.h). Its cell is there or, if that was
+ * full when the key was made, in another bucket on the home's way. Behind the buckets is a floor of
+ * each: no revision above it was ever removed from a key of this home; any client, CAS, only up. */
 struct sb_bucket {
         struct sb_word64 cell[SB_BUCKET_CELLS]; /* 0, or {tag : 16, offset of the key's newest
                                                    version : 44, flags : 4}; any client, CAS */
-        struct sb_word64 floor; /* {floor : 63, SPILLED : 1}: no revision above the floor was ever
-                                   removed; any client, CAS, only up. SPILLED never goes away */
+        struct sb_word64 sign; /* {count : 40, classes : 16, stretches : 8}: which keys of this home
+                                  are elsewhere, and where. Any client, CAS: one that confirms such
+                                  a key sets bits and counts, one that looked clears bits */
 };
 static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
-#define SB_BUCKET_SPILLED UINT64_C(1)
+
+/* A sign's bits. Class c: a key with these four lowest bits of the tag may be elsewhere. Stretch s:
+ * it may be in one of the buckets of this part of the way. */
+#define SB_SIGN_STRETCHES      8u
+#define SB_SIGN_CLASSES        16u
+#define SB_SIGN_STRETCH(index) (UINT64_C(1) << (index))
+#define SB_SIGN_CLASS(hash)    (UINT64_C(1) << (SB_SIGN_STRETCHES + ((hash) >> 48 & 15)))
+#define SB_SIGN_BITS           ((UINT64_C(1) << (SB_SIGN_STRETCHES + SB_SIGN_CLASSES)) - 1)
+#define SB_SIGN_ONE            (SB_SIGN_BITS + 1) /* of the count */
 
 /* A cell's flags. FROZEN: the key is being removed, so that no client installs a version, and any
  * client that meets it finishes the removal. KEPT: a rule of history applies. WATCHED: two bits,
@@ -208,7 +217,7 @@ static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
 #define SB_CELL_FLAGS   UINT64_C(15)
 #define SB_TAG_MASK     UINT64_C(0xffff000000000000)
 
-/* The number of a cell, never 0; spill buckets follow the others. @index: in the bucket. */
+/* The number of a cell, never 0. @index: in the bucket. */
 #define SB_CELL_NUMBER(bucket, index) (((uint64_t)(bucket) + 1) * 8 + (index))
 
 #endif

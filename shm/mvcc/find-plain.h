@@ -54,7 +54,7 @@ static inline uint64_t sb_find_hash(
 static inline __attribute__((always_inline)) struct sb_word64 *sb_find_cell(
         const struct sb_handle *handle, uint64_t hash)
 {
-        struct sb_bucket *bucket = &handle->segment.buckets[hash & handle->segment.bucket_mask];
+        struct sb_bucket *bucket = &handle->segment.buckets[sb_index_home(&handle->segment, hash)];
         uint32_t found = sb_bucket_match(bucket, hash);
 
         return SB_LIKELY(found) ? sb_bucket_first(bucket, found) : NULL;
@@ -64,7 +64,7 @@ static inline __attribute__((always_inline)) struct sb_word64 *sb_find_cell(
  * versions. No pin is needed: nothing is followed. */
 static inline void sb_find_fetch_bucket(const struct sb_handle *handle, uint64_t hash)
 {
-        __builtin_prefetch(&handle->segment.buckets[hash & handle->segment.bucket_mask]);
+        __builtin_prefetch(&handle->segment.buckets[sb_index_home(&handle->segment, hash)]);
 }
 /* Return: as sb_find_cell(). */
 static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *handle, uint64_t hash)

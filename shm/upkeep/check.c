@@ -312,15 +312,30 @@ static const char *check_chain(
         return NULL;
 }
 
-static bool check_in_path(struct sb_look *look, uint64_t hash, uint32_t bucket)
+/* Whether lookups of a key with this hash come to the bucket; @all: whether they might. */
+static bool check_in_path(struct sb_look *look, uint64_t hash, uint32_t bucket, bool all)
 {
         struct sb_path path = sb_path_first(look->segment, hash);
 
         do {
                 if (path.bucket == bucket)
                         return true;
-        } while (sb_path_next(look->segment, hash, &path));
+        } while (all ? sb_path_next_of_all(look->segment, hash, &path)
+                     : sb_path_next(look->segment, hash, &path));
         return false;
+}
+
+/* A placeholder that is not confirmed may not be signed yet. */
+static bool check_in_place(
+        struct sb_look *look, uint64_t hash, uint64_t number, const struct sb_version *head)
+{
+        uint32_t bucket = (uint32_t)(number / 8 - 1);
+        uint64_t stamp = sb_load_acquire(&head->stamp); /* A:stamp. Before the sign. */
+
+        if (check_in_path(look, hash, bucket, false))
+                return true;
+        return SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER && !stamp &&
+               check_in_path(look, hash, bucket, true);
 }
 
 static const char *check_head(
@@ -345,7 +360,7 @@ static const char *check_head(
                 return "version and node have different keys";
         hash = sb_hash_key(key, node->key_len, segment->seed);
         if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) ||
-                !check_in_path(look, hash, (uint32_t)(number / 8 - 1)))
+                !check_in_place(look, hash, number, head))
                 return "the key does not belong in this bucket";
         /* A:stamp. Before the node's cell: a placeholder is stamped after its node has named the
          * cell. */
@@ -421,7 +436,7 @@ static void check_buckets(struct sb_look *look)
         const struct sb_geometry *g = &look->segment->geometry;
         uint32_t bucket, index;
 
-        for (bucket = 0; bucket < g->bucket_count + g->spill_count; bucket++) {
+        for (bucket = 0; bucket < g->bucket_count; bucket++) {
                 sb_pin(look->handle);
                 for (index = 0; index < SB_BUCKET_CELLS; index++)
                         check_cell(look, bucket, index);

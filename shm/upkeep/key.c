@@ -376,6 +376,7 @@ void sb_key_unhook(struct sb_handle *handle, uint64_t cell_number, uint64_t word
         /* A node that damage keeps linked is never freed. */
         if (unlinked)
                 key_date_unhooked(handle, node);
+        sb_index_heal_behind(handle, node->hash, cell_number);
 }
 
 void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
@@ -387,12 +388,13 @@ void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
         if (sb_pin_load(handle, &node->cell) != SB_NODE_GONE)
                 return;
         unlinked = sb_order_remove(handle, node);
-        sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node));
+        sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node), false);
         if (unlinked)
                 key_date_unhooked(handle, node);
 }
 
-/* Take out what a slow maker has linked or placed since the node was unhooked. Return: false:
+/* Take out what a slow maker has linked or placed since the node was unhooked. The grace period is
+ * over, so each maker has signed what it placed, or its reaper has looked for it. Return: false:
  * damage keeps the node linked. */
 static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 {
@@ -401,7 +403,7 @@ static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
         if (SB_FAULT(NO_SECOND_LOOK))
                 return true;
         unlinked = sb_order_remove(handle, node);
-        sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node));
+        sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node), false);
         return unlinked;
 }
 

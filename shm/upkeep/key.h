@@ -8,11 +8,12 @@
  * Removing: CAS(cell: -> FROZEN), only over a stamped tombstone that no cut can tell from an absent
  * key, or over a bare placeholder. From there any process goes on: floor raised -> what lies in the
  * cell is DYING -> node.cell GONE -> node out of the ordered index -> cell emptied -> dated. Then
+ * the home's sign is healed, if the cell was outside (keys/index.h). Then
  * two grace periods: after the first the buckets and the index are looked through once more for
  * what a slow maker left, after the second the node is free.
  *
  * Always true: a key has one node in the ordered index, and its cell is the one that this node
- * names. The floor of a bucket is raised before a cell in it is emptied, and read after the node of
+ * names. The floor of a key's home is raised before its cell is emptied, and read after the node of
  * a new key is linked: so no revision of a key is given twice.
  */
 #ifndef SB_UPKEEP_KEY_H

@@ -144,9 +144,10 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
         if (!at || !sb_unit_is_block(segment, at, SB_UNIT_NODES, NULL))
                 return;
         node = sb_node_at(segment, at);
+        /* On the whole way: it may have died before it signed. The key may be gone since, too. */
+        sb_index_confirm_all(handle, node->hash, at, !SB_FAULT(REAP_BY_SIGN));
         if (!sb_reach_node(handle, node))
-                return; /* never linked: one of its private blocks */
-        sb_index_confirm_all(handle, node->hash, at);
+                return; /* gone, or never linked: one of its private blocks */
         own = sb_pin_load(handle, &node->cell);
         if (!own) {
                 sb_key_abandon(handle, node);

@@ -9,6 +9,7 @@
 #include "shm/upkeep/sweep.h"
 
 #include "shm/base/assert.h"
+#include "shm/base/fault.h"
 #include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/history/budget.h"
@@ -73,7 +74,7 @@ static void sweep_finish_dying(
                         sb_prune_cell(handle, own, horizon);
                 }
                 if (SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER)
-                        sb_index_confirm_all(handle, node->hash, at);
+                        sb_index_confirm_all(handle, node->hash, at, true);
         }
         if (!sb_reach_version(handle, version))
                 sb_limbo_date(handle, &version->block);
@@ -338,6 +339,27 @@ static void sweep_unit(struct sb_handle *handle, uint32_t unit, uint32_t first, 
         }
 }
 
+/* ---- signs of the index ---- */
+
+/* Heal the signs of the buckets that fall to this part of the segment: all parts together have all
+ * buckets. */
+static void sweep_signs(struct sb_handle *handle, uint64_t part, uint64_t parts)
+{
+        uint64_t count = handle->segment.geometry.bucket_count, bucket = part * count / parts,
+                 end = (part + 1) * count / parts;
+
+        if (SB_FAULT(SWEEP_SKIPS_SIGNS))
+                return;
+        for (; bucket < end; bucket++) {
+                /* Relaxed: a hint of where to look. */
+                if (!(sb_load_relaxed(&handle->segment.buckets[bucket].sign) & SB_SIGN_BITS))
+                        continue;
+                sb_pin(handle);
+                sb_index_heal(handle, (uint32_t)bucket);
+                sb_unpin(handle);
+        }
+}
+
 /* ---- chunks and whole sweeps ---- */
 
 static uint32_t sweep_unit_words(const struct sb_segment *segment)
@@ -358,7 +380,9 @@ uint64_t sb_sweep_chunks(const struct sb_segment *segment)
 void sb_sweep_chunk(struct sb_handle *handle, uint64_t chunk)
 {
         uint32_t each = sweep_unit_chunks(&handle->segment);
+        uint64_t count = sb_sweep_chunks(&handle->segment);
 
+        sweep_signs(handle, chunk % count, count);
         sweep_unit(handle, (uint32_t)(chunk / each % handle->segment.geometry.unit_count),
                 (uint32_t)(chunk % each) * CHUNK_WORDS, CHUNK_WORDS);
 }
@@ -423,6 +447,7 @@ uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count)
         sb_sweep_slice_begin(handle, true);
         while (count--) {
                 *cursor %= units;
+                sweep_signs(handle, *cursor, units);
                 sweep_unit(handle, (*cursor)++, 0, sweep_unit_words(&handle->segment));
         }
         sb_sweep_slice_end(handle);

@@ -99,7 +99,7 @@ class Segment:
 
     def cells(self):
         """(bucket, index, word) of each cell that is not empty."""
-        count = self.geometry['bucket_count'] + self.geometry['spill_count']
+        count = self.geometry['bucket_count']
         words = struct.iter_unpack('<8Q', self.read(self.geometry['buckets_at'], 64 * count))
         for bucket, row in enumerate(words):
             for index, word in enumerate(row[:7]):
@@ -238,7 +238,7 @@ def do_key(arguments):
 def do_cell(arguments):
     segment = Segment.get()
     bucket, index = (int(gdb.parse_and_eval(word)) for word in gdb.string_to_argv(arguments))
-    if bucket >= segment.geometry['bucket_count'] + segment.geometry['spill_count'] or index >= 7:
+    if bucket >= segment.geometry['bucket_count'] or index >= 7:
         raise gdb.GdbError('there is no such cell')
     show_cell(segment, bucket, index, segment.word(segment.geometry['buckets_at'] + 64 * bucket + 8 * index))
 

@@ -5,6 +5,7 @@
 #include "ring/op/get.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
+#include "shm/keys/index.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
@@ -12,6 +13,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/snapshot.h"
@@ -386,6 +388,23 @@ static void check_large(struct sb_handle *engine)
                         model_fail("unit %u stays a large block's, which is gone", unit);
 }
 
+/* What no cell needs is in no sign: a sweep has healed what a kill left. */
+static void check_signs(struct sb_handle *engine)
+{
+        const struct sb_segment *segment = &engine->segment;
+        uint32_t bucket;
+
+        for (bucket = 0; bucket < segment->geometry.bucket_count; bucket++) {
+                uint64_t sign = sb_load_relaxed(&segment->buckets[bucket].sign);
+
+                sb_pin(engine);
+                sb_index_heal(engine, bucket);
+                sb_unpin(engine);
+                if (sb_load_relaxed(&segment->buckets[bucket].sign) != sign)
+                        model_fail("the sign of bucket %u says more than is there", bucket);
+        }
+}
+
 /* All clients leave, the engine reaps the dead ones and cleans up: then only what the keys need is
  * there. */
 static void check_cleaned_up(void)
@@ -437,6 +456,7 @@ static void check_cleaned_up(void)
         if (report.units_unhinted)
                 model_fail(
                         "%lu units lack a hint after sweeps", (unsigned long)report.units_unhinted);
+        check_signs(engine);
         check_large(engine);
         if (report.blocks_waiting || report.blocks_used != report.keys * 2 + aborted)
                 model_fail("%lu blocks used and %lu waiting for %lu keys",

@@ -312,6 +312,35 @@ static const struct world_case reaps[] = {
         {"killed with slabs of three sizes", {START_EMPTY, {OPS(SET_A, PUT_B), OPS(SET_A)}, .unit_count = 64},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
 };
+/* Keys outside their home: a maker signs, a remover and a sweep heal. More of them among the deep
+ * ones. */
+static const struct world_case aways[] = {
+        {"away: two make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, GET_A)}, .away = true}, 2, 2},
+        {"away: three make", {START_EMPTY, {OPS(SET_A), OPS(SET_A), OPS(SET_A)}, .away = true}, 3, 2},
+        {"away: make and get", {START_PAIR_DELETED, {OPS(SET_C), OPS(SET_C), OPS(GET_A, GET_B)}, .away = true}, 3, 2},
+        {"away: make, remove, get", {START_DELETED, {OPS(WORK), OPS(SET_B, GET_B)}, .away = true}, 2, 2},
+        {"away: remove and make", {START_DELETED, {OPS(WORK), OPS(SET_A, GET_A)}, .away = true}, 2, 2},
+        {"away: remove and two make", {START_DELETED, {OPS(WORK), OPS(SET_A), OPS(SET_A)}, .away = true}, 3, 2},
+        {"away: remove and two make two", {START_DELETED, {OPS(WORK), OPS(SET_B), OPS(SET_A)}, .away = true}, 3, 2},
+        {"away: two remove", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK), OPS(GET_B)}, .away = true}, 3, 2},
+        {"away: two remove, one makes", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK, SET_B)}, .away = true}, 2, 2},
+        {"away: remove, make, get", {START_DELETED, {OPS(WORK), OPS(SET_A), OPS(GET_A, GET_A)}, .away = true}, 3, 2},
+        {"away: make, delete, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}, .away = true}, 2, 2},
+        {"away: sweep beside a make", {START_DELETED, {OPS(SWEEP), OPS(SET_A, GET_A)}, .away = true}, 2, 2},
+        {"away: sweep beside a removal and a make", {START_DELETED, {OPS(SWEEP), OPS(WORK), OPS(SET_B)}, .away = true}, 3, 1},
+        {"away: snapshot beside remove and make", {START_DELETED, {OPS(SNAP_A), OPS(WORK, SET_A)}, .away = true}, 2, 2},
+        {"away: check beside remove and make", {START_DELETED, {OPS(CHECK), OPS(WORK, SET_B)}, .away = true}, 2, 2},
+        {"away: killed make, then reaped", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}, .away = true}, 2, 0, 1, .crash_mask = 1},
+        {"away: killed make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}, .away = true},
+                2, 0, 1, .crash_mask = 1, .reaper = true},
+        {"away: killed make", {START_EMPTY, {OPS(SET_A), OPS(GET_A)}, .away = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"away: killed remove", {START_DELETED, {OPS(WORK), OPS(GET_A)}, .away = true}, 2, 1, 1, .crash_mask = 1},
+        {"away: killed remove, and a make", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .away = true}, 2, 0, 1, .crash_mask = 1},
+        {"away: killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}, .away = true,
+                .focus = FOCUS_INDEX}, 2, 1, 1, .crash_mask = 1},
+};
+
 /* Large blocks: several units, claimed and freed part by part. */
 static const struct world_case larges[] = {
         {"large over small", {START_VALUE, {OPS(LARGE_A), OPS(SET_A)}}, 2, 2},
@@ -405,6 +434,25 @@ static const struct world_case checks[] = {
 
 /* Deeper than a walk over all accesses could go. */
 static const struct world_case deep[] = {
+        {"deep: away, two make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, GET_A)}, .away = true}, 2, 3},
+        {"deep: away, make, remove, get", {START_DELETED, {OPS(WORK), OPS(SET_B, GET_B)}, .away = true}, 2, 3},
+        {"deep: away, remove and make", {START_DELETED, {OPS(WORK), OPS(SET_A, GET_A)}, .away = true}, 2, 3},
+        {"deep: away, two remove, one makes", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK, SET_B)}, .away = true},
+                2, 3},
+        {"deep: away, remove, make, make, get", {START_DELETED, {OPS(WORK), OPS(SET_A, GET_A), OPS(SET_A)}, .away = true,
+                .focus = FOCUS_INDEX}, 3, 3},
+        {"deep: away, make under buffers", {START_EMPTY, {OPS(SET_A), OPS(SET_A, GET_A)}, .away = true}, 2, 1, .delays = 1},
+        {"deep: away, remove under buffers", {START_DELETED, {OPS(WORK), OPS(SET_A, GET_A)}, .away = true}, 2, 1, .delays = 1},
+        {"deep: away, killed make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A)}, .away = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"deep: away, killed make, killed reaper", {START_EMPTY, {OPS(SET_A), OPS(GET_A)}, .away = true},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"deep: away, killed remove, reaped meanwhile", {START_DELETED, {OPS(WORK), OPS(SET_B)}, .away = true},
+                2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"deep: away, killed make beside a removal", {START_DELETED, {OPS(SET_A), OPS(WORK), OPS(GET_A)}, .away = true},
+                3, 1, 1, .crash_mask = 1, .reaper = true},
+        {"deep: away, killed late make, reaped meanwhile", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK,
+                WORK)}, .away = true}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"deep: make and remove", {START_DELETED, {OPS(WORK), OPS(SET_A)}, .focus = FOCUS_INDEX}, 2, 4},
         {"deep: make and remove, tall", {START_PAIR_DELETED, {OPS(WORK), OPS(SET_A)},
                 .tall = true, .focus = FOCUS_INDEX}, 2, 4},
@@ -453,6 +501,7 @@ const struct world_list world_snapshot = LIST(snapshots);
 const struct world_list world_reap = LIST(reaps);
 const struct world_list world_magazine = LIST(magazines);
 const struct world_list world_large = LIST(larges);
+const struct world_list world_away = LIST(aways);
 const struct world_list world_records = LIST(records);
 const struct world_list world_checks = LIST(checks);
 const struct world_list world_deep = LIST(deep);

@@ -39,6 +39,12 @@ static const struct {
         {SB_FAULT_NOTE_AFTER_INSTALL, "observer, set, get, stable cut",
                 "observer, set, get, stable cut, the long way"},
         {SB_FAULT_PLACEHOLDER_UNCONFIRMED, "make and make"},
+        {SB_FAULT_SIGN_LATE, "away: two make"},
+        {SB_FAULT_SIGN_BY_MAKER_ONLY, "away: killed make, reaped meanwhile"},
+        {SB_FAULT_SIGN_UNCOUNTED, "away: remove and make"},
+        {SB_FAULT_HEAL_IGNORES_PLACEHOLDERS, "away: make, remove, get"},
+        {SB_FAULT_SWEEP_SKIPS_SIGNS, "away: killed remove"},
+        {SB_FAULT_REAP_BY_SIGN, "away: killed make"},
         {SB_FAULT_FLOOR_EARLY, "make, delete, remove, late make"},
         {SB_FAULT_FLOOR_LATE, "remove and make"},
         {SB_FAULT_GONE_UNMARKED, "remove and make"},
@@ -207,6 +213,7 @@ int main(int argc, char **argv)
         add(world_reap);
         add(world_magazine);
         add(world_large);
+        add(world_away);
         add(world_records);
         add(world_checks);
         add(world_txn);

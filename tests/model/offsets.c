@@ -127,10 +127,13 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                 at = (offset - g->marks_at) / 8;
                 snprintf(ret_text, 64, "mark[%lu].%s", (unsigned long)at / 2,
                         at % 2 ? "cut" : "owner");
+        } else if (offset >= g->floors_at && offset < g->unit_words_at) {
+                at = (offset - g->floors_at) / 8;
+                snprintf(ret_text, 64, "floor[%lu]", (unsigned long)at);
         } else if (offset < g->unit_words_at) {
                 at = (offset - g->buckets_at) / 8;
                 if (at % 8 == 7)
-                        snprintf(ret_text, 64, "bucket[%lu].floor", (unsigned long)at / 8);
+                        snprintf(ret_text, 64, "bucket[%lu].sign", (unsigned long)at / 8);
                 else
                         snprintf(ret_text, 64, "bucket[%lu].cell[%lu]", (unsigned long)at / 8,
                                 (unsigned long)at % 8);

@@ -10,6 +10,7 @@
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
+#include "shm/keys/index.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
@@ -57,7 +58,8 @@ static void setup_write(enum world_key key, uint32_t value_len)
         setup_write_by(setup_handle(), key, value_len);
 }
 
-/* A seed with which the keys' nodes have the height that the scenario asks for. */
+/* A seed with which the keys' nodes have the height that the scenario asks for, and the first of
+ * two buckets is the home of all keys. */
 static uint64_t choose_seed(bool tall)
 {
         uint64_t seed;
@@ -68,7 +70,7 @@ static uint64_t choose_seed(bool tall)
                         uint64_t hash = sb_hash_key(world_key(key), world_key_len(key), seed);
                         bool is_tall = !(hash >> 16 & 3);
 
-                        if (is_tall != tall)
+                        if (is_tall != tall || (spec()->away && (hash >> 31 & 1)))
                                 break;
                 }
                 if (key == WORLD_KEYS)
@@ -97,7 +99,7 @@ static void setup_segment(void)
                 .clients = PEERS - 1,
                 .record_stride = 64,
                 .unit_size = 256,
-                .bucket_count = 1,
+                .bucket_count = spec()->away ? 2 : 1,
                 .guard_inline = spec()->guards ? spec()->guards + 1 : 2,
                 .snapshot_count = 2,
                 .magazine_count = spec()->magazine ? spec()->magazine : SB_MAGAZINE_NONE,
@@ -105,7 +107,7 @@ static void setup_segment(void)
         struct sb_roster_identity identity = {.pid = 1};
         struct sb_geometry geometry;
         struct sb_segment segment;
-        uint32_t units = spec()->unit_count ? spec()->unit_count : 16, i;
+        uint32_t units = spec()->unit_count ? spec()->unit_count : spec()->away ? 28 : 16, i;
         unsigned char *base;
         int r;
 
@@ -138,6 +140,33 @@ static void setup_segment(void)
                         r = sb_guard_grow(world_peer(i), 0);
                 if (r)
                         model_fail("guard: %d", r);
+        }
+}
+
+/* Fill the keys' home with others. */
+static void setup_away(void)
+{
+        struct sb_segment *segment = &setup_handle()->segment;
+        char key[] = "a0";
+        struct sb_op_result result;
+        struct sb_op_write write = {.key = key,
+                .key_len = 2,
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV,
+                .value = "0",
+                .value_len = 1};
+        uint32_t count;
+
+        for (count = 0; count < SB_BUCKET_CELLS; key[1]++) {
+                if (sb_index_home(segment, sb_hash_key(key, 2, segment->seed)))
+                        continue;
+                if (sb_op_write(setup_handle(), &write, &result))
+                        model_fail("a key that fills the home");
+                count++;
+        }
+        for (count = 0; count < 3; count++) {
+                sb_stable_raise(setup_handle());
+                sb_work_all(setup_handle(), true);
         }
 }
 
@@ -411,6 +440,8 @@ void world_start(void)
 {
         sb_fault_chosen = SB_FAULT_NONE;
         setup_segment();
+        if (spec()->away)
+                setup_away();
         setup_made();
         setup_reserves();
         world_txn_start_early();

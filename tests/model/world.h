@@ -151,7 +151,10 @@ struct world_spec {
         /* thread of which the client makes the start state, and has its lists; MODEL_THREADS: the
          * engine */
         uint32_t setup_by;
-        bool tall;             /* the keys' nodes have two levels */
+        bool tall; /* the keys' nodes have two levels */
+        /* there are two buckets, and the one that is home to all keys is full of other keys: each
+         * key's cell is in the other bucket */
+        bool away;
         bool short_keys;       /* too short for the short ways */
         uint32_t magazine;     /* entries in each record's magazine [none] */
         uint32_t free_records; /* the last ones, which no client has at the start */

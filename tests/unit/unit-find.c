@@ -161,7 +161,7 @@ static void test_any_of_many_keys_is_found_as_the_long_way_finds_it(void)
         static char names[KEYS][40];
         uint32_t plain = 0, other = 0;
 
-        CHECK(make_bus_of(&wish)); /* nearly seven to a bucket: some in spill buckets */
+        CHECK(make_bus_of(&wish)); /* more than six to a bucket: many are outside their home */
         draw_state = 9;
         sb_pin(&writer);
         for (uint32_t i = 0; i < KEYS; i++) {

@@ -18,6 +18,19 @@ static bool is_power(uint64_t value)
         return value && !(value & (value - 1));
 }
 
+/* A power of two, or four times a prime. */
+static bool comes_round(uint32_t buckets)
+{
+        uint32_t groups = buckets / 4;
+
+        if (is_power(buckets))
+                return buckets <= 1u << 30;
+        for (uint32_t i = 2; (uint64_t)i * i <= groups; i++)
+                if (groups % i == 0)
+                        return false;
+        return buckets % 4 == 0 && groups > 1 && buckets <= 1u << 30;
+}
+
 /* Every area lies behind the one before, is large enough and aligned, and the last ends inside. */
 static bool is_safe(const struct sb_geometry *g, uint64_t size)
 {
@@ -26,8 +39,8 @@ static bool is_safe(const struct sb_geometry *g, uint64_t size)
                 (wide)8 * (2 * (wide)g->snapshot_count + g->guard_inline + g->magazine_count) +
                 (wide)sizeof(struct sb_feed_entry) * g->feed_count;
 
-        return g->size == size && is_power(g->unit_size) && is_power(g->bucket_count) &&
-               g->record_count && g->spill_count && g->times_count && g->mark_count &&
+        return g->size == size && is_power(g->unit_size) && comes_round(g->bucket_count) &&
+               g->record_count && g->times_count && g->mark_count &&
                g->records_at >= sizeof(struct sb_superblock) && !(g->records_at % SB_LINE) &&
                !(g->record_stride % SB_LINE) && record <= g->record_stride &&
                g->times_at >= g->records_at + (wide)g->record_count * g->record_stride &&
@@ -37,9 +50,9 @@ static bool is_safe(const struct sb_geometry *g, uint64_t size)
                                (wide)SB_TIME_LEVELS * sizeof(struct sb_time) * g->times_count &&
                g->buckets_at >= g->marks_at + (wide)sizeof(struct sb_named_cut) * g->mark_count &&
                !(g->buckets_at % SB_LINE) &&
-               g->unit_words_at >=
-                       g->buckets_at + (wide)sizeof(struct sb_bucket) *
-                                               ((wide)g->bucket_count + g->spill_count) &&
+               g->floors_at >= g->buckets_at + (wide)sizeof(struct sb_bucket) * g->bucket_count &&
+               !(g->floors_at % 8) &&
+               g->unit_words_at >= g->floors_at + (wide)8 * g->bucket_count &&
                !(g->unit_words_at % 8) &&
                g->bitmaps_at >= g->unit_words_at + (wide)12 * g->unit_count &&
                !(g->bitmaps_at % 8) && (wide)g->bitmap_stride * 8 * SB_BLOCK_MIN >= g->unit_size &&
@@ -115,6 +128,13 @@ static void test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished(void)
                 CHECK(sb_geometry_sound(&g, wish.size));
                 CHECK(!sb_geometry_sound(&g, wish.size + 1));
                 CHECK(!sb_geometry_sound(&g, wish.size - 1));
+                /* The index is less than a tenth of the bus, and large enough for memory full of
+                 * the smallest keys. */
+                if (!wish.bucket_count && wish.size >= 1 << 20) {
+                        CHECK(g.bucket_count * (wide)72 < wish.size / 10 &&
+                                g.bucket_count * (wide)SB_BUCKET_CELLS * 131 * 17 / 20 >
+                                        (wide)g.unit_count * g.unit_size);
+                }
                 /* Nearly all of what is left for units is units. */
                 CHECK(wish.size - (g.units_at + (uint64_t)g.unit_count * g.unit_size) <
                         2 * (uint64_t)g.unit_size + g.unit_count / 4 + 4096);
@@ -179,12 +199,13 @@ static void test_a_wish_that_cannot_be_is_refused(void)
         X(times_at)                                                                                \
         X(marks_at)                                                                                \
         X(buckets_at)                                                                              \
+        X(floors_at)                                                                               \
         X(unit_words_at)                                                                           \
         X(bitmaps_at)                                                                              \
         X(record_count)                                                                            \
         X(record_stride)                                                                           \
         X(bucket_count)                                                                            \
-        X(spill_count)                                                                             \
+        X(zero)                                                                                    \
         X(reserve_count)                                                                           \
         X(bitmap_stride)                                                                           \
         X(times_count)
@@ -246,11 +267,11 @@ static void test_a_geometry_with_a_field_that_was_changed_is_refused(void)
 static void shift(struct sb_geometry *g)
 {
         uint64_t *areas[] = {&g->records_at, &g->times_at, &g->marks_at, &g->buckets_at,
-                &g->unit_words_at, &g->bitmaps_at, &g->units_at};
+                &g->floors_at, &g->unit_words_at, &g->bitmaps_at, &g->units_at};
         uint64_t distance = 1 + draw(draw(2) ? 64 : 5000);
 
         distance = draw(2) ? distance : 0 - distance;
-        for (uint32_t i = draw(3), end = 1 + draw(7); i < end; i++)
+        for (uint32_t i = draw(3), end = 1 + draw(8); i < end; i++)
                 *areas[i] += distance;
 }
 

@@ -22,6 +22,8 @@
 #define TRIAL_LATE 16u
 /* The clients make the public calls. */
 #define TRIAL_USERS 32u
+/* All keys have the same home, the first of two buckets: beyond seven they are in the other. */
+#define TRIAL_ONE_HOME 64u
 
 struct step_scenario {
         const char *name;

@@ -11,6 +11,7 @@
 #include "ring/op/write.h"
 #include "shm/base/assert.h"
 #include "shm/base/os.h"
+#include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/history/named.h"
@@ -166,7 +167,26 @@ static int attach(struct scene *scene, uint32_t actor, uint32_t first)
         return sb_guard_grow(scene_handle(scene, actor), segment.geometry.guard_inline - 1);
 }
 
-int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count)
+/* A seed with which the first of two buckets is the home of all keys. */
+static uint64_t scene_one_home_seed(uint32_t key_count)
+{
+        for (uint64_t seed = SCENE_SEED;; seed++) {
+                uint32_t key = 0;
+
+                while (key < key_count) {
+                        struct sb_bytes name = scene_key(key);
+
+                        if (sb_hash_key(name.data, name.len, seed) >> 31 & 1)
+                                break;
+                        key++;
+                }
+                if (key == key_count)
+                        return seed;
+        }
+}
+
+int scene_make(
+        struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count, bool one_home)
 {
         static const uint64_t id[2] = {1, 2};
         struct sb_geometry geometry;
@@ -181,7 +201,8 @@ int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_
                 return -1;
         scene->image_size = geometry.size;
         scene->users = calls;
-        sb_segment_format(scene->image, &geometry, SCENE_SEED, id, 1);
+        sb_segment_format(scene->image, &geometry,
+                one_home ? scene_one_home_seed(key_count) : SCENE_SEED, id, 1);
         r = sb_segment_open(scene->image, scene->image_size, &scene_os, &scene->segment);
         if (!r)
                 r = attach(scene, ENGINE, 0);
@@ -635,8 +656,7 @@ void scene_poison(struct scene *scene, enum scene_actor stopped)
 uint32_t scene_unstamped(struct scene *scene)
 {
         struct sb_segment *segment = &scene->segment;
-        uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count,
-                 count = 0;
+        uint32_t buckets = segment->geometry.bucket_count, count = 0;
 
         for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {
                 uint64_t word = sb_load_acquire(
@@ -667,7 +687,7 @@ static uint64_t observed_stamp(struct scene *scene, struct sb_version *version)
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS])
 {
         struct sb_segment *segment = &scene->segment;
-        uint32_t buckets = segment->geometry.bucket_count + segment->geometry.spill_count;
+        uint32_t buckets = segment->geometry.bucket_count;
 
         memset(ret, 0, SCENE_KEYS * sizeof(*ret));
         for (uint32_t i = 0; i < buckets * SB_BUCKET_CELLS; i++) {

@@ -144,8 +144,10 @@ void scene_use_calls(bool use);
 void scene_heap_begin(struct scene *scene, uint32_t actor);
 /* scene-users.c: does an act by the public calls. Return: false: it has none of its own. */
 bool scene_call(struct scene *scene, const struct act *act, struct result *ret);
-/* Makes the bus and attaches the engine, the subject and the other client. Return: 0, -errno. */
-int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count);
+/* Makes the bus and attaches the engine, the subject and the other client. @one_home: all keys have
+ * the same home bucket. Return: 0, -errno. */
+int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count,
+        bool one_home);
 /* Remembers the revisions for THEN and STALE. */
 void scene_set_up(struct scene *scene);
 void scene_do(struct scene *scene, const struct act *act, struct result *ret);

@@ -181,7 +181,7 @@ static void set_the_scene(void *context)
         wish.clients = 4;
         wish.record_stride = SB_LINE;
         scene_use_calls(scenario->flags & TRIAL_USERS);
-        r = scene_make(&scene, &wish, scenario->key_count);
+        r = scene_make(&scene, &wish, scenario->key_count, scenario->flags & TRIAL_ONE_HOME);
         if (r) {
                 trial_fail("the scene cannot be made: %d, size %llu", r,
                         (unsigned long long)wish.size);

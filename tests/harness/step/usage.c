@@ -7,6 +7,7 @@
 #include "shm/base/word.h"
 #include "shm/history/named.h"
 #include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/report.h"
 
@@ -171,6 +172,17 @@ void usage_everything(enum scene_actor actor)
                 commit_all(actor);
 }
 
+/* How many buckets have a sign: of none, where there is no key. */
+static uint32_t usage_signs(void)
+{
+        const struct sb_segment *segment = &scene.segment;
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < segment->geometry.bucket_count; i++)
+                count += (sb_load_acquire(&segment->buckets[i].sign) & SB_SIGN_BITS) != 0;
+        return count;
+}
+
 void usage_drain(enum scene_actor actor)
 {
         struct sb_check_report report;
@@ -190,14 +202,15 @@ void usage_drain(enum scene_actor actor)
                 if (!usage_check(ENGINE, true, "while draining", &report))
                         return;
                 if (report.blocks_used == report.blocks_private && !report.keys &&
-                        !report.keys_deleted && !report.placeholders)
+                        !report.keys_deleted && !report.placeholders && !usage_signs())
                         return;
         }
         trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu "
-                   "waiting), keys %llu deleted %llu placeholders %llu",
+                   "waiting), keys %llu deleted %llu placeholders %llu, signs of %u buckets",
                 (unsigned long long)report.blocks_used, (unsigned long long)report.blocks_private,
                 (unsigned long long)report.blocks_waiting, (unsigned long long)report.keys,
-                (unsigned long long)report.keys_deleted, (unsigned long long)report.placeholders);
+                (unsigned long long)report.keys_deleted, (unsigned long long)report.placeholders,
+                usage_signs());
 }
 
 void usage_write_much(enum scene_actor actor)
