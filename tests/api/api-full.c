@@ -9,6 +9,8 @@
 #include <sys/time.h>
 
 #include "libclient/core/bus.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -399,6 +401,58 @@ static void test_larger_blocks_serve_small_values_before_any_sweep(void)
         END();
 }
 
+/* ---- how much of a bus user data fills ---- */
+
+/* Fill a bus of @size bytes with keys and values of these lengths. Return: the bytes of keys and
+ * values in it, in thousandths of @size; *ret_free: the bytes of free blocks, in thousandths of
+ * those of all blocks. */
+static unsigned fill_share(uint64_t size, unsigned key_len, unsigned value_len, unsigned *ret_free)
+{
+        static char value[65536];
+        struct sb_write how = {.size = sizeof(how)};
+        struct sb_check_report report;
+        uint64_t count = 0;
+        char key[65];
+        int r;
+
+        do {
+                snprintf(key, sizeof(key), "%0*llu", (int)key_len, (unsigned long long)count);
+                how.deadline_ns = now_ns() + 20000000;
+                r = sb_set(bus, (struct sb_bytes){key, key_len},
+                        (struct sb_bytes){value, value_len}, &how, NULL);
+                count += r == 0;
+        } while (r == 0);
+        if (r != SB_E_FULL || sb_check(&bus->handle, false, &report) != 0)
+                return 0;
+        *ret_free = (unsigned)(report.bytes_free * 1000 / (report.bytes_free + report.bytes_used));
+        return (unsigned)(count * (key_len + value_len) * 1000 / size);
+}
+
+/* docs/operating.md has the table. */
+static void test_user_data_fills_the_share_of_a_bus_that_is_documented(void)
+{
+        static const struct {
+                unsigned key_len, value_len, share;
+        } rows[] = {{8, 8, 10}, {8, 64, 30}, {8, 256, 55}, {8, 1024, 60}, {8, 4096, 40},
+                {8, 16384, 40}, {8, 65536, 70}, {64, 8, 22}, {64, 64, 33}, {64, 1024, 60},
+                {64, 65536, 70}};
+        uint64_t size = getenv("SB_TEST_LONG") ? 64 * MIB : 8 * MIB;
+
+        for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                unsigned share, free = 0;
+
+                WORLD_BEGIN(size);
+                share = fill_share(size, rows[i].key_len, rows[i].value_len, &free);
+                TEST_NOTE(
+                        "keys of %u, values of %u bytes: %u.%u %%; %u.%u %% of blocks' bytes free",
+                        rows[i].key_len, rows[i].value_len, share / 10, share % 10, free / 10,
+                        free % 10);
+                CHECK(share >= rows[i].share * 10);
+                CHECK(free <= 100);
+                END();
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -416,5 +470,6 @@ int main(int argc, char **argv)
         RUN(test_a_deadline_in_the_past_sweeps_nothing);
         RUN(test_a_full_bus_is_not_swept_again_and_again_for_nothing);
         RUN(test_larger_blocks_serve_small_values_before_any_sweep);
+        RUN(test_user_data_fills_the_share_of_a_bus_that_is_documented);
         return test_end();
 }
