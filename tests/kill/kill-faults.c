@@ -67,6 +67,12 @@ static const struct known {
         {"FINISH_FREEING_NO_DISPOSE", "commit that others get in the way of, set, memory work",
                 LATE},
         {"TXN_NOT_HELD", "commit at a cut that was taken before, stopped twice", RESUME},
+        {"GET_MANY_NO_PIN", "call: get many, of which one is not there", RESUME},
+        {"PAST_GUARD_LATE", "call: read in a cut while its rule goes", RESUME},
+        {"SCAN_NOT_NOTED", "call: commit a key, serializable, with a range", RESUME},
+        {"SCAN_ENDS_TXN_CUT", "call: commit a key, serializable, with a range", KILL},
+        {"TXN_OWN_NOT_HELD", "call: commit two keys", KILL},
+        {"MARK_CUT_CLOSED", "call: mark, read, drop", KILL},
         {"TXN_DISPOSE_HEAD_ONLY", "commit that others get in the way of, set, memory work", LATE},
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };

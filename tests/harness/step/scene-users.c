@@ -9,6 +9,7 @@
 #include "libclient/statebus.h"
 #include "shm/base/result.h"
 #include "tests/harness/step/scene.h"
+#include "tests/harness/step/story.h"
 
 #define ATTEMPTS_MAX 30u
 #define GUARDS_MAX   (SCENE_KEYS + 2)
@@ -359,9 +360,10 @@ static void do_keep(struct scene *scene, const struct act *act, struct result *r
 
 static void do_past(struct scene *scene, const struct act *act, struct result *ret)
 {
+        uint32_t end = act->len ? act->len : scene->key_count;
         struct sb_guard guards[SCENE_KEYS] = {0};
 
-        for (uint32_t key = 0; key < scene->key_count && !ret->code; key++) {
+        for (uint32_t key = 0; key < end && !ret->code; key++) {
                 int r = sb_get_at(
                         &scene->bus[act->actor], scene_key(key), scene->marked_cut, &guards[key]);
 
@@ -369,11 +371,14 @@ static void do_past(struct scene *scene, const struct act *act, struct result *r
                         ret->code = r;
                 ret->seen[key] = fact_of(scene, &guards[key], key);
         }
-        for (uint32_t key = 0; key < scene->key_count; key++) {
+        for (uint32_t key = 0; key < end; key++) {
                 if (!ret->code && !shows(scene, &guards[key], key, &ret->seen[key]))
                         ret->code = BAD_GUARD;
                 sb_guard_release(&guards[key]);
         }
+        for (uint32_t key = 0; key < end; key++)
+                if (ret->seen[key].state == FACT_BROKEN)
+                        ret->code = BAD_GUARD;
         if (ret->code == SB_E_LAPPED)
                 memset(ret->seen, 0, sizeof(ret->seen));
 }
@@ -381,6 +386,7 @@ static void do_past(struct scene *scene, const struct act *act, struct result *r
 static void do_history(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_guard guards[SCENE_KEYS] = {0};
+        struct fact seen[SCENE_KEYS] = {0};
         struct sb_history *history;
         uint32_t count = 0;
 
@@ -389,18 +395,25 @@ static void do_history(struct scene *scene, const struct act *act, struct result
                 return;
         while (count < SCENE_KEYS &&
                 !(ret->code = sb_history_next(history, &guards[count], NULL))) {
-                ret->seen[count] = fact_of(scene, &guards[count], act->key);
+                seen[count] = fact_of(scene, &guards[count], act->key);
+                if (seen[count].state == FACT_BROKEN ||
+                        (act->len && seen[count].state != FACT_VALUE))
+                        ret->code = BAD_GUARD;
                 count++;
         }
         sb_history_close(history);
+        if (act->len == 0)
+                memcpy(ret->seen, seen, sizeof(seen));
+        else
+                ret->code = ret->code == BAD_GUARD ? BAD_GUARD : 0;
         while (count--) {
-                if (!shows(scene, &guards[count], act->key, &ret->seen[count]))
+                if (!shows(scene, &guards[count], act->key, &seen[count]))
                         ret->code = BAD_GUARD;
                 sb_guard_release(&guards[count]);
         }
 }
 
-bool scene_call(struct scene *scene, const struct act *act, struct result *ret)
+static bool call(struct scene *scene, const struct act *act, struct result *ret)
 {
         switch (act->kind) {
         case SET:
@@ -450,4 +463,39 @@ bool scene_call(struct scene *scene, const struct act *act, struct result *ret)
         default:
                 return false;
         }
+}
+
+/* No client evicts another one's cut, and memory is enough: most calls succeed. So a call that is
+ * wrong without interruption is seen, too. */
+static bool can_be(const struct act *act, int code)
+{
+        switch (act->kind) {
+        case SET:
+                return act->expect != ANY || code == 0;
+        case GET_MANY:
+        case UPDATE:
+        case SCAN:
+        case SNAPSHOT:
+        case SNAPSHOT_READ:
+        case TXN:
+        case RESTORE:
+        case KEEP:
+                return code == 0;
+        case MARK:
+                return code == 0 || code == SB_E_CONFLICT;
+        case PAST:
+        case HISTORY:
+                return code == 0 || code == SB_E_LAPPED || code == SB_E_NOT_FOUND;
+        default:
+                return code >= 0;
+        }
+}
+
+bool scene_call(struct scene *scene, const struct act *act, struct result *ret)
+{
+        if (!call(scene, act, ret))
+                return false;
+        if (!can_be(act, ret->code))
+                trial_fail("%s: %d", scene_act_text(act), ret->code);
+        return true;
 }

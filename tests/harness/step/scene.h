@@ -24,7 +24,7 @@
 
 #define SCENE_IMAGE_MAX (48u << 10)
 #define SCENE_KEYS      10
-#define SCENE_HEAP      (24u << 10) /* of a client that makes the public calls */
+#define SCENE_HEAP      (36u << 10) /* of a client that makes the public calls */
 #define SCENE_SPACE     1024u
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
@@ -66,9 +66,11 @@ enum act_kind {
          * does; users: all keys, by that call, and as in the cut of mark "m" */
         RESTORE,
         /* users only: */
-        PAST,    /* all keys in the cut of mark "m" */
-        HISTORY, /* all versions of the key that are left, newest first, in seen[] */
-        UPDATE,  /* key, tag, len: by sb_update(), which reads before it writes */
+        PAST, /* the first len keys, or all, in the cut that mark "m" had */
+        /* all versions of the key that are left, newest first, in seen[]; with a len they are only
+         * read: while others take them away, no moment has them all */
+        HISTORY,
+        UPDATE, /* key, tag, len: by sb_update(), which reads before it writes */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
