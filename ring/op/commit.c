@@ -454,7 +454,7 @@ static int commit_attempt(
 
         sb_store_relaxed(&handle->record->commits, number);
         sb_pin(handle);
-        attempt->descriptor->number = (uint64_t)(handle->slot + 1) << 48 | number;
+        attempt->descriptor->number = SB_RECORD_NUMBER(handle->slot, number);
         for (i = 0; i < attempt->wish->write_count && !r; i++) {
                 r = commit_prepare(handle, attempt, i);
                 if (r == SB_E_CONFLICT)

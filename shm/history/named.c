@@ -69,8 +69,7 @@ int sb_named_take(
         struct sb_segment *segment = &handle->segment;
         /* Relaxed: this client's own word. It was counted on for the snapshot, and will be for the
          * next one, so no two marks have the same owner. */
-        uint64_t owner =
-                (uint64_t)(handle->slot + 1) << 48 | sb_load_relaxed(&handle->record->opens);
+        uint64_t owner = SB_RECORD_NUMBER(handle->slot, sb_load_relaxed(&handle->record->opens));
         uint64_t high;
         uint32_t index;
 

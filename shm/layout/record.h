@@ -79,7 +79,7 @@ struct sb_record {
         struct sb_word64 operation; /* 0; or offset of the node of the key that is being written; or
                                        SB_OPERATION_DESCRIPTOR | offset of a descriptor */
         struct sb_word64 freeing;   /* 0, or offset of the block that is being freed */
-        struct sb_word64 guard_high;           /* guard words 0 .. guard_high-1 were ever used */
+        struct sb_word64 guard_high;           /* no guard is in a word from this one on */
         struct sb_word64 opens;                /* counts snapshots opened */
         struct sb_word64 feed_head, feed_tail; /* of the feed: the engine's, the owner's (later) */
         struct sb_word64 commits;              /* counts transactions, never reset */
@@ -99,6 +99,11 @@ static_assert(offsetof(struct sb_record, guard_chunk) == 2 * SB_LINE, "line");
 static_assert(offsetof(struct sb_record, words) % SB_LINE == 0, "line");
 
 #define SB_OPERATION_DESCRIPTOR UINT64_C(1)
+
+/* What names a transaction, or a mark: {slot + 1 : 16, count : 48}. After 2^48 of one record (a
+ * million a second for nine years) the counts come again. */
+#define SB_RECORD_NUMBER(slot, count)                                                              \
+        (((uint64_t)(slot) + 1) << 48 | ((uint64_t)(count) & ((UINT64_C(1) << 48) - 1)))
 
 /* What a feed carries (later): which key changed, never which version. */
 struct sb_feed_entry {

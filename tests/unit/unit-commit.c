@@ -129,6 +129,33 @@ static void test_a_commit_writes_all_its_keys(void)
         unmake_bus();
 }
 
+static void test_a_number_names_its_writer_however_many_commits_came_before(void)
+{
+        static const uint64_t commits[] = {
+                0, (UINT64_C(1) << 48) - 2, (UINT64_C(1) << 48) - 1, UINT64_MAX};
+
+        for (uint32_t i = 0; i < sizeof(commits) / sizeof(commits[0]); i++) {
+                struct sb_commit_write writes[] = {write_of("a", "1"), write_of("b", "2")};
+                struct sb_commit_result result;
+                struct sb_version *version;
+                struct txn txn;
+                uint64_t number = 0;
+
+                CHECK(make_bus(1 << 20));
+                sb_store_relaxed(&writer.record->commits, commits[i]);
+                CHECK(begin(&writer, &txn));
+                CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), 0);
+                sb_pin(&reader);
+                version = find("b");
+                CHECK(version && SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN);
+                if (version)
+                        memcpy(&number, version->bytes + 2, sizeof(number));
+                sb_unpin(&reader);
+                CHECK_EQ(number >> 48, writer.slot + 1);
+                unmake_bus();
+        }
+}
+
 static void test_what_was_written_since_the_cut_is_a_conflict(void)
 {
         struct sb_commit_write writes[] = {write_of("a", "1"), write_of("b", "1")};
@@ -295,6 +322,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_commit_writes_all_its_keys);
+        RUN(test_a_number_names_its_writer_however_many_commits_came_before);
         RUN(test_what_was_written_since_the_cut_is_a_conflict);
         RUN(test_a_delete_in_a_commit_leaves_nothing);
         RUN(test_what_was_read_and_written_since_is_a_conflict_when_serializable);

@@ -78,6 +78,23 @@ static void test_marks_are_taken_one_by_one_until_the_table_is_full(void)
         }
 }
 
+static void test_a_mark_names_its_maker_however_many_cuts_that_took_before(void)
+{
+        static const uint64_t opens[] = {
+                0, (UINT64_C(1) << 48) - 2, (UINT64_C(1) << 48) - 1, (UINT64_C(1) << 62) - 2};
+
+        for (uint32_t i = 0; i < sizeof(opens) / sizeof(opens[0]); i++) {
+                struct sb_named_value value;
+                uint32_t snapshot;
+
+                CHECK(begin(4));
+                sb_store_relaxed(&reader.record->opens, opens[i]);
+                CHECK_EQ(mark(&reader, &snapshot, &value), 0);
+                CHECK_EQ(value.owner >> 48, reader.slot + 1);
+                unmake_bus();
+        }
+}
+
 static void test_a_cut_that_was_taken_away_is_not_marked(void)
 {
         struct sb_named_value value;
@@ -197,6 +214,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_marks_are_taken_one_by_one_until_the_table_is_full);
+        RUN(test_a_mark_names_its_maker_however_many_cuts_that_took_before);
         RUN(test_a_cut_that_was_taken_away_is_not_marked);
         RUN(test_pruners_keep_what_is_being_made_and_readers_do_not_see_it);
         RUN(test_hostile_values_name_no_mark_and_free_none);
