@@ -72,6 +72,8 @@ struct sb_slabs {
 
 struct sb_guards {
         struct sb_word64 *words; /* the guard_inline ones in the record */
+        uint32_t top;            /* the last chunk with a guard in it; 0: none beyond the record */
+        uint32_t used[SB_GUARD_CHUNKS]; /* guards in each chunk but the first */
 };
 
 /* A cell of which the chain can be shortened, or the key can perhaps be removed, once the prune

@@ -4,6 +4,7 @@
 #include "shm/memory/guard.h"
 
 #include "shm/base/assert.h"
+#include "shm/base/fault.h"
 #include "shm/base/model.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -77,13 +78,56 @@ struct sb_word64 *sb_guard_word(
         return &((struct sb_guard_chunk *)sb_block_at(segment, offset))->guard[index];
 }
 
+/* The first index behind chunk @chunk. */
+static uint32_t guard_chunk_end(const struct sb_segment *segment, uint32_t chunk)
+{
+        uint32_t end = segment->geometry.guard_inline;
+
+        for (uint32_t i = 1; i <= chunk; i++)
+                end += guard_chunk_words(segment, i);
+        return end < SB_GUARDS_MAX ? end : SB_GUARDS_MAX;
+}
+
+/* Reclaimers read to @index at least. The fault GUARD_BEYOND leaves it out. */
+static void guard_raise(struct sb_handle *handle, uint32_t index)
+{
+        /* Relaxed: the owner reads back its own word. */
+        if (index >= sb_load_relaxed(&handle->record->guard_high) && !SB_FAULT(GUARD_BEYOND))
+                /* R:guard > A:guard. The bound comes before the guards that it bounds. */
+                sb_store_release(&handle->record->guard_high, index + 1);
+}
+
+/* The last guard of the top chunk was let go: reclaimers need not read that chunk any more, nor the
+ * empty ones below. */
+static void guard_lower(struct sb_handle *handle)
+{
+        struct sb_guards *guards = &handle->guards;
+
+        while (guards->top && !guards->used[guards->top])
+                guards->top--;
+        /* R:guard > A:guard. Behind the words that are 0 now. */
+        sb_store_release(
+                &handle->record->guard_high, guard_chunk_end(&handle->segment, guards->top));
+}
+
 void sb_guard_set_far(struct sb_handle *handle, uint32_t index, uint64_t offset)
 {
         struct sb_word64 *word = sb_guard_word(&handle->segment, handle->record, index);
+        uint32_t within = index, chunk = guard_chunk_of(&handle->segment, &within);
+        struct sb_guards *guards = &handle->guards;
+        bool was_set;
 
-        sb_assert(word);
+        sb_assert(word && chunk < SB_GUARD_CHUNKS);
+        was_set = sb_load_relaxed(word) != 0; /* Relaxed: the owner's own word. */
+        if (offset)
+                guard_raise(handle, index);
         /* R:guard > A:guard. As in sb_guard_set(). */
         sb_store_release(word, offset);
+        guards->used[chunk] += (offset != 0) - was_set;
+        if (guards->used[chunk] && chunk > guards->top)
+                guards->top = chunk;
+        if (was_set && !guards->used[chunk] && chunk == guards->top)
+                guard_lower(handle);
 }
 
 /* Load a guard word in a chunk that may be freed at this moment. A chunk is freed as soon as its
@@ -132,10 +176,7 @@ int sb_guard_grow(struct sb_handle *handle, uint32_t index)
                 sb_store_release(&record->guard_chunk[chunk], offset);
                 sb_slab_settle(handle);
         }
-        /* Relaxed: the owner reads back its own word. */
-        if (index >= sb_load_relaxed(&record->guard_high))
-                /* R:guard > A:guard. The bound comes before the guards that it bounds. */
-                sb_store_release(&record->guard_high, index + 1);
+        guard_raise(handle, index);
         return 0;
 }
 

@@ -5,7 +5,9 @@
  * The first words, geometry.guard_inline of them, lie in the record itself. More of them lie in
  * chunks, which are blocks of the segment that the record names. Each chunk is as large as all
  * before it together, up to the largest size class. A chunk stays until its owner leaves, so that a
- * word never moves.
+ * word never moves. When the last chunk with guards in it is empty, the owner lowers guard_high to
+ * the end of the one before, and raises it again before the next guard beyond: reclaimers read the
+ * guards of now, not as many as there once were.
  *
  * Always true: only the owner writes its guard words, and the reaper of a dead owner. Reclaimers
  * read the words of all records, up to each owner's guard_high, after they have read all pins: a

@@ -376,6 +376,7 @@ static const struct world_case larges[] = {
  * that come late. */
 static const struct world_case records[] = {
         {"far guard", {START_VALUE, {OPS(GET_FAR, GET_FAR), OPS(SET_A, WORK)}}, 2, 2},
+        {"far guard held again", {START_VALUE, {OPS(GET_FAR, HOLD_FAR, READ), OPS(SET_A, WORK)}}, 2, 2},
         {"far guard held", {START_VALUE, {OPS(HOLD_FAR, READ), OPS(SET_A, WORK)}}, 2, 3},
         {"far guard, then leave", {START_VALUE, {OPS(HOLD_FAR, FINI), OPS(SET_A, WORK)}}, 2, 2},
         {"far guard and sweep", {START_RETIRED, {OPS(HOLD_FAR, READ), OPS(MEMORY)}, .setup_by = 1}, 2, 2},

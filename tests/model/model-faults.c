@@ -24,6 +24,7 @@ static const struct {
         {SB_FAULT_ERA_PIN_FORGOTTEN, "get under set and free"},
         {SB_FAULT_FREE_IGNORES_GUARDS, "hold under set and free"},
         {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
+        {SB_FAULT_GUARD_BEYOND, "far guard held again"},
         {SB_FAULT_GUARD_AFTER_UNPIN, "hold under set and free",
                 "hold under set and free, the long way"},
         {SB_FAULT_NO_MEMBARRIER, "magazine, get under buffers"},

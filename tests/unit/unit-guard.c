@@ -11,6 +11,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "tests/unit/bus.h"
+#include "tests/unit/draw.h"
 
 static bool begin(uint32_t guard_inline, uint32_t unit_size)
 {
@@ -103,6 +104,41 @@ static void test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for
         unmake_bus();
 }
 
+/* Guards are set and let go at random; then all are let go, and reclaimers read no chunk. */
+static void test_reclaimers_read_to_the_last_guard_of_now(void)
+{
+        enum { WORDS = 3000 };
+        static bool set[WORDS];
+
+        CHECK(begin(8, 4096));
+        memset(set, 0, sizeof(set));
+        for (uint32_t i = 0; i < WORDS; i++)
+                CHECK_EQ(sb_guard_grow(&reader, i), 0);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), WORDS);
+        draw_state = 3;
+        for (uint32_t step = 0; step < 60000; step++) {
+                /* Now few, now many of them, in rounds. */
+                uint32_t index = draw(2) ? draw(WORDS) : draw(40), last = 0, i;
+
+                set[index] = draw(step / 6000 % 2 ? 9 : 2) == 0;
+                sb_guard_set(&reader, index, set[index] ? 64 : 0);
+                if (step % 61)
+                        continue;
+                for (i = 0; i < WORDS; i++)
+                        if (set[i])
+                                last = i;
+                i = (uint32_t)sb_load_relaxed(&reader.record->guard_high);
+                /* A chunk is as large as all before it, or as the largest class allows. */
+                CHECK(i > last && (last < 8 || i <= last + 1 + (last < 500 ? last : 500)));
+        }
+        for (uint32_t i = WORDS; i; i--)
+                sb_guard_set(&reader, i - 1, 0);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 8);
+        sb_guard_set(&reader, 2000, 64);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 2001);
+        unmake_bus();
+}
+
 static void test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_enough(void)
 {
         uint64_t offset, version, small;
@@ -173,6 +209,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_every_index_has_a_word_of_its_own_up_to_the_limit);
         RUN(test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for);
+        RUN(test_reclaimers_read_to_the_last_guard_of_now);
         RUN(test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_enough);
         RUN(test_only_its_owners_life_frees_a_chunk);
         RUN(test_on_a_full_bus_no_more_words_are_promised);
