@@ -94,7 +94,7 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
         printf("marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
                 look_bytes_words(marks_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
-        printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %u\n", stat->clock,
+        printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %" PRIu64 "\n", stat->clock,
                 stat->stable, stat->era);
         printf("agentd       supervisor %u, engine %u (number %" PRIu64 ")\n", stat->supervisor_pid,
                 stat->engine_pid, stat->engine_generation);

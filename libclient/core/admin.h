@@ -31,7 +31,7 @@ struct sb_admin_stat {
         uint64_t clock, stable;
         uint64_t history_bytes, history_limit; /* kept for rules at the last sweep; 0: no limit */
         uint32_t marks, marks_max;
-        uint32_t era;
+        uint64_t era;
         uint32_t clients, clients_max; /* the engine, and agentctl in its place, do not count */
         uint64_t engine_generation;
         uint32_t supervisor_pid, engine_pid;

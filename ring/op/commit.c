@@ -264,8 +264,8 @@ static void commit_fill_version(struct sb_handle *handle, struct attempt *attemp
                 memcpy(version->bytes + write->key_len, write->value, write->value_len);
         memcpy(version->bytes + write->key_len + write->value_len, &attempt->descriptor->number,
                 SB_TRAILER_TXN);
+        sb_pin_give_birth(handle, &version->block);
         /* Relaxed, all: the version is private until the note. */
-        sb_store_relaxed(&version->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&version->stamp, SB_STAMP_INTENT | attempt->at);
         sb_store_relaxed(&version->prev, spot->word & SB_OFFSET_MASK);
         commit_hold(version);
@@ -334,8 +334,8 @@ static void commit_fill_descriptor(struct sb_handle *handle, struct attempt *att
         unsigned char *at = (unsigned char *)&descriptor->write[wish->write_count];
         uint32_t i;
 
+        sb_pin_give_birth(handle, &descriptor->block);
         /* Relaxed, all: the descriptor is private until the note. */
-        sb_store_relaxed(&descriptor->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&descriptor->status, wish->serializable ? SB_STATUS_SERIALIZABLE : 0);
         sb_store_relaxed(&descriptor->zero, 0);
         descriptor->node = 0;

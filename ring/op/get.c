@@ -119,8 +119,8 @@ SB_FIND_FLAT int sb_op_get(struct sb_handle *handle, const void *key, uint32_t k
 
 /* Behind a slow key, of which the read ended the pin of @era; fault GET_MANY_NO_PIN: that one has
  * to do. */
-static inline __attribute__((always_inline)) uint32_t get_pin_again(
-        struct sb_handle *handle, uint32_t era)
+static inline __attribute__((always_inline)) uint64_t get_pin_again(
+        struct sb_handle *handle, uint64_t era)
 {
         return SB_FAULT(GET_MANY_NO_PIN) ? era : sb_find_pin(handle);
 }
@@ -133,7 +133,8 @@ static inline __attribute__((always_inline)) void get_together(struct sb_handle 
         uint64_t hash[TOGETHER];
         struct sb_word64 *cells[TOGETHER];
         struct sb_found found;
-        uint32_t i, era;
+        uint64_t era;
+        uint32_t i;
 
         for (i = 0; i < count; i++) {
                 hash[i] = sb_find_hash(handle, keys[i].data, keys[i].len);

@@ -167,13 +167,13 @@ static inline __attribute__((always_inline)) void sb_overwrite_fault_live(struct
  * version yet. */
 static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_build(
         struct sb_handle *handle, const struct sb_overwrite_block *block,
-        const struct sb_found *found, uint32_t era, const void *key, uint64_t key_len,
+        const struct sb_found *found, uint64_t era, const void *key, uint64_t key_len,
         const void *value, uint64_t value_len, struct sb_op_result *ret)
 {
         struct sb_version *version = (struct sb_version *)(handle->segment.base + block->offset);
 
         /* Relaxed, these three: the version is private until the CAS on the cell publishes it. */
-        sb_store_relaxed(&version->block.birth, era);
+        sb_store_relaxed(&version->block.birth, sb_era_low(era));
         sb_store_relaxed(&version->stamp, 0);
         sb_store_relaxed(&version->prev, found->offset);
         version->rev = ret->rev = found->version->rev + 1;
@@ -182,6 +182,14 @@ static inline __attribute__((always_inline)) struct sb_version *sb_overwrite_bui
         sb_overwrite_copy(version->bytes, key, key_len);
         sb_overwrite_copy(version->bytes + key_len, value, value_len);
         return version;
+}
+
+/* Behind the store of the birth: whether it is a birth of now, as in sb_pin_give_birth(). */
+static inline __attribute__((always_inline)) bool sb_overwrite_is_young(
+        const struct sb_segment *segment, uint64_t era)
+{
+        /* A:era. */
+        return sb_load_acquire(&segment->super->era) - era <= SB_ERA_OLD || SB_FAULT(BIRTH_STALE);
 }
 
 /* Stamps the version that was just installed. @early: of sb_overwrite_fault_clock(). Return: its
@@ -229,7 +237,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle 
         struct sb_version *version;
         struct sb_found found;
         uint64_t early, stamp;
-        uint32_t era;
+        uint64_t era;
         bool held;
 
         if (SB_UNLIKELY(!sb_find_two_words(key_len)) ||
@@ -246,6 +254,10 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle 
         }
         version = sb_overwrite_build(
                 handle, &block, &found, era, key, key_len, value, value_len, ret);
+        if (SB_UNLIKELY(!sb_overwrite_is_young(&handle->segment, era))) {
+                sb_overwrite_leave(handle, &block);
+                return false;
+        }
         sb_overwrite_fault_live(handle, &block, version);
         early = sb_overwrite_fault_clock(&handle->segment);
         sb_overwrite_note(handle, version->node);

@@ -203,8 +203,7 @@ static inline __attribute__((always_inline)) void put_fill(
         const struct sb_op_write *write = attempt->write;
         struct sb_version *version = (struct sb_version *)(handle->segment.base + attempt->version);
 
-        /* Relaxed: the version is private until it is installed. */
-        sb_store_relaxed(&version->block.birth, sb_pin_era(handle));
+        sb_pin_give_birth(handle, &version->block);
         version->shape = SB_SHAPE(write->value_len, write->key_len, write->kind, handle->slot);
         put_copy(version->bytes, write->key, write->key_len);
         put_copy(version->bytes + write->key_len, write->value, write->value_len);

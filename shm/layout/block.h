@@ -36,7 +36,7 @@
 
 /* A unit's word: {kind : 4, class : 6, owner : 54}. The owner is {slot + 1 : 22, generation : 32},
  * or 0. In a PART the low 32 bits are the number of the unit where the large block begins. In an
- * EMPTY unit the 22 bits are the kind that it was, and the low 32 bits the era since when.
+ * EMPTY unit they are {era since when, high : 19, the kind that it was : 3, era, low : 32}.
  *
  * FREE -> anything: any client, by CAS. With an owner: that owner alone (or the reaper of a dead
  * one). A slab without an owner: any client, by CAS, becomes its owner. A slab that its owner finds
@@ -62,7 +62,12 @@ enum sb_unit_kind {
 #define SB_UNIT_CLASS(word) ((uint32_t)((word) >> 54) & 63u)
 /* Of a slab or large block; 0: no owner. */
 #define SB_UNIT_OWNER(word) ((word)&UINT64_C(0x003fffffffffffff))
-#define SB_UNIT_ERA(word)   ((uint32_t)(word)) /* of an EMPTY unit */
+/* Of an EMPTY unit. */
+#define SB_UNIT_EMPTY_WORD(class_, was, era)                                                       \
+        ((uint64_t)SB_UNIT_EMPTY << 60 | (uint64_t)(class_) << 54 |                                \
+                ((uint64_t)(era) >> 32 & 0x7ffff) << 35 | (uint64_t)(was) << 32 | (uint32_t)(era))
+#define SB_UNIT_WAS(word) ((uint32_t)((word) >> 32) & 7u)
+#define SB_UNIT_ERA(word) (((word) >> 35 & 0x7ffff) << 32 | (uint32_t)(word))
 
 /* ---- blocks ---- */
 
@@ -70,19 +75,33 @@ enum sb_unit_kind {
  *
  * The retire word of a block: 0: live, or not published yet. SB_RETIRE_HELD: an intent of a
  * transaction that is not over for all processes. SB_RETIRE_DYING: on its way out of what links it.
- * An era: unlinked in that era. SB_RETIRE_FREEING | slot: client slot has it in hand, to clear its
- * bit or to use it again, and has noted it in its record. docs/format.md draws a block's life. */
+ * The low bits of an era: unlinked in that era. SB_RETIRE_FREEING | slot: client slot has it in
+ * hand, to clear its bit or to use it again, and has noted it in its record. docs/format.md draws a
+ * block's life. */
 struct sb_block {
-        struct sb_word32 birth;  /* the era of its taker's pin; a sweep raises it when it is very
-                                    old, so that eras can wrap */
+        struct sb_word32 birth;  /* the low bits of the era of its taker's pin; or a label, when it
+                                    is very old: a sweeper, CAS (memory/era.h) */
         struct sb_word32 retire; /* see above; any process, CAS; the client that has it in hand or
                                     begins its next life, a store */
 };
 #define SB_RETIRE_HELD    1u
 #define SB_RETIRE_DYING   2u
-#define SB_ERA_MIN        16u
-#define SB_ERA_MAX        0xfffeffffu
 #define SB_RETIRE_FREEING 0xffff0000u
+/* The low bits of an era: births and dates have no more. They are never less than SB_ERA_MIN. */
+#ifndef SB_ERA_LOW
+#define SB_ERA_LOW 0x7fffffffu
+#endif
+#define SB_ERA_MIN 16u
+/* Eras last for 200 years at 10,000 a second. */
+#define SB_ERA_MAX ((UINT64_C(1) << 46) - 1)
+
+/* A label: {1, number of a base : 13, tag : 18}. Record n has the bases 2 n and 2 n + 1. */
+#define SB_BIRTH_LABEL           0x80000000u
+#define SB_BIRTH_BASE(birth)     ((birth) >> 18 & 0x1fffu)
+#define SB_BIRTH_TAG(birth)      ((birth)&0x3ffffu)
+#define SB_BIRTH_OF(number, tag) (SB_BIRTH_LABEL | (uint32_t)(number) << 18 | (uint32_t)(tag))
+/* The label of what was born at the beginning: there is no such base. */
+#define SB_BIRTH_FIRST UINT32_MAX
 
 /* ---- versions ---- */
 

@@ -35,19 +35,25 @@
 #define SB_BUDGET_STEPS 64u
 
 struct sb_pin {
-        uint32_t hi; /* of the current pin; 0: not pinned */
+        uint64_t hi; /* of the current pin; 0: not pinned */
 };
 
 /* What the last look at the pins of all other clients saw. */
 struct sb_era_pin {
-        uint32_t lo, hi;
+        uint64_t lo, hi;
 };
 struct sb_era {
-        uint32_t looked; /* the era of the look */
+        uint64_t looked; /* the era of the look */
+        uint64_t floor;  /* what birth_floor was then */
         uint32_t pin_count;
         /* By lo, ascending, and each reaches further than all before it: the others protect nothing
          * that these do not. In the handle's space, with room for one of each record. */
         struct sb_era_pin *pins;
+        /* Of a whole sweep, in the space too: the bases that labels can name, {era : 46, number :
+         * 13}, ascending, and those that go, as labels. */
+        uint64_t *bases;
+        uint32_t *drops;
+        uint32_t base_count, drop_count;
 };
 
 /* The slab cache of one class: blocks that were taken from one owned slab and are not used yet. */
@@ -86,8 +92,8 @@ struct sb_pending {
 /* A block (a version, or a node in one of its two grace periods) that waits to be free. */
 struct sb_limbo_entry {
         uint64_t offset; /* with SB_LIMBO_FIRST_GRACE */
-        uint32_t era;
-        uint32_t birth;
+        uint64_t era;    /* whole eras, both */
+        uint64_t birth;
         uint32_t unit_kind; /* kind and class of its unit then */
         uint32_t held;      /* entry of this handle's magazine; 0: any process may free it */
 };
@@ -141,8 +147,9 @@ struct sb_horizon {
 };
 
 struct sb_sweep {
-        uint32_t floor; /* births below are raised to it by the sweep that is going on */
-        uint32_t since; /* what clients hold that are pinned since before is not for its limbo */
+        uint64_t before; /* birth_floor when the sweep began */
+        uint64_t floor;  /* births before it are labelled by the sweep that is going on */
+        uint64_t since;  /* what clients hold that are pinned since before is not for its limbo */
         uint64_t held, held_by; /* so many blocks; the sum of those pins, when the sweep began */
 };
 

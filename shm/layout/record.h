@@ -60,6 +60,21 @@ enum sb_record_state {
 
 /* ---- the record ---- */
 
+#define SB_BASE(era, tag) ((uint64_t)(era) << 18 | ((tag)&0x3ffffu))
+#define SB_BASE_ERA(word) ((word) >> 18)
+#define SB_BASE_TAG(word) ((uint32_t)(word)&0x3ffffu)
+#define SB_RECORD_BASES   2u
+
+/* A pin of {hi, back}; a back that is too large to say means: from the beginning. */
+#define SB_PIN(hi, back) ((uint64_t)(hi) << 16 | (back))
+#define SB_PIN_BACK_MAX  0xffffu
+#define SB_PIN_HI(pin)   ((pin) >> 16)
+static inline uint64_t sb_record_pin_lo(uint64_t pin)
+{
+        return (pin & SB_PIN_BACK_MAX) == SB_PIN_BACK_MAX ? 0
+                                                          : (pin >> 16) - (pin & SB_PIN_BACK_MAX);
+}
+
 struct sb_record {
         /* Line 0: identity. The engine writes it in state CLAIMED. */
         struct sb_word64 tag; /* SB_RECORD_TAG; engine, owner, reaper: by CAS to claim the record,
@@ -71,11 +86,13 @@ struct sb_record {
         uint32_t map_locked; /* 1: while the owner maps the segment, byte `slot` of the segment's
                                 file is locked (agentd/reaper.c); 0: nothing tells */
         uint64_t ticket;     /* names the attempt to attach (ring/attach/hello.h) */
-        uint64_t pad0[2];
+        /* {era : 46, tag : 18}: bases, which labels of blocks name. The era is 0: free, or going.
+         * Any sweeper, CAS; they outlive the record's owner (memory/era.h). */
+        struct sb_word64 base[2];
 
         /* Line 1: the owner's own words, which reclaimers and the reaper read. */
-        struct sb_word64 pin;       /* 0, or {lo : 32, hi : 32}: the eras that the owner may be
-                                       reading in (memory/pin.h) */
+        struct sb_word64 pin;       /* 0, or {hi : 48, back : 16}: the eras that the owner may be
+                                       reading in, from hi - back to hi (memory/pin.h) */
         struct sb_word64 operation; /* 0; or offset of the node of the key that is being written; or
                                        SB_OPERATION_DESCRIPTOR | offset of a descriptor */
         struct sb_word64 freeing;   /* 0, or offset of the block that is being freed */

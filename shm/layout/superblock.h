@@ -90,14 +90,14 @@ struct sb_superblock {
 
         /* Line 3: era, state and lives. A life is a robust futex word: the thread id of a process,
          * with SB_LIFE_DIED, which the kernel sets, once that process has died. */
-        struct sb_word32 era;             /* SB_ERA_MIN .. SB_ERA_MAX; any reclaimer, CAS, +1 */
-        struct sb_word32 state;           /* enum sb_segment_state; supervisor, engine */
+        struct sb_word64 era;         /* SB_ERA_MIN at first; any reclaimer, CAS, only up */
+        struct sb_word64 birth_floor; /* a birth before this era is a label; a sweeper at the end of
+                                         a whole sweep, CAS, only up */
+        struct sb_word32 state;       /* enum sb_segment_state; supervisor, engine */
         struct sb_word32 supervisor_life; /* the supervisor's; supervisor, kernel */
-        struct sb_word32 birth_floor; /* no block that is in use was born before this era; a sweeper
-                                         at the end of a whole sweep, CAS */
-        struct sb_word32 engine_life; /* the engine's; engine, kernel */
         uint32_t zero2;
-        uint64_t pad1[5];
+        struct sb_word32 engine_life; /* the engine's; engine, kernel */
+        uint64_t pad1[4];
 
         /* Line 4: the commit clock, 2 at first. A client that takes a cut, CAS, +1. */
         struct sb_word64 clock;

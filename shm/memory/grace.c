@@ -45,10 +45,11 @@ static bool grace_words_wait(const struct sb_limbo_entry *entry, struct sb_block
         struct sb_node *node = (struct sb_node *)block;
 
         if (!(entry->offset & SB_LIMBO_FIRST_GRACE))
-                return sb_load_acquire(&block->retire) == entry->era; /* A:retire. Of this life. */
+                /* A:retire. Of this life. */
+                return sb_load_acquire(&block->retire) == sb_era_low(entry->era);
         /* A:retire, all three. A new life resets cell and unhooked first. */
         return !sb_load_acquire(&block->retire) && sb_load_acquire(&node->cell) == SB_NODE_GONE &&
-               sb_load_acquire(&node->unhooked) == entry->era;
+               sb_load_acquire(&node->unhooked) == sb_era_low(entry->era);
 }
 
 /* Whether no process has brought the block further. The unit has its kind and class of then before

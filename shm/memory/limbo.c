@@ -59,7 +59,7 @@ void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t sta
                 same->last = stamp;
 }
 
-void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool first_grace)
+void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint64_t era, bool first_grace)
 {
         struct sb_block *block = sb_block_at(&handle->segment, offset);
 
@@ -70,8 +70,8 @@ void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool
         handle->limbo.entries[handle->limbo.count] = (struct sb_limbo_entry){
                 .offset = offset | (first_grace ? SB_LIMBO_FIRST_GRACE : 0),
                 .era = era,
-                .birth = sb_load_relaxed(&block->birth), /* Relaxed: an older value only holds the
-                                                            block for longer. */
+                /* Relaxed: an older value only holds the block for longer. */
+                .birth = sb_era_of_birth(handle, sb_load_relaxed(&block->birth)),
                 .unit_kind = sb_unit_kind_of(&handle->segment, offset),
         };
         sb_limbo_count(handle);
@@ -79,7 +79,7 @@ void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool
 
 /* The era to date a block with to which no link is left. The fault RETIRE_ERA_EARLY takes one from
  * before the unlink. */
-static uint32_t limbo_era_after_unlink(const struct sb_handle *handle)
+static uint64_t limbo_era_after_unlink(const struct sb_handle *handle)
 {
         if (SB_FAULT(RETIRE_ERA_EARLY))
                 return SB_ERA_MIN;
@@ -90,9 +90,9 @@ static uint32_t limbo_era_after_unlink(const struct sb_handle *handle)
 
 void sb_limbo_date(struct sb_handle *handle, struct sb_block *block)
 {
-        uint32_t era = limbo_era_after_unlink(handle);
+        uint64_t era = limbo_era_after_unlink(handle);
 
         /* R:retire > A:retire. One process dates the block, and waits for it. */
-        if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, era))
+        if (sb_cas32_full(&block->retire, SB_RETIRE_DYING, sb_era_low(era)))
                 sb_limbo_wait(handle, sb_offset_of(&handle->segment, block), era, false);
 }

@@ -32,7 +32,7 @@ bool sb_limbo_begin(struct sb_handle *handle, struct sb_block *block);
  * several processes one dates it. Under a pin. */
 void sb_limbo_date(struct sb_handle *handle, struct sb_block *block);
 /* Let a block that is dated with @era wait, or a node in its first grace period. */
-void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint32_t era, bool first_grace);
+void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint64_t era, bool first_grace);
 /* Count the entry that was just written. Near the next batch the era advances, so that by then few
  * clients are pinned in the eras of what waits. */
 static inline void sb_limbo_count(struct sb_handle *handle)

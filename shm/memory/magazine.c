@@ -68,17 +68,15 @@ void sb_magazine_release(struct sb_handle *handle, struct sb_limbo_entry *waitin
 {
         struct sb_block *block = sb_block_at(&handle->segment, waiting->offset);
         /* A:era. As for every block that is dated. */
-        uint32_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         sb_assert(block);
-        /* It was in hand for so long that no process is pinned since then (see sb_era_advance()).
-         * It gets a date of now, before the old one would seem to lie ahead. */
-        if (SB_UNLIKELY(era - waiting->era > SB_ERA_STOP + SB_ERA_OLD)) {
-                waiting->era = waiting->birth = era;
-                sb_store_relaxed(&block->birth, era); /* Relaxed: published with the date. */
-        }
+        /* It was in hand for so long that its date could be taken for another. A later one holds it
+         * for a little longer. */
+        if (SB_UNLIKELY(era - waiting->era > SB_ERA_OLD))
+                waiting->era = era;
         /* R:retire > A:retire. From here on a sweep finds it. */
-        sb_store_release(&block->retire, waiting->era);
+        sb_store_release(&block->retire, sb_era_low(waiting->era));
         sb_magazine_vacate(handle, waiting->held);
         waiting->held = 0;
 }

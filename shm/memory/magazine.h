@@ -144,7 +144,8 @@ static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_han
                 .offset = offset,
                 .era = sb_load_acquire(&segment->super->era), /* A:era. After the unlink, as in
                                                                  sb_limbo_date(). */
-                .birth = sb_load_relaxed(&old->block.birth),  /* Relaxed: as in sb_limbo_wait(). */
+                /* Relaxed: as in sb_limbo_wait(). */
+                .birth = sb_era_of_birth(handle, sb_load_relaxed(&old->block.birth)),
                 .unit_kind = unit_kind,
                 .held = used,
         };

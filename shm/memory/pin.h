@@ -1,10 +1,13 @@
 /*
  * Pins: in which eras a client may be following offsets (models: retire, hold, claim).
  *
- * A pin is one word in its owner's record, {lo, hi}. Both begin as the era of now. lo stays; every
- * load of an offset that is followed looks at the era again and raises hi. So a pin protects each
- * block that was born in hi or before and was unlinked in lo or after. This is interval-based
- * reclamation: Wen et al., PPoPP 2018. grace.h frees what no pin protects.
+ * A pin is one word in its owner's record, which says two eras, lo and hi. Both begin as the era of
+ * now. lo stays; every load of an offset that is followed looks at the era again and raises hi. So
+ * a pin protects each block that was born in hi or before and was unlinked in lo or after. This is
+ * interval-based reclamation: Wen et al., PPoPP 2018. grace.h frees what no pin protects.
+ *
+ * The word is {hi : 48, back : 16}, and lo is hi - back. When hi has gone so far that back is too
+ * small for it, lo goes back to the beginning: that holds nothing more of what is born later.
  *
  * Publishing a pin is a plain store without a fence, since readers are many and hurry. A process
  * that frees blocks pays instead: one membarrier, before it reads the pins of all records.
@@ -18,37 +21,39 @@
 #include "shm/base/assert.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
+#include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/memory/era.h"
 
-/* Write {@lo, @hi} into the caller's own record. */
-static inline void sb_pin_publish(struct sb_handle *handle, uint64_t lo, uint32_t hi)
+/* Write SB_PIN(@hi, @back) into the caller's own record. */
+static inline void sb_pin_publish(struct sb_handle *handle, uint64_t hi, uint32_t back)
 {
         /* Relaxed and no fence: a locked instruction here would keep the reader's cache misses from
          * overlapping. A reclaimer flushes this store out with a membarrier before it reads the
          * pins (R:pins > A:pins, by M:pins). */
-        sb_store_relaxed(&handle->record->pin, lo << 32 | hi);
+        sb_store_relaxed(&handle->record->pin, SB_PIN(hi, back));
         sb_compiler_barrier(); /* The compiler, too, keeps later loads behind the store. */
 }
 
 /* A pin of one era, at its beginning. */
-static inline void sb_pin_publish_first(struct sb_handle *handle, uint32_t era)
+static inline void sb_pin_publish_first(struct sb_handle *handle, uint64_t era)
 {
         if (!SB_FAULT(PIN_LATE))
-                sb_pin_publish(handle, era, era);
+                sb_pin_publish(handle, era, 0);
 }
 
 /* The fault PIN_LATE: the pin is published after the load that it should have covered. */
 static inline void sb_pin_publish_late(struct sb_handle *handle)
 {
         if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(handle, handle->pin.hi, handle->pin.hi);
+                sb_pin_publish(handle, handle->pin.hi, 0);
 }
 
 /* Begin a pin. Pins do not nest. */
 static inline void sb_pin(struct sb_handle *handle)
 {
         /* A:era. What was dated with an earlier era was unlinked before this load. */
-        uint32_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         handle->pin.hi = era;
         sb_pin_publish_first(handle, era);
@@ -67,16 +72,16 @@ static inline void sb_unpin(struct sb_handle *handle)
 }
 
 /* Raise hi to @era. */
-void sb_pin_raise(struct sb_handle *handle, uint32_t era);
+void sb_pin_raise(struct sb_handle *handle, uint64_t era);
 
 /* Under a pin: hi, the era up to which it covers. What is built under the pin is born then. */
-static inline uint32_t sb_pin_era(const struct sb_handle *handle)
+static inline uint64_t sb_pin_era(const struct sb_handle *handle)
 {
         return handle->pin.hi;
 }
 
 /* Whether @era, read just now, is still the pin's hi. */
-static inline bool sb_pin_reaches(const struct sb_handle *handle, uint32_t era)
+static inline bool sb_pin_reaches(const struct sb_handle *handle, uint64_t era)
 {
         return SB_LIKELY(era == handle->pin.hi) || SB_FAULT(PIN_NO_RECHECK);
 }
@@ -86,12 +91,29 @@ static inline bool sb_pin_reaches(const struct sb_handle *handle, uint32_t era)
 static inline bool sb_pin_covers(struct sb_handle *handle)
 {
         /* A:era. If the era is still hi, what was loaded before was born in hi at the latest. */
-        uint32_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         if (sb_pin_reaches(handle, era))
                 return true;
         sb_pin_raise(handle, era);
         return false;
+}
+
+/* Say when a block is born that no other process can reach yet: now, by the pin. The process may
+ * have been stopped for ages before the store, so it looks at the era again behind it; from there
+ * on a sweep sees the birth in the block. Under a pin. */
+static inline void sb_pin_give_birth(struct sb_handle *handle, struct sb_block *block)
+{
+        uint64_t era;
+
+        for (;;) {
+                /* Relaxed: published with the block. */
+                sb_store_relaxed(&block->birth, sb_era_low(handle->pin.hi));
+                era = sb_load_acquire(&handle->segment.super->era); /* A:era. */
+                if (SB_LIKELY(era - handle->pin.hi <= SB_ERA_OLD) || SB_FAULT(BIRTH_STALE))
+                        return;
+                sb_pin_raise(handle, era);
+        }
 }
 
 /* Load a word that holds an offset which will be followed. Under a pin. */

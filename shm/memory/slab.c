@@ -65,7 +65,7 @@ static bool slab_claim(
         /* Of another kind or class than before, if there was any: that is another life. */
         if (word != unowned && (SB_UNIT_KIND(word) != SB_UNIT_EMPTY ||
                                        SB_UNIT_CLASS(word) != SB_UNIT_CLASS(unowned) ||
-                                       (SB_UNIT_OWNER(word) >> 32) != SB_UNIT_KIND(unowned)))
+                                       SB_UNIT_WAS(word) != SB_UNIT_KIND(unowned)))
                 sb_unit_set_birth(handle, unit);
         sb_unit_taken(&handle->segment, unit, word);
         return true;
@@ -100,7 +100,7 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
                         }
                 } else if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
                            SB_UNIT_CLASS(word) == SB_UNIT_CLASS(unowned) &&
-                           (SB_UNIT_OWNER(word) >> 32) == kind) {
+                           SB_UNIT_WAS(word) == kind) {
                         empty = unit;
                         empty_word = word;
                 } else if (kind != SB_UNIT_GUARDS || SB_UNIT_KIND(word) != kind ||

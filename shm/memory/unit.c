@@ -122,7 +122,7 @@ static uint32_t unit_lists(const struct sb_segment *segment, uint32_t unit, uint
                 ret[count++] = SB_VACANCY_FREE;
         if (kind == SB_UNIT_EMPTY)
                 ret[count++] = SB_VACANCY_EMPTY;
-        was = kind == SB_UNIT_EMPTY ? (enum sb_unit_kind)(SB_UNIT_OWNER(word) >> 32) : kind;
+        was = kind == SB_UNIT_EMPTY ? (enum sb_unit_kind)SB_UNIT_WAS(word) : kind;
         if (was == SB_UNIT_FREE || was >= SB_UNIT_LARGE ||
                 SB_UNIT_CLASS(word) >= segment->class_count)
                 return count;
@@ -169,7 +169,7 @@ void sb_unit_taken(const struct sb_segment *segment, uint32_t unit, uint64_t wor
         }
         if (kind == SB_UNIT_EMPTY) {
                 sb_vacancy_clear(segment, SB_VACANCY_EMPTY, unit);
-                kind = (enum sb_unit_kind)(SB_UNIT_OWNER(word) >> 32);
+                kind = (enum sb_unit_kind)SB_UNIT_WAS(word);
         }
         if (kind != SB_UNIT_FREE && kind < SB_UNIT_LARGE &&
                 SB_UNIT_CLASS(word) < segment->class_count)
@@ -182,7 +182,7 @@ static void unit_set_empty(struct sb_handle *handle, uint32_t unit, uint64_t wor
 {
         /* A:era. Loaded after the unit was found empty: its blocks' readers were pinned before. */
         unit_set_word(&handle->segment, unit,
-                SB_UNIT_WORD(SB_UNIT_EMPTY, SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
+                SB_UNIT_EMPTY_WORD(SB_UNIT_CLASS(word), SB_UNIT_KIND(word),
                         sb_load_acquire(&handle->segment.super->era)));
 }
 
@@ -191,14 +191,21 @@ bool sb_unit_past_grace(const struct sb_handle *handle, uint32_t unit, uint64_t 
         /* A:unit-owned. Where the birth is another by now, so is the word. */
         return SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
                sb_era_clear(handle, SB_UNIT_ERA(word),
-                       sb_load_acquire(&handle->segment.unit_births[unit]));
+                       sb_era_of_birth(
+                               handle, sb_load_acquire(&handle->segment.unit_births[unit])));
 }
 
 void sb_unit_set_birth(struct sb_handle *handle, uint32_t unit)
 {
-        /* A:era, and R:unit-owned > A:unit-owned: the birth comes before the first bit. */
-        sb_store_release(
-                &handle->segment.unit_births[unit], sb_load_acquire(&handle->segment.super->era));
+        struct sb_superblock *super = handle->segment.super;
+        uint64_t era;
+
+        do {
+                era = sb_load_acquire(&super->era); /* A:era. */
+                /* R:unit-owned > A:unit-owned: the birth comes before the first bit. */
+                sb_store_release(&handle->segment.unit_births[unit], sb_era_low(era));
+                /* A:era. Once more, as in sb_pin_give_birth(). */
+        } while (SB_UNLIKELY(sb_load_acquire(&super->era) - era > SB_ERA_OLD));
 }
 
 /* The parts go first and the head last, so that a kill leaves a shorter run with the same owner. */

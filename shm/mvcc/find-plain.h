@@ -83,20 +83,20 @@ static inline struct sb_word64 *sb_find_fetch_version(const struct sb_handle *ha
 
 /* Publish a pin of the present era, and return that. The caller keeps it: sb_pin_era() stays what
  * the long way made it. */
-static inline uint32_t sb_find_pin(struct sb_handle *handle)
+static inline uint64_t sb_find_pin(struct sb_handle *handle)
 {
         /* A:era. As in sb_pin(). */
-        uint32_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         if (!SB_FAULT(PIN_LATE))
-                sb_pin_publish(handle, era, era);
+                sb_pin_publish(handle, era, 0);
         return era;
 }
 /* Fault PIN_LATE. */
-static inline void sb_find_pin_late(struct sb_handle *handle, uint32_t era)
+static inline void sb_find_pin_late(struct sb_handle *handle, uint64_t era)
 {
         if (SB_FAULT(PIN_LATE))
-                sb_pin_publish(handle, era, era);
+                sb_pin_publish(handle, era, 0);
 }
 
 static inline void sb_find_unpin(struct sb_handle *handle)
@@ -146,7 +146,7 @@ struct sb_found {
 };
 
 /* Whether the pin of @era covers what was loaded before. */
-static inline bool sb_find_covers(const struct sb_segment *segment, uint32_t era)
+static inline bool sb_find_covers(const struct sb_segment *segment, uint64_t era)
 {
         /* A:era. As in sb_pin_covers(). */
         return SB_LIKELY(sb_load_acquire(&segment->super->era) == era) || SB_FAULT(PIN_NO_RECHECK);
@@ -162,7 +162,7 @@ static inline bool sb_find_is_stamp(uint64_t stamp)
 /* Under the pin of sb_find_pin(), with the era that it returned: the newest value of a key with a
  * cell that may be @cell. False says nothing about the key. */
 static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_handle *handle,
-        struct sb_word64 *cell, const void *key, uint64_t key_len, uint32_t era,
+        struct sb_word64 *cell, const void *key, uint64_t key_len, uint64_t era,
         struct sb_found *ret)
 {
         const struct sb_segment *segment = &handle->segment;
@@ -171,8 +171,8 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_han
 
         if (SB_UNLIKELY(!cell))
                 return false;
-        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and the pin covers
-         * it. */
+        /* A:publish, then A:era, as in sb_pin_load(): the version is complete, and the pin
+         * covers it. */
         word = sb_load_acquire(cell);
         if (!sb_find_covers(segment, era))
                 return false;
@@ -206,7 +206,7 @@ static inline __attribute__((always_inline)) bool sb_find_plain_in(struct sb_han
 
 /* The same, by the key's hash. */
 static inline __attribute__((always_inline)) bool sb_find_plain(struct sb_handle *handle,
-        const void *key, uint64_t key_len, uint64_t hash, uint32_t era, struct sb_found *ret)
+        const void *key, uint64_t key_len, uint64_t hash, uint64_t era, struct sb_found *ret)
 {
         return sb_find_plain_in(handle, sb_find_cell(handle, hash), key, key_len, era, ret);
 }

@@ -165,10 +165,10 @@ static void finish_dispose_unlinked(
         struct sb_handle *handle, struct sb_version *version, uint64_t offset)
 {
         /* A:era. Read after the look that found no link. */
-        uint32_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         /* R:retire > A:retire. */
-        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, era))
+        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, sb_era_low(era)))
                 sb_limbo_wait(handle, offset, era, false);
 }
 

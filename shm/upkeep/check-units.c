@@ -37,9 +37,9 @@ static bool check_units_owned(uint64_t word)
 }
 
 /* Whether an era that was loaded before is still to come: nothing names an era that was not yet. */
-static bool check_units_era_ahead(struct sb_look *look, uint32_t era)
+static bool check_units_era_ahead(struct sb_look *look, uint64_t era)
 {
-        return sb_era_before(sb_load_acquire(&look->segment->super->era), era); /* A:era. */
+        return sb_load_acquire(&look->segment->super->era) < era; /* A:era. */
 }
 
 /* Whether a part has no head. Each of the two looks may have met its unit between two lives. */
@@ -155,11 +155,6 @@ static void check_units_block(
         report->bytes_used += size;
         if (kind == SB_UNIT_VERSIONS || kind == SB_UNIT_LARGE)
                 check_units_count_held(look, at, retire);
-        if (retire >= SB_ERA_MIN && retire < SB_RETIRE_FREEING &&
-                check_units_era_ahead(look, retire))
-                sb_report_problem(look->report,
-                        "unit %u: the block at offset %llu is dated in an era to come", unit,
-                        (unsigned long long)at);
         if (retire >= SB_RETIRE_FREEING && check_units_unnoted(look, block, at, kind)) {
                 report->blocks_lost++;
                 sb_report_problem(look->report,

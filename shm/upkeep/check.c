@@ -23,6 +23,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/era.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
@@ -514,7 +515,8 @@ int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *r
                 .handle = handle, .segment = segment, .report = ret, .quiescent = quiescent};
         /* A:stable, A:clock. In this order: the stable cut is below the clock, which only rises. */
         uint64_t stable = sb_load_acquire(&super->stable), clock = sb_load_acquire(&super->clock);
-        uint32_t slot, era = sb_load_acquire(&super->era); /* A:era. */
+        uint64_t era = sb_load_acquire(&super->era); /* A:era. */
+        uint32_t slot;
 
         memset(ret, 0, sizeof(*ret));
         if (sb_segment_open(segment->base, segment->geometry.size, segment->os, &again))
@@ -522,8 +524,8 @@ int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *r
         if (stable >= clock || clock & SB_STAMP_INTENT)
                 sb_report_problem(look.report, "clock %llu and stable cut %llu make no sense",
                         (unsigned long long)clock, (unsigned long long)stable);
-        if (era < SB_ERA_MIN || era > SB_ERA_MAX)
-                sb_report_problem(look.report, "era %u makes no sense", era);
+        if (sb_era_low(era) < SB_ERA_MIN || era > SB_ERA_MAX)
+                sb_report_problem(look.report, "era %llu makes no sense", (unsigned long long)era);
         check_order(&look);
         if (!ret->problem_count)
                 check_buckets(&look);

@@ -28,9 +28,9 @@ static struct sb_node *key_fill_node(
         struct sb_node *node = sb_node_at(&handle->segment, offset);
 
         sb_assert(node);
+        sb_pin_give_birth(handle, &node->block);
         /* Relaxed, all: private until it is linked. The other words were reset when the block was
          * taken. */
-        sb_store_relaxed(&node->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&node->ring, 0);
         sb_store_relaxed(&node->rule, 0);
         node->hash = hash;
@@ -49,8 +49,8 @@ static void key_fill_placeholder(struct sb_handle *handle, uint64_t offset, uint
         placeholder->rev = floor;
         placeholder->node = node;
         placeholder->shape = SB_SHAPE(0, key_len, SB_VERSION_PLACEHOLDER, handle->slot);
+        sb_pin_give_birth(handle, &placeholder->block);
         /* Relaxed, all: private until it is placed. */
-        sb_store_relaxed(&placeholder->block.birth, sb_pin_era(handle));
         sb_store_relaxed(&placeholder->stamp, 0);
         sb_store_relaxed(&placeholder->prev, 0);
         memcpy(placeholder->bytes, key, key_len);
@@ -292,10 +292,10 @@ void sb_key_try_remove(
 static void key_date_unhooked(struct sb_handle *handle, struct sb_node *node)
 {
         /* A:era. Read after the cell was emptied. */
-        uint32_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         /* R:retire > A:retire. Of several processes one dates the node. */
-        if (sb_cas32_full(&node->unhooked, 0, era))
+        if (sb_cas32_full(&node->unhooked, 0, sb_era_low(era)))
                 sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
 }
 

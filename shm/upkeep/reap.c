@@ -37,7 +37,7 @@
 static void reap_give_back(
         struct sb_handle *handle, struct sb_block *block, uint64_t offset, uint64_t size)
 {
-        uint32_t era;
+        uint64_t era;
         bool linked;
 
         (void)size; /* the model checker alone is told */
@@ -46,7 +46,7 @@ static void reap_give_back(
         linked = sb_reach_version(handle, (struct sb_version *)block);
         era = sb_load_acquire(&handle->segment.super->era); /* A:era. After it was out of reach. */
         /* R:retire > A:retire. No other process touches what is in hand, and none can link it. */
-        sb_store_release(&block->retire, linked ? 0 : era);
+        sb_store_release(&block->retire, linked ? 0 : sb_era_low(era));
         if (!linked)
                 sb_limbo_wait(handle, offset, era, false);
         sb_model_unchecked_end();

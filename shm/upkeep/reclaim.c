@@ -100,7 +100,16 @@ static bool reclaim_win(struct sb_handle *handle, const struct sb_limbo_entry *l
         struct sb_block *block = sb_block_at(&handle->segment, limbo->offset);
 
         /* R:retire > A:retire. Behind the note in `freeing`. */
-        return sb_cas32_full(&block->retire, limbo->era, SB_RETIRE_FREEING | handle->slot);
+        if (!sb_cas32_full(
+                    &block->retire, sb_era_low(limbo->era), SB_RETIRE_FREEING | handle->slot))
+                return false;
+        if (SB_LIKELY(sb_era_looked_lately(handle)))
+                return true;
+        /* This process was stopped for ages since the look: perhaps the date is one of a later
+         * life. It begins its grace period again. R:retire; A:era. */
+        sb_store_release(&block->retire, sb_era_low(sb_load_acquire(&handle->segment.super->era)));
+        sb_limbo_leave(handle);
+        return false;
 }
 
 /* Fault FREE_TWO_WINNERS: the bit is cleared, whichever process won the retire word. */

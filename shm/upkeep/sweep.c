@@ -113,6 +113,60 @@ static void sweep_version(
         sb_key_try_remove(handle, own, horizon);
 }
 
+/* ---- births and dates that are very old ---- */
+
+/* The label that a birth needs, or the birth, where it needs none. Births since the floor keep
+ * their low bits, labels of bases that stay keep those. */
+static uint32_t sweep_label_for(const struct sb_handle *handle, uint32_t birth)
+{
+        uint64_t era;
+
+        if (birth & SB_BIRTH_LABEL) {
+                if (SB_LIKELY(!sb_era_drops_bases(handle)) || birth == SB_BIRTH_FIRST)
+                        return birth;
+                return sb_era_label(handle, sb_era_of_label(&handle->segment, birth));
+        }
+        era = sb_era_from(handle->sweep.before, birth);
+        return SB_LIKELY(era >= handle->sweep.floor) ? birth : sb_era_label(handle, era);
+}
+
+/* Label a birth of before the floor. A sweeper that was stopped for ages leaves it to the others:
+ * their floor is further by now. */
+static void sweep_label_birth(struct sb_handle *handle, struct sb_word32 *birth, uint64_t era)
+{
+        uint32_t old = sb_load_relaxed(birth), label; /* Relaxed: the CAS decides. */
+
+        if (SB_UNLIKELY(era - handle->sweep.before > SB_ERA_LOW))
+                return;
+        label = sweep_label_for(handle, old);
+        if (SB_UNLIKELY(label != old))
+                /* R:retire. Failed: another sweep labelled it, or the block has a new life. */
+                sb_cas32_full(birth, old, label);
+}
+
+/* The same for a block that is perhaps taken and not published: then its owner fills it later, with
+ * a younger birth. */
+static void sweep_label_block(struct sb_handle *handle, struct sb_block *block)
+{
+        sb_model_unchecked_begin();
+        sweep_label_birth(handle, &block->birth, sb_pin_era(handle));
+        sb_model_unchecked_end();
+}
+
+/* Bring a date of long ago up to the floor, so that it is not taken for a later one when a guard
+ * keeps the block for ages; and a date that a process wrote ages after it loaded the era down to
+ * now. Both are later than the truth. Return: its era. */
+static uint64_t sweep_renew_date(struct sb_handle *handle, struct sb_word32 *date, uint32_t old)
+{
+        uint64_t era = sb_era_of_date(&handle->segment, old), now = sb_pin_era(handle), renewed;
+
+        if (SB_LIKELY(era >= handle->sweep.floor && era <= now))
+                return era;
+        renewed = sb_era_whole(era > now ? now : handle->sweep.floor);
+        /* R:retire > A:retire. Failed: another process is freeing it. */
+        return sb_cas32_full(date, old, sb_era_low(renewed)) ? renewed : era;
+}
+
 /* ---- nodes ---- */
 
 /* The cell that a node names. A node that was never linked is freed without a grace period; its
@@ -158,42 +212,7 @@ static void sweep_node(struct sb_handle *handle, struct sb_node *node)
         }
         /* A:retire. */
         sb_limbo_wait(handle, sb_offset_of(&handle->segment, node),
-                sb_load_acquire(&node->unhooked), true);
-}
-
-/* ---- births and dates that are very old ---- */
-
-/* A process that is pinned now was not pinned before the floor: so "born at the floor" protects as
- * much as the truth does. */
-static void sweep_raise_birth(struct sb_handle *handle, struct sb_word32 *birth)
-{
-        uint32_t old = sb_load_relaxed(birth); /* Relaxed: the CAS decides. */
-
-        if (SB_UNLIKELY(sb_era_before(old, handle->sweep.floor)))
-                /* R:retire. Failed: another sweep raised it, or the block has a new life. */
-                sb_cas32_full(birth, old, handle->sweep.floor);
-}
-
-/* The same for a block that is perhaps taken and not published: then its owner fills it later, with
- * a younger birth. */
-static void sweep_raise_block(struct sb_handle *handle, struct sb_block *block)
-{
-        sb_model_unchecked_begin();
-        sweep_raise_birth(handle, &block->birth);
-        sb_model_unchecked_end();
-}
-
-/* Bring a date of long ago up to the floor, so that it does not come to lie ahead when a guard
- * keeps the block for ages: a process that is pinned now was not pinned then, nor before the floor.
- * Return: the date. */
-static uint32_t sweep_renew_date(struct sb_handle *handle, struct sb_block *block, uint32_t date)
-{
-        uint32_t floor = handle->sweep.floor;
-
-        if (SB_LIKELY(!sb_era_before(date, floor)) || floor < SB_ERA_MIN || floor > SB_ERA_MAX)
-                return date;
-        /* R:retire > A:retire. Failed: another process is freeing it. */
-        return sb_cas32_full(&block->retire, date, floor) ? floor : date;
+                sweep_renew_date(handle, &node->unhooked, sb_load_acquire(&node->unhooked)), true);
 }
 
 /* ---- blocks ---- */
@@ -201,11 +220,11 @@ static uint32_t sweep_renew_date(struct sb_handle *handle, struct sb_block *bloc
 /* Whether a client holds the block that is pinned since before the sweep. It would wait in limbo in
  * vain, and thousands of them would be looked at with every batch: they are counted, and wait for
  * a sweep after one of those pins has ended. */
-static bool sweep_is_held(struct sb_handle *handle, uint32_t date, uint32_t birth)
+static bool sweep_is_held(struct sb_handle *handle, uint64_t date, uint64_t birth)
 {
-        uint32_t since = handle->sweep.since - 1;
+        uint64_t since = handle->sweep.since - 1;
 
-        if (!sb_era_protected(handle, sb_era_before(date, since) ? date : since, birth))
+        if (!sb_era_protected(handle, date < since ? date : since, birth))
                 return false;
         handle->sweep.held++;
         return true;
@@ -216,12 +235,14 @@ static bool sweep_is_held(struct sb_handle *handle, uint32_t date, uint32_t birt
 static void sweep_dated(
         struct sb_handle *handle, struct sb_block *block, uint64_t offset, uint32_t date)
 {
+        uint64_t era, birth;
+
         sb_model_unchecked_begin();
-        date = sweep_renew_date(handle, block, date);
-        sweep_raise_birth(handle, &block->birth);
+        era = sweep_renew_date(handle, &block->retire, date);
         /* Relaxed: an older value only holds the block for longer. */
-        if (!sweep_is_held(handle, date, sb_load_relaxed(&block->birth)))
-                sb_limbo_wait(handle, offset, date, false);
+        birth = sb_era_of_birth(handle, sb_load_relaxed(&block->birth));
+        if (!sweep_is_held(handle, era, birth))
+                sb_limbo_wait(handle, offset, era, false);
         sb_model_unchecked_end();
 }
 
@@ -243,11 +264,11 @@ static uint32_t sweep_load_birth(const struct sb_block *block)
 static bool sweep_covers_dying(struct sb_handle *handle, const struct sb_block *block)
 {
         /* Relaxed: the sweeper's own word. */
-        uint32_t lo = (uint32_t)(sb_load_relaxed(&handle->record->pin) >> 32);
+        uint64_t lo = sb_record_pin_lo(sb_load_relaxed(&handle->record->pin));
         uint32_t birth = sweep_load_birth(block);
 
         sb_era_look(handle);
-        return sb_era_clear(handle, lo - 1, birth) &&
+        return lo && sb_era_clear(handle, lo - 1, sb_era_of_birth(handle, birth)) &&
                sb_load_acquire(&block->retire) == SB_RETIRE_DYING && /* A:retire. */
                sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
 }
@@ -263,10 +284,9 @@ static void sweep_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_
                                                              protected by the sweeper's pin. */
         while (!sb_pin_covers(handle));
         handle->counters.swept++;
+        sweep_label_block(handle, block);
         if (retire >= SB_RETIRE_FREEING)
                 return;
-        if (retire <= SB_RETIRE_HELD)
-                sweep_raise_block(handle, block);
         if (retire >= SB_ERA_MIN)
                 sweep_dated(handle, block, offset, retire);
         else if (retire == SB_RETIRE_DYING && !sweep_covers_dying(handle, block))
@@ -291,8 +311,8 @@ static void sweep_empty_unit(struct sb_handle *handle, uint32_t unit, uint64_t w
 
         /* A:unit-owned. */
         if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY &&
-                sb_era_clear(
-                        handle, SB_UNIT_ERA(word), sb_load_acquire(&segment->unit_births[unit])))
+                sb_era_clear(handle, SB_UNIT_ERA(word),
+                        sb_era_of_birth(handle, sb_load_acquire(&segment->unit_births[unit]))))
                 sb_cas64_full(&segment->unit_words[unit], word, 0); /* R:unit-owned. */
 }
 
@@ -307,7 +327,9 @@ static void sweep_unit(struct sb_handle *handle, uint32_t unit, uint32_t first, 
         uint64_t size;
 
         if (!first) {
-                sweep_raise_birth(handle, &segment->unit_births[unit]);
+                /* A:era. */
+                sweep_label_birth(
+                        handle, &segment->unit_births[unit], sb_load_acquire(&segment->super->era));
                 sweep_empty_unit(handle, unit, word);
                 sb_unit_repair(handle, unit);
         }
@@ -387,22 +409,30 @@ void sb_sweep_chunk(struct sb_handle *handle, uint64_t chunk)
                 (uint32_t)(chunk % each) * CHUNK_WORDS, CHUNK_WORDS);
 }
 
-/* Births below this era are raised to it. It never goes back. */
-static void sweep_find_floor(struct sb_handle *handle)
+/* A look, for a sweep or a slice. Births keep what they say, unless a whole sweep makes a floor. */
+static void sweep_look(struct sb_handle *handle)
 {
-        uint32_t floor = sb_load_acquire(&handle->segment.super->birth_floor), old; /* A:sweep. */
-
+        handle->sweep.before = sb_load_acquire(&handle->segment.super->birth_floor); /* A:sweep. */
+        handle->sweep.floor = handle->sweep.before;
         sb_era_look(handle);
-        old = sb_era_bygone(handle);
-        handle->sweep.floor = sb_era_before(floor, old) ? old : floor;
         /* Two eras ago: clients that are not stopped mostly have a younger pin. */
         handle->sweep.since = sb_era_looked(handle) - 2;
+}
+
+/* The floor that this sweep makes: SB_ERA_OLD ago. It never goes back. */
+static void sweep_find_floor(struct sb_handle *handle)
+{
+        uint64_t looked = sb_era_looked(handle);
+
+        if (looked > SB_ERA_OLD && looked - SB_ERA_OLD > handle->sweep.before)
+                handle->sweep.floor = looked - SB_ERA_OLD;
+        handle->sweep.floor = sb_era_find_bases(handle, handle->sweep.before, handle->sweep.floor);
 }
 
 void sb_sweep_slice_begin(struct sb_handle *handle, bool of_whole)
 {
         if (!of_whole)
-                sweep_find_floor(handle);
+                sweep_look(handle);
         sb_budget_look(handle, true);
         sb_horizon_renew(handle);
 }
@@ -415,6 +445,7 @@ void sb_sweep_slice_end(struct sb_handle *handle)
 
 void sb_sweep_begin(struct sb_handle *handle)
 {
+        sweep_look(handle);
         sweep_find_floor(handle);
         handle->sweep.held = 0;
         handle->sweep.held_by = sb_era_sum_pins(handle, handle->sweep.since);
@@ -423,13 +454,14 @@ void sb_sweep_begin(struct sb_handle *handle)
 
 void sb_sweep_end(struct sb_handle *handle)
 {
-        struct sb_word32 *word = &handle->segment.super->birth_floor;
-        uint32_t floor = sb_load_acquire(word); /* A:sweep. */
+        struct sb_word64 *word = &handle->segment.super->birth_floor;
+        uint64_t floor = sb_load_acquire(word); /* A:sweep. */
 
         /* R:sweep > A:sweep. Failed: another process's sweep ended; the next one goes on from
          * there. */
-        if (sb_era_before(floor, handle->sweep.floor))
-                sb_cas32_full(word, floor, handle->sweep.floor);
+        if (floor < handle->sweep.floor)
+                sb_cas64_full(word, floor, handle->sweep.floor);
+        sb_era_drop_bases(handle);
         sb_budget_end(handle);
 }
 

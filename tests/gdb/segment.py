@@ -207,7 +207,7 @@ def do_records(_):
         if tag & 0xffffffff:
             print(f'  {slot:4} {STATES[tag & 3]:8} generation {tag >> 32}, pid {number(record["pid"])}, '
                   + ('' if listed else 'not in the roster, ')
-                  + (f'pinned from era {pin >> 32} to {pin & 0xffffffff}' if pin else 'not pinned')
+                  + (f'pinned in era {pin >> 16}, since {pin & 0xffff} eras' if pin else 'not pinned')
                   + (f', in an operation on {operation & OFFSET:#x}' if operation else ''))
 
 
@@ -253,8 +253,10 @@ def do_unit(arguments):
     kind = ('FREE', 'VERSIONS', 'NODES', 'GUARDS', 'LARGE', 'PART', 'EMPTY')[min(word >> 60, 6)]
     slot = word >> 32 & 0x3fffff
     owner = f'client {slot - 1}, generation {word & 0xffffffff}' if slot else 'no client'
-    if kind in ('PART', 'EMPTY'):
-        owner = f'{"head" if kind == "PART" else "era"} {word & 0xffffffff}'
+    if kind == 'PART':
+        owner = f'head {word & 0xffffffff}'
+    elif kind == 'EMPTY':
+        owner = f'era {(word >> 35 & 0x7ffff) << 32 | word & 0xffffffff}'
     print(f'unit {unit} at offset {segment.geometry["units_at"] + unit * segment.geometry["unit_size"]:#x}: '
           f'{kind}, class {word >> 54 & 63}, {owner}')
 

@@ -27,6 +27,7 @@
 #define WORK     {OP_WORK, KEY_A}
 #define STABLE     {OP_STABLE, KEY_A}
 #define SWEEP    {OP_SWEEP, KEY_A}
+#define AGES     {OP_AGES, KEY_A}
 #define TICK     {OP_TICK, KEY_A}
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
@@ -99,6 +100,18 @@ static const struct world_case memory[] = {
         {"take what was freed, make, sweep", {START_FREED, {OPS(SET_C), OPS(MEMORY)}}, 2, 2},
         {"two sweeps", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY)}}, 2, 2},
         {"two sweeps, one set", {START_RETIRED, {OPS(MEMORY), OPS(MEMORY), OPS(SET_A)}}, 3, 1},
+        {"ages, stopped get", {START_VALUE, {OPS(GET_A), OPS(SET_A, AGES, MEMORY, SET_A, MEMORY)}, .setup_by = 1,
+                .focus = FOCUS_MEMORY}, 2, 2},
+        {"ages, stopped scan", {START_PAIR, {OPS(SCAN), OPS(DELETE_A, AGES, MEMORY, AGES, MEMORY)}, .setup_by = 1,
+                .focus = FOCUS_MEMORY}, 2, 3},
+        {"ages, stopped set", {START_VALUE, {OPS(SET_A, GET_A), OPS(AGES, MEMORY, SET_A, WORK)}, .setup_by = 1,
+                .focus = FOCUS_MEMORY}, 2, 3},
+        {"ages, stopped set, the long way", {START_VALUE, {OPS(SET_A, GET_A), OPS(AGES, MEMORY, SET_A, WORK)},
+                .setup_by = 1, .focus = FOCUS_MEMORY, .short_keys = true}, 2, 3},
+        {"ages, two sweeps", {START_VALUE, {OPS(GET_A), OPS(SET_A, AGES, MEMORY), OPS(MEMORY)}, .setup_by = 1,
+                .focus = FOCUS_MEMORY}, 3, 2},
+        {"ages, stopped twice", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, AGES, MEMORY, AGES, MEMORY)}, .setup_by = 1,
+                .focus = FOCUS_MEMORY}, 2, 3},
         {"two free one", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
         {"sweep and free, taken again", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY), OPS(SET_A)}}, 3, 2},
         {"full", {START_FULL, {OPS(SET_A, SET_A), OPS(SET_A)}, .unit_count = 6}, 2, 2},
@@ -274,6 +287,8 @@ static const struct world_case reaps[] = {
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed sweep", {START_RETIRED, {OPS(MEMORY), OPS(SET_A)}},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
+        {"ages, killed sweep", {START_VALUE, {OPS(AGES, MEMORY), OPS(SET_A, WORK)}, .setup_by = 1,
+                .focus = FOCUS_MEMORY}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}},
                 2, 2, 1, .crash_mask = 1, .reaper = true},
         {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}},

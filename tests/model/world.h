@@ -59,6 +59,7 @@ enum world_op_kind {
         OP_TXN,
         OP_FREE,    /* free what is in limbo, until nothing is */
         OP_LOOK,    /* all keys at the stable cut, twice, stamping nothing */
+        OP_AGES,    /* so many eras pass that a sweep labels what is older */
         OP_FLAGS,   /* the key's cell gets a flag and loses it again */
         OP_HISTORY, /* users: all versions of the key */
         OP_FIND,    /* users: the key in the cut of the start state's mark, if that is found */

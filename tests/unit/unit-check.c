@@ -171,7 +171,7 @@ static const char *damage_memory(uint32_t number, const struct place *at)
                 list_records(4, 5);
                 return "is free and in the roster";
         default:
-                sb_store_relaxed(&sb_record_at(s, 4)->pin, UINT64_C(16) << 32 | 16);
+                sb_store_relaxed(&sb_record_at(s, 4)->pin, SB_PIN(16, 0));
                 return "is free but pinned";
         }
 }

@@ -23,30 +23,31 @@
 static uint64_t blocks[BLOCKS];
 static uint32_t block_count;
 
-static bool begin(uint32_t era)
+static bool begin(uint64_t era)
 {
         block_count = 0;
         draw_state = era;
         if (!make_bus_for(4 << 20, CLIENTS))
                 return false;
         sb_store_relaxed(&writer.segment.super->era, era);
-        sb_store_relaxed(&writer.segment.super->birth_floor, era - 5000);
+        sb_store_relaxed(&writer.segment.super->birth_floor, era > 5000 ? era - 5000 : 0);
+        writer.era.floor = reader.era.floor = era > 5000 ? era - 5000 : 0;
         list_records(0, CLIENTS + 1);
         return true;
 }
 
-static uint32_t era_now(void)
+static uint64_t era_now(void)
 {
         return sb_load_relaxed(&writer.segment.super->era);
 }
 
-static void set_pin(uint32_t slot, uint32_t lo, uint32_t hi)
+static void set_pin(uint32_t slot, uint64_t lo, uint64_t hi)
 {
-        sb_store_relaxed(&sb_record_at(&writer.segment, slot)->pin, (uint64_t)lo << 32 | hi);
+        sb_store_relaxed(&sb_record_at(&writer.segment, slot)->pin, SB_PIN(hi, hi - lo));
 }
 
 /* A block that was born and taken out of all links in these eras. */
-static struct sb_block *retired(uint32_t birth, uint32_t era)
+static struct sb_block *retired(uint64_t birth, uint64_t era)
 {
         struct sb_block *block;
         uint64_t offset;
@@ -54,12 +55,12 @@ static struct sb_block *retired(uint32_t birth, uint32_t era)
         if (sb_slab_take(&writer, SB_UNIT_VERSIONS, 100, 0, &offset))
                 return NULL;
         block = sb_block_at(&writer.segment, offset);
-        sb_store_relaxed(&block->birth, birth);
-        sb_store_relaxed(&block->retire, era);
+        sb_store_relaxed(&block->birth, sb_era_low(birth));
+        sb_store_relaxed(&block->retire, sb_era_low(era));
         return block;
 }
 
-static bool wait_for(uint32_t birth, uint32_t era)
+static bool wait_for(uint64_t birth, uint64_t era)
 {
         struct sb_block *block = retired(birth, era);
 
@@ -89,40 +90,40 @@ static uint32_t look(bool free[BLOCKS])
         return count;
 }
 
-static void test_eras_compare_right_while_they_lie_within_half_of_all(void)
+static void test_low_bits_of_an_era_say_which_it_is_from_a_floor_on(void)
 {
-        static const uint32_t distances[] = {1, 2, 1000, SB_ERA_OLD, SB_ERA_ASK, SB_ERA_STOP,
-                SB_ERA_STOP + SB_ERA_OLD, (1u << 31) - 1};
-
         draw_state = 1;
         for (uint32_t step = 0; step < 10000; step++) {
-                uint32_t era = draw(3) ? draw_bits() : draw(100) - 50,
-                         later = era + distances[draw(8)];
+                uint64_t floor = draw_word() >> (18 + draw(40)),
+                         era = floor + (draw_bits() & SB_ERA_LOW);
 
-                CHECK(!sb_era_before(era, era));
-                CHECK(sb_era_before(era, later) && !sb_era_before(later, era));
+                CHECK_EQ(sb_era_from(floor, sb_era_low(era)), era);
+                /* By an earlier floor it is taken for an earlier one, or the same. */
+                CHECK(sb_era_from(floor / 2, sb_era_low(era)) <= era);
+                CHECK(sb_era_low(sb_era_whole(era)) >= SB_ERA_MIN);
+                CHECK(sb_era_whole(era) >= era && sb_era_whole(era) < era + SB_ERA_MIN + 1);
         }
 }
 
-static void test_the_era_goes_on_from_its_end_to_its_beginning(void)
+static void test_the_low_bits_of_eras_leave_out_what_means_something_else(void)
 {
-        CHECK(begin(SB_ERA_MAX - 3));
+        CHECK(begin(SB_ERA_LOW - 3));
         for (uint32_t i = 1; i <= 3; i++) {
                 sb_era_advance(&writer);
-                CHECK_EQ(era_now(), SB_ERA_MAX - 3 + i);
+                CHECK_EQ(era_now(), SB_ERA_LOW - 3 + i);
         }
         sb_era_advance(&reader);
-        CHECK_EQ(era_now(), SB_ERA_MIN);
+        CHECK_EQ(era_now(), UINT64_C(0x80000000) + SB_ERA_MIN);
         sb_era_advance(&writer);
-        CHECK_EQ(era_now(), SB_ERA_MIN + 1);
+        CHECK_EQ(era_now(), UINT64_C(0x80000000) + SB_ERA_MIN + 1);
         unmake_bus();
 }
 
 static void test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_still(void)
 {
-        static const uint32_t eras[] = {5000 * 4096u, 0x7ffff000u, 0xfffef000u};
+        static const uint64_t eras[] = {5000 * 4096u, 0x7ffff000u, UINT64_C(0xfedcba987000)};
 
-        for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t i = 1; i < 3; i++) {
                 struct sb_superblock *super;
 
                 CHECK(begin(eras[i]));
@@ -152,13 +153,13 @@ static void test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_
 
 /* The definition: no pin that was published in @era or before is of a process that can know what
  * was born in @birth. */
-static bool is_clear(uint32_t era, uint32_t birth)
+static bool is_clear(uint64_t era, uint64_t birth)
 {
         for (uint32_t slot = 0; slot <= CLIENTS; slot++) {
                 uint64_t pin = sb_load_relaxed(&sb_record_at(&writer.segment, slot)->pin);
 
-                if (pin && slot != writer.slot && (int32_t)(era - (uint32_t)(pin >> 32)) >= 0 &&
-                        (int32_t)((uint32_t)pin - birth) >= 0)
+                if (pin && slot != writer.slot && era >= sb_record_pin_lo(pin) &&
+                        SB_PIN_HI(pin) >= birth)
                         return false;
         }
         return true;
@@ -169,19 +170,20 @@ static void test_an_era_is_clear_as_the_pins_of_the_others_say(void)
         uint32_t clear = 0, held = 0;
 
         for (uint32_t round = 0; round < 400; round++) {
-                uint32_t base = round % 2 ? 100000 : SB_ERA_MAX - 20, pins = draw(CLIENTS - 2);
+                uint64_t base = round % 2 ? 100000 : SB_ERA_LOW - 20;
+                uint32_t pins = draw(CLIENTS - 2);
 
                 CHECK(begin(base + 40));
                 set_pin(writer.slot, base, base + 60); /* its own pin holds nothing up */
                 for (uint32_t i = 0; i < pins; i++) {
-                        uint32_t lo = base + draw(40);
+                        uint64_t lo = base + draw(40);
 
                         set_pin(i ? 2 + i : 0, lo, lo + draw(20));
                 }
                 sb_era_look(&writer);
                 for (uint32_t i = 0; i < 100; i++) {
-                        uint32_t era = base + draw(50), birth = era - draw(30);
-                        bool old = sb_era_before(era, writer.era.looked);
+                        uint64_t era = base + draw(50), birth = era - draw(30);
+                        bool old = era < writer.era.looked;
 
                         CHECK_EQ(sb_era_clear(&writer, era, birth), old && is_clear(era, birth));
                         *(old && is_clear(era, birth) ? &clear : &held) += 1;
@@ -198,7 +200,8 @@ static void test_any_number_of_stopped_clients_is_told_apart(void)
         static const uint32_t counts[] = {1, 16, 17, 100, 1000};
 
         for (uint32_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-                uint32_t base = SB_ERA_MAX - 1500, pin;
+                uint64_t base = SB_ERA_LOW - 1500;
+                uint32_t pin;
 
                 CHECK(make_bus_for(64 << 20, 1002));
                 sb_store_relaxed(&writer.segment.super->era, base);
@@ -208,12 +211,11 @@ static void test_any_number_of_stopped_clients_is_told_apart(void)
                 for (pin = 0; pin < counts[i]; pin++)
                         set_pin(3 + pin, base + 1 + 2 * (pin * 7 % counts[i]),
                                 base + 1 + 2 * (pin * 7 % counts[i]));
-                sb_store_relaxed(&writer.segment.super->era, SB_ERA_MIN + 2000);
+                sb_store_relaxed(&writer.segment.super->era, base + 3000);
                 sb_era_look(&writer);
                 CHECK_EQ(writer.era.pin_count, counts[i]);
-                CHECK_EQ(sb_era_bygone(&writer), SB_ERA_MIN + 2001 - SB_ERA_OLD);
                 for (pin = 0; pin < counts[i]; pin++) {
-                        uint32_t era = base + 1 + 2 * pin;
+                        uint64_t era = base + 1 + 2 * pin;
 
                         CHECK(sb_era_clear(&writer, era - 1, era - 1));
                         CHECK(!sb_era_clear(&writer, era, era));
@@ -222,28 +224,17 @@ static void test_any_number_of_stopped_clients_is_told_apart(void)
                         CHECK(!sb_era_clear(&writer, era + 1, era));
                 }
                 /* Since then: all that any of them can know, and nothing else. */
-                CHECK(sb_era_clear(&writer, SB_ERA_MIN + 1000, base + 2 * counts[i]));
-                CHECK(!sb_era_clear(&writer, SB_ERA_MIN + 1000, base + 2 * counts[i] - 1));
+                CHECK(sb_era_clear(&writer, base + 2900, base + 2 * counts[i]));
+                CHECK(!sb_era_clear(&writer, base + 2900, base + 2 * counts[i] - 1));
                 unmake_bus();
         }
-}
-
-static void test_bygone_is_before_every_pin_and_long_ago(void)
-{
-        CHECK(begin(SB_ERA_OLD / 2));
-        sb_era_look(&writer);
-        CHECK_EQ(sb_era_bygone(&writer), writer.era.looked - SB_ERA_OLD);
-        set_pin(5, era_now() - SB_ERA_OLD - 7, era_now());
-        sb_era_look(&writer);
-        CHECK_EQ(sb_era_bygone(&writer), writer.era.looked - 1 - SB_ERA_OLD - 7);
-        unmake_bus();
 }
 
 static void test_a_handle_that_has_not_looked_yet_takes_no_date_for_old(void)
 {
         CHECK(begin(77));
         CHECK(!sb_era_clear(&reader, era_now() - 1, era_now() - 1));
-        CHECK(!sb_era_clear(&reader, era_now() - SB_ERA_OLD, 16));
+        CHECK(!sb_era_clear(&reader, 0, 16));
         unmake_bus();
 }
 
@@ -256,27 +247,39 @@ static void test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning(void)
         clock = &writer.segment.super->clock;
         CHECK_EQ(sb_load_relaxed(pin), 0);
         sb_pin(&reader);
-        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(500) << 32 | 500);
+        CHECK_EQ(sb_load_relaxed(pin), SB_PIN(500, 0));
         CHECK_EQ(sb_pin_era(&reader), 500);
         CHECK(sb_pin_covers(&reader));
         sb_era_advance(&writer);
         sb_era_advance(&writer);
         CHECK(!sb_pin_covers(&reader));
         CHECK(sb_pin_covers(&reader));
-        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(500) << 32 | 502);
+        CHECK_EQ(sb_load_relaxed(pin), SB_PIN(502, 2));
         sb_era_advance(&writer);
         CHECK_EQ(sb_pin_load(&reader, clock), sb_load_relaxed(clock));
-        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(500) << 32 | 503);
+        CHECK_EQ(sb_load_relaxed(pin), SB_PIN(503, 3));
         sb_unpin(&reader);
         CHECK(!sb_load_relaxed(pin) && !sb_pin_era(&reader));
         /* The reaper goes on under the pin of the dead. */
-        sb_store_relaxed(pin, UINT64_C(400) << 32 | 410);
+        sb_store_relaxed(pin, SB_PIN(410, 10));
         sb_pin_resume(&reader);
-        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(400) << 32 | 503);
+        CHECK_EQ(sb_load_relaxed(pin), SB_PIN(503, 103));
         CHECK_EQ(sb_pin_era(&reader), 503);
         sb_store_relaxed(pin, 0);
         sb_pin_resume(&reader);
-        CHECK_EQ(sb_load_relaxed(pin), UINT64_C(503) << 32 | 503);
+        CHECK_EQ(sb_load_relaxed(pin), SB_PIN(503, 0));
+        /* The longest step back that it can say; any longer one leads to the beginning. */
+        for (uint32_t back = SB_PIN_BACK_MAX - 2; back < SB_PIN_BACK_MAX + 2; back++) {
+                sb_store_relaxed(pin, SB_PIN(503, 3));
+                sb_store_relaxed(&writer.segment.super->era, 500 + back);
+                CHECK(!sb_pin_covers(&reader) && sb_pin_covers(&reader));
+                CHECK_EQ(SB_PIN_HI(sb_load_relaxed(pin)), 500 + back);
+                CHECK_EQ(sb_record_pin_lo(sb_load_relaxed(pin)), back < SB_PIN_BACK_MAX ? 500 : 0);
+                sb_store_relaxed(&writer.segment.super->era, 600 + back);
+                CHECK(!sb_pin_covers(&reader));
+                CHECK_EQ(sb_record_pin_lo(sb_load_relaxed(pin)),
+                        back + 100 < SB_PIN_BACK_MAX ? 500 : 0);
+        }
         unmake_bus();
 }
 
@@ -415,18 +418,19 @@ static void test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of
         uint32_t freed = 0, held = 0;
 
         for (uint32_t round = 0; round < 60; round++) {
-                uint32_t base = round % 2 ? 100000 : SB_ERA_MAX - 30, pins = draw(10);
+                uint64_t base = round % 2 ? 100000 : SB_ERA_LOW - 30;
+                uint32_t pins = draw(10);
                 bool free[BLOCKS], guarded[BLOCKS] = {0};
 
                 CHECK(begin(base + 60));
                 for (uint32_t i = 0; i < BLOCKS; i++) {
-                        uint32_t birth = base + draw(50);
+                        uint64_t birth = base + draw(50);
 
                         CHECK(wait_for(birth, birth + draw(10)));
                 }
                 set_pin(writer.slot, base, base + 99);
                 for (uint32_t i = 0; i < pins; i++) {
-                        uint32_t lo = base + draw(60);
+                        uint64_t lo = base + draw(60);
 
                         set_pin(2 + draw(CLIENTS - 1), lo, lo + draw(6));
                 }
@@ -448,8 +452,10 @@ static void test_a_block_is_free_when_no_pin_and_no_guard_is_left_that_can_be_of
 
                         for (uint32_t i = 0; i < BLOCKS; i++) {
                                 struct sb_block *block = sb_block_at(&writer.segment, blocks[i]);
-                                bool is = !guarded[i] && is_clear(sb_load_relaxed(&block->retire),
-                                                                 sb_load_relaxed(&block->birth));
+                                bool is =
+                                        !guarded[i] &&
+                                        is_clear(sb_era_from(base, sb_load_relaxed(&block->retire)),
+                                                sb_era_from(base, sb_load_relaxed(&block->birth)));
 
                                 CHECK_EQ(free[i], is && !again);
                                 expected += is && !again;
@@ -547,12 +553,11 @@ static void test_a_list_full_of_what_is_pinned_is_left_to_a_sweep_but_for_a_quar
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
-        RUN(test_eras_compare_right_while_they_lie_within_half_of_all);
-        RUN(test_the_era_goes_on_from_its_end_to_its_beginning);
+        RUN(test_low_bits_of_an_era_say_which_it_is_from_a_floor_on);
+        RUN(test_the_low_bits_of_eras_leave_out_what_means_something_else);
         RUN(test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_still);
         RUN(test_an_era_is_clear_as_the_pins_of_the_others_say);
         RUN(test_any_number_of_stopped_clients_is_told_apart);
-        RUN(test_bygone_is_before_every_pin_and_long_ago);
         RUN(test_a_handle_that_has_not_looked_yet_takes_no_date_for_old);
         RUN(test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning);
         RUN(test_a_block_begins_to_go_once_and_is_dated_once);

@@ -187,8 +187,10 @@ static void set_the_scene(void *context)
                         (unsigned long long)wish.size);
                 return;
         }
-        if (scenario->flags & TRIAL_ERA_WRAPS) /* before any block has an era */
-                sb_store_release(&scene.segment.super->era, SB_ERA_MAX - 2);
+        if (scenario->flags & TRIAL_ERA_WRAPS) { /* before any block has an era */
+                sb_store_release(&scene.segment.super->birth_floor, SB_ERA_LOW - 2);
+                sb_store_release(&scene.segment.super->era, SB_ERA_LOW - 2);
+        }
         if (scenario->flags & TRIAL_OBSERVED)
                 sb_store_release(&scene.segment.super->observers, 1);
         trial_acts(scenario->setup, act_count(scenario->setup, TRIAL_SETUP_MAX), NULL);
