@@ -428,7 +428,7 @@ static __attribute__((noinline)) SB_FIND_FLAT int put_long(
 
         attempt.write = write;
         attempt.hash = sb_find_hash(handle, write->key, write->key_len);
-        attempt.supplies.node = attempt.supplies.placeholder = 0;
+        attempt.supplies = (struct sb_key_supplies){0};
         attempt.look_again = false;
         for (;; worked = true) {
                 attempt.also = put_allow(handle, write, worked);

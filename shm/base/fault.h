@@ -119,6 +119,10 @@
         X(PRUNE_BY_ABORTED, "an aborted version supersedes")                                       \
         X(REAP_FORGETS_TXN, "the reaper does not finish a dead client's transaction")              \
         X(NOTE_CLEARED_LATE, "a transaction's note goes after its descriptor is dated")            \
+        X(NOTE_READ_UNPINNED, "a note is followed under a younger pin than it was read under")     \
+        X(SWEEP_DATES_NOTED, "a sweeper dates what a record notes")                                \
+        X(NODE_GIVEN_BACK_NOTED, "a node that was noted and never linked is freed at once")        \
+        X(REAP_FREES_NOTED, "the reaper frees a noted node at once that was never linked")         \
         X(DYING_LATE, "a transaction's note goes before its descriptor is on its way out")         \
         X(FINISH_FREEING_NO_DISPOSE, "the reaper frees a descriptor and forgets its intents")      \
         X(CONFLICT_BURNS, "a revision counts on from an aborted one")                              \

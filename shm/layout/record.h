@@ -94,7 +94,8 @@ struct sb_record {
         struct sb_word64 pin;       /* 0, or {hi : 48, back : 16}: the eras that the owner may be
                                        reading in, from hi - back to hi (memory/pin.h) */
         struct sb_word64 operation; /* 0; or offset of the node of the key that is being written; or
-                                       SB_OPERATION_DESCRIPTOR | offset of a descriptor */
+                                       SB_OPERATION_DESCRIPTOR | offset of a descriptor. A link:
+                                       memory/note.h says how it is followed */
         struct sb_word64 freeing;   /* 0, or offset of the block that is being freed */
         struct sb_word64 guard_high;           /* no guard is in a word from this one on */
         struct sb_word64 opens;                /* counts snapshots opened */

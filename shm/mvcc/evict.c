@@ -10,6 +10,7 @@
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
@@ -23,7 +24,7 @@ static void evict_decide_noted(struct sb_handle *handle, struct sb_record *recor
         uint64_t at;
 
         sb_pin(handle);
-        at = sb_pin_load(handle, &record->operation);
+        at = sb_note_load(handle, record);
         descriptor = at & SB_OPERATION_DESCRIPTOR ? sb_descriptor_at(&handle->segment, at) : NULL;
         if (descriptor && descriptor->cut == cut)
                 sb_help_decide(handle, descriptor);

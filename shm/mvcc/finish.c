@@ -15,6 +15,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
@@ -55,47 +56,6 @@ static void finish_let_go(
                 sb_finish_dispose(handle, descriptor);
 }
 
-/* The descriptor is on its way out before the note goes: so no kill can lose it. The note goes
- * before the descriptor is dated: a process that found it by the note was pinned by then. */
-static void finish_retire_in_order(
-        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
-{
-        sb_limbo_begin(handle, &descriptor->block);
-        /* R:operation > A:operation. A full barrier: a store alone could still be on its way when
-         * the era is read. */
-        sb_exchange_full(operation, 0);
-        sb_limbo_date(handle, &descriptor->block);
-}
-
-/* Faults NOTE_CLEARED_LATE, NOTE_CLEARED_LAZILY and DYING_LATE: the three steps, each time with one
- * of them out of its place. */
-static void finish_retire_out_of_order(
-        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
-{
-        if (SB_FAULT(NOTE_CLEARED_LATE)) {
-                sb_limbo_begin(handle, &descriptor->block);
-                sb_limbo_date(handle, &descriptor->block);
-                sb_store_release(operation, 0); /* R:operation. */
-        } else if (SB_FAULT(NOTE_CLEARED_LAZILY)) {
-                sb_limbo_begin(handle, &descriptor->block);
-                sb_store_release(operation, 0); /* R:operation, late for others: the fault. */
-                sb_limbo_date(handle, &descriptor->block);
-        } else {
-                sb_exchange_full(operation, 0); /* R:operation > A:operation. */
-                sb_limbo_begin(handle, &descriptor->block);
-                sb_limbo_date(handle, &descriptor->block);
-        }
-}
-
-static void finish_retire(
-        struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
-{
-        if (SB_FAULT(NOTE_CLEARED_LATE) || SB_FAULT(NOTE_CLEARED_LAZILY) || SB_FAULT(DYING_LATE))
-                finish_retire_out_of_order(handle, descriptor, operation);
-        else
-                finish_retire_in_order(handle, descriptor, operation);
-}
-
 void sb_finish_noted(
         struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
 {
@@ -105,7 +65,7 @@ void sb_finish_noted(
         status = sb_descriptor_stamped(handle, descriptor);
         finish_copy_all(handle, descriptor, status);
         finish_let_go(handle, descriptor, status);
-        finish_retire(handle, descriptor, operation);
+        sb_note_retire(handle, &descriptor->block, operation, 0);
 }
 
 enum sb_outcome sb_finish_run(

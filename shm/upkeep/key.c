@@ -18,6 +18,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 
 /* ---- making ---- */
@@ -96,30 +97,72 @@ static struct sb_node *key_link(struct sb_handle *handle, struct sb_node *mine, 
         }
 }
 
-int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
+/* Another node is the key's: @mine, which is noted and was never linked, goes as all that was noted
+ * goes, and that node at @at is noted instead. Fault NODE_GIVEN_BACK_NOTED: the caller has the
+ * block back, and frees it at once. */
+static void key_give_way(struct sb_handle *handle, struct sb_node *mine, uint64_t at,
         struct sb_key_supplies *supplies)
 {
-        struct sb_node *mine = key_fill_node(handle, supplies->node, key, key_len, hash), *node;
-        uint64_t floor = key_before_link(handle, mine), at, cell_number, own;
-        int r;
+        supplies->gave_way = true;
+        if (SB_FAULT(NODE_GIVEN_BACK_NOTED)) {
+                sb_store_release(&handle->record->operation, at); /* R:operation > A:operation. */
+                return;
+        }
+        sb_note_retire(handle, &mine->block, &handle->record->operation, at);
+        supplies->node = 0;
+}
 
+/* A maker that gave way before first looks whether the key has a node, so that however often it
+ * comes back, it brings the memory of one node or two. Return: that node, noted; NULL: none. */
+static struct sb_node *key_look_first(struct sb_handle *handle, const void *key, uint32_t key_len,
+        const struct sb_key_supplies *supplies, uint64_t *ret_own)
+{
+        struct sb_node *node = supplies->gave_way ? sb_order_find(handle, key, key_len) : NULL;
+        uint64_t own = node ? sb_pin_load(handle, &node->cell) : SB_NODE_GONE;
+
+        if (own == SB_NODE_GONE)
+                return NULL;
+        *ret_own = own;
+        /* R:operation > A:operation. */
+        sb_store_release(&handle->record->operation, sb_offset_of(&handle->segment, node));
+        return node;
+}
+
+/* The key's node, noted: the maker's own, now linked, or another one. *ret_own: the cell that it
+ * names, or 0. NULL: as key_link(). */
+static struct sb_node *key_make_node(struct sb_handle *handle, const void *key, uint32_t key_len,
+        uint64_t hash, struct sb_key_supplies *supplies, uint64_t *ret_own, uint64_t *ret_floor)
+{
+        struct sb_node *node = key_look_first(handle, key, key_len, supplies, ret_own), *mine;
+
+        if (node)
+                return node;
+        mine = key_fill_node(handle, supplies->node, key, key_len, hash);
+        *ret_floor = key_before_link(handle, mine);
         /* R:operation > A:operation. The note comes before the link: so a process that finds this
          * client dead finds the node. */
         sb_store_release(&handle->record->operation, supplies->node);
-        node = key_link(handle, mine, &own);
-        if (!node && !own)
-                return -EIO;
-        if (!node) {
-                supplies->node = 0; /* it waits for its grace periods */
-                return 0;
-        }
-        at = sb_offset_of(&handle->segment, node);
-        if (node == mine)
-                supplies->node = 0;
+        node = key_link(handle, mine, ret_own);
+        if (node ? node != mine : !*ret_own)
+                key_give_way(
+                        handle, mine, node ? sb_offset_of(&handle->segment, node) : 0, supplies);
         else
-                sb_store_release(&handle->record->operation, at); /* R:operation > A:operation. */
+                supplies->node = 0; /* linked; or it waits for its grace periods */
+        return node;
+}
+
+int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
+        struct sb_key_supplies *supplies)
+{
+        uint64_t floor = 0, at, cell_number, own = 0;
+        struct sb_node *node = key_make_node(handle, key, key_len, hash, supplies, &own, &floor);
+        int r;
+
+        if (!node)
+                return own ? 0 : -EIO;
         if (own)
                 return 0; /* it has a cell: another process was first */
+        at = sb_offset_of(&handle->segment, node);
         floor = key_behind_link(handle, node, hash, floor);
         key_fill_placeholder(handle, supplies->placeholder, at, floor, key, key_len);
         r = sb_index_insert(handle, hash, supplies->placeholder, &cell_number);

@@ -28,6 +28,7 @@
 /* Blocks that a maker brings along; 0 after it was used. */
 struct sb_key_supplies {
         uint64_t node, placeholder;
+        bool gave_way; /* at first false: another process's node was the key's, and `node` went */
 };
 
 /* For writers: the cell of a key. On the way it asks about every unstamped placeholder and finishes

@@ -21,6 +21,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
@@ -127,6 +128,15 @@ static void reap_finish_commit(struct sb_handle *handle, struct sb_record *dead,
         sb_finish_noted(handle, descriptor, &dead->operation);
 }
 
+/* A noted node that no index leads to. If it was never linked it goes as all that was noted goes;
+ * else it is on its way already. Fault REAP_FREES_NOTED: it is left to reap_unit(), which frees it
+ * at once. */
+static void reap_private_node(struct sb_handle *handle, struct sb_record *dead, uint64_t at)
+{
+        if (!sb_reach_published(handle, at, SB_UNIT_NODES) && !SB_FAULT(REAP_FREES_NOTED))
+                sb_note_retire(handle, sb_block_at(&handle->segment, at), &dead->operation, 0);
+}
+
 /* What `operation` names: its write is stamped if it was installed, each placeholder is asked
  * about, and a bare key or a node without a cell begins to go. */
 static void reap_finish_operation(struct sb_handle *handle, struct sb_record *dead)
@@ -146,8 +156,10 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
         node = sb_node_at(segment, at);
         /* On the whole way: it may have died before it signed. The key may be gone since, too. */
         sb_index_confirm_all(handle, node->hash, at, !SB_FAULT(REAP_BY_SIGN));
-        if (!sb_reach_node(handle, node))
-                return; /* gone, or never linked: one of its private blocks */
+        if (!sb_reach_node(handle, node)) {
+                reap_private_node(handle, dead, at);
+                return;
+        }
         own = sb_pin_load(handle, &node->cell);
         if (!own) {
                 sb_key_abandon(handle, node);

@@ -3,7 +3,6 @@
 #include "shm/upkeep/stable.h"
 
 #include "shm/base/fault.h"
-#include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -11,6 +10,7 @@
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/descriptor.h"
@@ -23,22 +23,10 @@ static struct sb_descriptor *stable_descriptor(struct sb_handle *handle, uint64_
         return SB_FAULT(STABLE_SKIPS_TXN) ? NULL : sb_descriptor_at(&handle->segment, at);
 }
 
-/* The cell that a noted node names. A node that was noted and never linked is freed at once when
- * its maker is reaped, so this may be another node's cell: the caller sees it by the head. */
-static struct sb_word64 *stable_cell_of(struct sb_handle *handle, const struct sb_node *node)
-{
-        struct sb_word64 *cell;
-
-        sb_model_unchecked_begin();
-        cell = sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell));
-        sb_model_unchecked_end();
-        return cell;
-}
-
 /* What a record shows as being written gets its stamp. */
 static void stable_resolve(struct sb_handle *handle, struct sb_record *record)
 {
-        uint64_t at = sb_pin_load(handle, &record->operation);
+        uint64_t at = sb_note_load(handle, record);
         struct sb_node *node = at ? sb_node_at(&handle->segment, at) : NULL;
         struct sb_descriptor *descriptor;
         struct sb_version *head;
@@ -52,7 +40,7 @@ static void stable_resolve(struct sb_handle *handle, struct sb_record *record)
         }
         if (!node)
                 return;
-        cell = stable_cell_of(handle, node);
+        cell = sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell));
         head = cell ? sb_version_at(&handle->segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK)
                     : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */

@@ -21,6 +21,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/upkeep/horizon.h"
@@ -273,6 +274,33 @@ static bool sweep_covers_dying(struct sb_handle *handle, const struct sb_block *
                sb_load_relaxed(&block->birth) == birth; /* Relaxed: behind the acquire. */
 }
 
+/* Whether a record notes the block: then its owner dates it, or its reaper does (memory/note.h). */
+static bool sweep_is_noted(const struct sb_handle *handle, const struct sb_block *block)
+{
+        return !SB_FAULT(SWEEP_DATES_NOTED) &&
+               sb_note_names(&handle->segment, sb_offset_of(&handle->segment, block));
+}
+
+/* DYING, and the process that said so went no further, or is about to. */
+static void sweep_dying(struct sb_handle *handle, struct sb_block *block, enum sb_unit_kind kind,
+        const struct sb_horizon *horizon)
+{
+        if (!sweep_covers_dying(handle, block)) {
+                /* What is noted is no work for a sweep: none is asked for again and again while its
+                 * owner is stopped. */
+                if (!sweep_is_noted(handle, block))
+                        sb_limbo_leave(handle);
+                return;
+        }
+        /* Asked only now, when the block cannot begin another life under the sweeper's pin. */
+        if (sweep_is_noted(handle, block))
+                return;
+        if (kind == SB_UNIT_NODES)
+                sb_limbo_date(handle, block);
+        else
+                sweep_finish_dying(handle, (struct sb_version *)block, horizon);
+}
+
 static void sweep_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind,
         const struct sb_horizon *horizon)
 {
@@ -289,14 +317,10 @@ static void sweep_block(struct sb_handle *handle, uint64_t offset, enum sb_unit_
                 return;
         if (retire >= SB_ERA_MIN)
                 sweep_dated(handle, block, offset, retire);
-        else if (retire == SB_RETIRE_DYING && !sweep_covers_dying(handle, block))
-                sb_limbo_leave(handle);
-        else if (kind == SB_UNIT_NODES && retire == SB_RETIRE_DYING)
-                sb_limbo_date(handle, block);
+        else if (retire == SB_RETIRE_DYING)
+                sweep_dying(handle, block, kind, horizon);
         else if (kind == SB_UNIT_NODES)
                 sweep_node(handle, (struct sb_node *)block);
-        else if (retire == SB_RETIRE_DYING)
-                sweep_finish_dying(handle, (struct sb_version *)block, horizon);
         else
                 sweep_version(handle, (struct sb_version *)block, horizon);
 }

@@ -180,6 +180,12 @@ static const struct world_case txn_memory[] = {
         {"txn: magazine, two and sweep", {START_MAGAZINE, {OPS(SI(KA)), OPS(SET_A), OPS(SWEEP)}, .magazine = 2}, 3, 2},
         {"txn: note reader", {START_RETIRED, {OPS(FREE, STABLE), OPS(SI(KA), FREE, SI(KA))}}, 2, 3},
         {"txn: note reader under buffers", {START_ALL, {OPS(LARGE_C, STABLE), OPS(SI(KA), FREE)}}, 2, 2, .delays = 1},
+        {"txn: note reader and sweep", {START_PAIR, {OPS(SI(KA), SWEEP), OPS(SWEEP, STABLE)},
+                .focus = FOCUS_NOTES}, 2, 3},
+        {"txn: note reader and sweep, killed", {START_PAIR, {OPS(SI(KA)), OPS(SWEEP, STABLE)},
+                .focus = FOCUS_NOTES}, 2, 2, .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"txn: note reader and sweep, evicted", {START_PAIR, {OPS(SWEEP, EVICT), OPS(SI_EARLY(KA), SWEEP)},
+                .focus = FOCUS_NOTES, .engine = true}, 2, 3},
         {"txn: leave", {START_PAIR, {OPS(SI_EARLY(KA | KB), FINI), OPS(SET_B, SET_A)}}, 2, 2},
         {"txn: check", {START_PAIR, {OPS(CHECK), OPS(SI(KA | KB), WORK)}}, 2, 1},
         {"txn: check of aborted ones", {START_ABORTED, {OPS(CHECK), OPS(FREE, WORK), OPS(SI(KA | KB))}, .setup_by = 1}, 3, 1},
@@ -187,8 +193,21 @@ static const struct world_case txn_memory[] = {
         {"txn: killed when full", {START_FULL, {OPS(SI(KA), SI(KA)), OPS(SET_A)}, .unit_count = 9}, 2, 0, .crashes = 1, .crash_mask = 1,
                 .reaper = true},
 };
+
+static const struct world_case txn_deep[] = {
+        {"deep: txn, note reader and sweep", {START_PAIR, {OPS(SI(KA), SWEEP), OPS(SWEEP, STABLE)}, .focus = FOCUS_NOTES}, 2, 4},
+        {"deep: txn, note reader, sweep by another", {START_PAIR, {OPS(SI_EARLY(KA), FREE), OPS(SWEEP, FREE), OPS(STABLE)},
+                .focus = FOCUS_NOTES}, 3, 3},
+        {"deep: txn, note reader and sweep, killed", {START_PAIR, {OPS(SI(KA)), OPS(SWEEP, STABLE, SWEEP)}, .focus = FOCUS_NOTES},
+                2, 2, .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"deep: txn, note reader and sweep, killed reaper", {START_PAIR, {OPS(SI(KA)), OPS(SWEEP, STABLE)}, .focus = FOCUS_NOTES},
+                2, 1, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"deep: txn, note reader and sweep, buffers", {START_PAIR, {OPS(SI(KA), SWEEP), OPS(SWEEP, STABLE)}, .unit_count = 8,
+                .focus = FOCUS_NOTES}, 2, 2, .delays = 1},
+};
 /* clang-format on */
 
 const struct world_list world_txn = {"txn", txns, sizeof txns / sizeof *txns};
 const struct world_list world_txn_memory = {
         "txn-memory", txn_memory, sizeof txn_memory / sizeof *txn_memory};
+const struct world_list world_txn_deep = {"txn-deep", txn_deep, sizeof txn_deep / sizeof *txn_deep};

@@ -37,6 +37,7 @@ extern const struct world_list world_txn_memory; /* their blocks, and kills */
 extern const struct world_list world_users;      /* lists-users.c: the public calls */
 extern const struct world_list world_users_txn;  /* transactions by the public calls */
 extern const struct world_list world_deep;       /* more preemptions, but only at some accesses */
+extern const struct world_list world_txn_deep;   /* the same, with transactions */
 
 /* Walks a list. Return: the exit status. */
 int world_main(int argc, char **argv, struct world_list list);

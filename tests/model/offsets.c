@@ -27,10 +27,26 @@ static bool focused_in_unit(
                 return kind == SB_UNIT_NODES;
         if (focus == FOCUS_MEMORY)
                 return within < sizeof(struct sb_block);
+        /* Of a block that was found in a note, the word that is looked at first. */
+        if (focus == FOCUS_NOTES)
+                return within < sizeof(struct sb_block) ||
+                       within == (kind == SB_UNIT_NODES ? offsetof(struct sb_node, cell)
+                                                        : offsetof(struct sb_version, stamp));
         if (focus == FOCUS_INTENTS)
                 return kind != SB_UNIT_NODES && within == offsetof(struct sb_version, stamp);
         return kind != SB_UNIT_NODES && (within == offsetof(struct sb_version, stamp) ||
                                                 within == offsetof(struct sb_version, prev));
+}
+
+/* The words by which a note is read and what it names goes. */
+static bool focused_note(const struct sb_geometry *g, uint64_t offset)
+{
+        uint64_t in_record = (offset - g->records_at) % g->record_stride;
+
+        if (offset < g->records_at)
+                return offset == offsetof(struct sb_superblock, era);
+        return in_record == offsetof(struct sb_record, pin) ||
+               in_record == offsetof(struct sb_record, operation);
 }
 
 bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
@@ -40,6 +56,8 @@ bool world_focused(const struct sb_segment *segment, enum world_focus focus, uin
 
         if (focus == FOCUS_ALL)
                 return true;
+        if (focus == FOCUS_NOTES && offset < g->units_at)
+                return offset < g->buckets_at && focused_note(g, offset);
         if (focus == FOCUS_INTENTS && offset < g->buckets_at)
                 return false;
         if (offset < g->records_at)

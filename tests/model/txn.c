@@ -37,7 +37,13 @@ static bool writes_any(const struct world_txn *txn)
 /* Whether any thread evicts snapshots. */
 bool world_evicts(void)
 {
-        return spec()->ops[0][0].kind == OP_EVICT;
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_EVICT)
+                                return true;
+        return false;
 }
 
 static void read_key(struct sb_handle *handle, enum world_key key, uint32_t index, uint64_t cut,
@@ -231,7 +237,7 @@ void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key)
 {
         uint32_t len = world_key_len(key);
         uint64_t hash = sb_find_hash_any(handle, world_key(key), len);
-        struct sb_key_supplies supplies;
+        struct sb_key_supplies supplies = {0};
 
         if (sb_slab_take(handle, SB_UNIT_NODES,
                     sb_node_size(sb_node_height(&handle->segment, hash), len), 0, &supplies.node))

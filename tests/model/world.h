@@ -142,7 +142,8 @@ enum world_focus {
         FOCUS_INDEX,   /* at the ordered index, nodes and buckets */
         FOCUS_MEMORY,  /* at the era, client records, retire words, unit words and bitmaps, cells */
         FOCUS_INTENTS, /* at stamps of versions, statuses of transactions, cells */
-        FOCUS_CUTS, /* at clock, stable cut, announcements, stamps and links of versions, cells */
+        FOCUS_NOTES, /* at the era, pins and notes in records, retire words, nodes' cells, stamps */
+        FOCUS_CUTS,  /* at clock, stable cut, announcements, stamps and links of versions, cells */
 };
 
 struct world_spec {

@@ -27,7 +27,7 @@ __attribute__((noipa, unused)) static uint64_t hash_of(const void *key, uint32_t
 static inline bool spot_of(const char *key, struct sb_spot *ret)
 {
         uint32_t len = (uint32_t)strlen(key);
-        struct sb_key_supplies supplies;
+        struct sb_key_supplies supplies = {0};
         bool found;
 
         if (sb_key_find(&writer, key, len, hash_of(key, len), ret))

@@ -89,8 +89,8 @@ static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
         for (uint32_t i = 0; i < 3; i++) {
                 uint32_t len = (uint32_t)strlen(keys[i]);
                 uint64_t hash = hash_of(keys[i], len);
-                struct sb_key_supplies supplies, more;
-                struct sb_node *node;
+                struct sb_key_supplies supplies = {0}, more = {0};
+                struct sb_node *node, *mine;
                 struct sb_spot spot;
 
                 CHECK(!key_find(keys[i], &spot));
@@ -107,9 +107,22 @@ static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
                 CHECK_EQ(spot.head->rev, 0);
                 CHECK_EQ(spot.word & SB_TAG_MASK, hash & SB_TAG_MASK);
                 CHECK_EQ(sb_load_relaxed(&writer.record->operation), spot.head->node);
-                /* A second maker keeps what it brought. */
+                /* A second maker keeps its placeholder. Its node was noted, so it waits for a grace
+                 * period, from after the note on. */
+                mine = sb_node_at(&writer.segment, more.node);
+                CHECK_EQ(sb_key_make(&writer, keys[i], len, hash, &more), 0);
+                CHECK(!more.node && more.placeholder);
+                CHECK_EQ(sb_load_relaxed(&writer.record->operation), spot.head->node);
+                CHECK_EQ(sb_load_relaxed(&mine->block.retire),
+                        sb_load_relaxed(&writer.segment.super->era));
+                CHECK_EQ(writer.limbo.count, i + 1);
+                /* When it comes back it looks first, and keeps what it brought. */
+                CHECK(!sb_slab_take(
+                        &writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + len, 0, &more.node));
                 CHECK_EQ(sb_key_make(&writer, keys[i], len, hash, &more), 0);
                 CHECK(more.node && more.placeholder);
+                CHECK_EQ(sb_load_relaxed(&writer.record->operation), spot.head->node);
+                CHECK_EQ(writer.limbo.count, i + 1);
                 CHECK(sb_order_find(&writer, keys[i], len) == node);
         }
         unmake_bus();
@@ -118,7 +131,7 @@ static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
 static void test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_the_makers(void)
 {
         struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
-        struct sb_key_supplies supplies;
+        struct sb_key_supplies supplies = {0};
         char key[8];
 
         CHECK(make_bus_of(&wish)); /* fourteen cells */

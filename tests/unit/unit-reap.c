@@ -171,7 +171,7 @@ static void test_a_write_that_was_installed_is_stamped(void)
 static bool make_half(const char *key, uint32_t steps)
 {
         uint32_t len = (uint32_t)strlen(key);
-        struct sb_key_supplies supplies;
+        struct sb_key_supplies supplies = {0};
         struct sb_version *placeholder;
         struct sb_node *node;
         bool made;
