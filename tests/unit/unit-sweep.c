@@ -13,6 +13,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/upkeep/sweep.h"
+#include "shm/upkeep/work.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -303,6 +304,51 @@ static void test_more_than_a_list_holds_is_freed_by_one_sweep(void)
         unmake_bus();
 }
 
+/* Units of 256 KiB have up to 4,096 blocks, which are 8 chunks: each is looked at once in a lap of
+ * the engine's ticks, and in one of slices that two clients take part in; and no slice is long. */
+static void test_a_lap_of_slices_looks_at_each_block_once_and_no_slice_is_long(void)
+{
+        struct sb_geometry_wish wish = {.size = 8 << 20, .clients = 2, .unit_size = 256 << 10};
+        uint64_t count, before, chunks;
+        uint32_t cursor = 0;
+        char key[16];
+
+        CHECK(make_bus_of(&wish));
+        for (uint32_t i = 0; i < 20000; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                CHECK_EQ(put(&writer, key, key, 1 + i % 90), 0);
+        }
+        while (sweep_whole(&writer)) /* the placeholders */
+                ;
+        count = taken();
+        CHECK(count >= 40000);
+        sb_work_ask(&reader);
+        before = reader.counters.swept;
+        do {
+                uint64_t looked = reader.counters.swept;
+
+                CHECK(sb_work_tick(&reader, &cursor));
+                CHECK(reader.counters.swept - looked < 2048);
+        } while (sb_work_sweeping(&reader));
+        CHECK_EQ(reader.counters.swept - before, count);
+
+        chunks = sb_sweep_chunks(&writer.segment);
+        CHECK_EQ(chunks, 8 * (uint64_t)unit_count());
+        before = writer.counters.swept + reader.counters.swept;
+        while (sb_load_relaxed(&writer.segment.super->sweep_next) < chunks) {
+                struct sb_handle *handle = draw(2) ? &writer : &reader;
+                uint64_t looked = handle->counters.swept;
+
+                CHECK(sb_work_slice(handle));
+                CHECK(handle->counters.swept - looked < 2048);
+        }
+        /* The last slice goes on into the next lap: it ends by its blocks. */
+        count += 2048;
+        CHECK(writer.counters.swept + reader.counters.swept - before < count);
+        CHECK(writer.counters.swept + reader.counters.swept - before >= count - 2048);
+        unmake_bus();
+}
+
 static void test_a_large_block_is_swept_as_one(void)
 {
         CHECK(begin(4 << 20));
@@ -561,6 +607,7 @@ int main(int argc, char **argv)
         RUN(test_a_slice_is_so_many_units_from_the_cursor_on_and_each_block_in_them);
         RUN(test_whatever_lists_lost_goes_by_sweeps_alone_and_the_rest_stays);
         RUN(test_more_than_a_list_holds_is_freed_by_one_sweep);
+        RUN(test_a_lap_of_slices_looks_at_each_block_once_and_no_slice_is_long);
         RUN(test_a_large_block_is_swept_as_one);
         RUN(test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it);
         RUN(test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for);
