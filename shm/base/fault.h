@@ -71,6 +71,7 @@
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \
         X(HORIZON_LAST_MISSED, "the search in a prune horizon passes the last cut by")             \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
+        X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \
         X(GET_MANY_NO_PIN, "a batch of gets reads on without a new pin behind a slow key")         \
         X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \

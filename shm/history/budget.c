@@ -2,8 +2,10 @@
 
 #include "shm/history/budget.h"
 
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
+#include "shm/keys/node.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
@@ -39,30 +41,51 @@ bool sb_budget_limits(const struct sb_segment *segment)
         return sb_rules_any(segment) && sb_load_acquire(&segment->super->history_limit);
 }
 
+/* The bytes of the block that @bytes lie in. */
+static uint64_t budget_block(const struct sb_segment *segment, uint64_t bytes)
+{
+        uint32_t class_ = sb_unit_class(segment, bytes);
+
+        return class_ < segment->class_count ? segment->class_size[class_]
+                                             : (bytes + segment->geometry.unit_size - 1) &
+                                                       ~((uint64_t)segment->geometry.unit_size - 1);
+}
+
+/* Add bytes that the rules keep of a past that ended at @cut. What the floor lets go is not kept.
+ */
+static void budget_add(struct sb_handle *handle, uint64_t cut, uint64_t bytes)
+{
+        uint64_t step;
+
+        if (!handle->budget.counts || cut <= handle->budget.from)
+                return;
+        step = (cut - handle->budget.from - 1) / handle->budget.width;
+        handle->budget.bytes[step < SB_BUDGET_STEPS ? step : SB_BUDGET_STEPS - 1] += bytes;
+}
+
 bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,
         const struct sb_version *version, uint64_t successor)
 {
-        const struct sb_segment *segment = &handle->segment;
-        uint64_t bytes, step;
-        uint32_t class_;
-
         if (!handle->budget.looks)
                 return SB_RULE_KIND(keeping->word) == SB_RULE_LAST &&
                        SB_RULE_VALUE(keeping->word) <= SHORT_PAST;
-        if (!handle->budget.counts || successor <= handle->budget.from)
-                return true;
-        bytes = sb_version_size(version->shape);
-        class_ = sb_unit_class(segment, bytes);
-        bytes = class_ < segment->class_count
-                        ? segment->class_size[class_]
-                        : (bytes + segment->geometry.unit_size - 1) &
-                                  ~((uint64_t)segment->geometry.unit_size - 1);
-        step = (successor - handle->budget.from - 1) / handle->budget.width;
-        handle->budget.bytes[step < SB_BUDGET_STEPS ? step : SB_BUDGET_STEPS - 1] += bytes;
+        budget_add(
+                handle, successor, budget_block(&handle->segment, sb_version_size(version->shape)));
         return true;
 }
 
-void sb_budget_end(struct sb_handle *handle)
+void sb_budget_count_dead(struct sb_handle *handle, const struct sb_version *tombstone,
+        uint64_t stamp, const struct sb_node *node)
+{
+        const struct sb_segment *segment = &handle->segment;
+
+        if (!SB_FAULT(BUDGET_IGNORES_DEAD))
+                budget_add(handle, stamp,
+                        budget_block(segment, sb_version_size(tombstone->shape)) +
+                                budget_block(segment, sb_node_size(node->height, node->key_len)));
+}
+
+bool sb_budget_end(struct sb_handle *handle)
 {
         struct sb_superblock *super = handle->segment.super;
         /* A:history-floor. The limit, which the engine stores. */
@@ -71,7 +94,7 @@ void sb_budget_end(struct sb_handle *handle)
         uint32_t i;
 
         if (!handle->budget.counts)
-                return;
+                return false;
         handle->budget.counts = handle->budget.looks = false;
         for (i = 0; i < SB_BUDGET_STEPS; i++)
                 total += handle->budget.bytes[i];
@@ -81,11 +104,12 @@ void sb_budget_end(struct sb_handle *handle)
                 floor += handle->budget.width;
         }
         if (floor == handle->budget.from)
-                return;
+                return false;
         for (old = sb_load_acquire(&super->history_floor); old < floor; /* A:history-floor. */
                 old = sb_load_acquire(&super->history_floor))           /* A:history-floor. */
                 /* R:history-floor > A:history-floor. Before anything below it is taken out. */
                 sb_cas64_full(&super->history_floor, old, floor);
         /* What was superseded below it goes with the next sweep. */
         sb_limbo_leave(handle);
+        return true;
 }

@@ -275,6 +275,19 @@ static bool key_is_needed(struct sb_handle *handle, const struct sb_version *ver
                (stamp > horizon->bound || (sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK));
 }
 
+struct sb_version *sb_key_tombstone(
+        struct sb_handle *handle, struct sb_version *head, uint64_t *ret_stamp)
+{
+        struct sb_version *version = key_under_aborted(handle, head);
+        uint64_t stamp = version ? sb_load_acquire(&version->stamp) : 0; /* A:stamp. */
+
+        if (!stamp || (stamp & SB_STAMP_INTENT) ||
+                (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_DELETED)
+                return NULL;
+        *ret_stamp = stamp;
+        return version;
+}
+
 /* Whether no cut, open or to come, can tell this key from one that is not there. */
 static bool key_is_removable(
         struct sb_handle *handle, struct sb_version *head, const struct sb_horizon *horizon)

@@ -41,6 +41,10 @@ bool sb_key_find(struct sb_handle *handle, const void *key, uint32_t key_len, ui
  * Return: 0; SB_E_FULL: no empty cell; -EIO: the index is damaged. */
 int sb_key_make(struct sb_handle *handle, const void *key, uint32_t key_len, uint64_t hash,
         struct sb_key_supplies *supplies);
+/* Under a pin: the tombstone of a key that is deleted, and its stamp. @head: of the key's chain;
+ * what lies above the tombstone was aborted. NULL: the key has a value, or it is not decided. */
+struct sb_version *sb_key_tombstone(
+        struct sb_handle *handle, struct sb_version *head, uint64_t *ret_stamp);
 /* Freeze the key in this cell if no cut and no rule needs it by @horizon, and take it out. */
 void sb_key_try_remove(
         struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon);

@@ -98,6 +98,21 @@ static uint64_t sweep_cell_of(struct sb_handle *handle, const struct sb_version 
         return own;
 }
 
+/* Count a key that is deleted, and still there though no cut needs anything of it: so its rule
+ * keeps it. @head: of its chain; a newer one is counted where the sweep meets it. */
+static void sweep_count_dead(struct sb_handle *handle, uint64_t cell_number,
+        struct sb_version *head, const struct sb_horizon *horizon)
+{
+        uint64_t word = sb_pin_load(handle, sb_cell_at(&handle->segment, cell_number)), stamp;
+        struct sb_version *tombstone = sb_key_tombstone(handle, head, &stamp);
+        struct sb_node *node = sb_node_at(&handle->segment, head->node);
+
+        if (tombstone && node && (word & SB_CELL_KEPT) && !(word & SB_CELL_FROZEN) &&
+                (word & SB_OFFSET_MASK) == sb_offset_of(&handle->segment, head) &&
+                stamp <= horizon->bound)
+                sb_budget_count_dead(handle, tombstone, stamp, node);
+}
+
 /* Prune a chain and remove its key, once for each chain: from its newest version. */
 static void sweep_version(
         struct sb_handle *handle, struct sb_version *version, const struct sb_horizon *horizon)
@@ -107,11 +122,14 @@ static void sweep_version(
         struct sb_word64 *cell = sb_cell_at(segment, own);
         struct sb_version *head =
                 cell ? sb_version_at(segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK) : NULL;
+        bool needed;
 
         if (head != version)
                 return;
-        sb_prune_cell(handle, own, horizon);
+        needed = sb_prune_cell(handle, own, horizon);
         sb_key_try_remove(handle, own, horizon);
+        if (!needed && sb_budget_counts(handle))
+                sweep_count_dead(handle, own, version, horizon);
 }
 
 /* ---- births and dates that are very old ---- */
@@ -476,7 +494,7 @@ void sb_sweep_begin(struct sb_handle *handle)
         sb_budget_begin(handle);
 }
 
-void sb_sweep_end(struct sb_handle *handle)
+bool sb_sweep_end(struct sb_handle *handle)
 {
         struct sb_word64 *word = &handle->segment.super->birth_floor;
         uint64_t floor = sb_load_acquire(word); /* A:sweep. */
@@ -486,7 +504,7 @@ void sb_sweep_end(struct sb_handle *handle)
         if (floor < handle->sweep.floor)
                 sb_cas64_full(word, floor, handle->sweep.floor);
         sb_era_drop_bases(handle);
-        sb_budget_end(handle);
+        return sb_budget_end(handle);
 }
 
 bool sb_sweep_is_due(const struct sb_handle *handle)

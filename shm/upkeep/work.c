@@ -121,8 +121,9 @@ static uint64_t work_next_chunk(struct sb_handle *handle)
 
 static void work_end_lap(struct sb_handle *handle)
 {
-        if (handle->work.whole)
-                sb_sweep_end(handle);
+        /* A floor that rose is something for the next lap to free. */
+        if (handle->work.whole && sb_sweep_end(handle))
+                handle->work.freed++;
         handle->work.lap_end = 0;
         handle->work.rest = handle->work.rest_left = work_next_rest(handle);
 }
@@ -174,7 +175,8 @@ static bool work_begin_sweep(struct sb_handle *handle, uint32_t *cursor)
 
 static void work_end_sweep(struct sb_handle *handle)
 {
-        sb_sweep_end(handle);
+        if (sb_sweep_end(handle))
+                handle->work.freed++;
         /* R:sweep > A:sweep. What was left behind before this sweep began has been looked at. */
         sb_store_release(&handle->segment.super->swept, handle->work.goal);
         handle->work.rest = work_next_rest(handle);

@@ -106,6 +106,33 @@ static const char *history(const char *key, uint32_t flags, int *ret_end)
         return text;
 }
 
+/* The users' calls alone: the calls themselves sweep where no agentd is there to. */
+static void test_keys_that_come_and_go_under_a_rule_never_fill_the_bus(void)
+{
+        struct sb_superblock *super;
+        uint64_t limit;
+        char key[32];
+        int r = 0;
+
+        WORLD_BEGIN(8 * MIB);
+        super = bus->handle.segment.super;
+        if (!world.remote)
+                sb_store_relaxed(&super->history_limit, 2 * MIB);
+        limit = sb_load_relaxed(&super->history_limit);
+        CHECK_EQ(limit, 2 * MIB); /* agentd's default is a quarter */
+        CHECK_EQ(keep("s/", SB_PREFIX, SB_KEEP_LAST, 1), 0);
+        for (unsigned i = 0; i < 50000 && !r; i++) {
+                snprintf(key, sizeof(key), "s/%u", i);
+                r = sb_set(bus, b(key), b("a value"), NULL, NULL);
+                r = r ? r : sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL);
+        }
+        CHECK_EQ(r, 0);
+        work();
+        CHECK(sb_load_relaxed(&super->history_bytes) <= limit);
+        AT("s/49999", cut_now(), "-");
+        END();
+}
+
 static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
@@ -637,6 +664,7 @@ static void test_the_past_reads_the_same_while_a_writer_goes_on(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        RUN(test_keys_that_come_and_go_under_a_rule_never_fill_the_bus);
         RUN(test_a_marked_cut_can_be_read_until_the_mark_is_dropped);
         RUN(test_a_rule_keeps_everything_that_was_since_it_was_made);
         RUN(test_the_last_versions_of_a_key_are_kept_and_no_more);

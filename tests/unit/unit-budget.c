@@ -2,10 +2,21 @@
  * The memory that rules of history keep (shm/history/budget.h): what one sweep sums up, where the
  * floor comes to lie for a limit, and how far a pruner looks when no sweep is under way.
  */
+#include <inttypes.h>
+
+#include "ring/op/keep.h"
+#include "ring/op/past.h"
+#include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/history/budget.h"
 #include "shm/history/rules.h"
+#include "shm/keys/node.h"
+#include "shm/layout/reserved.h"
+#include "shm/memory/guard.h"
 #include "shm/memory/unit.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -149,13 +160,137 @@ static void test_beside_a_sweep_only_a_short_past_is_looked_through(void)
         unmake_bus();
 }
 
+/* ---- a bus that rules fill ---- */
+
+/* As a client that waits for memory, with no engine there: a slice of a sweep, and try again. */
+static int churn_one(bool deletes, const char *key)
+{
+        int r, slices = 0;
+
+        do
+                r = deletes ? delete (&writer, key) : put(&writer, key, "value123", 8);
+        while (r == SB_E_FULL && slices++ < 3000 && (sb_work_slice(&writer) || slices % 100));
+        return r;
+}
+
+static uint64_t take_cut(void)
+{
+        uint64_t cut = 0;
+        uint32_t index;
+
+        if (!sb_snapshot_open(&reader, &index, &cut))
+                sb_snapshot_close(&reader, index);
+        return cut;
+}
+
+/* Ever new keys, each set and deleted. Return: whether no call found the bus full. */
+static bool churn(uint32_t pairs, bool moving)
+{
+        char key[32];
+        int r;
+
+        for (uint32_t i = 0; i < pairs; i++) {
+                snprintf(key, sizeof(key), "s/%08u", i);
+                r = churn_one(false, key);
+                r = r ? r : churn_one(true, key);
+                if (r) {
+                        TEST_NOTE("pair %u: %d", i, r);
+                        return false;
+                }
+                if (moving && i % 50 == 0)
+                        take_cut();
+        }
+        return true;
+}
+
+static int past_of(const char *key, uint64_t cut)
+{
+        struct sb_version *version;
+
+        return sb_past_get(&reader, key, (uint32_t)strlen(key), cut, 0, &version);
+}
+
+/* Both with many cuts and with one. The last keys are remembered as long as there is memory for
+ * them; of older ones it is not known any more that they were there, and no answer says otherwise.
+ */
+static void test_deleted_keys_that_a_rule_keeps_are_forgotten_before_they_fill_the_bus(void)
+{
+        const uint64_t size = 8 << 20, limit = size / 4;
+
+        for (uint32_t moving = 0; moving < 2; moving++) {
+                uint32_t pairs = !moving ? 30000 : getenv("SB_TEST_LONG") ? 500000 : 100000;
+                uint64_t early, late;
+                char key[32];
+
+                CHECK(make_bus(size));
+                CHECK_EQ(sb_guard_grow(&reader, 0), 0);
+                sb_store_relaxed(&super()->history_limit, limit);
+                CHECK_EQ(sb_keep_write(&writer, "s/", 2, true, SB_RULE_WORD(SB_RULE_LAST, 1)), 0);
+                early = take_cut();
+                CHECK(churn(pairs, moving));
+                late = take_cut();
+                for (uint32_t i = 0; i < 3; i++)
+                        sb_work_all(&writer, true);
+                TEST_NOTE("%u pairs, %s: %" PRIu64 " bytes kept of %" PRIu64, pairs,
+                        moving ? "many cuts" : "one cut", sb_load_relaxed(&super()->history_bytes),
+                        limit);
+                CHECK(sb_load_relaxed(&super()->history_bytes) <= limit);
+                CHECK(!moving || sb_load_relaxed(&super()->history_bytes) > limit / 4);
+                snprintf(key, sizeof(key), "s/%08u", pairs - 1);
+                CHECK_EQ(past_of(key, late), SB_E_NOT_FOUND);
+                CHECK_EQ(past_of("s/00000001", early), SB_E_LAPPED);
+                CHECK_EQ(past_of("s/00000001", late), SB_E_NOT_FOUND);
+                unmake_bus();
+        }
+}
+
+/* The bytes of the block for @bytes: of a class, or whole units. */
+static uint64_t block_of(uint64_t bytes)
+{
+        const struct sb_segment *s = &writer.segment;
+        uint32_t class_ = sb_unit_class(s, bytes), unit = s->geometry.unit_size;
+
+        return class_ < s->class_count ? s->class_size[class_] : (bytes + unit - 1) / unit * unit;
+}
+
+static void test_a_deleted_key_counts_as_its_tombstone_and_its_node(void)
+{
+        const struct sb_segment *s = &writer.segment;
+        static const unsigned char bytes[3000];
+        uint64_t expected = 0;
+        char key[200];
+
+        CHECK(make_bus(4 << 20));
+        CHECK_EQ(sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 2)), 0);
+        for (uint32_t i = 0; i < 100; i++) {
+                uint32_t len = 8 + i, value_len = i % 2 ? 8 : 3000, height;
+
+                snprintf(key, sizeof(key), "%0*u", (int)len, i);
+                height = sb_node_height(s, hash_of(key, len));
+                CHECK(!put(&writer, key, bytes, value_len));
+                if (i % 3 == 0)
+                        continue; /* it has a value, and no past */
+                CHECK(!delete (&writer, key));
+                expected += block_of(sizeof(struct sb_version) + len) +
+                            block_of(sizeof(struct sb_version) + len + value_len) +
+                            block_of(sb_node_size(height, len));
+        }
+        take_cut();
+        sb_work_all(&writer, true);
+        CHECK_EQ(sb_load_relaxed(&super()->history_bytes), expected);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
+        fault_from_environment();
         test_begin(argc, argv);
         RUN(test_a_bus_without_rules_counts_nothing);
         RUN(test_each_version_counts_as_the_block_that_it_takes);
         RUN(test_the_floor_rises_until_what_is_kept_is_within_the_limit_and_not_much_more);
         RUN(test_a_floor_that_another_raised_meanwhile_does_not_sink);
+        RUN(test_a_deleted_key_counts_as_its_tombstone_and_its_node);
+        RUN(test_deleted_keys_that_a_rule_keeps_are_forgotten_before_they_fill_the_bus);
         RUN(test_beside_a_sweep_only_a_short_past_is_looked_through);
         return test_end();
 }
