@@ -23,7 +23,6 @@ static const struct {
         {SB_FAULT_FREE_IGNORES_PINS, "get under set and free"},
         {SB_FAULT_ERA_PIN_FORGOTTEN, "get under set and free"},
         {SB_FAULT_LABEL_TOO_LATE, "ages, stopped get"},
-        {SB_FAULT_BIRTH_STALE, "ages, stopped set", "ages, stopped set, the long way"},
         {SB_FAULT_FREE_IGNORES_GUARDS, "hold under set and free"},
         {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
         {SB_FAULT_GUARD_BEYOND, "far guard held again"},

@@ -283,6 +283,32 @@ static void test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning(void)
         unmake_bus();
 }
 
+/* Its maker was stopped between its pin and the store of the birth. */
+static void test_a_birth_that_is_stored_ages_too_late_becomes_one_of_now(void)
+{
+        static const uint64_t leaps[] = {0, 1, SB_ERA_OLD, SB_ERA_OLD + 1, UINT64_C(1) << 31,
+                UINT64_C(3) << 32, (UINT64_C(1) << 40) + 77};
+
+        for (uint32_t i = 0; i < sizeof(leaps) / sizeof(leaps[0]); i++) {
+                bool late = leaps[i] > SB_ERA_OLD;
+                struct sb_block *block;
+                uint64_t now;
+
+                CHECK(begin(500));
+                block = retired(300, 0);
+                sb_store_relaxed(&writer.segment.super->era, 500);
+                sb_pin(&reader);
+                now = sb_era_whole(500 + leaps[i]);
+                sb_store_relaxed(&writer.segment.super->era, now);
+                sb_pin_give_birth(&reader, block);
+                CHECK_EQ(sb_load_relaxed(&block->birth), sb_era_low(late ? now : 500));
+                /* Its pin reaches that far, and back to its beginning. */
+                CHECK_EQ(SB_PIN_HI(sb_load_relaxed(&reader.record->pin)), late ? now : 500);
+                CHECK(sb_record_pin_lo(sb_load_relaxed(&reader.record->pin)) <= 500);
+                unmake_bus();
+        }
+}
+
 static void test_a_block_begins_to_go_once_and_is_dated_once(void)
 {
         struct sb_block *block;
@@ -560,6 +586,7 @@ int main(int argc, char **argv)
         RUN(test_any_number_of_stopped_clients_is_told_apart);
         RUN(test_a_handle_that_has_not_looked_yet_takes_no_date_for_old);
         RUN(test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning);
+        RUN(test_a_birth_that_is_stored_ages_too_late_becomes_one_of_now);
         RUN(test_a_block_begins_to_go_once_and_is_dated_once);
         RUN(test_what_finds_no_space_is_left_to_a_sweep);
         RUN(test_cells_to_look_at_again_come_in_order_however_often_the_list_goes_round);
