@@ -195,7 +195,6 @@ static const struct world_case txn_memory[] = {
 };
 
 static const struct world_case txn_deep[] = {
-        {"deep: txn, note reader and sweep", {START_PAIR, {OPS(SI(KA), SWEEP), OPS(SWEEP, STABLE)}, .focus = FOCUS_NOTES}, 2, 4},
         {"deep: txn, note reader, sweep by another", {START_PAIR, {OPS(SI_EARLY(KA), FREE), OPS(SWEEP, FREE), OPS(STABLE)},
                 .focus = FOCUS_NOTES}, 3, 3},
         {"deep: txn, note reader and sweep, killed", {START_PAIR, {OPS(SI(KA)), OPS(SWEEP, STABLE, SWEEP)}, .focus = FOCUS_NOTES},
