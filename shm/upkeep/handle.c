@@ -16,6 +16,7 @@
 #include "shm/memory/slab.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/sweep.h"
 
 uint64_t sb_handle_space(const struct sb_geometry *geometry)
 {
@@ -54,7 +55,7 @@ void sb_handle_fini(struct sb_handle *handle)
         sb_reclaim_free(handle);
         sb_reclaim_free(handle);
         sb_magazine_release_all(handle);
-        if (sb_limbo_pending(handle) || !sb_limbo_is_empty(handle))
+        if (sb_limbo_pending(handle) || !sb_limbo_is_empty(handle) || sb_sweep_lets_lie(handle))
                 sb_limbo_leave(handle);
         for (chunk = 1; chunk < SB_GUARD_CHUNKS; chunk++)
                 sb_guard_chunk_free(handle, handle->slot, handle->generation, chunk);

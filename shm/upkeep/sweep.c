@@ -186,6 +186,21 @@ static uint64_t sweep_renew_date(struct sb_handle *handle, struct sb_word32 *dat
         return sb_cas32_full(date, old, sb_era_low(renewed)) ? renewed : era;
 }
 
+/* ---- what waits for clients that are stopped ---- */
+
+/* Whether a client holds the block that is pinned since before the sweep. It would wait in limbo in
+ * vain, and thousands of them would be looked at with every batch: they are counted, and wait for
+ * a sweep after one of those pins has ended. */
+static bool sweep_is_held(struct sb_handle *handle, uint64_t date, uint64_t birth)
+{
+        uint64_t since = handle->sweep.since - 1;
+
+        if (!sb_era_protected(handle, date < since ? date : since, birth))
+                return false;
+        handle->sweep.held++;
+        return true;
+}
+
 /* ---- nodes ---- */
 
 /* The cell that a node names. A node that was never linked is freed without a grace period; its
@@ -211,6 +226,17 @@ static bool sweep_is_linked(struct sb_handle *handle, struct sb_node *node)
         return linked;
 }
 
+/* In its first grace period, since @date: it waits in the sweeper's limbo, as all that is dated. */
+static void sweep_unhooked(struct sb_handle *handle, struct sb_node *node, uint32_t date)
+{
+        uint64_t era = sweep_renew_date(handle, &node->unhooked, date);
+
+        /* Relaxed: an older value only holds the node for longer. */
+        if (!sweep_is_held(
+                    handle, era, sb_era_of_birth(handle, sb_load_relaxed(&node->block.birth))))
+                sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
+}
+
 static void sweep_node(struct sb_handle *handle, struct sb_node *node)
 {
         uint64_t own = sweep_load_cell(handle, node);
@@ -229,25 +255,10 @@ static void sweep_node(struct sb_handle *handle, struct sb_node *node)
                         sb_key_abandon(handle, node);
                 return;
         }
-        /* A:retire. */
-        sb_limbo_wait(handle, sb_offset_of(&handle->segment, node),
-                sweep_renew_date(handle, &node->unhooked, sb_load_acquire(&node->unhooked)), true);
+        sweep_unhooked(handle, node, sb_load_acquire(&node->unhooked)); /* A:retire. */
 }
 
 /* ---- blocks ---- */
-
-/* Whether a client holds the block that is pinned since before the sweep. It would wait in limbo in
- * vain, and thousands of them would be looked at with every batch: they are counted, and wait for
- * a sweep after one of those pins has ended. */
-static bool sweep_is_held(struct sb_handle *handle, uint64_t date, uint64_t birth)
-{
-        uint64_t since = handle->sweep.since - 1;
-
-        if (!sb_era_protected(handle, date < since ? date : since, birth))
-                return false;
-        handle->sweep.held++;
-        return true;
-}
 
 /* Dated: let it wait in the sweeper's own limbo. Another process may be freeing it; then it is
  * dropped there as stale. */
@@ -505,6 +516,11 @@ bool sb_sweep_end(struct sb_handle *handle)
                 sb_cas64_full(word, floor, handle->sweep.floor);
         sb_era_drop_bases(handle);
         return sb_budget_end(handle);
+}
+
+bool sb_sweep_lets_lie(const struct sb_handle *handle)
+{
+        return handle->sweep.held;
 }
 
 bool sb_sweep_is_due(const struct sb_handle *handle)

@@ -33,8 +33,10 @@ uint64_t sb_sweep(struct sb_handle *handle, uint32_t *cursor, uint32_t count);
 /* Around the calls of one whole sweep. */
 void sb_sweep_begin(struct sb_handle *handle);
 bool sb_sweep_end(struct sb_handle *handle);
-/* Whether this handle's last whole sweep passed blocks by that a stopped client held, and such a
- * client holds less by now. */
+/* Whether this handle's sweeps passed blocks by that a stopped client held: no other handle knows
+ * that they wait. */
+bool sb_sweep_lets_lie(const struct sb_handle *handle);
+/* The same of the last whole sweep, and such a client holds less by now. */
 bool sb_sweep_is_due(const struct sb_handle *handle);
 
 /* The same by chunks, numbered from 0. Around a slice, some calls of sb_sweep_chunk():

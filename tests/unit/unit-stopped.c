@@ -173,10 +173,66 @@ static void test_what_stopped_clients_hold_is_looked_at_once_and_again_when_they
         unmake_bus();
 }
 
+/* Blocks that wait for a grace period. */
+static uint64_t waiting(void)
+{
+        struct sb_check_report report;
+
+        return sb_check(&writer, false, &report) ? UINT64_MAX : report.blocks_waiting;
+}
+
+static void test_a_next_engine_frees_what_a_stopped_client_held(void)
+{
+        enum { KEYS = 5000 };
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t cursor = 0, slot, generation;
+
+        CHECK(begin(32 << 20));
+        CHECK_EQ(overwrite_all(KEYS), KEYS);
+        CHECK_EQ(stop(1), 0);
+        CHECK_EQ(overwrite_all(KEYS), KEYS);
+        CHECK(tick(2000, &cursor) > 0);
+        CHECK(reader.sweep.held > 0);
+        sb_handle_fini(&reader);
+        CHECK_EQ(sb_roster_claim(&writer.segment, 2, &identity, &slot, &generation), 0);
+        make_handle(&reader, &writer.segment, slot, generation);
+        CHECK(tick(2000, &cursor) > 0);
+        CHECK(waiting() > KEYS - SB_LIMBO_MAX);
+        sb_store_relaxed(&sb_record_at(&writer.segment, FIRST)->pin, 0);
+        CHECK(tick(2000, &cursor) > 0);
+        CHECK(waiting() < SB_LIMBO_MAX);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
+/* Nodes have two grace periods, and wait for stopped clients in the first one already. */
+static void test_deleted_keys_that_stopped_clients_hold_are_looked_at_once(void)
+{
+        enum { KEYS = 5000 };
+        uint32_t cursor = 0;
+
+        CHECK(begin(32 << 20));
+        CHECK_EQ(overwrite_all(KEYS), KEYS);
+        CHECK_EQ(stop(CLIENTS), 0);
+        CHECK_EQ(delete_all("k", KEYS), 0);
+        CHECK(tick(2000, &cursor) > 0);
+        CHECK(waiting() > KEYS);
+        CHECK_EQ(tick(2000, &cursor), 0);
+        for (uint32_t i = 0; i < CLIENTS; i++)
+                sb_store_relaxed(&sb_record_at(&writer.segment, FIRST + i)->pin, 0);
+        CHECK(tick(2000, &cursor) > 0);
+        CHECK(waiting() < SB_LIMBO_MAX);
+        CHECK_EQ(tick(2000, &cursor), 0);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_values_of_another_size_fit_beside_any_number_of_stopped_clients);
         RUN(test_what_stopped_clients_hold_is_looked_at_once_and_again_when_they_go_on);
+        RUN(test_a_next_engine_frees_what_a_stopped_client_held);
+        RUN(test_deleted_keys_that_stopped_clients_hold_are_looked_at_once);
         return test_end();
 }
