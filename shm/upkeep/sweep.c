@@ -310,14 +310,24 @@ static bool sweep_is_noted(const struct sb_handle *handle, const struct sb_block
                sb_note_names(&handle->segment, sb_offset_of(&handle->segment, block));
 }
 
+/* Whether one of the clients that may be about to date it is pinned since before the sweep. */
+static bool sweep_dying_is_held(struct sb_handle *handle, const struct sb_block *block)
+{
+        /* Relaxed: the sweeper's own word. */
+        uint64_t lo = sb_record_pin_lo(sb_load_relaxed(&handle->record->pin));
+
+        return lo &&
+               sweep_is_held(handle, lo - 1, sb_era_of_birth(handle, sweep_load_birth(block)));
+}
+
 /* DYING, and the process that said so went no further, or is about to. */
 static void sweep_dying(struct sb_handle *handle, struct sb_block *block, enum sb_unit_kind kind,
         const struct sb_horizon *horizon)
 {
         if (!sweep_covers_dying(handle, block)) {
-                /* What is noted is no work for a sweep: none is asked for again and again while its
-                 * owner is stopped. */
-                if (!sweep_is_noted(handle, block))
+                /* What is noted, or waits for clients that are stopped, is no work for a sweep:
+                 * none is asked for again and again. */
+                if (!sweep_is_noted(handle, block) && !sweep_dying_is_held(handle, block))
                         sb_limbo_leave(handle);
                 return;
         }

@@ -8,7 +8,9 @@
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/report.h"
 #include "shm/upkeep/work.h"
@@ -227,6 +229,33 @@ static void test_deleted_keys_that_stopped_clients_hold_are_looked_at_once(void)
         unmake_bus();
 }
 
+/* A process was killed between the unlink of a version and its date; and another one is stopped,
+ * that might be about to date it. */
+static void test_what_a_killed_process_left_beside_a_stopped_one_is_looked_at_once(void)
+{
+        struct sb_block *block;
+        uint32_t cursor = 0;
+        uint64_t offset;
+
+        CHECK(begin(8 << 20));
+        CHECK_EQ(put(&writer, "key", bytes, 10), 0);
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 100, 0, &offset), 0);
+        block = sb_block_at(&writer.segment, offset);
+        sb_store_relaxed(&block->birth, SB_ERA_MIN);
+        sb_store_relaxed(&block->retire, SB_RETIRE_DYING);
+        sb_slab_release_all(&writer);
+        CHECK_EQ(stop(1), 0);
+        sb_limbo_leave(&writer);
+        CHECK(tick(1000, &cursor) > 0);
+        CHECK_EQ(tick(1000, &cursor), 0);
+        CHECK_EQ(sb_load_relaxed(&block->retire), SB_RETIRE_DYING);
+        sb_store_relaxed(&sb_record_at(&writer.segment, FIRST)->pin, 0);
+        CHECK(tick(1000, &cursor) > 0);
+        CHECK(sb_load_relaxed(&block->retire) != SB_RETIRE_DYING);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -234,5 +263,6 @@ int main(int argc, char **argv)
         RUN(test_what_stopped_clients_hold_is_looked_at_once_and_again_when_they_go_on);
         RUN(test_a_next_engine_frees_what_a_stopped_client_held);
         RUN(test_deleted_keys_that_stopped_clients_hold_are_looked_at_once);
+        RUN(test_what_a_killed_process_left_beside_a_stopped_one_is_looked_at_once);
         return test_end();
 }
