@@ -326,8 +326,10 @@ static int exec_again(const char *what)
 
         if (!bus)
                 return 1;
-        if (!left)
+        if (!left) {
+                sb_close(bus);
                 return write(1, "x", 1) != 1;
+        }
         snprintf(next, sizeof(next), "%lu %s", left - 1, directory + 1);
         setenv("API_EXEC_AGAIN", next, 1);
         execl("/proc/self/exe", "api-exec", (char *)NULL);
