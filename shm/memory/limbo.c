@@ -8,6 +8,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 #include "shm/memory/unit.h"
 
 bool sb_limbo_begin(struct sb_handle *handle, struct sb_block *block)
@@ -36,11 +37,22 @@ void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending)
         limbo->pending[limbo->pending_tail++ % SB_PENDING_MAX] = *pending;
 }
 
+/* Whether no sweep is asked for or under way. One that is may miss a chain that is written
+ * meanwhile, for its newest version may come to lie where the sweep was already. */
+static bool limbo_is_swept(const struct sb_handle *handle)
+{
+        const struct sb_superblock *super = handle->segment.super;
+
+        /* A:sweep, both. */
+        return sb_load_acquire(&super->sweep_wanted) == sb_load_acquire(&super->swept);
+}
+
 void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
 {
         struct sb_limbo *limbo = &handle->limbo;
         uint32_t at = limbo->latest[cell_number % SB_PENDING_LATEST];
         struct sb_pending *same = &limbo->pending[at % SB_PENDING_MAX];
+        bool whole = !limbo_is_swept(handle);
 
         limbo->noted++;
         if (at - limbo->pending_head >= limbo->pending_tail - limbo->pending_head ||
@@ -48,9 +60,11 @@ void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t sta
                 sb_limbo_again(handle, &(struct sb_pending){.cell_number = cell_number,
                                                .since = stamp,
                                                .due = stamp,
-                                               .last = stamp});
+                                               .last = stamp,
+                                               .whole = whole});
                 return;
         }
+        same->whole |= whole;
         if (stamp < same->since)
                 same->since = stamp;
         if (stamp < same->due)

@@ -179,11 +179,12 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 enum unlinked r = IN_HAND;
                 enum verdict verdict;
                 uint64_t stamp;
-                bool aborted;
+                bool aborted, below; /* below: look->since */
 
+                below = above && above < look->since;
                 if (above >= look->since)
                         window = prune_window(keeping, number);
-                else if (above && number >= window)
+                else if (below && number >= window && !look->whole)
                         return true;
                 link = sb_pin_load(handle, &holder->prev);
                 if (link & SB_PREV_MARKED)
@@ -215,7 +216,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         continue;
                 if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer))
                         return true;
-                if (newer && !aborted && verdict != RULED)
+                if (newer && !aborted && verdict != RULED &&
+                        (!below || !look->whole || verdict == GOES))
                         prune_note_kept(look, horizon, stamp, newer, verdict == GOES);
                 holder = version;
                 number += !aborted;

@@ -36,6 +36,8 @@ struct sb_prune_look {
         uint64_t young; /* cuts from this one on will perhaps be closed by the next look */
         uint64_t again; /* answer: what was superseded at this stamp or later waits for the next
                            look: the bound lies below it, or young cuts alone need it; 0: nothing */
+        bool whole;     /* look at all for what goes; what was superseded before `since` and stays
+                           is no answer */
         bool kept;      /* answer: something else was kept that is superseded */
 };
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,

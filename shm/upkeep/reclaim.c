@@ -37,7 +37,8 @@ static void reclaim_raise_stable(struct sb_handle *handle)
 static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pending, uint64_t young)
 {
         const struct sb_horizon *horizon = &handle->horizon;
-        struct sb_prune_look look = {.since = pending->since, .young = young};
+        struct sb_prune_look look = {
+                .since = pending->since, .young = young, .whole = pending->whole};
         struct sb_pending again = *pending;
 
         sb_prune_look(handle, pending->cell_number, horizon, &look);
@@ -47,6 +48,7 @@ static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pend
                 look.again = pending->last;
         if (look.again) {
                 again.since = look.again;
+                again.whole = false;
                 again.due = look.again > horizon->bound ? look.again : horizon->bound + 1;
                 sb_limbo_again(handle, &again);
         }

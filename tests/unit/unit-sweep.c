@@ -12,7 +12,10 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
+#include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/sweep.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
@@ -604,6 +607,46 @@ static void test_an_empty_unit_is_free_again_once_no_process_can_know_its_life(v
         }
 }
 
+/* A sweep may miss a key that is written meanwhile, for its newest version may come to lie where
+ * the sweep was already. The writer, which looks at what it replaced, then looks at what lies
+ * below. */
+static void test_keys_that_are_written_during_a_sweep_keep_nothing_of_an_ended_cut(void)
+{
+        enum { KEYS = 1500 };
+        struct sb_check_report report;
+        uint32_t cursor = 0, index, i, round;
+        uint64_t cut;
+        char key[16];
+
+        CHECK(begin(1 << 20));
+        for (round = 0; round < 2; round++) {
+                for (i = 0; i < KEYS; i++) {
+                        snprintf(key, sizeof(key), "k%u", i);
+                        CHECK_EQ(put(&writer, key, "", 0), 0);
+                }
+                if (!round)
+                        CHECK_EQ(sb_snapshot_open(&writer, &index, &cut), 0);
+        }
+        sb_work_all(&writer, false);
+        for (i = 0; i < 1000; i++)
+                sb_work_tick(&reader, &cursor);
+        sb_snapshot_close(&writer, index);
+        for (i = 0; i < KEYS; i++) {
+                snprintf(key, sizeof(key), "k%u", i * 7 % KEYS);
+                CHECK_EQ(delete (&writer, key), 0);
+                if (i % 100 == 0)
+                        sb_work_tick(&reader, &cursor);
+        }
+        sb_work_all(&writer, false);
+        sb_work_all(&writer, false);
+        for (i = 0; i < 1000; i++)
+                sb_work_tick(&reader, &cursor);
+        CHECK_EQ(sb_check(&writer, false, &report), 0);
+        CHECK_EQ(report.keys_deleted, 0);
+        CHECK_EQ(report.versions, 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -620,5 +663,6 @@ int main(int argc, char **argv)
         RUN(test_a_date_of_long_ago_is_renewed_while_a_guard_keeps_the_block);
         RUN(test_a_date_that_was_stored_ages_too_late_is_renewed);
         RUN(test_an_empty_unit_is_free_again_once_no_process_can_know_its_life);
+        RUN(test_keys_that_are_written_during_a_sweep_keep_nothing_of_an_ended_cut);
         return test_end();
 }
