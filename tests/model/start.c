@@ -90,6 +90,14 @@ static bool has_observer(void)
         return false;
 }
 
+/* Few, so that keys meet; where memory is to be full, no fewer than leave cells empty. */
+static uint32_t setup_bucket_count(void)
+{
+        bool full = spec()->start == START_FULL || spec()->start == START_HINTED;
+
+        return spec()->away || full ? 2 : 1;
+}
+
 static void setup_segment(void)
 {
         static const struct sb_word32 alive = {1};
@@ -99,7 +107,7 @@ static void setup_segment(void)
                 .clients = PEERS - 1,
                 .record_stride = 64,
                 .unit_size = 256,
-                .bucket_count = spec()->away ? 2 : 1,
+                .bucket_count = setup_bucket_count(),
                 .guard_inline = spec()->guards ? spec()->guards + 1 : 2,
                 .snapshot_count = 2,
                 .magazine_count = spec()->magazine ? spec()->magazine : SB_MAGAZINE_NONE,
