@@ -4,7 +4,7 @@
  *
  * A child of its own tries each fault, by the one trial and scenario known to find it. The model
  * checker (tests/model) finds the faults that need several processes in the middle of an operation
- * at once, or a store buffer: FREE_GUARDS_FIRST, NO_MEMBARRIER, NO_SECOND_LOOK, ORDER_STOPS_AT_KEY,
+ * at once, or a store buffer: FREE_GUARDS_FIRST, NO_MEMBARRIER, ORDER_STOPS_AT_KEY,
  * REAP_PIN_FIRST, MAGAZINE_LIVE_EARLY (which leaves a block in a living client's slab), and most of
  * what goes wrong between transactions.
  */

@@ -1,6 +1,7 @@
 /*
  * Some scenario must find each seeded fault. The table says which one is expected to; when that one
- * does not, the test tries all others. A fault that no scenario finds fails the test.
+ * does not, the test tries all others. A fault that no scenario finds fails the test, but for those
+ * that need more than a tiny segment: another program finds them, which is named here.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +59,6 @@ static const struct {
         {SB_FAULT_VACANCY_CLEAR_LATE, "full, hinted at, make and free"},
         {SB_FAULT_ALLOC_BIT_FIRST, "killed make, reaped under get"},
         {SB_FAULT_REAP_PIN_FIRST, "reap over a removal"},
-        {SB_FAULT_NO_SECOND_LOOK, "killed late make"},
         {SB_FAULT_WALK_STEPS_DOWN, "remove and make a neighbour, tall"},
         {SB_FAULT_REAP_FORGETS_FREEING, "killed free, reaped, taken again"},
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
@@ -136,6 +136,27 @@ static const struct {
         {SB_FAULT_STABLE_SKIPS_TXN, "txn: stable cut"},
         {SB_FAULT_ROSTER_UNLISTED_EARLY, "leave and sweep"},
 };
+
+static const struct {
+        enum sb_fault fault;
+        const char *program;
+} elsewhere[] = {
+        {SB_FAULT_BUDGET_IGNORES_DEAD, "tests/storm/storm-faults"},
+};
+
+/* Whether another program finds the fault. */
+static bool is_found_elsewhere(enum sb_fault fault)
+{
+        uint32_t i;
+
+        for (i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+                if (elsewhere[i].fault == fault) {
+                        printf("# %s: %s finds it\n", world_fault_names[fault],
+                                elsewhere[i].program);
+                        return true;
+                }
+        return false;
+}
 
 static struct {
         struct model_scenario all[512];
@@ -230,6 +251,8 @@ int main(int argc, char **argv)
                 if (argc > 1 && strcmp(argv[1], world_fault_names[fault]))
                         continue;
                 ran++;
+                if (is_found_elsewhere((enum sb_fault)fault))
+                        continue;
                 bad += !found((enum sb_fault)fault);
         }
         if (!ran)
