@@ -314,12 +314,12 @@ static void test_a_lap_of_slices_looks_at_each_block_once_and_no_slice_is_long(v
         struct sb_geometry_wish wish = {.size = 8 << 20, .clients = 2, .unit_size = 256 << 10};
         uint64_t count, before, chunks;
         uint32_t cursor = 0;
-        char key[16];
+        char key[16], value[96] = {0};
 
         CHECK(make_bus_of(&wish));
         for (uint32_t i = 0; i < 20000; i++) {
                 snprintf(key, sizeof(key), "k%u", i);
-                CHECK_EQ(put(&writer, key, key, 1 + i % 90), 0);
+                CHECK_EQ(put(&writer, key, value, 1 + i % 90), 0);
         }
         while (sweep_whole(&writer)) /* the placeholders */
                 ;
