@@ -92,15 +92,17 @@ static bool evict_if_held(struct sb_handle *handle, uint32_t slot, uint32_t inde
         /* A:announce. The owner counts first: with this announcement, its count is seen too. */
         uint64_t cut = sb_load_acquire(&sb_record_snapshots(record)[index]), opened;
 
-        if (cut <= SB_SNAPSHOT_EVICTED)
+        if (cut <= SB_SNAPSHOT_EVICTED || (cut & SB_SNAPSHOT_PENDING))
                 return false;
+        cut &= ~SB_SNAPSHOT_EVICTING;
         /* Relaxed: only whether it changed matters. */
         opened = sb_load_relaxed(&sb_record_opened(&handle->segment, record)[index]);
         if (seen->opened != opened) {
                 *seen = (struct sb_evict_seen){.opened = opened, .since_ns = now_ns};
                 return false;
         }
-        return now_ns - seen->since_ns > age_ns && evict_word(handle, record, index, UINT64_MAX);
+        /* No younger one that the owner may have opened there since the look. */
+        return now_ns - seen->since_ns > age_ns && evict_word(handle, record, index, cut);
 }
 
 uint32_t sb_evict_held(
