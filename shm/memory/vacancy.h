@@ -23,7 +23,9 @@
  *   takes: the unit becomes fit before its bit is set, and a bit is cleared before the unit is
  *   looked at once more; each of the four steps is a locked instruction or comes behind one.
  *
- * - A kill in between loses hints at one unit; the next sweep sets them again.
+ * - A process that is killed or stopped in between hides the hint at one unit; or those at 1/64 of
+ *   the units, where it has cleared the list's own bit and not looked again. The next hint there
+ *   shows them, and so does the next sweep, which a writer without room does itself.
  */
 #ifndef SB_MEMORY_VACANCY_H
 #define SB_MEMORY_VACANCY_H
