@@ -1,5 +1,6 @@
 /*
- * The private heap of fibres: mimalloc's names for the client library in the model build.
+ * The private heap of fibres: mimalloc's names for the client library in the model build. What
+ * needs no more than these is in tests/harness/heap.c.
  *
  * Each fibre has a heap of its own, which is empty when an execution begins, and setup has another
  * one, which each execution finds as setup left it. So what a fibre finds in its private memory
@@ -59,18 +60,6 @@ void *mi_malloc(size_t size)
         return block;
 }
 
-void *mi_zalloc(size_t size)
-{
-        void *block = mi_malloc(size);
-
-        return block ? memset(block, 0, size) : NULL;
-}
-
-void *mi_calloc(size_t count, size_t size)
-{
-        return mi_zalloc(count * size);
-}
-
 void mi_free(void *block)
 {
         if (block)
@@ -86,11 +75,4 @@ void *mi_realloc(void *block, size_t size)
         if (new)
                 mi_free(block);
         return new;
-}
-
-char *mi_strdup(const char *text)
-{
-        char *copy = mi_malloc(strlen(text) + 1);
-
-        return copy ? strcpy(copy, text) : NULL;
 }

@@ -1,6 +1,6 @@
 /*
  * The private heaps of the clients of a scene: mimalloc's names for the client library in the
- * stepper's build.
+ * stepper's build. What needs no more than these is in tests/harness/heap.c.
  *
  * A heap lies behind the segment's image, so that a copy of the scene has it, too. It is a row of
  * blocks; an allocation takes the first free one that is large enough.
@@ -62,18 +62,6 @@ void *mi_malloc(size_t size)
         return NULL;
 }
 
-void *mi_zalloc(size_t size)
-{
-        void *block = mi_malloc(size);
-
-        return block ? memset(block, 0, size) : NULL;
-}
-
-void *mi_calloc(size_t count, size_t size)
-{
-        return mi_zalloc(count * size);
-}
-
 void mi_free(void *block)
 {
         if (block)
@@ -90,11 +78,4 @@ void *mi_realloc(void *block, size_t size)
         if (new)
                 mi_free(block);
         return new;
-}
-
-char *mi_strdup(const char *text)
-{
-        char *copy = mi_malloc(strlen(text) + 1);
-
-        return copy ? strcpy(copy, text) : NULL;
 }
