@@ -10,6 +10,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
+#include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
@@ -102,6 +103,9 @@ static bool work_begin_lap(struct sb_handle *handle)
         work->whole = sb_budget_limits(&handle->segment);
         if (work->whole)
                 sb_sweep_begin(handle);
+        /* Also where the clock stands still, because nothing is written: since the last horizon a
+         * cut may have been closed. */
+        sb_horizon_take(handle, &handle->horizon);
         /* Relaxed: where laps begin does not matter, as long as they go round. */
         work->lap = work->whole ? 0 : sb_load_relaxed(&handle->segment.super->sweep_next);
         work->lap_end = work->lap + sb_sweep_chunks(&handle->segment);

@@ -171,6 +171,28 @@ static uint64_t wait_until_full(unsigned *first, uint64_t wait_ns)
         }
 }
 
+/* An open cut keeps what is deleted, so deletes use up what is reserved for them, too. Then nothing
+ * is written any more, and the commit clock stands still. */
+static void test_what_a_closed_cut_kept_is_found_though_nothing_is_written(void)
+{
+        struct sb_txn *txn = NULL;
+        unsigned count, deleted = 0;
+        char text[32];
+
+        BEGIN();
+        count = fill(10);
+        CHECK(count > 1000 && count != UINT32_MAX);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        while (sb_delete(bus, key_of(deleted, text), SB_ANY_REV, &at_once, NULL) == 0)
+                deleted++;
+        CHECK(deleted > 10 && deleted < count);
+        CHECK_EQ(sb_set(bus, key_of(count, text), b("0123456789"), &at_once, NULL), SB_E_FULL);
+        CHECK(!sb_txn_end(txn));
+        for (unsigned i = 0; i < deleted / 2; i++)
+                CHECK_EQ(sb_set(bus, key_of(count + i, text), b("0123456789"), NULL, NULL), 0);
+        END();
+}
+
 static void test_a_write_waits_a_second_for_memory_unless_told_otherwise(void)
 {
         unsigned next;
@@ -462,6 +484,7 @@ int main(int argc, char **argv)
         RUN(test_large_values_fill_the_segment_and_memory_comes_back);
         RUN(test_a_few_deletes_free_memory_for_half_as_many_new_keys);
         RUN(test_ever_new_keys_each_deleted_again_need_no_more_memory);
+        RUN(test_what_a_closed_cut_kept_is_found_though_nothing_is_written);
         RUN(test_a_write_waits_a_second_for_memory_unless_told_otherwise);
         RUN(test_a_write_that_waits_gets_the_memory_that_another_makes);
         RUN(test_a_signal_ends_the_wait_for_memory);
