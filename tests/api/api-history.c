@@ -564,6 +564,10 @@ static void test_restore_undoes_what_came_after_a_cut(void)
         CHECK_EQ(sb_restore(bus, all, SB_PREFIX, cut, NULL), SB_E_LAPPED);
         CHECK_EQ(sb_restore(bus, b("absent"), 0, cut, NULL), SB_E_LAPPED);
         CHECK(has(bus, "a/changed", "1"));
+        CHECK(!put("b", "6"));
+        work();
+        CHECK_EQ(sb_restore(bus, b("b"), 0, cut, NULL), SB_E_LAPPED);
+        CHECK(has(bus, "b", "6"));
         END();
 }
 

@@ -129,6 +129,47 @@ static void test_marks_are_as_many_as_the_table_holds(void)
         END();
 }
 
+/* Writes or deletes keys one after the other until there is no memory for one more. Return: how
+ * many. */
+static uint32_t until_full(bool deletes)
+{
+        struct sb_write at_once = {.size = sizeof(at_once), .deadline_ns = 1};
+        uint32_t count = 0;
+        char key[16];
+        int r = 0;
+
+        while (r == 0) {
+                snprintf(key, sizeof(key), "key %u", count++);
+                r = deletes ? sb_delete(bus, b(key), SB_ANY_REV, &at_once, NULL)
+                            : sb_set(bus, b(key), b("0123456789"), &at_once, NULL);
+        }
+        return r == SB_E_FULL ? count - 1 : 0;
+}
+
+static void test_a_drop_that_finds_no_memory_leaves_the_mark(void)
+{
+        uint64_t cut = 0, found = 0;
+        struct sb_txn *txn = NULL;
+        int r = SB_E_FULL;
+
+        WORLD_BEGIN(2 * MIB);
+        CHECK_EQ(sb_mark(bus, b("m"), &cut), 0);
+        CHECK(until_full(false) > 1000);
+        /* An open cut keeps what is deleted, so deletes use up what is reserved for them, too. */
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        CHECK(until_full(true) > 0);
+        CHECK_EQ(sb_mark_drop(bus, b("m")), SB_E_FULL);
+        CHECK_EQ(sb_mark_find(bus, b("m"), &found), 0);
+        CHECK_EQ(found, cut);
+        sb_txn_end(txn);
+        /* Each try does a few slices of the sweep that finds what the cut kept. */
+        for (uint32_t tries = 0; r == SB_E_FULL && tries < 1000; tries++)
+                r = sb_mark_drop(bus, b("m"));
+        CHECK_EQ(r, 0);
+        CHECK_EQ(sb_mark_find(bus, b("m"), &found), SB_E_NOT_FOUND);
+        END();
+}
+
 static void test_the_bus_own_keys_are_not_among_the_others(void)
 {
         static const struct sb_bytes low = {"\0a", 2}, high = {"\0sc", 3}, own = {"\0sb\0", 4};
@@ -251,6 +292,7 @@ int main(int argc, char **argv)
         RUN(test_a_name_marks_one_cut_until_it_is_dropped);
         RUN(test_a_mark_keeps_what_was_there_and_lets_it_go);
         RUN(test_marks_are_as_many_as_the_table_holds);
+        RUN(test_a_drop_that_finds_no_memory_leaves_the_mark);
         RUN(test_the_bus_own_keys_are_not_among_the_others);
         RUN(test_a_time_names_the_last_cut_that_was_not_after_it);
         RUN(test_misuse_has_a_name);

@@ -352,10 +352,20 @@ static void do_mark(struct scene *scene, const struct act *act, struct result *r
 static void do_keep(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_rule rule = {.size = sizeof(rule),
-                .kind = act->len ? SB_KEEP_LAST : SB_KEEP_NEWEST,
-                .value = act->len};
+                .kind = act->len == KEEP_ALL ? SB_KEEP_ALL
+                        : act->len           ? SB_KEEP_LAST
+                                             : SB_KEEP_NEWEST,
+                .value = act->len == KEEP_ALL ? 0 : act->len};
 
         ret->code = sb_keep(&scene->bus[act->actor], all, SB_PREFIX, &rule);
+}
+
+static void do_restore(struct scene *scene, const struct act *act, struct result *ret)
+{
+        bool one = act->len & RESTORE_ONE;
+
+        ret->code = sb_restore(&scene->bus[act->actor], one ? scene_key(act->key) : all,
+                one ? 0 : SB_PREFIX, scene->marked_cut, NULL);
 }
 
 static void do_past(struct scene *scene, const struct act *act, struct result *ret)
@@ -443,8 +453,7 @@ static bool call(struct scene *scene, const struct act *act, struct result *ret)
                 do_txn(scene, act, ret);
                 return true;
         case RESTORE:
-                ret->code = sb_restore(
-                        &scene->bus[act->actor], all, SB_PREFIX, scene->marked_cut, NULL);
+                do_restore(scene, act, ret);
                 return true;
         case MARK:
         case MARK_DROP:
@@ -478,9 +487,10 @@ static bool can_be(const struct act *act, int code)
         case SNAPSHOT:
         case SNAPSHOT_READ:
         case TXN:
-        case RESTORE:
         case KEEP:
                 return code == 0;
+        case RESTORE:
+                return code == 0 || (code == SB_E_LAPPED && (act->len & RESTORE_GONE));
         case MARK:
                 return code == 0 || code == SB_E_CONFLICT;
         case PAST:

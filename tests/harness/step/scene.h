@@ -57,13 +57,13 @@ enum act_kind {
         MARK, /* name the present cut "m" */
         MARK_DROP,
         MARK_FIND, /* seen[0].rev: whether that mark exists */
-        KEEP,      /* a rule for all keys: the last `len` versions; 0: none */
+        KEEP,      /* a rule for all keys: the last `len` versions; 0: none; KEEP_ALL */
         EVICT,     /* the engine evicts the snapshots of client `key` */
         VALIDATE,  /* sb_check, not quiescent; code: number of problems */
         TXN, /* keys key .. in one transaction, again and again while it conflicts; len: below */
         TXN_COMMIT, /* the same, one attempt, at the cut that SNAPSHOT opened; closes it */
         /* the same keys become what they were at the cut that SNAPSHOT opened, as sb_restore()
-         * does; users: all keys, by that call, and as in the cut of mark "m" */
+         * does; users: all keys, by that call, and as in the cut of mark "m"; len: below */
         RESTORE,
         /* users only: */
         PAST, /* the first len keys, or all, in the cut that mark "m" had */
@@ -79,6 +79,13 @@ enum act_kind {
 #define TXN_ADD          0x20u /* the new tag is `tag` plus the sum of the tags that it read */
 #define TXN_DELETE       0x40u /* deletes the keys that have a value */
 #define TXN_LARGE        0x80u /* values of 600 bytes, else of 10 */
+
+/* Of a rule by the public call, in len: all versions are kept. */
+#define KEEP_ALL 0xffffu
+
+/* Of a restore by the public call, in len. */
+#define RESTORE_ONE  1u /* the key alone */
+#define RESTORE_GONE 2u /* its rule may be gone: then the call may say that this past is lost */
 
 /* What a compare and swap expects. */
 enum act_expect {
