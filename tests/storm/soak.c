@@ -2,15 +2,18 @@
  * The soak: hours of churn at constant size on a real agentd, with figures every minute. A bus that
  * is old must cost what it cost when it was young, so flat lines are the test.
  *
- * Workers turn a constant number of keys over (each key gives way to one that never was), overwrite
- * and read them, commit transactions, hold snapshots, scan, make marks and drop them. One prefix
- * has a rule of history. The test process kills and stops workers, and kills the engine, all the
- * while. Every SB_STEP seconds it looks at the bus and prints a line: speeds (for people: no time
- * fails a test), buckets that an absent lookup passes, units by kind, work that is left behind.
+ * The test process kills and stops workers (soak-worker.h), and kills the engine, all the while.
+ * Every SB_STEP seconds it looks at the bus and prints a line: operations, the processor time of
+ * each, buckets that an absent lookup passes, units by kind, sweeps, work that is left behind.
  *
- * Always true: what is judged is counts. The first quarter is the way to a steady state; of the
- * rest the later half is compared with the earlier one.
- * Arguments: none. SB_SECONDS, SB_STEP, SB_SEED.
+ * Lines are judged from the steady state on, which is a state of the bus and no time: the workers
+ * fill the history of the rules until its limit lets the oldest part go; then they go on with their
+ * usual mix until all that they filled in has been let go, too, and each key was turned over
+ * several times. A slow machine takes longer for that, and SB_SECONDS begin only then.
+ *
+ * Always true: what is judged is counts; times are figures for people. Of the lines of the steady
+ * state the later half is compared with the earlier one.
+ * Arguments: none. SB_SECONDS, SB_STEP, SB_SEED. The output has lines for bench/curves, too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,7 +21,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,53 +35,61 @@
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 #include "tests/storm/random.h"
+#include "tests/storm/soak-worker.h"
 
-#define SIZE        (16u << 20)
-#define WORKERS     4u
-#define KEYS        16000u /* live at any time, of all workers together */
-#define RULED       64u    /* keys under a rule of history, of each worker */
-#define SECONDS     7200u
-#define STEP        60u
-#define LINES_MAX   4096u
-#define PROBES      4096u
-#define LARGE_VALUE 24000u
-#define NO_KEY      UINT32_MAX
-#define HOLD_MS     300u /* a snapshot is held at most so long */
-#define STOP_MS     700u
-/* So many operations a worker does in a tenth of a second. What a cut keeps while its holder is
- * halted grows with what the others do meanwhile, and must fit. */
-#define PACE 500u
-
-/* What a worker tells the test process, and the next worker in its seat. */
-struct seat {
-        pid_t pid;
-        uint64_t resume_ms; /* when it goes on; 0: it is not halted */
-        uint32_t under_way; /* the key that it is turning over, or NO_KEY */
-        uint64_t turnovers, writes, reads, commits, full, swept;
-        bool complained;
-        char complaint[128];
-};
-static struct table {
-        struct seat seat[WORKERS];
-        uint32_t life[KEYS];
-        bool stop;
-} * table;
+#define SIZE      (16u << 20)
+#define SECONDS   7200u
+#define STEP      60u
+#define LINES_MAX 4096u
+#define PROBES    4096u
+#define STOP_MS   700u
+#define LAPS      8u /* each key is turned over so often, on average, before lines are judged */
+/* A write under the rule keeps at least so many bytes, and after sixteen times the limit without a
+ * part of history let go, none will be. */
+#define RULED_BYTES 64u
+#define LIMITS_MOST 16u
 
 /* One line of figures. */
-enum { BUCKETS, SWEPT, VERSIONS, NODES, LARGE, EMPTY, FREE, BEHIND, HISTORY, FIGURES };
-static const char *const figure_name[FIGURES] = {"buckets an absent lookup passes",
-        "blocks swept by workers a turnover", "version units", "node units", "large units",
-        "empty units", "free units", "sweeps behind", "bytes of history"};
-struct line {
-        double figure[FIGURES];
-        uint64_t turnovers, writes, reads, commits, swept;
+enum {
+        BUCKETS,
+        SWEPT,
+        VERSIONS,
+        NODES,
+        LARGE,
+        EMPTY,
+        FREE,
+        BEHIND,
+        HISTORY,
+        LIMBO,
+        PENDING,
+        JUDGED
 };
-static struct line lines[LINES_MAX];
-static uint32_t line_count;
+static const char *const figure_name[JUDGED] = {"buckets an absent lookup passes",
+        "blocks swept by workers a turnover", "version units", "node units", "large units",
+        "empty units", "free units", "askings for a sweep not served", "bytes of history",
+        "longest limbo", "longest list of chains"};
+struct line {
+        double figure[JUDGED];
+        uint64_t at_ms, done[SOAK_KINDS], cpu_ns[SOAK_KINDS], swept, slices, full;
+        uint64_t asked, chunks; /* for sweeps, ever; of shared slices, ever */
+        uint64_t sweeps;        /* that the engine ended, ever: as seen every 200 ms */
+        uint64_t engine_ns;     /* processor time of all engines */
+        uint64_t unstable;      /* deepest: cuts that were taken, and not stable */
+};
+static struct line lines[LINES_MAX], last; /* the last one, of the way to the steady state, too */
+static uint32_t line_count;                /* of the steady state */
 
 static struct world world;
 static struct sb_bus *bus;
 static uint64_t seed, kills, stops, engine_kills;
+static const char *never; /* why there is no steady state */
+
+/* What the test process sees between two lines. */
+static struct watch {
+        uint64_t swept, sweeps, behind, unstable;
+        pid_t engine;
+        uint64_t engine_before_ns, engine_ns;
+} watch;
 
 static uint64_t number_of(const char *name, uint64_t otherwise)
 {
@@ -93,197 +103,13 @@ static uint64_t now_ms(void)
         return now_ns() / 1000000;
 }
 
-/* ---- a worker ---- */
-
-static unsigned char value_bytes[LARGE_VALUE];
-
-static struct sb_bytes key_of(uint32_t key, uint32_t life, char ret[48])
+static uint64_t sum_done(enum soak_kind kind)
 {
-        int len = snprintf(ret, 48, "soak/%05u/%u", key, life);
+        uint64_t sum = 0;
 
-        return (struct sb_bytes){ret, (size_t)len};
-}
-
-static struct sb_bytes value_of(uint64_t random)
-{
-        uint64_t kind = random % 1000, more = random >> 20;
-        size_t len = kind < 1    ? 12000 + more % (LARGE_VALUE - 12000)
-                     : kind < 40 ? 256 + more % 1024
-                                 : 8 + more % 48;
-
-        return (struct sb_bytes){value_bytes, len};
-}
-
-static bool may_be(struct seat *seat, int r, const char *what)
-{
-        if (r == SB_E_FULL)
-                seat->full++;
-        if (r == 0 || r == SB_E_NOT_FOUND || r == SB_E_CONFLICT || r == SB_E_FULL ||
-                r == SB_E_LAPPED || r == -EINTR)
-                return true;
-        snprintf(seat->complaint, sizeof(seat->complaint), "%s: %s", what, sb_strerror(r));
-        seat->complained = true;
-        return false;
-}
-
-/* The key gives way to one that never was. A worker that is killed in here is followed by one that
- * does it again. */
-static void turn_over(struct sb_bus *own, struct seat *seat, uint32_t key, uint64_t random)
-{
-        char text[48];
-        int r;
-
-        __atomic_store_n(&seat->under_way, key, __ATOMIC_SEQ_CST);
-        r = sb_delete(own, key_of(key, table->life[key], text), SB_ANY_REV, NULL, NULL);
-        may_be(seat, r, "delete");
-        r = sb_set(own, key_of(key, table->life[key] + 1, text), value_of(random), NULL, NULL);
-        may_be(seat, r, "set");
-        __atomic_store_n(&table->life[key], table->life[key] + 1, __ATOMIC_SEQ_CST);
-        __atomic_store_n(&seat->under_way, NO_KEY, __ATOMIC_SEQ_CST);
-        seat->turnovers++;
-}
-
-static void commit(struct sb_bus *own, struct seat *seat, const uint32_t *keys, uint64_t random)
-{
-        struct sb_txn *txn;
-        char text[48];
-        int r = sb_txn_begin(own, random & 1 ? SB_SERIALIZABLE : SB_SNAPSHOT, &txn);
-
-        if (!may_be(seat, r, "begin") || r)
-                return;
-        for (uint32_t i = 0; i < 4 && !r; i++)
-                r = sb_txn_set(
-                        txn, key_of(keys[i], table->life[keys[i]], text), value_of(random >> i));
-        if (!r)
-                r = sb_txn_commit(txn, NULL);
-        may_be(seat, r, "commit");
-        sb_txn_end(txn);
-        seat->commits++;
-}
-
-/* Hold a cut for a while, as a slow reader does, and look at keys in it. */
-static void scan_slowly(struct sb_bus *own, struct seat *seat, uint64_t random)
-{
-        uint64_t until = now_ms() + random % HOLD_MS;
-        struct sb_scan *scan;
-        struct sb_guard guard = {0};
-        int r = sb_scan_open(own, NULL, b("soak/"), &scan);
-
-        if (!may_be(seat, r, "scan") || r)
-                return;
-        while (now_ms() < until && !table->stop && (r = sb_scan_next(scan, &guard)) == 0) {
-                sb_guard_release(&guard);
-                seat->reads++;
-        }
-        may_be(seat, r, "scan next");
-        sb_scan_close(scan);
-}
-
-static void mark(struct sb_bus *own, struct seat *seat, uint32_t number)
-{
-        uint64_t cut;
-        char name[32];
-        int r;
-
-        snprintf(name, sizeof(name), "soak-%u", number);
-        r = sb_mark_drop(own, b(name));
-        may_be(seat, r, "drop");
-        r = sb_mark(own, b(name), &cut);
-        may_be(seat, r, "mark");
-}
-
-/* Under the rule of history: keys that are written again and again, and keys that are made once and
- * deleted, ever new ones. */
-static void write_ruled(struct sb_bus *own, struct seat *seat, uint32_t number, uint64_t random)
-{
-        char text[48];
-        int r;
-
-        snprintf(text, sizeof(text), "rule/%u/%u", number, (uint32_t)(random % RULED));
-        r = sb_set(own, b(text), value_of(random >> 8), NULL, NULL);
-        may_be(seat, r, "set under a rule");
-        snprintf(text, sizeof(text), "rule/%u/once/%016" PRIx64, number, random);
-        r = sb_set(own, b(text), value_of(random >> 8), NULL, NULL);
-        may_be(seat, r, "set once");
-        r = sb_delete(own, b(text), SB_ANY_REV, NULL, NULL);
-        may_be(seat, r, "delete once");
-}
-
-static void read_keys(struct sb_bus *own, struct seat *seat, uint32_t first)
-{
-        struct sb_guard guard = {0};
-        char text[48];
-
-        for (uint32_t i = 0; i < 8; i++) {
-                uint32_t key = (first + i * 977) % KEYS;
-                int r = sb_get(own, key_of(key, table->life[key], text), &guard);
-
-                may_be(seat, r, "get");
-                sb_guard_release(&guard);
-                seat->reads++;
-        }
-}
-
-static uint32_t own_key(uint32_t number, uint64_t random)
-{
-        return (uint32_t)(random % (KEYS / WORKERS)) * WORKERS + number;
-}
-
-static void work_once(struct sb_bus *own, struct seat *seat, uint32_t number, uint64_t *state)
-{
-        uint64_t random = storm_random(state), what = storm_random(state) % 10000;
-        uint32_t keys[4];
-        char text[48];
-
-        for (uint32_t i = 0; i < 4; i++)
-                keys[i] = own_key(number, storm_random(state));
-        if (what < 4000) {
-                turn_over(own, seat, keys[0], random);
-        } else if (what < 6000) {
-                int r = sb_set(own, key_of(keys[0], table->life[keys[0]], text), value_of(random),
-                        NULL, NULL);
-
-                may_be(seat, r, "overwrite");
-                seat->writes++;
-        } else if (what < 9000) {
-                read_keys(own, seat, keys[0]);
-        } else if (what < 9900) {
-                commit(own, seat, keys, random);
-        } else if (what < 9960) {
-                write_ruled(own, seat, number, random);
-        } else if (what < 9980) {
-                scan_slowly(own, seat, random);
-        } else {
-                mark(own, seat, number);
-        }
-}
-
-static void be_worker(uint32_t number)
-{
-        struct seat *seat = &table->seat[number];
-        uint64_t state = seed * 1000 + (uint64_t)getpid();
-        struct sb_bus *own;
-
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        own = world_bus(&world);
-        if (!own) {
-                may_be(seat, -EAGAIN, "attach");
-                _exit(1);
-        }
-        if (seat->under_way != NO_KEY)
-                turn_over(own, seat, seat->under_way, storm_random(&state));
-        while (!table->stop && !seat->complained) {
-                uint64_t next = now_ms() + 100, swept = own->handle.counters.swept;
-                struct timespec rest = {0};
-
-                for (uint32_t i = 0; i < PACE && !table->stop && !seat->complained; i++)
-                        work_once(own, seat, number, &state);
-                seat->swept += own->handle.counters.swept - swept;
-                rest.tv_nsec = next > now_ms() ? (long)(next - now_ms()) * 1000000 : 0;
-                nanosleep(&rest, NULL);
-        }
-        sb_close(own);
-        _exit(seat->complained);
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++)
+                sum += soak_table->seat[i].done[kind];
+        return sum;
 }
 
 /* ---- figures ---- */
@@ -330,40 +156,132 @@ static void look_at_units(const struct sb_segment *segment, struct line *line)
                 }
 }
 
-static void take_line(uint64_t step_s)
+/* The processor time of the engine since the last look. One that was killed since takes the rest of
+ * its time with it. */
+static void look_at_engine(pid_t engine)
+{
+        struct timespec time;
+        clockid_t clock;
+        uint64_t ns;
+
+        if (clock_getcpuclockid(engine, &clock) || clock_gettime(clock, &time) < 0)
+                return;
+        ns = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+        if (engine != watch.engine)
+                watch.engine_before_ns = 0;
+        watch.engine_ns += ns - watch.engine_before_ns;
+        watch.engine = engine;
+        watch.engine_before_ns = ns;
+}
+
+/* Between two lines, every 200 ms. */
+static void look_often(void)
 {
         const struct sb_superblock *super = bus->handle.segment.super;
-        struct line *line = &lines[line_count], *before = line_count ? line - 1 : NULL;
+        /* Relaxed, all: figures. */
+        uint64_t swept = sb_load_relaxed(&super->swept);
+        uint64_t behind = sb_load_relaxed(&super->sweep_wanted) - swept;
+        uint64_t stable = sb_load_relaxed(&super->stable);
+        uint64_t unstable = sb_load_relaxed(&super->clock) - stable;
 
-        *line = (struct line){0};
+        watch.sweeps += swept != watch.swept;
+        watch.swept = swept;
+        if (behind > watch.behind)
+                watch.behind = behind;
+        if (unstable > watch.unstable)
+                watch.unstable = unstable;
+        look_at_engine((pid_t)sb_load_relaxed(&super->engine));
+}
+
+static void sum_seats(struct line *line)
+{
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++) {
+                struct soak_seat *seat = &soak_table->seat[i];
+
+                for (uint32_t kind = 0; kind < SOAK_KINDS; kind++) {
+                        line->done[kind] += seat->done[kind];
+                        line->cpu_ns[kind] += seat->cpu_ns[kind];
+                }
+                line->swept += seat->swept;
+                line->slices += seat->slices;
+                line->full += seat->full;
+                if (seat->limbo_most > line->figure[LIMBO])
+                        line->figure[LIMBO] = seat->limbo_most;
+                if (seat->pending_most > line->figure[PENDING])
+                        line->figure[PENDING] = seat->pending_most;
+                seat->limbo_most = seat->pending_most = 0;
+        }
+}
+
+static void look_at_bus(struct line *line)
+{
+        const struct sb_superblock *super = bus->handle.segment.super;
+
+        line->at_ms = now_ms();
+        sum_seats(line);
         line->figure[BUCKETS] = look_at_buckets(&bus->handle.segment);
         look_at_units(&bus->handle.segment, line);
+        line->figure[BEHIND] = (double)watch.behind;
         /* Relaxed, all: figures. */
-        line->figure[BEHIND] =
-                (double)(sb_load_relaxed(&super->sweep_wanted) != sb_load_relaxed(&super->swept));
         line->figure[HISTORY] = (double)sb_load_relaxed(&super->history_bytes);
-        for (uint32_t i = 0; i < WORKERS; i++) {
-                line->turnovers += table->seat[i].turnovers;
-                line->writes += table->seat[i].writes;
-                line->reads += table->seat[i].reads;
-                line->commits += table->seat[i].commits;
-                line->swept += table->seat[i].swept;
-        }
-        line->figure[SWEPT] = (double)(line->swept - (before ? before->swept : 0)) /
-                              (double)(line->turnovers - (before ? before->turnovers : 0) + 1);
-        TEST_NOTE("soak %5" PRIu64 " s: %7" PRIu64 " turnovers/s %7" PRIu64 " sets/s %7" PRIu64
-                  " gets/s %6" PRIu64
-                  " commits/s; %.3f buckets; %.2f swept; units: %.0f versions %.0f nodes "
-                  "%.0f large %.0f empty %.0f free; history %.0f KiB",
-                (line_count + 1) * step_s,
-                (line->turnovers - (before ? before->turnovers : 0)) / step_s,
-                (line->writes - (before ? before->writes : 0)) / step_s,
-                (line->reads - (before ? before->reads : 0)) / step_s,
-                (line->commits - (before ? before->commits : 0)) / step_s, line->figure[BUCKETS],
-                line->figure[SWEPT], line->figure[VERSIONS], line->figure[NODES],
-                line->figure[LARGE], line->figure[EMPTY], line->figure[FREE],
-                line->figure[HISTORY] / 1024);
-        line_count++;
+        line->asked = sb_load_relaxed(&super->sweep_wanted);
+        line->chunks = sb_load_relaxed(&super->sweep_next);
+        line->sweeps = watch.sweeps;
+        line->engine_ns = watch.engine_ns;
+        line->unstable = watch.unstable;
+        line->figure[SWEPT] = (double)(line->swept - last.swept) /
+                              (double)(line->done[SOAK_TURNOVER] - last.done[SOAK_TURNOVER] + 1);
+        watch.behind = watch.unstable = 0;
+}
+
+/* The processor time of an operation, in a line's time. */
+static uint64_t cpu_of(const struct line *line, enum soak_kind kind)
+{
+        return (line->cpu_ns[kind] - last.cpu_ns[kind]) / (line->done[kind] - last.done[kind] + 1);
+}
+
+static void print_line(const struct line *line, uint64_t second, const char *state)
+{
+        static const struct {
+                enum soak_kind kind;
+                const char *name;
+        } curve[] = {{SOAK_TURNOVER, "turnover"}, {SOAK_SET, "set"}, {SOAK_GET, "get"},
+                {SOAK_COMMIT, "commit-of-4"}};
+        const double *figure = line->figure;
+        uint64_t ms = line->at_ms - last.at_ms + 1;
+        uint64_t turnovers = line->done[SOAK_TURNOVER] - last.done[SOAK_TURNOVER];
+
+        TEST_NOTE("soak %5" PRIu64 " s %s: %" PRIu64 " turnovers/s; ns of processor time: %" PRIu64
+                  " a turnover, %" PRIu64 " a set, %" PRIu64 " a get, %" PRIu64
+                  " a commit; engine %" PRIu64 " us/s",
+                second, state, turnovers * 1000 / ms, cpu_of(line, SOAK_TURNOVER),
+                cpu_of(line, SOAK_SET), cpu_of(line, SOAK_GET), cpu_of(line, SOAK_COMMIT),
+                (line->engine_ns - last.engine_ns) / ms);
+        TEST_NOTE("     %.3f buckets; units: %.0f versions %.0f nodes %.0f large %.0f empty %.0f "
+                  "free; history %.0f KiB; full %" PRIu64,
+                figure[BUCKETS], figure[VERSIONS], figure[NODES], figure[LARGE], figure[EMPTY],
+                figure[FREE], figure[HISTORY] / 1024, line->full - last.full);
+        TEST_NOTE("     sweeps: %" PRIu64 " asked for, %" PRIu64
+                  " ended, at most %.0f askings behind; workers: %" PRIu64
+                  " slices, %.2f blocks a turnover; longest limbo %.0f, chains %.0f; at most "
+                  "%" PRIu64 " cuts unstable",
+                line->asked - last.asked, line->sweeps - last.sweeps, figure[BEHIND],
+                line->slices - last.slices, figure[SWEPT], figure[LIMBO], figure[PENDING],
+                line->unstable);
+        for (uint32_t i = 0; i < sizeof(curve) / sizeof(*curve); i++)
+                printf("soak %s %.1f %" PRIu64 "\n", curve[i].name, (double)second / 60,
+                        cpu_of(line, curve[i].kind));
+}
+
+static void take_line(uint64_t began, bool steady)
+{
+        struct line line = {0};
+
+        look_at_bus(&line);
+        print_line(&line, (line.at_ms - began) / 1000, steady ? "steady" : "on the way");
+        if (steady)
+                lines[line_count++] = line;
+        last = line;
 }
 
 static double mean_of(uint32_t from, uint32_t to, uint32_t figure)
@@ -375,15 +293,65 @@ static double mean_of(uint32_t from, uint32_t to, uint32_t figure)
         return to > from ? sum / (to - from) : 0;
 }
 
-/* Whether a figure stays where it was: the mean of the last three eighths is at most a tenth above
- * the mean of the three before, and what is small may differ by @slack. */
+/* Whether a figure stays where it was: the mean of the later half is at most a tenth above the mean
+ * of the earlier one, and what is small may differ by @slack. */
 static bool is_flat(uint32_t figure, double slack, double *ret_before, double *ret_after)
 {
-        uint32_t first = line_count / 4, middle = first + (line_count - first) / 2;
+        uint32_t middle = line_count / 2;
 
-        *ret_before = mean_of(first, middle, figure);
+        *ret_before = mean_of(0, middle, figure);
         *ret_after = mean_of(middle, line_count, figure);
         return *ret_after <= *ret_before * 1.1 + slack;
+}
+
+/* ---- the way to the steady state ---- */
+
+/* Its stages, one after the other. */
+enum stage {
+        FILLING, /* history has not reached its limit */
+        TURNING, /* it holds what was filled in */
+        STEADY
+};
+static struct way {
+        enum stage stage;
+        uint64_t floor, ruled; /* when the stage began */
+} way;
+
+static void begin_stage(enum stage stage)
+{
+        const struct sb_superblock *super = bus->handle.segment.super;
+
+        way.stage = stage;
+        way.ruled = sum_done(SOAK_RULED_KEY);
+        /* Relaxed, both. What is superseded from now on is superseded at a later cut. */
+        way.floor = stage == FILLING ? sb_load_relaxed(&super->history_floor)
+                                     : sb_load_relaxed(&super->clock);
+        soak_table->filling = stage == FILLING;
+}
+
+/* Go on to the next stage when this one's end is reached. */
+static void go_on(uint64_t began)
+{
+        const struct sb_superblock *super = bus->handle.segment.super;
+        /* Relaxed, both: they only rise, and are looked at again. The limit stands. */
+        uint64_t floor = sb_load_relaxed(&super->history_floor);
+        uint64_t limit = sb_load_relaxed(&super->history_limit);
+
+        if (way.stage == STEADY)
+                return;
+        if (sum_done(SOAK_RULED_KEY) - way.ruled > LIMITS_MOST * limit / RULED_BYTES) {
+                never = "history never reached its limit";
+                return;
+        }
+        if (floor <= way.floor ||
+                (way.stage == TURNING && sum_done(SOAK_TURNOVER) < (uint64_t)LAPS * SOAK_KEYS))
+                return;
+        begin_stage(way.stage + 1);
+        TEST_NOTE("soak %5" PRIu64 " s: %s", (now_ms() - began) / 1000,
+                way.stage == STEADY ? "steady from here: all of history is of the usual mix"
+                                    : "history has reached its limit");
+        if (way.stage == STEADY)
+                take_line(began, false);
 }
 
 /* ---- the parent ---- */
@@ -395,14 +363,14 @@ static void start_worker(uint32_t number)
         fflush(stdout);
         pid = fork();
         if (pid == 0)
-                be_worker(number);
-        table->seat[number].pid = pid;
-        table->seat[number].resume_ms = 0;
+                soak_work(&world, number, seed * 1000 + (uint64_t)getpid());
+        soak_table->seat[number].pid = pid;
+        soak_table->seat[number].resume_ms = 0;
 }
 
 static void end_worker(uint32_t number, int signal_)
 {
-        struct seat *seat = &table->seat[number];
+        struct soak_seat *seat = &soak_table->seat[number];
         int status;
 
         if (signal_)
@@ -413,8 +381,8 @@ static void end_worker(uint32_t number, int signal_)
 
 static void disturb(uint64_t *state)
 {
-        uint32_t number = storm_random(state) % WORKERS, what = storm_random(state) % 100;
-        struct seat *seat = &table->seat[number];
+        uint32_t number = storm_random(state) % SOAK_WORKERS, what = storm_random(state) % 100;
+        struct soak_seat *seat = &soak_table->seat[number];
         struct sb_admin_stat stat;
 
         if (what < 45) {
@@ -431,36 +399,49 @@ static void disturb(uint64_t *state)
         }
 }
 
+/* Let halted workers go on whose time is over. Return: whether no worker complains. */
+static bool look_after_workers(void)
+{
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++) {
+                struct soak_seat *seat = &soak_table->seat[i];
+
+                if (seat->complained)
+                        return false;
+                if (seat->resume_ms && seat->resume_ms <= now_ms()) {
+                        kill(seat->pid, SIGCONT);
+                        seat->resume_ms = 0;
+                }
+        }
+        return true;
+}
+
 static void churn(uint64_t seconds, uint64_t step_s)
 {
-        uint64_t began = now_ms(), next = began + step_s * 1000, state = seed;
+        uint64_t began = now_ms(), next = began + step_s * 1000, end = UINT64_MAX, state = seed;
 
-        for (uint32_t i = 0; i < WORKERS; i++)
+        last.at_ms = began;
+        begin_stage(FILLING);
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++)
                 start_worker(i);
-        while (now_ms() < began + seconds * 1000 && line_count < LINES_MAX) {
+        while (now_ms() < end && line_count < LINES_MAX && !never && look_after_workers()) {
                 struct timespec wait = {.tv_nsec = 200000000};
 
                 nanosleep(&wait, NULL);
-                for (uint32_t i = 0; i < WORKERS; i++) {
-                        struct seat *seat = &table->seat[i];
-
-                        if (seat->complained)
-                                goto end;
-                        if (seat->resume_ms && seat->resume_ms <= now_ms()) {
-                                kill(seat->pid, SIGCONT);
-                                seat->resume_ms = 0;
-                        }
+                look_often();
+                go_on(began);
+                if (way.stage == STEADY && end == UINT64_MAX) {
+                        end = now_ms() + seconds * 1000;
+                        next = now_ms() + step_s * 1000;
                 }
                 if (storm_random(&state) % 5 == 0)
                         disturb(&state);
                 if (now_ms() >= next) {
-                        take_line(step_s);
+                        take_line(began, way.stage == STEADY);
                         next += step_s * 1000;
                 }
         }
-end:
-        table->stop = true;
-        for (uint32_t i = 0; i < WORKERS; i++)
+        soak_table->stop = true;
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++)
                 end_worker(i, 0);
 }
 
@@ -470,13 +451,21 @@ static void test_no_worker_met_a_result_that_it_should_not(void)
 {
         uint64_t full = 0;
 
-        for (uint32_t i = 0; i < WORKERS; i++) {
-                if (table->seat[i].complained)
-                        TEST_FAIL("%s", table->seat[i].complaint);
-                full += table->seat[i].full;
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++) {
+                if (soak_table->seat[i].complained)
+                        TEST_FAIL("%s", soak_table->seat[i].complaint);
+                full += soak_table->seat[i].full;
         }
         CHECK_EQ(full, 0);
-        CHECK(line_count >= 8 && kills > 0 && stops > 0);
+        CHECK(kills > 0 && stops > 0);
+}
+
+static void test_the_steady_state_is_reached(void)
+{
+        if (never)
+                TEST_FAIL("%s", never);
+        CHECK(way.stage == STEADY);
+        CHECK(line_count >= 8);
 }
 
 static void test_a_line_that_rises_is_seen(void)
@@ -497,18 +486,20 @@ static void test_a_line_that_rises_is_seen(void)
 
 static void test_every_line_is_flat(void)
 {
-        static const double slack[FIGURES] = {[BUCKETS] = 0.02,
+        static const double slack[JUDGED] = {[BUCKETS] = 0.02,
                 [SWEPT] = 1,
                 [VERSIONS] = 20,
                 [NODES] = 20,
                 [LARGE] = 40,
                 [EMPTY] = 200,
                 [FREE] = 4096,
-                [BEHIND] = 0.5,
-                [HISTORY] = 65536};
+                [BEHIND] = 200,
+                [HISTORY] = 65536,
+                [LIMBO] = 64,
+                [PENDING] = 64};
         double before, after;
 
-        for (uint32_t i = 0; i < FIGURES; i++)
+        for (uint32_t i = 0; i < JUDGED; i++)
                 if (!is_flat(i, slack[i], &before, &after))
                         TEST_FAIL("%s: %.3f, later %.3f", figure_name[i], before, after);
 }
@@ -519,7 +510,7 @@ static void test_the_bus_is_sound_and_has_its_keys(void)
 
         CHECK(world_sound(&world, bus));
         CHECK_EQ(sb_admin_stat(bus, &stat), 0);
-        CHECK(stat.keys >= KEYS && stat.keys <= KEYS + WORKERS * RULED + 64);
+        CHECK(stat.keys >= SOAK_KEYS && stat.keys <= SOAK_KEYS + SOAK_WORKERS * SOAK_RULED + 64);
 }
 
 static bool fill(void)
@@ -527,8 +518,9 @@ static bool fill(void)
         uint64_t state = seed;
         char text[48];
 
-        for (uint32_t key = 0; key < KEYS; key++)
-                if (sb_set(bus, key_of(key, 0, text), value_of(storm_random(&state)), NULL, NULL))
+        for (uint32_t key = 0; key < SOAK_KEYS; key++)
+                if (sb_set(bus, soak_key(key, 0, text), soak_value(storm_random(&state)), NULL,
+                            NULL))
                         return false;
         return true;
 }
@@ -542,23 +534,25 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         seed = number_of("SB_SEED", 1);
         why = world_open(&world, SIZE, 16);
-        table = mmap(
-                NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        soak_table = mmap(NULL, sizeof(*soak_table), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
         bus = why ? NULL : world_bus(&world);
-        if (!bus || table == MAP_FAILED || sb_keep(bus, b("rule/"), SB_PREFIX, &rule) || !fill()) {
+        if (!bus || soak_table == MAP_FAILED || sb_keep(bus, b("rule/"), SB_PREFIX, &rule) ||
+                !fill()) {
                 printf("FAIL begin: %s\n", why ? why : "no bus, or it cannot be filled");
                 return 1;
         }
-        for (uint32_t i = 0; i < WORKERS; i++)
-                table->seat[i].under_way = NO_KEY;
+        for (uint32_t i = 0; i < SOAK_WORKERS; i++)
+                soak_table->seat[i].under_way = SOAK_NO_KEY;
         churn(seconds, step_s);
         RUN(test_no_worker_met_a_result_that_it_should_not);
+        RUN(test_the_steady_state_is_reached);
         RUN(test_a_line_that_rises_is_seen);
         RUN(test_every_line_is_flat);
         RUN(test_the_bus_is_sound_and_has_its_keys);
         TEST_NOTE("soak: %" PRIu64 " workers killed, %" PRIu64 " stops, %" PRIu64
                   " engines killed, %" PRIu64 " turnovers (SB_SEED=%" PRIu64 ")",
-                kills, stops, engine_kills, line_count ? lines[line_count - 1].turnovers : 0, seed);
+                kills, stops, engine_kills, sum_done(SOAK_TURNOVER), seed);
         bus = sb_close(bus);
         if (!world_close(&world)) {
                 printf("FAIL world_close: the bus did not end soundly\n");
