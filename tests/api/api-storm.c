@@ -12,16 +12,15 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libclient/statebus.h"
 #include "ring/attach/place.h"
 #include "ring/op/get.h"
-#include "ring/op/put.h"
-#include "ring/op/write.h"
 #include "shm/base/os.h"
-#include "shm/base/result.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
@@ -33,6 +32,7 @@
 
 #define WORKERS 5u
 #define SECONDS 6u
+#define ROUNDS  300u /* of a worker, between attaching and closing */
 #define TOTAL   "total"
 
 /* A worker writes the words of its place; after its death the parent does. */
@@ -49,61 +49,81 @@ static struct {
         uint64_t workers, engines, supervisors, stops;
 } killed;
 
-/* Increment the counter once. Return: as sb_op_write(). */
-static int count(struct sb_handle *handle)
+static struct sb_bytes bytes_of(const char *text)
 {
-        struct sb_version *version;
-        struct sb_op_write write = {.key = TOTAL, .key_len = sizeof(TOTAL) - 1};
-        struct sb_op_result result;
-        uint64_t value = 0;
+        return (struct sb_bytes){text, strlen(text)};
+}
 
-        if (!sb_op_get(handle, TOTAL, sizeof(TOTAL) - 1, 0, &version)) {
-                memcpy(&value, version->bytes + sizeof(TOTAL) - 1, sizeof(value));
-                write.expected_rev = version->rev;
-                sb_guard_set(handle, 0, 0);
+/* Increment the counter once. Return: as sb_cas(). */
+static int count(struct sb_bus *bus)
+{
+        struct sb_guard guard = {0};
+        uint64_t value = 0, rev = 0;
+        int r;
+
+        r = sb_get(bus, bytes_of(TOTAL), &guard);
+        if (r && r != SB_E_NOT_FOUND)
+                return r;
+        if (!r) {
+                memcpy(&value, guard.value.data, sizeof(value));
+                rev = guard.rev;
+                sb_guard_release(&guard);
         }
         value++;
-        write.value = &value;
-        write.value_len = sizeof(value);
-        return sb_op_write(handle, &write, &result);
+        return sb_cas(
+                bus, bytes_of(TOTAL), rev, (struct sb_bytes){&value, sizeof(value)}, NULL, NULL);
+}
+
+/* Write a key that no other worker writes, and read it back. Return: 0, or as the calls. */
+static int keep_own(struct sb_bus *bus, const char *own)
+{
+        struct sb_guard guard = {0};
+        int r = sb_set(bus, bytes_of(own), bytes_of(own), NULL, NULL);
+
+        if (!r)
+                r = sb_get(bus, bytes_of(own), &guard);
+        if (!r &&
+                (guard.value.len != strlen(own) || memcmp(guard.value.data, own, guard.value.len)))
+                r = -EBADMSG;
+        sb_guard_release(&guard);
+        return r;
+}
+
+static void complain(const char *what, int r)
+{
+        snprintf(table->complaint, sizeof(table->complaint), "%s said %d", what, r);
+        _exit(1);
 }
 
 static void work(const struct daemon *daemon, unsigned place)
 {
-        struct sb_attachment attachment;
+        struct sb_options options = {
+                .size = sizeof(options), .bus = daemon->place.directory, .access = SB_PEER};
+        struct sb_bus *bus;
         char own[16];
         int r;
 
         snprintf(own, sizeof(own), "own%u", place);
         for (;;) {
-                r = daemon_attach(daemon, &attachment, &daemon_handle);
-                if (r) {
-                        snprintf(table->complaint, sizeof(table->complaint), "attach said %d", r);
-                        _exit(1);
-                }
+                r = sb_open(&options, &bus);
+                if (r)
+                        complain("sb_open()", r);
                 table->place[place].attached++;
-                for (unsigned i = 0; i < 300; i++) {
+                for (unsigned i = 0; i < ROUNDS; i++) {
                         table->place[place].under_way = true;
-                        r = count(&daemon_handle);
+                        r = count(bus);
                         if (!r)
                                 table->place[place].acknowledged++;
                         table->place[place].under_way = false;
                         if (r == SB_E_CONFLICT)
                                 continue;
-                        if (!r)
-                                r = daemon_set(&daemon_handle, own, own);
-                        if (!r && !daemon_has(&daemon_handle, own, own))
-                                r = -ENOENT;
-                        if (!r && !sb_segment_serving(&attachment.segment) &&
-                                sb_attach_lost(&daemon->place, &attachment.segment))
-                                r = -ENOTCONN;
-                        if (r) {
-                                snprintf(table->complaint, sizeof(table->complaint),
-                                        "an operation said %d", r);
-                                _exit(1);
-                        }
+                        if (r)
+                                complain("counting", r);
+                        r = keep_own(bus, own);
+                        if (r)
+                                complain("a key of its own", r);
                 }
-                daemon_detach(&attachment, &daemon_handle);
+                sb_close(bus);
         }
 }
 

@@ -199,6 +199,9 @@ int daemon_attach(
         if (!r && ret_handle)
                 sb_handle_init(ret_handle, &ret->segment, ret->slot, ret->generation,
                         test_space(&ret->segment));
+        /* For daemon_has(): reclaimers read the guards that a client has grown, and no others. */
+        if (!r && ret_handle)
+                r = sb_guard_grow(ret_handle, 0);
         return r;
 }
 
