@@ -52,11 +52,11 @@ static bool geometry_buckets_sound(uint32_t count)
                                                (count % 4 == 0 && geometry_is_prime(count / 4)));
 }
 
-/* One bucket for each 850 bytes, a few more: with the floors that is 8.5 % of the segment. Memory
- * that is full of the smallest keys, at 131 bytes, fills 85 % of the cells at most. */
+/* One bucket for each 800 bytes, a few more: with the floors that is 9 % of the segment. Memory
+ * that is full of the smallest keys, at 131 bytes, fills 80 % of the cells at most. */
 static uint32_t geometry_bucket_count(uint64_t size)
 {
-        uint64_t groups = size / 3400;
+        uint64_t groups = size / 3200;
 
         if (groups < 2)
                 groups = 2;

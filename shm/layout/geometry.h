@@ -16,7 +16,7 @@ struct sb_geometry_wish {
         uint32_t clients;        /* besides the engine */
         uint32_t record_stride;  /* alignment of client records [4096] */
         uint32_t unit_size;      /* power of two [size / 4096, within 4 KiB .. 1 MiB] */
-        uint32_t bucket_count;   /* power of two [one for each 850 bytes] */
+        uint32_t bucket_count;   /* power of two [one for each 800 bytes] */
         uint32_t guard_inline;   /* guard words in the record [64] */
         uint32_t snapshot_count; /* announcement words in the record [32] */
         uint32_t feed_count;     /* entries of the feed [0] */

@@ -132,7 +132,7 @@ static void test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished(void)
                  * the smallest keys. */
                 if (!wish.bucket_count && wish.size >= 1 << 20) {
                         CHECK(g.bucket_count * (wide)72 < wish.size / 10 &&
-                                g.bucket_count * (wide)SB_BUCKET_CELLS * 131 * 17 / 20 >
+                                g.bucket_count * (wide)SB_BUCKET_CELLS * 131 * 4 / 5 >
                                         (wide)g.unit_count * g.unit_size);
                 }
                 /* Nearly all of what is left for units is units. */

@@ -125,9 +125,53 @@ static void test_fifty_turnovers_cost_a_lookup_what_the_first_one_did(void)
         }
 }
 
+/* New keys of the smallest size. Return: how many there are now; fewer than @count: memory is full.
+ */
+static uint32_t fill_up_to(uint32_t count)
+{
+        while (name_count < count && write_key(name_next, false) == 0)
+                names[name_count++] = name_next++;
+        return name_count;
+}
+
+/* That is the most that is asked of a lookup, because it is the most cells that a bus can use:
+ * other keys and values take more memory a cell. */
+static void test_nine_tenths_full_and_old_costs_a_lookup_what_half_full_and_fresh_did(void)
+{
+        bool deep = getenv("SB_TEST_LONG");
+        uint64_t size = deep ? 8 << 20 : 4 << 20;
+        uint32_t turnovers = deep ? TURNOVERS : 12, full, part, absent[2], present[2];
+
+        CHECK(make_bus(size));
+        draw_state = 46;
+        name_count = name_next = 0;
+        full = fill_up_to(sizeof(names) / sizeof(names[0]));
+        unmake_bus();
+
+        CHECK(make_bus(size));
+        name_count = name_next = 0;
+        CHECK_EQ(fill_up_to(full / 2), full / 2);
+        absent[0] = passed_by(false);
+        present[0] = passed_by(true);
+        CHECK_EQ(fill_up_to(full / 10 * 9), full / 10 * 9);
+        part = name_count / 100;
+        for (uint32_t i = 0; i < 100 * turnovers; i++)
+                CHECK_EQ(turn_over(part), 0);
+        absent[1] = passed_by(false);
+        present[1] = passed_by(true);
+        TEST_NOTE("%u keys fill the memory, and %u of %u cells; thousandths of buckets that an "
+                  "absent lookup passes, half full and nine tenths full: %u, %u; a present one %u, "
+                  "%u",
+                full, full, writer.segment.geometry.bucket_count * SB_BUCKET_CELLS, absent[0],
+                absent[1], present[0], present[1]);
+        CHECK(absent[1] * 10 <= absent[0] * 13 && present[1] * 10 <= present[0] * 13);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_fifty_turnovers_cost_a_lookup_what_the_first_one_did);
+        RUN(test_nine_tenths_full_and_old_costs_a_lookup_what_half_full_and_fresh_did);
         return test_end();
 }
