@@ -51,7 +51,7 @@ _agentctl()
         get) options+=' --rev --at' ;;
         set) options+=' --if-absent --if-rev' ;;
         del) options+=' --if-rev' ;;
-        scan) options+=' --values --reverse --limit --at' ;;
+        scan) options+=' --values --full --reverse --limit --at' ;;
         help) options=$commands ;;
         esac
         if [[ $command = @(get|set|del|scan|incr|keep|history|restore) && $keys -eq 0 && $word != -* ]]; then

@@ -268,6 +268,11 @@ static int cli_open_in_time(const struct cli *cli, struct sb_bus **ret_bus)
         return cli_fail(cli, what, r);
 }
 
+const char *cli_kind_name(uint32_t kind)
+{
+        return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
+}
+
 int cli_place(const struct cli *cli, char *ret_directory, size_t size)
 {
         int r = sb_admin_directory(cli->bus, ret_directory, size);
@@ -275,13 +280,18 @@ int cli_place(const struct cli *cli, char *ret_directory, size_t size)
         return r != 0 ? cli_no_place(cli, r) : 0;
 }
 
-int cli_open(const struct cli *cli, struct sb_bus **ret_bus)
+int cli_open(struct cli *cli, struct sb_bus **ret_bus)
 {
         char directory[PATH_MAX];
-        int r;
+        int r = 0;
 
-        r = cli_place(cli, directory, sizeof(directory));
-        return r != 0 ? r : cli_open_in_time(cli, ret_bus);
+        if (!cli->attached)
+                r = cli_place(cli, directory, sizeof(directory));
+        if (r == 0 && !cli->attached)
+                r = cli_open_in_time(cli, &cli->attached);
+        if (r == 0)
+                *ret_bus = cli->attached;
+        return r;
 }
 
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)

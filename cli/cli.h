@@ -29,11 +29,12 @@ struct cli {
         const char *bus; /* NULL: not given */
         bool json, base64, help;
         /* options of single commands; text options are NULL when not given */
-        bool if_absent, rev, values, reverse;
+        bool if_absent, rev, values, full, reverse;
         bool kill, drop, prefix;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
         int operand_count;
         char **operands;
+        struct sb_bus *attached; /* NULL until cli_open(); main closes it */
 };
 
 struct cli_command {
@@ -68,9 +69,9 @@ int cli_help(struct cli *cli);
 
 /* ---- cli.c: what several commands need ---- */
 
-/* Open the bus. agentctl waits half a minute for an engine that does not answer, and says so.
- * Return: 0, or an exit code after a message. */
-int cli_open(const struct cli *cli, struct sb_bus **ret_bus);
+/* Open the bus, which stays open until agentctl ends. agentctl waits half a minute for an engine
+ * that does not answer, and says so. Return: 0, or an exit code after a message. */
+int cli_open(struct cli *cli, struct sb_bus **ret_bus);
 /* The bus's directory. Return: 0, or an exit code after a message: the name can be no directory. */
 int cli_place(const struct cli *cli, char *ret_directory, size_t size);
 /* The option that names the bus, for a command in a message: `-b NAME `, or "". Static text. */
@@ -96,8 +97,13 @@ int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- print.c: to standard output ---- */
 
+/* Whether standard output is a terminal: people read it, and no program. */
+bool cli_on_terminal(void);
+
 /* Print bytes as text: printable ASCII as it is, \\ for \, \n \t \r, any other byte as \xHH. */
 void cli_print_escaped(struct sb_bytes bytes);
+/* The same up to @shown_max characters; of longer ones it also says how many bytes there are. */
+void cli_print_shortened(struct sb_bytes bytes, size_t shown_max);
 void cli_print_base64(struct sb_bytes bytes);
 /* Decode base64. The result is no longer than the text. Return: 0, -EINVAL. */
 int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
@@ -113,5 +119,7 @@ void cli_json_list_text(const char *value);
 void cli_json_list_number(uint64_t value);
 void cli_json_list_end(void);
 void cli_json_end(void);
+/* A whole object about a version: key, its value when @value is true, rev, kind, cut. */
+void cli_json_guard(const struct cli *cli, const struct sb_guard *guard, bool value);
 
 #endif

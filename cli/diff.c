@@ -26,7 +26,7 @@ static int diff_open_side(const struct cli *cli, struct sb_bus *bus, const char 
         struct sb_bytes prefix, struct diff_side *side)
 {
         struct sb_scan_options how = {.size = sizeof(how)};
-        int r = cli_cut_or_now(cli, bus, text, &how.cut);
+        int r = cli_cut(cli, bus, text, &how.cut);
 
         if (r != 0)
                 return r;
@@ -114,7 +114,7 @@ static int diff_compare(const struct cli *cli, struct diff_side *old, struct dif
 
 int cli_diff(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct diff_side old = {0}, new = {0};
         struct sb_bytes prefix = {0};
         int r = 0;

@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
+#include "shm/layout/reserved.h"
 
 static void history_print_version(
         const struct cli *cli, const struct sb_guard *guard, uint64_t time_ns)
@@ -50,7 +51,7 @@ static void history_print_gap(const struct cli *cli, struct sb_bytes key)
 
 int cli_history(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         sb_auto(sb_history_closep) struct sb_history *history = NULL;
         uint64_t limit = UINT64_MAX, count = 0;
         struct sb_guard guard = {0};
@@ -87,9 +88,22 @@ int cli_history(struct cli *cli)
                        : cli_fail(cli, cli_word(cli->operands[0]), r);
 }
 
+/* What is restored to the present stays as it is, but the caller hears of a wrong key, and gets a
+ * cut. Return: as sb_restore(). */
+static int history_restore_now(struct sb_bus *bus, struct sb_bytes key, uint64_t *ret_cut)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        int r = sb_reserved_is(key.data, key.len) ? -EPERM : sb_scan_open(bus, NULL, key, &scan);
+
+        if (r == 0)
+                *ret_cut = sb_scan_cut(scan);
+        return r;
+}
+
 int cli_restore(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
+        uint32_t flags = cli->prefix ? SB_PREFIX : 0;
         uint64_t cut = 0, made = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &made};
         struct sb_bytes key;
@@ -102,7 +116,8 @@ int cli_restore(struct cli *cli)
                 r = cli_cut(cli, bus, cli->operands[1], &cut);
         if (r != 0)
                 return r;
-        r = sb_restore(bus, key, cli->prefix ? SB_PREFIX : 0, cut, &how);
+        r = cut != 0 ? sb_restore(bus, key, flags, cut, &how)
+                     : history_restore_now(bus, key, &made);
         if (r == -EINVAL)
                 return cli_no_cut(cli, cli->operands[1]);
         if (r != 0)

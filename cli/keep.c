@@ -121,7 +121,7 @@ static int keep_fail(const struct cli *cli, int result)
 
 int cli_keep(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct sb_rule rule = {.size = sizeof(rule)};
         uint32_t flags = cli->prefix ? SB_PREFIX : 0;
         struct sb_bytes key = {0};

@@ -1,4 +1,4 @@
-/* Commands on keys: get, set, del, scan, incr. */
+/* Commands on one key: get, set, del, incr. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mimalloc.h>
@@ -12,23 +12,6 @@
 #include "libclient/core/update.h"
 
 #define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
-
-const char *cli_kind_name(uint32_t kind)
-{
-        return kind == SB_VALUE ? "value" : kind == SB_DELETED ? "deleted" : "expired";
-}
-
-static void keys_print_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
-{
-        cli_json_begin();
-        cli_json_bytes("key", guard->key, cli->base64);
-        if (value)
-                cli_json_bytes("value", guard->value, false);
-        cli_json_number("rev", guard->rev);
-        cli_json_text("kind", cli_kind_name(guard->kind));
-        cli_json_number("cut", guard->cut);
-        cli_json_end();
-}
 
 /* Print the result of a write: the new revision, or an object. */
 static void keys_print_written(
@@ -48,7 +31,7 @@ static void keys_print_written(
 
 int cli_get(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct sb_guard guard = {0};
         struct sb_bytes key;
         uint64_t cut = 0;
@@ -59,26 +42,25 @@ int cli_get(struct cli *cli)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        if (cli->at) {
+        if (cli->at)
                 r = cli_cut(cli, bus, cli->at, &cut);
-                if (r != 0)
-                        return r;
-                r = sb_get_at(bus, key, cut, &guard);
-                if (r == -EINVAL)
-                        return cli_no_cut(cli, cli->at);
-        } else {
-                r = sb_get(bus, key, &guard);
-        }
+        if (r != 0)
+                return r;
+        r = cut == 0 ? sb_get(bus, key, &guard) : sb_get_at(bus, key, cut, &guard);
+        if (r == -EINVAL && cut != 0)
+                return cli_no_cut(cli, cli->at);
         if (r != 0) {
                 sb_guard_release(&guard);
                 return cli_fail(cli, cli_word(cli->operands[0]), r);
         }
         if (cli->json) {
-                keys_print_guard(cli, &guard, true);
+                cli_json_guard(cli, &guard, true);
         } else {
                 if (cli->rev)
                         printf("%llu\n", (unsigned long long)guard.rev);
                 fwrite(guard.value.data, 1, guard.value.len, stdout);
+                if (cli_on_terminal())
+                        putchar('\n');
         }
         sb_guard_release(&guard);
         return CLI_DONE;
@@ -182,7 +164,7 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
 
 int cli_set(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         uint64_t expected, rev = 0, cut = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
         struct sb_bytes key, value = {cli->operands[1], strlen(cli->operands[1])};
@@ -210,7 +192,7 @@ int cli_set(struct cli *cli)
 
 int cli_del(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         uint64_t expected, rev = 0, cut = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
         struct sb_bytes key;
@@ -232,69 +214,9 @@ int cli_del(struct cli *cli)
         return CLI_DONE;
 }
 
-static void keys_print_scanned(const struct cli *cli, const struct sb_guard *guard)
-{
-        if (cli->json) {
-                keys_print_guard(cli, guard, cli->values);
-                return;
-        }
-        if (cli->base64)
-                cli_print_base64(guard->key);
-        else
-                cli_print_escaped(guard->key);
-        if (cli->values) {
-                putchar('\t');
-                cli_print_escaped(guard->value);
-        }
-        putchar('\n');
-}
-
-int cli_scan(struct cli *cli)
-{
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
-        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
-        struct sb_scan_options how = {.size = sizeof(how), .flags = cli->reverse ? SB_REVERSE : 0};
-        struct sb_bytes prefix = {0};
-        uint64_t limit = UINT64_MAX, gone = 0;
-        int r = 0;
-
-        if (cli->limit)
-                r = cli_number(cli->limit, "--limit", &limit);
-        if (r == 0 && cli->operand_count > 0)
-                r = cli_key(cli, cli->operands[0], true, &prefix);
-        if (r == 0)
-                r = cli_open(cli, &bus);
-        if (r == 0 && cli->at)
-                r = cli_cut(cli, bus, cli->at, &how.cut);
-        if (r != 0)
-                return r;
-        r = sb_scan_open_at(bus, prefix, &how, &scan);
-        if (r == -EINVAL)
-                return cli_no_cut(cli, cli->at);
-        for (uint64_t count = 0; r == 0 && count < limit && !ferror(stdout); count++) {
-                struct sb_guard guard = {0};
-
-                r = sb_scan_next(scan, &guard);
-                if (r == 0)
-                        keys_print_scanned(cli, &guard);
-                if (r == SB_E_LAPPED && guard.bus) {
-                        gone++;
-                        r = 0;
-                }
-                sb_guard_release(&guard);
-        }
-        if (gone != 0 && (r == 0 || r == SB_E_NOT_FOUND)) {
-                cli_say("of %llu more keys it is not known any more what they were: a rule kept "
-                        "too few of their versions",
-                        (unsigned long long)gone);
-                return CLI_FAILED;
-        }
-        return r == 0 || r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "scan", r);
-}
-
 int cli_incr(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         const char *by_text = cli->operand_count > 1 ? cli->operands[1] : "1";
         uint64_t rev = 0, cut = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};

@@ -102,7 +102,7 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
 
 int cli_stat(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct sb_admin_holders holders = {0};
         struct sb_admin_stat stat;
         int r;
@@ -164,7 +164,7 @@ static void look_print_client(const struct cli *cli, const struct sb_admin_clien
 
 int cli_clients(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct sb_admin_holders holders = {0};
         struct sb_admin_client client;
         uint32_t number = 0;
@@ -254,7 +254,7 @@ static void look_print_check_json(const struct sb_check_report *report)
 
 int cli_check(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct sb_check_report report;
         char used[32], free_words[32];
         int r;

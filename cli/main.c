@@ -16,10 +16,10 @@
 #define MANY 1000000
 
 #define CUT_TEXT                                                                                   \
-        "CUT is a cut's number, a mark's name, or a time: @SECONDS since 1970, "                   \
-        "2025-06-01T12:30:00Z (without Z: local\n"                                                 \
-        "time). A moment that nothing keeps any more: exit code 1; a time without a note, no "     \
-        "such mark: 3."
+        "CUT is a cut's number, a mark's name, `now`, or a time: @SECONDS since 1970, "            \
+        "2025-06-01T12:30:00Z (without Z:\n"                                                       \
+        "local time). A moment that nothing keeps any more: exit code 1; a time without a note, "  \
+        "no such mark: 3."
 
 const struct cli_command cli_commands[] = {
         {"start", "[agentd's options]", "start agentd in the background; returns when it is ready",
@@ -30,8 +30,9 @@ const struct cli_command cli_commands[] = {
         {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
                 "A volatile bus forgets all its keys. Nothing to end: exit code 69."},
         {"get", "KEY [--rev] [--at CUT]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
-                "--rev prints the revision on a line before the value. --at reads the past. A KEY "
-                "without a value: exit code 3.\n" CUT_TEXT},
+                "A terminal gets a line end behind it, a pipe the bytes alone. --rev prints the "
+                "revision on a line before the\nvalue. --at reads the past. A KEY without a "
+                "value: exit code 3.\n" CUT_TEXT},
         {"set", "KEY VALUE|- [--if-absent] [--if-rev N]",
                 "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
                 2, cli_set,
@@ -43,13 +44,14 @@ const struct cli_command cli_commands[] = {
                 "if-rev durability ", 1, 1, cli_del,
                 "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
                 "revision N (else exit code 4)."},
-        {"scan", "[PREFIX] [--values] [--reverse] [--limit N] [--at CUT]",
-                "list keys in byte order, all at one moment", "values reverse limit at ", 0, 1,
+        {"scan", "[PREFIX] [--values] [--full] [--reverse] [--limit N] [--at CUT]",
+                "list keys in byte order, all at one moment", "values full reverse limit at ", 0, 1,
                 cli_scan,
                 "One key a line, escaped; with --values a tab and the value behind it, escaped "
-                "too; with\n--reverse the last key first. --at reads the past, as far as it is "
-                "kept for all keys with the PREFIX. No\nkey at all is no failure: exit code "
-                "0.\n" CUT_TEXT},
+                "too; with\n--reverse the last key first. A terminal gets the first 60 characters "
+                "of a value, or with --full all\nof it; a pipe gets all in any case. --at reads "
+                "the past, as far as it is kept for all keys with the\nPREFIX. No key at all is "
+                "no failure: exit code 0.\n" CUT_TEXT},
         {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
                 "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
                 "once. A value that is\n"
@@ -95,8 +97,7 @@ const struct cli_command cli_commands[] = {
         {"diff", "CUT CUT [PREFIX] [--values]", "list what changed between two moments", "values ",
                 2, 3, cli_diff,
                 "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
-                "the new value behind the key.\n"
-                "`now` is a CUT, too.\n" CUT_TEXT},
+                "the new value behind the key.\n" CUT_TEXT},
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
                 "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
@@ -228,6 +229,7 @@ static int main_read_option(
                 {"rev", &cli->rev, NULL},
                 {"at", NULL, &cli->at},
                 {"values", &cli->values, NULL},
+                {"full", &cli->full, NULL},
                 {"reverse", &cli->reverse, NULL},
                 {"limit", NULL, &cli->limit},
                 {"kill", &cli->kill, NULL},
@@ -312,16 +314,15 @@ static int main_read_arguments(
         return 0;
 }
 
-static int main_run_command(int argc, char **argv)
+static int main_run_command(struct cli *cli, int argc, char **argv)
 {
         const struct cli_command *command = NULL;
-        struct cli cli = {0};
         int r;
 
-        r = main_read_arguments(&cli, argc, argv, &command);
+        r = main_read_arguments(cli, argc, argv, &command);
         if (r != 0)
                 return r;
-        if (!command && cli.help) {
+        if (!command && cli->help) {
                 main_print_usage(stdout);
                 return CLI_DONE;
         }
@@ -331,22 +332,25 @@ static int main_run_command(int argc, char **argv)
         }
         if (!command->run)
                 return main_say_later(command->name);
-        if (cli.help) {
+        if (cli->help) {
                 main_print_command(command);
                 return CLI_DONE;
         }
-        if (cli.operand_count < command->operands_min || cli.operand_count > command->operands_max)
+        if (cli->operand_count < command->operands_min ||
+                cli->operand_count > command->operands_max)
                 return cli_usage("usage: agentctl %s %s", command->name, command->usage);
-        return command->run(&cli);
+        return command->run(cli);
 }
 
 int main(int argc, char **argv)
 {
+        struct cli cli = {0};
         int code;
 
         /* A closed pipe is then a failed write like any other. */
         signal(SIGPIPE, SIG_IGN);
-        code = main_run_command(argc, argv);
+        code = main_run_command(&cli, argc, argv);
+        sb_close(cli.attached);
         if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_DONE) {
                 cli_say("cannot write to standard output: %s; all else was done", strerror(errno));
                 code = CLI_FAILED;

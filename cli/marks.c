@@ -71,7 +71,7 @@ static int marks_list(struct cli *cli, struct sb_bus *bus)
 
 int cli_mark(struct cli *cli)
 {
-        sb_auto(sb_closep) struct sb_bus *bus = NULL;
+        struct sb_bus *bus = NULL;
         struct sb_bytes name = {0};
         uint64_t cut = 0;
         int r = 0;

@@ -144,7 +144,8 @@ int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_
                                            "@1748779200.5; no mark's name begins with one",
                                          cli_word(text));
         case CLI_MOMENT_NOW:
-                return cli_usage("`now` is a CUT for `diff` alone");
+                *ret_cut = 0; /* to the library, too */
+                return 0;
         case CLI_MOMENT_NUMBER:
                 return moments_cut_of_number(cli, text, ret_cut);
         case CLI_MOMENT_TIME:
@@ -152,16 +153,6 @@ int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_
         default:
                 return moments_cut_of_mark(cli, bus, text, ret_cut);
         }
-}
-
-int cli_cut_or_now(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut)
-{
-        uint64_t time_ns;
-
-        if (cli_moment_of(text, &time_ns) != CLI_MOMENT_NOW)
-                return cli_cut(cli, bus, text, ret_cut);
-        *ret_cut = 0;
-        return 0;
 }
 
 const char *cli_time_words(uint64_t time_ns, char text[static 32])

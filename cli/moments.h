@@ -1,13 +1,14 @@
 /*
  * Moments and spans of time: how the command line names them, and how output says them.
  *
- * A CUT on the command line is one of three: digits alone are a cut's number; @SECONDS since 1970
- * and a date and time of ISO 8601 are a time; any other text is a mark's name, unless it begins
- * with an @. A time stands for the newest cut that agentd noted no later than then.
+ * A CUT on the command line is one of four: `now` is the present; digits alone are a cut's number;
+ * @SECONDS since 1970 and a date and time of ISO 8601 are a time; any other text is a mark's name,
+ * unless it begins with an @. A time stands for the newest cut that agentd noted no later than
+ * then.
  *
- * Always true: a text means the same moment in every command, except that `now` is a CUT only where
- * cli_cut_or_now() reads it. The library decides what may be a mark's name by the same function
- * (libclient/core/moment-text.h), so no mark is made that no CUT can name.
+ * Always true: a text means the same moment in every command. The library decides what may be a
+ * mark's name by the same function (libclient/core/moment-text.h), so no mark is made that no CUT
+ * can name.
  */
 #ifndef SB_CLI_MOMENTS_H
 #define SB_CLI_MOMENTS_H
@@ -31,10 +32,8 @@ enum cli_moment {
  * when it is later than 64 bits can say. */
 enum cli_moment cli_moment_of(const char *text, uint64_t *ret_time_ns);
 
-/* The cut that the CUT @text means. Return: 0, or an exit code after a message. */
+/* The cut that the CUT @text means; 0 for `now`. Return: 0, or an exit code after a message. */
 int cli_cut(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut);
-/* The same, or 0 for `now`. */
-int cli_cut_or_now(const struct cli *cli, struct sb_bus *bus, const char *text, uint64_t *ret_cut);
 /* Say that there is no such cut, and which cuts there are. Return: CLI_USAGE. */
 int cli_no_cut(const struct cli *cli, const char *text);
 

@@ -8,10 +8,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
 static bool first_field; /* the open object or list is empty so far */
+
+bool cli_on_terminal(void)
+{
+        return isatty(STDOUT_FILENO) == 1;
+}
 
 void cli_print_escaped(struct sb_bytes bytes)
 {
@@ -31,6 +37,29 @@ void cli_print_escaped(struct sb_bytes bytes)
                 else
                         putchar(p[i]);
         }
+}
+
+/* How many characters cli_print_escaped() prints for a byte. */
+static size_t print_escaped_len(unsigned char byte)
+{
+        if (byte == '\\' || byte == '\n' || byte == '\t' || byte == '\r')
+                return 2;
+        return byte < 0x20 || byte > 0x7e ? 4 : 1;
+}
+
+void cli_print_shortened(struct sb_bytes bytes, size_t shown_max)
+{
+        const unsigned char *p = bytes.data;
+        size_t count = 0;
+
+        for (size_t shown = 0; count < bytes.len; count++) {
+                shown += print_escaped_len(p[count]);
+                if (shown > shown_max)
+                        break;
+        }
+        cli_print_escaped((struct sb_bytes){p, count});
+        if (count < bytes.len)
+                printf("... (%zu bytes)", bytes.len);
 }
 
 static const char base64_digits[] =
@@ -219,4 +248,16 @@ void cli_json_list_end(void)
 void cli_json_end(void)
 {
         puts("}");
+}
+
+void cli_json_guard(const struct cli *cli, const struct sb_guard *guard, bool value)
+{
+        cli_json_begin();
+        cli_json_bytes("key", guard->key, cli->base64);
+        if (value)
+                cli_json_bytes("value", guard->value, false);
+        cli_json_number("rev", guard->rev);
+        cli_json_text("kind", cli_kind_name(guard->kind));
+        cli_json_number("cut", guard->cut);
+        cli_json_end();
 }

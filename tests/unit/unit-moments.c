@@ -174,15 +174,6 @@ static void test_what_begins_with_an_at_sign_is_a_time_or_nothing(void)
         CHECK(time_ns == 7 && cut == 7);
 }
 
-static void test_now_is_no_cut_where_a_moment_of_the_past_is_wanted(void)
-{
-        const struct cli cli = {0};
-        uint64_t cut = 7;
-
-        CHECK_EQ(cli_cut(&cli, NULL, "now", &cut), CLI_USAGE);
-        CHECK_EQ(cut, 7);
-}
-
 /* Texts that are made of the pieces of moments: none means a time in one zone or at one end of its
  * year, and a name in another. */
 static void test_the_form_alone_decides_in_every_zone(void)
@@ -230,7 +221,6 @@ static void test_a_cut_that_cannot_be_is_refused_before_the_bus_is_asked(void)
 
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
                 CHECK_EQ(cli_cut(&cli, NULL, wrong[i], &cut), CLI_USAGE);
-                CHECK_EQ(cli_cut_or_now(&cli, NULL, wrong[i], &cut), CLI_USAGE);
         }
         CHECK_EQ(cut, 7);
 }
@@ -242,9 +232,9 @@ static void test_a_number_is_the_cut_and_now_is_the_present(void)
 
         CHECK_EQ(cli_cut(&cli, NULL, "42", &cut), 0);
         CHECK_EQ(cut, 42);
-        CHECK_EQ(cli_cut_or_now(&cli, NULL, "18446744073709551615", &cut), 0);
+        CHECK_EQ(cli_cut(&cli, NULL, "18446744073709551615", &cut), 0);
         CHECK(cut == UINT64_MAX);
-        CHECK_EQ(cli_cut_or_now(&cli, NULL, "now", &cut), 0);
+        CHECK_EQ(cli_cut(&cli, NULL, "now", &cut), 0);
         CHECK_EQ(cut, 0);
 }
 
@@ -303,7 +293,6 @@ int main(int argc, char **argv)
         RUN(test_a_date_before_1970_is_a_time_before_all_notes_in_every_zone);
         RUN(test_what_is_almost_a_time_is_a_name);
         RUN(test_what_begins_with_an_at_sign_is_a_time_or_nothing);
-        RUN(test_now_is_no_cut_where_a_moment_of_the_past_is_wanted);
         RUN(test_the_form_alone_decides_in_every_zone);
         RUN(test_any_other_text_is_a_name);
         RUN(test_a_cut_that_cannot_be_is_refused_before_the_bus_is_asked);
