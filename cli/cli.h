@@ -31,6 +31,7 @@ struct cli {
         /* options of single commands; text options are NULL when not given */
         bool if_absent, rev, values, full, reverse;
         bool kill, drop, prefix;
+        bool txn_wanted;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
         int operand_count;
         char **operands;
@@ -47,6 +48,17 @@ struct cli_command {
         const char *text;            /* more help, or NULL */
 };
 extern const struct cli_command cli_commands[];
+
+/* The command of that name, or NULL. */
+const struct cli_command *cli_find_command(const char *name);
+/* Say that there is no such command, and which one is near. Return: CLI_USAGE. */
+int cli_no_command(const char *name);
+/* Read the words behind argv[0] into @cli. The operands are moved to the front of @argv. Return: 0,
+ * or CLI_USAGE after a message; *ret_command is NULL when there is no command. */
+int cli_read_arguments(
+        struct cli *cli, int argc, char **argv, const struct cli_command **ret_command);
+/* Do what the words behind argv[0] say. Return: an exit code. */
+int cli_run(struct cli *cli, int argc, char **argv);
 
 int cli_get(struct cli *cli);
 int cli_set(struct cli *cli);

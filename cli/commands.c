@@ -1,0 +1,237 @@
+/*
+ * The table of commands: their names, options, operands and help. Help is printed from it, and what
+ * stands on a command line is run by it.
+ */
+#include <ctype.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "cli/near.h"
+
+#define MANY 1000000
+
+#define CUT_TEXT                                                                                   \
+        "CUT is a cut's number, a mark's name, `now`, or a time: @SECONDS since 1970, "            \
+        "2025-06-01T12:30:00Z (without Z:\n"                                                       \
+        "local time). A moment that nothing keeps any more: exit code 1; a time without a note, "  \
+        "no such mark: 3."
+
+const struct cli_command cli_commands[] = {
+        {"start", "[agentd's options]", "start agentd in the background; returns when it is ready",
+                "", 0, MANY, cli_start,
+                "It logs to BUS/agentd.log. `agentd --help` lists the options: --size, "
+                "--hugepages, --clients ...\n"
+                "A bus that is served already: exit code 1."},
+        {"stop", "", "end the bus's agentd, and wait until it has ended", "", 0, 0, cli_stop,
+                "A volatile bus forgets all its keys. Nothing to end: exit code 69."},
+        {"get", "KEY [--rev] [--at CUT]", "print a key's value, as it is", "rev at ", 1, 1, cli_get,
+                "A terminal gets a line end behind it, a pipe the bytes alone. --rev prints the "
+                "revision on a line before the\nvalue. --at reads the past. A KEY without a "
+                "value: exit code 3.\n" CUT_TEXT},
+        {"set", "KEY VALUE|- [--if-absent] [--if-rev N]",
+                "give a key a value; print the new revision", "if-absent if-rev ttl durability ", 2,
+                2, cli_set,
+                "VALUE - reads standard input to its end. --if-absent and --if-rev N write only if "
+                "the key has no\n"
+                "value, or is still at revision N (else exit code 4). --ttl and durability come "
+                "with a later version."},
+        {"del", "KEY [--if-rev N]", "take a key's value away; print the delete's revision",
+                "if-rev durability ", 1, 1, cli_del,
+                "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
+                "revision N (else exit code 4)."},
+        {"scan", "[PREFIX] [--values] [--full] [--reverse] [--limit N] [--at CUT]",
+                "list keys in byte order, all at one moment", "values full reverse limit at ", 0, 1,
+                cli_scan,
+                "One key a line, escaped; with --values a tab and the value behind it, escaped "
+                "too; with\n--reverse the last key first. A terminal gets the first 60 characters "
+                "of a value, or with --full all\nof it; a pipe gets all in any case. --at reads "
+                "the past, as far as it is kept for all keys with the\nPREFIX. No key at all is "
+                "no failure: exit code 0.\n" CUT_TEXT},
+        {"incr", "KEY [N]", "add N (1) to a decimal integer; print the sum", "", 1, 2, cli_incr,
+                "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
+                "once. A value that is\n"
+                "no decimal integer of 64 bits: exit code 1."},
+        {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat,
+                NULL},
+        {"clients", "", "list attached clients, and how much memory they hold", "", 0, 0,
+                cli_clients,
+                "GUARDS are versions held in place; PINNED is the memory that they keep from being "
+                "reused.\n"
+                "CUTS are open scans and transactions; OLDEST is the least cut of them, and KEPT "
+                "the memory of versions\n"
+                "that were replaced since and are kept for them. `agentctl evict` takes them "
+                "away."},
+        {"evict", "CLIENT [--kill] [--pid PID]", "take a client's open cuts away", "kill pid ", 1,
+                1, cli_evict,
+                "CLIENT is a number that `agentctl clients` shows. Prints how many cuts it held; "
+                "its reads at them say LAPPED\n"
+                "from then on. What it holds by guards it keeps: --kill ends the process. With "
+                "--pid only if the client is\n"
+                "that process still. No such client: exit code 3."},
+        {"mark", "[NAME [--drop]]", "keep a moment of the whole bus under a name; list them",
+                "drop ", 0, 1, cli_mark,
+                "Prints the cut. A marked cut is kept, and all that was there then, until --drop. "
+                "Without a NAME: all marks,\n"
+                "each with its cut, a tab in between. A NAME that is taken: exit code 4; one to "
+                "drop that is not there: 3.\nWhat means something else as a CUT (now, a number, a "
+                "time, what begins with @) cannot be\na NAME."},
+        {"keep", "[KEY [last N|for TIME|all|newest]] [--prefix]",
+                "say how much of a key's past is kept; list it", "prefix ", 0, 3, cli_keep,
+                "With --prefix for all keys that begin so, also those that come. last N: versions, "
+                "the newest included; for\n"
+                "TIME (5s, 10m, 24h): since they were replaced; newest: no more than that, which "
+                "is the rule without a rule.\n"
+                "The longest that matches applies. Without a rule behind KEY: print it; without "
+                "KEY: all of them. agentd's\n"
+                "--history-memory limits them all."},
+        {"history", "KEY [--reverse] [--limit N]", "list all versions of a key that are kept",
+                "reverse limit ", 1, 1, cli_history,
+                "Newest first, or with --reverse oldest first: revision, cut, time, writer, kind, "
+                "value, tabs in between; ...\n"
+                "where some are gone."},
+        {"diff", "CUT CUT [PREFIX] [--values]", "list what changed between two moments", "values ",
+                2, 3, cli_diff,
+                "+ added, - removed, ~ changed, ? not known any more; with --values the old and "
+                "the new value behind the key.\n" CUT_TEXT},
+        {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
+                2, cli_restore,
+                "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
+        {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
+                "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
+        {"version", "", "print the version", "", 0, 0, cli_version, NULL},
+        {"help", "[COMMAND]", "explain", "", 0, 1, cli_help, NULL},
+        {"watch", "", "", "", 0, MANY, NULL, NULL},
+        {"doctor", "", "", "", 0, MANY, NULL, NULL},
+        {"top", "", "", "", 0, MANY, NULL, NULL},
+        {"bench", "", "", "", 0, MANY, NULL, NULL},
+        {0},
+};
+
+const struct cli_command *cli_find_command(const char *name)
+{
+        for (const struct cli_command *command = cli_commands; command->name; command++)
+                if (strcmp(command->name, name) == 0)
+                        return command;
+        return NULL;
+}
+
+int cli_no_command(const char *name)
+{
+        const struct cli_command *nearest = NULL;
+        size_t least = SIZE_MAX;
+
+        for (const struct cli_command *command = cli_commands; command->name; command++) {
+                size_t distance = cli_distance(name, strlen(name), command->name);
+
+                if (distance < least && command->run) {
+                        least = distance;
+                        nearest = command;
+                }
+        }
+        if (!nearest)
+                return cli_usage("there is no command '%s'", cli_word(name));
+        return cli_usage(
+                "there is no command '%s'; did you mean '%s'?", cli_word(name), nearest->name);
+}
+
+/* A command takes one line of the list, or two when its operands are too long for one. */
+static void commands_print_line(FILE *to, const struct cli_command *command)
+{
+        const int width = 40;
+
+        fprintf(to, "  %-8s %-*s", command->name, width, command->usage);
+        if (strlen(command->usage) > (size_t)width)
+                fprintf(to, "\n  %-8s %-*s", "", width, "");
+        fprintf(to, " %s\n", command->summary);
+}
+
+static void commands_print_usage(FILE *to)
+{
+        fputs("usage: agentctl [-b BUS] [-o text|json] [--base64] COMMAND ...\n\n", to);
+        for (const struct cli_command *command = cli_commands; command->name; command++)
+                if (command->run)
+                        commands_print_line(to, command);
+        fputs("\nBUS is a name, or a directory when it contains a /; without -b: $STATEBUS, then "
+              "`default`.\n"
+              "-o json prints one object a line; --base64 takes and gives keys in base64.\n"
+              "Options may stand before or behind the command; -- ends them, for words that begin "
+              "with -.\n"
+              "Exit codes: 0 done, 1 failure, 2 wrong usage, 3 not found, 4 conflict, 5 deadline "
+              "passed, 6 not permitted,\n"
+              "69 no agentd serves the bus.\n",
+                to);
+}
+
+static void commands_print_command(const struct cli_command *command)
+{
+        printf("usage: agentctl [-b BUS] [-o text|json] [--base64] %s%s%s\n\n%c%s.\n",
+                command->name, command->usage[0] != '\0' ? " " : "", command->usage,
+                toupper((unsigned char)command->summary[0]), command->summary + 1);
+        if (command->text)
+                puts(command->text);
+}
+
+static int commands_say_later(const char *what)
+{
+        return cli_usage(
+                "%s comes with a later version of statebus; this one does not have it", what);
+}
+
+int cli_help(struct cli *cli)
+{
+        const struct cli_command *command;
+
+        if (cli->operand_count == 0) {
+                commands_print_usage(stdout);
+                return CLI_DONE;
+        }
+        command = cli_find_command(cli->operands[0]);
+        if (!command)
+                return cli_no_command(cli->operands[0]);
+        if (!command->run)
+                return commands_say_later(command->name);
+        commands_print_command(command);
+        return CLI_DONE;
+}
+
+int cli_version(struct cli *cli)
+{
+        if (cli->json) {
+                cli_json_begin();
+                cli_json_text("version", SB_VERSION);
+                cli_json_end();
+        } else {
+                puts("agentctl " SB_VERSION);
+        }
+        return CLI_DONE;
+}
+
+int cli_run(struct cli *cli, int argc, char **argv)
+{
+        const struct cli_command *command = NULL;
+        int r;
+
+        r = cli_read_arguments(cli, argc, argv, &command);
+        if (r != 0)
+                return r;
+        if (!command && cli->help) {
+                commands_print_usage(stdout);
+                return CLI_DONE;
+        }
+        if (!command) {
+                commands_print_usage(stderr);
+                return CLI_USAGE;
+        }
+        if (!command->run)
+                return commands_say_later(command->name);
+        if (cli->help) {
+                commands_print_command(command);
+                return CLI_DONE;
+        }
+        if (cli->operand_count < command->operands_min ||
+                cli->operand_count > command->operands_max)
+                return cli_usage("usage: agentctl %s %s", command->name, command->usage);
+        return command->run(cli);
+}
