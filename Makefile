@@ -10,8 +10,11 @@ PREFIX = /usr/local
 DESTDIR =
 ONLY =
 
+FAULTS = -Dfaults=true
+ASAN = -Db_sanitize=address,undefined -Doptimization=1
+
 .DEFAULT_GOAL = help
-.PHONY: help deps build build-faults build-asan test test-long demo bench install format tags compile-commands clean
+.PHONY: help deps build build-faults build-asan tested test test-long demo bench install format tags compile-commands clean
 
 help:
 	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
@@ -33,14 +36,19 @@ deps:
 build: deps
 	@tests/build build
 build-faults: deps
-	@tests/build build-faults -Dfaults=true
+	@tests/build build-faults $(FAULTS)
 build-asan: deps
-	@tests/build build-asan -Db_sanitize=address,undefined
+	@tests/build build-asan $(ASAN)
 
-test: build build-faults build-asan
+# Of the second and third tree, what their suites run: of the rest, a third copy tells nothing.
+tested: build
+	@tests/build build-faults:faults $(FAULTS)
+	@tests/build build-asan:asan $(ASAN)
+
+test: tested
 	@tests/run --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
 
-test-long: build build-faults build-asan
+test-long: tested
 	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
 
 demo: build
