@@ -200,6 +200,17 @@ static int geometry_fit_size(
         return geometry_lay_out(ret) ? 0 : -ENOSPC;
 }
 
+/* For a size that @g did not fit: no size below this fits either. All that lies in a segment grows
+ * with its size, so a larger one needs what this one needs, but for the gap in front of the records
+ * and that in front of the buckets. */
+static uint64_t geometry_least(const struct sb_geometry *g)
+{
+        uint64_t head = g->unit_words_at - g->records_at + sizeof(struct sb_superblock) - SB_LINE;
+        uint64_t each = 8 + 4 + g->bitmap_stride + (uint64_t)g->unit_size;
+
+        return head + UNITS_MIN * each;
+}
+
 int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret)
 {
         uint64_t size = wish->size;
@@ -228,7 +239,9 @@ int sb_geometry_fit(const struct sb_geometry_wish *wish, struct sb_geometry *ret
                 return 0;
         }
         while (r) {
-                size = geometry_round_up(size + 1, 4096);
+                uint64_t least = geometry_least(&g);
+
+                size = geometry_round_up(least > size ? least : size + 1, 4096);
                 r = geometry_fit_size(wish, size, &g);
         }
         ret->size = size;
