@@ -11,9 +11,12 @@
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/prune.h"
+#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/stable.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -581,6 +584,42 @@ static void test_what_was_replaced_just_now_goes_at_once_when_no_cut_can_tell(vo
         }
 }
 
+/* How many versions the key's chain has. */
+static uint32_t versions_of(const char *key)
+{
+        struct sb_version *version;
+        uint32_t count = 0;
+
+        sb_pin(&reader);
+        version = sb_find_newest(&reader, key, (uint32_t)strlen(key),
+                sb_hash_key(key, strlen(key), reader.segment.seed));
+        for (; version; count++)
+                version = sb_version_at(
+                        &reader.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&reader);
+        return count;
+}
+
+/* By the lists alone, without a sweep: a version is replaced before the next horizon, and waits for
+ * it, while the one below it goes. */
+static void test_what_waits_for_the_next_horizon_goes_by_then(void)
+{
+        CHECK(make_bus(1 << 18));
+        sb_store_relaxed(&super()->observers, 1);
+        CHECK(!put(&writer, "k", "1", 1));
+        sb_stable_raise(&writer);
+        CHECK(!put(&writer, "k", "2", 1));
+        sb_stable_raise(&writer);
+        CHECK(!put(&writer, "k", "3", 1));
+        CHECK_EQ(versions_of("k"), 3);
+        sb_reclaim_pending(&writer);
+        CHECK_EQ(versions_of("k"), 2);
+        sb_stable_raise(&writer);
+        sb_reclaim_pending(&writer);
+        CHECK_EQ(versions_of("k"), 1);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -596,5 +635,6 @@ int main(int argc, char **argv)
         RUN(test_a_version_that_an_unlinker_marked_and_left_goes_whatever_cuts_say);
         RUN(test_a_frozen_cell_and_a_placeholder_alone_are_left);
         RUN(test_what_was_replaced_just_now_goes_at_once_when_no_cut_can_tell);
+        RUN(test_what_waits_for_the_next_horizon_goes_by_then);
         return test_end();
 }
