@@ -24,6 +24,7 @@
 #include "ring/op/commit.h"
 #include "ring/op/get.h"
 #include "shm/base/bytes.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
@@ -314,6 +315,21 @@ static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *r
         return true;
 }
 
+/* The same, under a pin of its own; fault TXN_CONFLICT_UNPINNED: under none. */
+static bool txn_look_for_changed(
+        struct sb_txn *txn, const struct sb_commit_range *range, bool after)
+{
+        struct sb_handle *handle = &txn->bus->handle;
+        bool done;
+
+        if (!SB_FAULT(TXN_CONFLICT_UNPINNED))
+                sb_pin(handle);
+        done = txn_name_changed(txn, range, after);
+        if (!SB_FAULT(TXN_CONFLICT_UNPINNED))
+                sb_unpin(handle);
+        return done;
+}
+
 /* Name the key that made the commit fail. @cause: the number of a write, or behind the writes of a
  * range. */
 static void txn_find_conflict(struct sb_txn *txn, const struct sb_commit_wish *wish, uint32_t cause)
@@ -328,11 +344,8 @@ static void txn_find_conflict(struct sb_txn *txn, const struct sb_commit_wish *w
         }
         range = &wish->ranges[cause - wish->write_count];
         txn_name_conflict(txn, range->low, range->low_len);
-        for (; !done && !(range->flags & SB_RANGE_POINT); after = true) {
-                sb_pin(&txn->bus->handle);
-                done = txn_name_changed(txn, range, after);
-                sb_unpin(&txn->bus->handle);
-        }
+        for (; !done && !(range->flags & SB_RANGE_POINT); after = true)
+                done = txn_look_for_changed(txn, range, after);
 }
 
 struct sb_bytes sb_txn_conflict(const struct sb_txn *txn)

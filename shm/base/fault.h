@@ -77,6 +77,7 @@
         X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \
         X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
         X(SCAN_ENDS_TXN_CUT, "a scan in a transaction gives up the transaction's cut")             \
+        X(TXN_CONFLICT_UNPINNED, "the key of a conflict is looked for without a pin")              \
         X(TXN_OWN_NOT_HELD, "a guard on a transaction's own write does not keep it")               \
         X(HISTORY_GUARD_LATE, "a history publishes its guards after the pin is gone")              \
         X(HISTORY_LAST_NOT_HELD, "a history does not hold where its next batch begins")            \

@@ -134,6 +134,7 @@ static const struct {
         {SB_FAULT_FINISH_FREEING_NO_DISPOSE, "txn: killed disposal"},
         {SB_FAULT_CONFLICT_BURNS, "txn: aborted over a value"},
         {SB_FAULT_STABLE_SKIPS_TXN, "txn: stable cut"},
+        {SB_FAULT_TXN_CONFLICT_UNPINNED, "users: txn, a range that changed and goes"},
         {SB_FAULT_ROSTER_UNLISTED_EARLY, "leave and sweep"},
 };
 
