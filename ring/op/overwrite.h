@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite_is_young(
         const struct sb_segment *segment, uint64_t era)
 {
         /* A:era. */
-        return sb_load_acquire(&segment->super->era) - era <= SB_ERA_OLD;
+        return sb_load_acquire(&segment->super->era) - era <= SB_ERA_OLD || SB_FAULT(BIRTH_STALE);
 }
 
 /* Stamps the version that was just installed. @early: of sb_overwrite_fault_clock(). Return: its

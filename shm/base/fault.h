@@ -18,6 +18,7 @@
         X(FREE_IGNORES_PINS, "a block is freed without looking at the pins")                       \
         X(ERA_PIN_FORGOTTEN, "the search in the pins of a look passes the last one by")            \
         X(LABEL_TOO_LATE, "a birth is labelled with a base that is later")                         \
+        X(BIRTH_STALE, "a birth that was loaded ages ago is not looked at again")                  \
         X(FREE_IGNORES_GUARDS, "a reclaimer does not read the guard words")                        \
         X(FREE_GUARDS_FIRST, "a reclaimer reads the guards before the pins")                       \
         X(GUARD_BEYOND, "a guard is set beyond the bound that reclaimers read to")                 \

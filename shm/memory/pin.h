@@ -110,7 +110,7 @@ static inline void sb_pin_give_birth(struct sb_handle *handle, struct sb_block *
                 /* Relaxed: published with the block. */
                 sb_store_relaxed(&block->birth, sb_era_low(handle->pin.hi));
                 era = sb_load_acquire(&handle->segment.super->era); /* A:era. */
-                if (SB_LIKELY(era - handle->pin.hi <= SB_ERA_OLD))
+                if (SB_LIKELY(era - handle->pin.hi <= SB_ERA_OLD) || SB_FAULT(BIRTH_STALE))
                         return;
                 sb_pin_raise(handle, era);
         }

@@ -24,6 +24,7 @@ static const struct {
         {SB_FAULT_FREE_IGNORES_PINS, "get under set and free"},
         {SB_FAULT_ERA_PIN_FORGOTTEN, "get under set and free"},
         {SB_FAULT_LABEL_TOO_LATE, "ages, stopped get"},
+        {SB_FAULT_BIRTH_STALE, "ages, set that stays", "ages, set that stays, the long way"},
         {SB_FAULT_FREE_IGNORES_GUARDS, "hold under set and free"},
         {SB_FAULT_FREE_GUARDS_FIRST, "hold under set and free"},
         {SB_FAULT_GUARD_BEYOND, "far guard held again"},
