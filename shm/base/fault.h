@@ -5,8 +5,9 @@
  * the environment names it (SB_FAULT=name, through tests/harness). In every other build SB_FAULT(X)
  * is the constant 0, and costs nothing.
  *
- * Always true: each fault is found by a test (kill-faults, model-faults, storm-faults). The code
- * that a fault changes is a small helper of its own, so that the protocol reads straight.
+ * Always true: each fault is found by a test (kill-faults, model-faults, storm-faults,
+ * unit-faults). The code that a fault changes is a small helper of its own, so that the protocol
+ * reads straight.
  */
 #ifndef SB_BASE_FAULT_H
 #define SB_BASE_FAULT_H
@@ -128,6 +129,13 @@
         X(FINISH_FREEING_NO_DISPOSE, "the reaper frees a descriptor and forgets its intents")      \
         X(CONFLICT_BURNS, "a revision counts on from an aborted one")                              \
         X(STABLE_SKIPS_TXN, "the stable cut is raised without resolving transactions")             \
+        X(EVICT_BY_CUT, "a cut's age counts, not how long it is held")                             \
+        X(SWEEP_NODES_NEVER_LIE, "nodes that stopped clients hold are a sweep's work")             \
+        X(SWEEP_DYING_NEVER_LIE, "what is DYING beside a stopped client asks for a sweep")         \
+        X(SWEEP_LIES_UNSAID, "an engine that ends does not say what it let lie")                   \
+        X(LIMBO_IGNORES_SWEEPS, "a look behind a write ends where a sweep may have missed more")   \
+        X(LAP_KEEPS_HORIZON, "a lap of slices goes by the horizon of before")                      \
+        X(SLICE_SKIPS_CHUNK, "a slice takes a chunk and does not sweep it")                        \
         X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,

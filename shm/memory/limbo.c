@@ -44,7 +44,8 @@ static bool limbo_is_swept(const struct sb_handle *handle)
         const struct sb_superblock *super = handle->segment.super;
 
         /* A:sweep, both. */
-        return sb_load_acquire(&super->sweep_wanted) == sb_load_acquire(&super->swept);
+        return sb_load_acquire(&super->sweep_wanted) == sb_load_acquire(&super->swept) ||
+               SB_FAULT(LIMBO_IGNORES_SWEEPS);
 }
 
 void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)

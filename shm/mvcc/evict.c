@@ -84,6 +84,17 @@ uint32_t sb_evict_client(struct sb_handle *handle, uint32_t slot, uint64_t cut_m
         return count;
 }
 
+/* What tells an announcement from the next one in the same word: how many there were. Fault
+ * EVICT_BY_CUT: its cut, which others may announce again and again. */
+static uint64_t evict_count_opened(
+        const struct sb_handle *handle, struct sb_record *record, uint32_t index, uint64_t cut)
+{
+        /* Relaxed: only whether it changed matters. */
+        uint64_t opened = sb_load_relaxed(&sb_record_opened(&handle->segment, record)[index]);
+
+        return SB_FAULT(EVICT_BY_CUT) ? cut : opened;
+}
+
 /* Look at one announcement. Return: whether it was taken away. */
 static bool evict_if_held(struct sb_handle *handle, uint32_t slot, uint32_t index,
         struct sb_evict_seen *seen, uint64_t now_ns, uint64_t age_ns)
@@ -95,8 +106,7 @@ static bool evict_if_held(struct sb_handle *handle, uint32_t slot, uint32_t inde
         if (cut <= SB_SNAPSHOT_EVICTED || (cut & SB_SNAPSHOT_PENDING))
                 return false;
         cut &= ~SB_SNAPSHOT_EVICTING;
-        /* Relaxed: only whether it changed matters. */
-        opened = sb_load_relaxed(&sb_record_opened(&handle->segment, record)[index]);
+        opened = evict_count_opened(handle, record, index, cut);
         if (seen->opened != opened) {
                 *seen = (struct sb_evict_seen){.opened = opened, .since_ns = now_ns};
                 return false;

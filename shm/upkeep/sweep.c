@@ -232,8 +232,9 @@ static void sweep_unhooked(struct sb_handle *handle, struct sb_node *node, uint3
         uint64_t era = sweep_renew_date(handle, &node->unhooked, date);
 
         /* Relaxed: an older value only holds the node for longer. */
-        if (!sweep_is_held(
-                    handle, era, sb_era_of_birth(handle, sb_load_relaxed(&node->block.birth))))
+        if (SB_FAULT(SWEEP_NODES_NEVER_LIE) ||
+                !sweep_is_held(
+                        handle, era, sb_era_of_birth(handle, sb_load_relaxed(&node->block.birth))))
                 sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
 }
 
@@ -316,7 +317,7 @@ static bool sweep_dying_is_held(struct sb_handle *handle, const struct sb_block 
         /* Relaxed: the sweeper's own word. */
         uint64_t lo = sb_record_pin_lo(sb_load_relaxed(&handle->record->pin));
 
-        return lo &&
+        return lo && !SB_FAULT(SWEEP_DYING_NEVER_LIE) &&
                sweep_is_held(handle, lo - 1, sb_era_of_birth(handle, sweep_load_birth(block)));
 }
 
@@ -530,7 +531,7 @@ bool sb_sweep_end(struct sb_handle *handle)
 
 bool sb_sweep_lets_lie(const struct sb_handle *handle)
 {
-        return handle->sweep.held;
+        return handle->sweep.held && !SB_FAULT(SWEEP_LIES_UNSAID);
 }
 
 bool sb_sweep_is_due(const struct sb_handle *handle)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/history/budget.h"
 #include "shm/layout/handle.h"
@@ -85,6 +86,14 @@ static uint64_t work_left_by_others(const struct sb_handle *handle)
         return sb_load_acquire(&handle->segment.super->sweep_wanted) - sb_limbo_left_behind(handle);
 }
 
+/* Also where the clock stands still, because nothing is written: since the last horizon a cut may
+ * have been closed. */
+static void work_take_horizon(struct sb_handle *handle)
+{
+        if (!SB_FAULT(LAP_KEEPS_HORIZON))
+                sb_horizon_take(handle, &handle->horizon);
+}
+
 /* Begin a lap over all chunks, unless the last one freed nothing, its rest is not over, and nothing
  * was left behind since. Return: whether a lap is under way. */
 static bool work_begin_lap(struct sb_handle *handle)
@@ -103,9 +112,7 @@ static bool work_begin_lap(struct sb_handle *handle)
         work->whole = sb_budget_limits(&handle->segment);
         if (work->whole)
                 sb_sweep_begin(handle);
-        /* Also where the clock stands still, because nothing is written: since the last horizon a
-         * cut may have been closed. */
-        sb_horizon_take(handle, &handle->horizon);
+        work_take_horizon(handle);
         /* Relaxed: where laps begin does not matter, as long as they go round. */
         work->lap = work->whole ? 0 : sb_load_relaxed(&handle->segment.super->sweep_next);
         work->lap_end = work->lap + sb_sweep_chunks(&handle->segment);
@@ -121,6 +128,13 @@ static uint64_t work_next_chunk(struct sb_handle *handle)
         /* R:sweep. It publishes nothing: the step gives each chunk to one process. One that is
          * killed leaves its chunk to the next lap. */
         return sb_add_full(&handle->segment.super->sweep_next, 1);
+}
+
+/* Fault SLICE_SKIPS_CHUNK: the first chunk of each slice is taken and not swept. */
+static void work_sweep_chunk(struct sb_handle *handle, uint64_t chunk, bool first)
+{
+        if (!SB_FAULT(SLICE_SKIPS_CHUNK) || !first)
+                sb_sweep_chunk(handle, chunk);
 }
 
 static void work_end_lap(struct sb_handle *handle)
@@ -143,7 +157,7 @@ bool sb_work_slice(struct sb_handle *handle)
         sb_sweep_slice_begin(handle, work->whole);
         do {
                 chunk = work_next_chunk(handle);
-                sb_sweep_chunk(handle, chunk);
+                work_sweep_chunk(handle, chunk, !chunks);
         } while (chunk + 1 < work->lap_end && ++chunks < SLICE_CHUNKS &&
                  handle->counters.swept - looked < SLICE_BLOCKS);
         sb_sweep_slice_end(handle);

@@ -144,6 +144,13 @@ static const struct {
         const char *program;
 } elsewhere[] = {
         {SB_FAULT_BUDGET_IGNORES_DEAD, "tests/storm/storm-faults"},
+        {SB_FAULT_EVICT_BY_CUT, "tests/unit/unit-faults"},
+        {SB_FAULT_SWEEP_NODES_NEVER_LIE, "tests/unit/unit-faults"},
+        {SB_FAULT_SWEEP_DYING_NEVER_LIE, "tests/unit/unit-faults"},
+        {SB_FAULT_SWEEP_LIES_UNSAID, "tests/unit/unit-faults"},
+        {SB_FAULT_LIMBO_IGNORES_SWEEPS, "tests/unit/unit-faults"},
+        {SB_FAULT_LAP_KEEPS_HORIZON, "tests/unit/unit-faults"},
+        {SB_FAULT_SLICE_SKIPS_CHUNK, "tests/unit/unit-faults"},
 };
 
 /* Whether another program finds the fault. */

@@ -10,6 +10,7 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -358,6 +359,7 @@ static void test_the_newest_version_at_any_cut_is_found_in_any_chain_and_bucket(
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_snapshots_take_ascending_cuts_and_the_first_free_words);
         RUN(test_a_snapshot_holds_its_cut_until_it_is_taken_away);
         RUN(test_a_sweep_is_asked_for_when_later_cuts_were_taken_meanwhile);

@@ -14,6 +14,7 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/report.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 
 #define CLIENTS 1000u
@@ -259,6 +260,7 @@ static void test_what_a_killed_process_left_beside_a_stopped_one_is_looked_at_on
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_values_of_another_size_fit_beside_any_number_of_stopped_clients);
         RUN(test_what_stopped_clients_hold_is_looked_at_once_and_again_when_they_go_on);
         RUN(test_a_next_engine_frees_what_a_stopped_client_held);

@@ -13,10 +13,12 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/snapshot.h"
-#include "shm/upkeep/sweep.h"
 #include "shm/upkeep/check.h"
+#include "shm/upkeep/horizon.h"
 #include "shm/upkeep/report.h"
+#include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -647,9 +649,40 @@ static void test_keys_that_are_written_during_a_sweep_keep_nothing_of_an_ended_c
         unmake_bus();
 }
 
+/* All is written and deleted under an open cut; then that is closed, and nothing is written any
+ * more: the commit clock stands still. */
+static void test_a_lap_goes_by_the_cuts_that_are_open_when_it_begins(void)
+{
+        struct sb_check_report report;
+        uint32_t index, laps;
+        uint64_t cut;
+        char key[16];
+
+        CHECK(begin(1 << 20));
+        for (uint32_t i = 0; i < 400; i++) {
+                snprintf(key, sizeof(key), "k%u", i % 200);
+                if (i == 200)
+                        CHECK_EQ(sb_snapshot_open(&reader, &index, &cut), 0);
+                CHECK_EQ(i < 200 ? put(&writer, key, "", 0) : delete (&writer, key), 0);
+        }
+        sb_work_all(&writer, true);
+        sb_horizon_renew(&writer);
+        CHECK_EQ(sb_check(&writer, false, &report), 0);
+        CHECK_EQ(report.keys_deleted, 200);
+        sb_snapshot_close(&reader, index);
+        for (laps = 0; laps < 4; laps++)
+                while (sb_work_slice(&writer))
+                        if (!writer.work.lap_end)
+                                break;
+        CHECK_EQ(sb_check(&writer, false, &report), 0);
+        CHECK_EQ(report.keys_deleted, 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_slice_is_so_many_units_from_the_cursor_on_and_each_block_in_them);
         RUN(test_whatever_lists_lost_goes_by_sweeps_alone_and_the_rest_stays);
         RUN(test_more_than_a_list_holds_is_freed_by_one_sweep);
@@ -664,5 +697,6 @@ int main(int argc, char **argv)
         RUN(test_a_date_that_was_stored_ages_too_late_is_renewed);
         RUN(test_an_empty_unit_is_free_again_once_no_process_can_know_its_life);
         RUN(test_keys_that_are_written_during_a_sweep_keep_nothing_of_an_ended_cut);
+        RUN(test_a_lap_goes_by_the_cuts_that_are_open_when_it_begins);
         return test_end();
 }
