@@ -2,6 +2,8 @@
 
 #include "shm/keys/reach.h"
 
+#include <string.h>
+
 #include "shm/base/fault.h"
 #include "shm/base/model.h"
 #include "shm/base/word.h"
@@ -36,10 +38,75 @@ static bool reach_placeholder(
         return false;
 }
 
-bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version)
+/* ---- many looks at one chain ---- */
+
+#define PART_BYTES (SB_REACH_WORDS * 64 * (uint64_t)SB_BLOCK_MIN)
+
+/* A bit for the block at @at: no two blocks begin in the same SB_BLOCK_MIN bytes. */
+static uint64_t *reach_note_of(struct sb_reach *reach, uint64_t at, uint64_t *ret_bit)
+{
+        uint64_t number = at % PART_BYTES / SB_BLOCK_MIN;
+
+        *ret_bit = UINT64_C(1) << (number % 64);
+        return &reach->met[number / 64];
+}
+
+/* Whether an earlier walk met the block. */
+static bool reach_was_met(struct sb_reach *reach, uint64_t at)
+{
+        uint64_t bit, *word;
+
+        if (!reach || reach->part != at / PART_BYTES + 1)
+                return false;
+        word = reach_note_of(reach, at, &bit);
+        return *word & bit;
+}
+
+/* Notes that a walk to the block at @to met the one at @at. */
+static void reach_note(struct sb_reach *reach, uint64_t to, uint64_t at)
+{
+        uint64_t bit, *word;
+
+        if (reach->part != to / PART_BYTES + 1) {
+                reach->part = to / PART_BYTES + 1;
+                memset(reach->met, 0, sizeof(reach->met));
+        }
+        if (at / PART_BYTES != to / PART_BYTES)
+                return;
+        word = reach_note_of(reach, at, &bit);
+        *word |= bit;
+}
+
+/* Walk down a chain from @link to the version at @at, and as far again. */
+static bool reach_walk(struct sb_handle *handle, uint64_t link, uint64_t at, struct sb_reach *reach)
+{
+        uint64_t left = sb_damage_bound(&handle->segment), end = UINT64_MAX, steps;
+        bool notes = false;
+
+        /* Bound: damage. A chain that goes round: what cannot be told is not freed. */
+        for (steps = 0; (link & SB_OFFSET_MASK) && steps < end; steps++) {
+                struct sb_version *here = sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
+
+                notes = reach && steps >= SB_REACH_NEAR;
+                if ((link & SB_OFFSET_MASK) == at)
+                        end = notes ? 2 * steps + 1 : 0;
+                if (!here || !end)
+                        break;
+                if (!sb_damage_step(handle, &left))
+                        return true;
+                if (notes)
+                        reach_note(reach, at, link & SB_OFFSET_MASK);
+                link = sb_pin_load(handle, &here->prev);
+        }
+        handle->counters.walked += steps;
+        return end != UINT64_MAX;
+}
+
+static bool reach_version(
+        struct sb_handle *handle, const struct sb_version *version, struct sb_reach *reach)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t at = sb_offset_of(segment, version), link, left;
+        uint64_t at = sb_offset_of(segment, version);
         struct sb_node *node;
         struct sb_word64 *cell;
 
@@ -48,22 +115,18 @@ bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version
         node = sb_node_at(segment, version->node);
         if (!node || !sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
                 return false;
+        if (reach_was_met(reach, at))
+                return true;
         cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
-        link = cell ? sb_pin_load(handle, cell) : 0;
-        /* Bound: damage. A chain that goes round: what cannot be told is not freed. */
-        for (left = sb_damage_bound(segment); link & SB_OFFSET_MASK;) {
-                struct sb_version *here = sb_version_at(segment, link & SB_OFFSET_MASK);
-
-                if ((link & SB_OFFSET_MASK) == at)
-                        return true;
-                if (!here)
-                        break;
-                if (!sb_damage_step(handle, &left))
-                        return true;
-                link = sb_pin_load(handle, &here->prev);
-        }
+        if (cell && reach_walk(handle, sb_pin_load(handle, cell), at, reach))
+                return true;
         return SB_SHAPE_KIND(version->shape) == SB_VERSION_PLACEHOLDER &&
                reach_placeholder(handle, version, node->hash);
+}
+
+bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version)
+{
+        return reach_version(handle, version, NULL);
 }
 
 bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node)
@@ -113,7 +176,8 @@ static bool reach_covered_retire_says_so(struct sb_handle *handle, const struct 
 
 /* Whether a link leads to the block. What its words name may be of another life, so the model
  * checker need not judge these loads. */
-static bool reach_link(struct sb_handle *handle, struct sb_block *block, enum sb_unit_kind kind)
+static bool reach_link(struct sb_handle *handle, struct sb_block *block, enum sb_unit_kind kind,
+        struct sb_reach *reach)
 {
         struct sb_node *node = (struct sb_node *)block;
         bool reached;
@@ -127,17 +191,23 @@ static bool reach_link(struct sb_handle *handle, struct sb_block *block, enum sb
         else if (kind == SB_UNIT_GUARDS)
                 reached = reach_chunk(&handle->segment, (struct sb_guard_chunk *)block);
         else
-                reached = sb_reach_version(handle, (struct sb_version *)block);
+                reached = reach_version(handle, (struct sb_version *)block, reach);
         sb_model_unchecked_end();
         return reached;
 }
 
 bool sb_reach_published(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind)
 {
+        return sb_reach_published_of_many(handle, offset, kind, NULL);
+}
+
+bool sb_reach_published_of_many(
+        struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind, struct sb_reach *reach)
+{
         struct sb_block *block = sb_block_at(&handle->segment, offset);
 
         if (!block || reach_covered_retire_says_so(handle, block))
                 return true;
         /* The word again, behind the look: as reach.h says. */
-        return reach_link(handle, block, kind) || reach_retire_says_so(block);
+        return reach_link(handle, block, kind, reach) || reach_retire_says_so(block);
 }

@@ -3,6 +3,11 @@
  * records, never of a list. The reaper decides by it whether a block that a dead client took was
  * ever published, and `agentctl check` asks the same of every block.
  *
+ * One look at a version walks down its chain. A process that looks at many versions of a long chain
+ * would walk it again for each: so such walks note what they met, and go on behind the version that
+ * they looked for, to twice its depth. Then all looks at a chain of n versions take some 4 n steps
+ * for each part of the segment that has any of them.
+ *
  * Always true: a block's retire word leaves 0 before the last link to it goes. So a block that was
  * not found, and has a retire word of 0 after that, was never published.
  */
@@ -12,6 +17,25 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 
+#ifndef SB_REACH_WORDS
+#define SB_REACH_WORDS                                                                             \
+        4096u /* of notes: a part of the segment has 64 of the least blocks for each */
+#endif
+#ifndef SB_REACH_NEAR
+#define SB_REACH_NEAR 64u /* versions: behind so many a walk notes what it meets */
+#endif
+
+/* What walks down long chains met in one part of the segment, the one that was looked at last. All
+ * of it was published once. Its user looks at blocks in the order in which they lie. */
+struct sb_reach {
+        uint64_t part; /* its number + 1; 0: none yet */
+        uint64_t met[SB_REACH_WORDS];
+};
+static inline void sb_reach_begin(struct sb_reach *reach)
+{
+        reach->part = 0;
+}
+
 /* Under a pin: whether the version is in the chain of the cell that its node names; a placeholder:
  * whether it is in any cell of the buckets where that may be. */
 bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version);
@@ -20,5 +44,10 @@ bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node);
 /* Under a pin: whether the block at @offset, which is taken in a unit of @kind, was ever published.
  * True also where no block can be. */
 bool sb_reach_published(struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind);
+/* The same, one of many looks, of which @reach has the notes. What was published when a walk of
+ * theirs met it counts as published, for a block of a live client, too, that began another life
+ * since; so the caller frees blocks of dead clients alone by it, which begin none. */
+bool sb_reach_published_of_many(
+        struct sb_handle *handle, uint64_t offset, enum sb_unit_kind kind, struct sb_reach *reach);
 
 #endif

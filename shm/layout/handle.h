@@ -176,7 +176,7 @@ struct sb_damage {
 
 /* For people, never for decisions. */
 struct sb_counters {
-        uint64_t helped, retried, freed, swept, slices;
+        uint64_t helped, retried, freed, swept, slices, walked;
 };
 
 struct sb_handle {

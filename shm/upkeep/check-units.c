@@ -71,7 +71,7 @@ static bool check_units_lost(
                 if ((check_units_owned(word) && check_units_owner_lives(look, word)) ||
                         !sb_unit_is_block(look->segment, at,
                                 kind == SB_UNIT_LARGE ? SB_UNIT_VERSIONS : kind, NULL) ||
-                        sb_reach_published(look->handle, at, kind))
+                        sb_reach_published_of_many(look->handle, at, kind, &look->reach))
                         return false;
         }
         return true;
@@ -160,7 +160,7 @@ static void check_units_block(
                 sb_report_problem(look->report,
                         "unit %u: the block at offset %llu is in hand, and no client has noted it",
                         unit, (unsigned long long)at);
-        } else if (sb_reach_published(look->handle, at, kind)) {
+        } else if (sb_reach_published_of_many(look->handle, at, kind, &look->reach)) {
                 /* A:retire. */
                 report->blocks_waiting +=
                         kind != SB_UNIT_GUARDS && sb_load_acquire(&block->retire) != 0;
@@ -235,6 +235,7 @@ void sb_look_at_units(struct sb_look *look)
         struct sb_check_report *report = look->report;
         uint32_t unit;
 
+        sb_reach_begin(&look->reach);
         for (unit = 0; unit < segment->geometry.unit_count; unit++) {
                 uint64_t word = sb_load_acquire(&segment->unit_words[unit]); /* A:unit-owned. */
                 enum sb_unit_kind kind = SB_UNIT_KIND(word);

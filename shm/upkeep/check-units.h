@@ -8,6 +8,7 @@
 #ifndef SB_UPKEEP_CHECK_UNITS_H
 #define SB_UPKEEP_CHECK_UNITS_H
 
+#include "shm/keys/reach.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/upkeep/report.h"
@@ -19,6 +20,7 @@ struct sb_look {
         struct sb_check_report *report;
         bool quiescent;        /* no other process is running */
         uint64_t held, listed; /* aborted versions that are held; those that transactions list */
+        struct sb_reach reach;
 };
 
 /* The pass over units and blocks. Not under a pin. */

@@ -222,7 +222,8 @@ static uint32_t reap_block_count(const struct sb_segment *segment, uint64_t word
 }
 
 /* Free the blocks in a unit that its dead owner took and never published. */
-static void reap_unit(struct sb_handle *handle, uint32_t unit, uint64_t word)
+static void reap_unit(
+        struct sb_handle *handle, uint32_t unit, uint64_t word, struct sb_reach *reach)
 {
         struct sb_segment *segment = &handle->segment;
         uint32_t count = reap_block_count(segment, word), index;
@@ -237,7 +238,7 @@ static void reap_unit(struct sb_handle *handle, uint32_t unit, uint64_t word)
                  * looked at: only a reclaimer of something that was published clears it. */
                 if (!(sb_load_acquire(bits) >> (index % 64) & 1))
                         continue;
-                if (!sb_reach_published(handle, at, kind))
+                if (!sb_reach_published_of_many(handle, at, kind, reach))
                         sb_unit_clear(handle, at);
         }
         sb_unit_give_up(handle, unit);
@@ -246,8 +247,10 @@ static void reap_unit(struct sb_handle *handle, uint32_t unit, uint64_t word)
 static void reap_units(struct sb_handle *handle, uint32_t slot, uint32_t generation)
 {
         uint64_t owner = (uint64_t)(slot + 1) << 32 | generation;
+        struct sb_reach reach;
         uint32_t unit;
 
+        sb_reach_begin(&reach);
         for (unit = 0; unit < handle->segment.geometry.unit_count; unit++) {
                 /* A:unit-owned. */
                 uint64_t word = sb_load_acquire(&handle->segment.unit_words[unit]);
@@ -259,7 +262,7 @@ static void reap_units(struct sb_handle *handle, uint32_t slot, uint32_t generat
                         SB_UNIT_CLASS(word) >= handle->segment.class_count)
                         continue;
                 sb_pin(handle);
-                reap_unit(handle, unit, word);
+                reap_unit(handle, unit, word, &reach);
                 sb_unpin(handle);
         }
 }

@@ -241,10 +241,28 @@ static void test_only_the_first_findings_are_told_and_all_are_counted(void)
         CHECK(!report.keys && !report.clients);
 }
 
+static void test_the_versions_of_a_long_chain_are_checked_in_a_few_steps_each(void)
+{
+        uint64_t begun;
+
+        CHECK(make_bus_for(8 << 20, 2));
+        sb_pin(&writer);
+        for (uint32_t i = 0; i < 20000; i++)
+                CHECK(push("log", SB_VERSION_VALUE, 1));
+        sb_unpin(&writer);
+        begun = writer.counters.walked;
+        CHECK_EQ(sb_check(&writer, false, &report), 0);
+        CHECK_EQ(report.problem_count, 0);
+        CHECK(report.versions >= 20000 && !report.blocks_lost);
+        CHECK(writer.counters.walked - begun <= 4 * 20000);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_sound_bus_is_counted);
+        RUN(test_the_versions_of_a_long_chain_are_checked_in_a_few_steps_each);
         RUN(test_each_kind_of_damage_is_found_and_named);
         RUN(test_a_superblock_that_is_unusable_is_another_matter);
         RUN(test_only_the_first_findings_are_told_and_all_are_counted);

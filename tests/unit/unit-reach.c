@@ -461,6 +461,134 @@ static void test_what_a_retire_word_says_is_covered_by_the_pin_of_the_process_th
         unmake_bus();
 }
 
+/* ---- many looks ---- */
+
+#define LONG_CHAIN 20000u
+#define APART      8u
+/* Bytes: a block of another class behind 31 of 32 versions, so that every 32nd unit has versions,
+ * and parts are alike. */
+#define SPACER 1800u
+
+static struct sb_reach reach;
+
+/* Two long chains in several parts of a bus, version by version in turn; and blocks that name the
+ * node of one of them, and are in none. */
+static bool begin_long(struct sb_version *ret_apart[APART])
+{
+        struct sb_geometry_wish wish = {.size = 80 << 20, .clients = 2};
+        uint64_t offset, spacer;
+
+        if (!make_bus_of(&wish))
+                return false;
+        sb_pin(&writer);
+        sb_pin(&reader);
+        sb_reach_begin(&reach);
+        for (uint32_t i = 0; i < LONG_CHAIN; i++) {
+                struct sb_version *version = push(draw(2) ? "kurz" : "lang", SB_VERSION_VALUE, 20);
+
+                if (!version ||
+                        (i % 32 && sb_slab_take(&writer, SB_UNIT_VERSIONS, SPACER, 0, &spacer)))
+                        return false;
+                if (i % (LONG_CHAIN / APART))
+                        continue;
+                if (sb_slab_take(
+                            &writer, SB_UNIT_VERSIONS, sb_version_size(version->shape), 0, &offset))
+                        return false;
+                ret_apart[i / (LONG_CHAIN / APART)] = sb_version_at(&writer.segment, offset);
+                memcpy(sb_version_at(&writer.segment, offset), version, sizeof(*version));
+        }
+        return true;
+}
+
+/* Look at all blocks of the chains' class, as they lie. Return: how many were not published. */
+static uint32_t look_at_all(uint32_t *ret_looks, uint64_t *ret_parts)
+{
+        const struct sb_segment *segment = &writer.segment;
+        uint32_t missed = 0, class_ = sb_unit_class(segment, sizeof(struct sb_version) + 12);
+        uint64_t size = segment->class_size[class_], part = 0;
+
+        for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
+                uint64_t word = sb_unit_word(segment, unit);
+
+                if (SB_UNIT_KIND(word) != SB_UNIT_VERSIONS || SB_UNIT_CLASS(word) != class_)
+                        continue;
+                for (uint32_t i = 0; i < sb_unit_block_count(segment, word); i++) {
+                        uint64_t offset = sb_unit_offset(segment, unit) + i * size;
+
+                        /* Without a node: of the writer's stock. */
+                        if (!sb_unit_is_block(segment, offset, SB_UNIT_VERSIONS, NULL) ||
+                                !sb_version_at(segment, offset)->node)
+                                continue;
+                        ++*ret_looks;
+                        missed += !sb_reach_published_of_many(
+                                &reader, offset, SB_UNIT_VERSIONS, &reach);
+                        *ret_parts += reach.part != part;
+                        part = reach.part;
+                }
+        }
+        return missed;
+}
+
+static void test_many_looks_at_long_chains_take_a_few_steps_each(void)
+{
+        struct sb_version *apart[APART];
+        uint64_t begun, parts = 0;
+        uint32_t looks = 0;
+
+        CHECK(begin_long(apart));
+        begun = reader.counters.walked;
+        CHECK_EQ(look_at_all(&looks, &parts), APART);
+        CHECK(looks >= LONG_CHAIN && parts > 1);
+        /* Those that lie apart are missed after a walk to the end of their chain. */
+        CHECK(reader.counters.walked - begun <= (4 * parts + APART) * LONG_CHAIN);
+        unmake_bus();
+}
+
+/* Takes a version out of a chain, of which another lies as deep in the part before as it in its
+ * own:
+ * @ret: the two. */
+static bool take_one_of_two(const char *key, uint64_t ret[2])
+{
+        const uint64_t part = SB_REACH_WORDS * 64 * (uint64_t)SB_BLOCK_MIN;
+        struct sb_version *holder, *version;
+        struct sb_spot spot;
+
+        if (!spot_of(key, &spot))
+                return false;
+        for (holder = spot.head; holder; holder = version) {
+                version = sb_version_at(
+                        &writer.segment, sb_load_relaxed(&holder->prev) & SB_OFFSET_MASK);
+                if (!version)
+                        return false;
+                ret[0] = at(version);
+                ret[1] = ret[0] - part; /* older, so behind it in its chain */
+                if (sb_unit_is_block(&writer.segment, ret[1], SB_UNIT_VERSIONS, NULL) &&
+                        sb_reach_version(&reader, sb_version_at(&writer.segment, ret[1])))
+                        break;
+        }
+        if (!holder)
+                return false;
+        sb_store_relaxed(&holder->prev, sb_load_relaxed(&version->prev));
+        return true;
+}
+
+static void test_what_was_met_in_one_part_says_nothing_of_another(void)
+{
+        struct sb_version *apart[APART];
+        uint64_t two[2];
+
+        CHECK(begin_long(apart));
+        CHECK(take_one_of_two("lang", two));
+        for (uint32_t i = 0; i < 3; i++) {
+                CHECK(sb_reach_published_of_many(&reader, two[1], SB_UNIT_VERSIONS, &reach));
+                CHECK_EQ(reach.part, two[1] / (SB_REACH_WORDS * 64 * (uint64_t)SB_BLOCK_MIN) + 1);
+                CHECK(!sb_reach_published_of_many(&reader, two[0], SB_UNIT_VERSIONS, &reach));
+                /* Again, now that the notes are of its part. */
+                CHECK(!sb_reach_published_of_many(&reader, two[0], SB_UNIT_VERSIONS, &reach));
+        }
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -473,6 +601,8 @@ int main(int argc, char **argv)
         RUN(test_a_chain_that_goes_round_or_out_of_the_segment_comes_to_an_end);
         RUN(test_a_retire_word_tells_but_for_an_intent_that_is_held);
         RUN(test_a_chunk_of_guard_words_is_reached_by_the_record_that_names_it);
+        RUN(test_many_looks_at_long_chains_take_a_few_steps_each);
+        RUN(test_what_was_met_in_one_part_says_nothing_of_another);
         RUN(test_where_no_block_can_be_nothing_is_missing);
         RUN(test_what_a_retire_word_says_is_covered_by_the_pin_of_the_process_that_asks);
         return test_end();
