@@ -3,7 +3,7 @@
 _agentctl()
 {
         local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
-        local commands='start stop get set del scan incr stat clients evict mark keep history diff restore check version help'
+        local commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore check version help'
         local command='' bus=() options='-b -o --base64 --help' keys=0 i
 
         COMPREPLY=()
@@ -50,7 +50,8 @@ _agentctl()
         diff) options+=' --values' ;;
         get) options+=' --rev --at' ;;
         set) options+=' --if-absent --if-rev' ;;
-        del) options+=' --if-rev' ;;
+        del) options+=' --if-rev --prefix' ;;
+        batch) options+=' --txn' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
         help) options=$commands ;;
         esac

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <mimalloc.h>
 #include <signal.h>
@@ -22,12 +23,21 @@
 
 static volatile sig_atomic_t cli_alarmed;
 
+static uint64_t cli_line_number; /* of a batch, for messages; 0: none */
+
+void cli_say_of_line(uint64_t line_number)
+{
+        cli_line_number = line_number;
+}
+
 static void cli_say_escaped(const char *format, va_list arguments)
 {
         char text[8192];
 
         vsnprintf(text, sizeof(text), format, arguments);
         fputs("agentctl: ", stderr);
+        if (cli_line_number != 0)
+                fprintf(stderr, "line %" PRIu64 ": ", cli_line_number);
         for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
                 if (*p < 0x20 || *p > 0x7e)
                         fprintf(stderr, "\\x%02x", *p);
@@ -294,25 +304,58 @@ int cli_open(struct cli *cli, struct sb_bus **ret_bus)
         return r;
 }
 
-int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)
+/* What was decoded from base64, until cli_free_keys(). */
+struct cli_decoded {
+        struct cli_decoded *next;
+        unsigned char bytes[];
+};
+static struct cli_decoded *cli_all_decoded;
+
+void cli_free_keys(void)
 {
-        unsigned char *bytes;
+        struct cli_decoded *next;
+
+        for (; cli_all_decoded; cli_all_decoded = next) {
+                next = cli_all_decoded->next;
+                mi_free(cli_all_decoded);
+        }
+}
+
+static int cli_decode(
+        const struct cli *cli, const char *text, const char *what, struct sb_bytes *ret)
+{
+        struct cli_decoded *decoded = mi_malloc(sizeof(*decoded) + strlen(text) + 1);
         size_t len;
 
-        if (!cli->base64) {
+        if (!decoded)
+                return cli_fail(cli, what, -ENOMEM);
+        decoded->next = cli_all_decoded;
+        cli_all_decoded = decoded;
+        if (cli_base64_decode(text, decoded->bytes, &len) < 0)
+                return cli_usage(
+                        "'%s' is not base64, as --base64 says of %s", cli_word(text), what);
+        *ret = (struct sb_bytes){decoded->bytes, len};
+        return 0;
+}
+
+int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key)
+{
+        int r = 0;
+
+        if (cli->base64)
+                r = cli_decode(cli, text, "keys", ret_key);
+        else
                 *ret_key = (struct sb_bytes){text, strlen(text)};
-        } else {
-                bytes = mi_malloc(strlen(text) + 1);
-                if (!bytes)
-                        return cli_fail(cli, "key", -ENOMEM);
-                if (cli_base64_decode(text, bytes, &len) < 0) {
-                        mi_free(bytes);
-                        return cli_usage("'%s' is not base64, as --base64 says of keys", text);
-                }
-                *ret_key = (struct sb_bytes){bytes, len};
-        }
-        if (ret_key->len == 0 && !maybe_empty)
+        if (r == 0 && ret_key->len == 0 && !maybe_empty)
                 return cli_usage("a key has at least one byte");
+        return r;
+}
+
+int cli_value(const struct cli *cli, const char *text, struct sb_bytes *ret_value)
+{
+        if (cli->base64 && cli->in_batch)
+                return cli_decode(cli, text, "keys and values", ret_value);
+        *ret_value = (struct sb_bytes){text, strlen(text)};
         return 0;
 }
 

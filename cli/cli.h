@@ -36,6 +36,9 @@ struct cli {
         int operand_count;
         char **operands;
         struct sb_bus *attached; /* NULL until cli_open(); main closes it */
+        /* a line of a batch: with what it does it, and how it answers */
+        bool in_batch;
+        struct sb_txn *txn; /* NULL: each line by itself */
 };
 
 struct cli_command {
@@ -57,6 +60,9 @@ int cli_no_command(const char *name);
  * or CLI_USAGE after a message; *ret_command is NULL when there is no command. */
 int cli_read_arguments(
         struct cli *cli, int argc, char **argv, const struct cli_command **ret_command);
+/* Run a command with the arguments that were read, if they are as many as it takes. Return: an exit
+ * code. */
+int cli_run_command(struct cli *cli, const struct cli_command *command);
 /* Do what the words behind argv[0] say. Return: an exit code. */
 int cli_run(struct cli *cli, int argc, char **argv);
 
@@ -64,7 +70,9 @@ int cli_get(struct cli *cli);
 int cli_set(struct cli *cli);
 int cli_del(struct cli *cli);
 int cli_scan(struct cli *cli);
+int cli_del_prefix(struct cli *cli);
 int cli_incr(struct cli *cli);
+int cli_batch(struct cli *cli);
 int cli_stat(struct cli *cli);
 int cli_clients(struct cli *cli);
 int cli_evict(struct cli *cli);
@@ -95,8 +103,11 @@ int cli_fail_write(const struct cli *cli, const char *what, int result);
 /* How a message names a key: as it was typed, or by its beginning. Static text. */
 const char *cli_word(const char *typed);
 /* Read a key or a prefix, which is base64 when --base64 says so. The memory of @ret_key lasts until
- * agentctl ends. Return: 0, or an exit code after a message. */
+ * cli_free_keys(). Return: 0, or an exit code after a message. */
 int cli_key(const struct cli *cli, const char *text, bool maybe_empty, struct sb_bytes *ret_key);
+/* The same for a value: it may be empty, and is base64 in a batch alone. */
+int cli_value(const struct cli *cli, const char *text, struct sb_bytes *ret_value);
+void cli_free_keys(void);
 /* Read a number in decimal. Return: 0, or CLI_USAGE after a message. */
 int cli_number(const char *text, const char *name, uint64_t *ret);
 /* The name of a kind of version: value, deleted or expired. */
@@ -104,8 +115,16 @@ const char *cli_kind_name(uint32_t kind);
 /* Print a message on standard error, printf-like, with `agentctl: ` before it and a line end behind
  * it. Control bytes come out as escapes. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* From now on messages say that they are about that line of a batch; 0: about none. */
+void cli_say_of_line(uint64_t line_number);
 /* The same for wrong usage; it also tells where help is. Return: CLI_USAGE. */
 int cli_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- keys.c ---- */
+
+/* Read --if-absent, --if-rev, --ttl and --durability; without a condition *ret_expected is
+ * SB_ANY_REV. Return: 0, or CLI_USAGE after a message. */
+int cli_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected);
 
 /* ---- print.c: to standard output ---- */
 
@@ -117,6 +136,8 @@ void cli_print_escaped(struct sb_bytes bytes);
 /* The same up to @shown_max characters; of longer ones it also says how many bytes there are. */
 void cli_print_shortened(struct sb_bytes bytes, size_t shown_max);
 void cli_print_base64(struct sb_bytes bytes);
+/* Print a key, or a value of a batch: in base64 when --base64 says so, else escaped. */
+void cli_print_bytes(const struct cli *cli, struct sb_bytes bytes);
 /* Decode base64. The result is no longer than the text. Return: 0, -EINVAL. */
 int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
 /* Print one object of JSON on a line: begin it, print its fields, end it. All output is ASCII. */

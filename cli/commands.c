@@ -37,10 +37,13 @@ const struct cli_command cli_commands[] = {
                 "the key has no\n"
                 "value, or is still at revision N (else exit code 4). --ttl and durability come "
                 "with a later version."},
-        {"del", "KEY [--if-rev N]", "take a key's value away; print the delete's revision",
-                "if-rev durability ", 1, 1, cli_del,
+        {"del", "KEY [--if-rev N] | PREFIX --prefix",
+                "take a key's value away; print the delete's revision", "if-rev durability prefix ",
+                1, 1, cli_del,
                 "A KEY without a value: exit code 3. With --if-rev N only if it is still at "
-                "revision N (else exit code 4)."},
+                "revision N (else exit code 4).\n"
+                "With --prefix all keys that begin so, in one transaction; prints how many. None "
+                "is no failure. An empty\nPREFIX is refused: it would mean every key."},
         {"scan", "[PREFIX] [--values] [--full] [--reverse] [--limit N] [--at CUT]",
                 "list keys in byte order, all at one moment", "values full reverse limit at ", 0, 1,
                 cli_scan,
@@ -53,6 +56,20 @@ const struct cli_command cli_commands[] = {
                 "A KEY without a value counts as 0; N may be negative. Exact however many do it at "
                 "once. A value that is\n"
                 "no decimal integer of 64 bits: exit code 1."},
+        {"batch", "[--txn]", "do one command a line from standard input", "txn ", 0, 0, cli_batch,
+                "A line is a get, set, del, incr or scan as on the command line, its words quoted "
+                "as in a shell: 'a b',\n"
+                "\"a b\", a\\ b, and $'\\x00..' with escapes as scan prints them, but \\x00. "
+                "Nothing is expanded. Empty lines\n"
+                "and those that begin with # are skipped. Each answer is a line: get prints its "
+                "value escaped. With\n"
+                "--base64 keys and values are in base64, those of set, too. The first line that "
+                "fails ends the batch, is\n"
+                "named, and gives the exit code; what stands before it is done.\n"
+                "--txn: all lines are one transaction, at one moment, and all or none is done. set "
+                "and del print nothing\n"
+                "then; at the end the new cut is printed. When another writer came in between: "
+                "exit code 4, nothing done."},
         {"stat", "", "sizes, keys, memory, the clock, agentd's processes", "", 0, 0, cli_stat,
                 NULL},
         {"clients", "", "list attached clients, and how much memory they hold", "", 0, 0,
@@ -208,6 +225,18 @@ int cli_version(struct cli *cli)
         return CLI_DONE;
 }
 
+int cli_run_command(struct cli *cli, const struct cli_command *command)
+{
+        if (cli->help) {
+                commands_print_command(command);
+                return CLI_DONE;
+        }
+        if (cli->operand_count < command->operands_min ||
+                cli->operand_count > command->operands_max)
+                return cli_usage("usage: agentctl %s %s", command->name, command->usage);
+        return command->run(cli);
+}
+
 int cli_run(struct cli *cli, int argc, char **argv)
 {
         const struct cli_command *command = NULL;
@@ -226,12 +255,5 @@ int cli_run(struct cli *cli, int argc, char **argv)
         }
         if (!command->run)
                 return commands_say_later(command->name);
-        if (cli->help) {
-                commands_print_command(command);
-                return CLI_DONE;
-        }
-        if (cli->operand_count < command->operands_min ||
-                cli->operand_count > command->operands_max)
-                return cli_usage("usage: agentctl %s %s", command->name, command->usage);
-        return command->run(cli);
+        return cli_run_command(cli, command);
 }

@@ -1,4 +1,4 @@
-/* Commands on one key: get, set, del, incr. */
+/* Commands on one key: get, set, del, incr; by themselves, or in the transaction of a batch. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <mimalloc.h>
@@ -13,20 +13,36 @@
 
 #define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
 
-/* Print the result of a write: the new revision, or an object. */
+/* Print the result of a write: the new revision, or an object. A transaction's writes have no
+ * revision before it commits: as text they have no answer. */
 static void keys_print_written(
         const struct cli *cli, struct sb_bytes key, const char *kind, uint64_t rev, uint64_t cut)
 {
         if (!cli->json) {
-                printf("%llu\n", (unsigned long long)rev);
+                if (!cli->txn)
+                        printf("%llu\n", (unsigned long long)rev);
                 return;
         }
         cli_json_begin();
         cli_json_bytes("key", key, cli->base64);
-        cli_json_number("rev", rev);
+        if (!cli->txn)
+                cli_json_number("rev", rev);
         cli_json_text("kind", kind);
-        cli_json_number("cut", cut);
+        if (!cli->txn)
+                cli_json_number("cut", cut);
         cli_json_end();
+}
+
+/* Print a value as it is. In a batch each answer is a line, so that the reader knows where it
+ * ends. */
+static void keys_print_value(const struct cli *cli, struct sb_bytes value)
+{
+        if (cli->in_batch)
+                cli_print_bytes(cli, value);
+        else
+                fwrite(value.data, 1, value.len, stdout);
+        if (cli->in_batch || cli_on_terminal())
+                putchar('\n');
 }
 
 int cli_get(struct cli *cli)
@@ -46,7 +62,10 @@ int cli_get(struct cli *cli)
                 r = cli_cut(cli, bus, cli->at, &cut);
         if (r != 0)
                 return r;
-        r = cut == 0 ? sb_get(bus, key, &guard) : sb_get_at(bus, key, cut, &guard);
+        if (cut != 0)
+                r = sb_get_at(bus, key, cut, &guard);
+        else
+                r = cli->txn ? sb_txn_get(cli->txn, key, &guard) : sb_get(bus, key, &guard);
         if (r == -EINVAL && cut != 0)
                 return cli_no_cut(cli, cli->at);
         if (r != 0) {
@@ -58,9 +77,7 @@ int cli_get(struct cli *cli)
         } else {
                 if (cli->rev)
                         printf("%llu\n", (unsigned long long)guard.rev);
-                fwrite(guard.value.data, 1, guard.value.len, stdout);
-                if (cli_on_terminal())
-                        putchar('\n');
+                keys_print_value(cli, guard.value);
         }
         sb_guard_release(&guard);
         return CLI_DONE;
@@ -106,13 +123,15 @@ static int keys_read_input(struct sb_bus *bus, struct sb_bytes *ret)
         return -ENOMEM;
 }
 
-/* Read --if-absent, --if-rev, --ttl and --durability. Return: 0, or an exit code. */
-static int keys_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected)
+int cli_read_how(const struct cli *cli, struct sb_write *how, uint64_t *ret_expected)
 {
         static const char *const names[] = {"default", "volatile", "batched", "strict"};
         uint64_t expected = SB_ANY_REV;
         int r;
 
+        if (cli->txn && (cli->ttl || cli->durability))
+                return cli_usage("%s is not for one line of a transaction",
+                        cli->ttl ? "--ttl" : "--durability");
         if (cli->if_absent && cli->if_rev)
                 return cli_usage("--if-absent and --if-rev exclude each other");
         if (cli->if_absent)
@@ -154,6 +173,12 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
                                 cli_word(cli->operands[0]), (unsigned long long)current_rev);
                 return CLI_CONFLICT;
         }
+        if (result == -EEXIST) {
+                cli_say("%s: an earlier line of the transaction wrote it: it has a value, and no "
+                        "revision before the commit",
+                        cli_word(cli->operands[0]));
+                return CLI_CONFLICT;
+        }
         if (result == -ENOTSUP && cli->ttl) {
                 cli_say("%s: --ttl comes with a later version of statebus, nothing was written",
                         cli_word(cli->operands[0]));
@@ -162,28 +187,67 @@ static int keys_fail_write(const struct cli *cli, int result, uint64_t current_r
         return cli_fail_write(cli, cli_word(cli->operands[0]), result);
 }
 
+/* Whether the key is at the expected revision, as the transaction sees it. Return: 0;
+ * SB_E_CONFLICT, with the current revision; -EEXIST: the transaction wrote it itself; as
+ * sb_txn_get(). */
+static int keys_check_expected(
+        struct sb_txn *txn, struct sb_bytes key, uint64_t expected, uint64_t *ret_rev)
+{
+        sb_auto(sb_guard_release) struct sb_guard guard = {0};
+        int r;
+
+        if (expected == SB_ANY_REV)
+                return 0;
+        r = sb_txn_get(txn, key, &guard);
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        *ret_rev = r == 0 ? guard.rev : 0;
+        if (r == 0 && guard.rev == 0)
+                return -EEXIST;
+        return *ret_rev == expected ? 0 : SB_E_CONFLICT;
+}
+
+/* Read VALUE, which is standard input for -, but in a batch. Return: 0, or an exit code after a
+ * message. */
+static int keys_read_value(
+        const struct cli *cli, struct sb_bus *bus, const char *text, struct sb_bytes *ret)
+{
+        int r;
+
+        if (strcmp(text, "-") != 0)
+                return cli_value(cli, text, ret);
+        if (cli->in_batch)
+                return cli_usage("set KEY -: standard input holds the lines: give the value on its "
+                                 "own line, in quotes or with --base64");
+        r = keys_read_input(bus, ret);
+        return r == 0 ? 0 : cli_fail(cli, "standard input", r);
+}
+
 int cli_set(struct cli *cli)
 {
         struct sb_bus *bus = NULL;
         uint64_t expected, rev = 0, cut = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
-        struct sb_bytes key, value = {cli->operands[1], strlen(cli->operands[1])};
+        struct sb_bytes key, value;
         int r;
 
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
-                r = keys_read_how(cli, &how, &expected);
+                r = cli_read_how(cli, &how, &expected);
         if (r == 0)
                 r = cli_open(cli, &bus);
+        if (r == 0)
+                r = keys_read_value(cli, bus, cli->operands[1], &value);
         if (r != 0)
                 return r;
-        if (strcmp(cli->operands[1], "-") == 0) {
-                r = keys_read_input(bus, &value);
-                if (r != 0)
-                        return cli_fail(cli, "standard input", r);
+        if (cli->txn) {
+                r = keys_check_expected(cli->txn, key, expected, &rev);
+                if (r == 0)
+                        r = sb_txn_set(cli->txn, key, value);
+        } else {
+                r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev)
+                                           : sb_cas(bus, key, expected, value, &how, &rev);
         }
-        r = expected == SB_ANY_REV ? sb_set(bus, key, value, &how, &rev)
-                                   : sb_cas(bus, key, expected, value, &how, &rev);
         if (r != 0)
                 return keys_fail_write(cli, r, rev);
         keys_print_written(cli, key, "value", rev, cut);
@@ -198,20 +262,49 @@ int cli_del(struct cli *cli)
         struct sb_bytes key;
         int r;
 
+        if (cli->prefix)
+                return cli_del_prefix(cli);
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)
-                r = keys_read_how(cli, &how, &expected);
+                r = cli_read_how(cli, &how, &expected);
         if (r == 0 && expected == 0)
                 r = cli_usage("--if-rev 0 means no value, and there would be nothing to delete");
         if (r == 0)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        r = sb_delete(bus, key, expected, &how, &rev);
+        if (cli->txn) {
+                r = keys_check_expected(cli->txn, key, expected, &rev);
+                if (r == SB_E_CONFLICT && rev == 0)
+                        r = SB_E_NOT_FOUND; /* as sb_delete() */
+                if (r == 0)
+                        r = sb_txn_delete(cli->txn, key);
+        } else {
+                r = sb_delete(bus, key, expected, &how, &rev);
+        }
         if (r != 0)
                 return keys_fail_write(cli, r, rev);
         keys_print_written(cli, key, "deleted", rev, cut);
         return CLI_DONE;
+}
+
+/* Add in a transaction. Return: as sb_incr(). */
+static int keys_incr_in(struct sb_txn *txn, struct sb_bytes key, int64_t by, int64_t *ret_sum)
+{
+        sb_auto(sb_guard_release) struct sb_guard guard = {0};
+        char text[NUMBER_MAX + 2];
+        int64_t number = 0;
+        int r;
+
+        r = sb_txn_get(txn, key, &guard);
+        if (r != 0 && r != SB_E_NOT_FOUND)
+                return r;
+        if (r == 0 && !sb_update_integer(guard.value, &number))
+                return -EBADMSG;
+        if (__builtin_add_overflow(number, by, ret_sum))
+                return -ERANGE;
+        snprintf(text, sizeof(text), "%lld", (long long)*ret_sum);
+        return sb_txn_set(txn, key, (struct sb_bytes){text, strlen(text)});
 }
 
 int cli_incr(struct cli *cli)
@@ -232,7 +325,8 @@ int cli_incr(struct cli *cli)
                 r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        r = sb_incr(bus, key, by, &how, &sum, &rev);
+        r = cli->txn ? keys_incr_in(cli->txn, key, by, &sum)
+                     : sb_incr(bus, key, by, &how, &sum, &rev);
         if (r == -EBADMSG || r == -ERANGE) {
                 cli_say(r == -EBADMSG ? "%s: the value is not a decimal integer of 64 bits"
                                       : "%s: the sum does not fit 64 bits, nothing was written",
@@ -249,9 +343,11 @@ int cli_incr(struct cli *cli)
         cli_json_begin();
         cli_json_bytes("key", key, cli->base64);
         cli_json_text("value", text);
-        cli_json_number("rev", rev);
+        if (!cli->txn)
+                cli_json_number("rev", rev);
         cli_json_text("kind", "value");
-        cli_json_number("cut", cut);
+        if (!cli->txn)
+                cli_json_number("cut", cut);
         cli_json_end();
         return CLI_DONE;
 }

@@ -182,6 +182,14 @@ static void print_json_name(const char *name)
                 printf("\"%s\":", name);
 }
 
+void cli_print_bytes(const struct cli *cli, struct sb_bytes bytes)
+{
+        if (cli->base64)
+                cli_print_base64(bytes);
+        else
+                cli_print_escaped(bytes);
+}
+
 void cli_json_begin(void)
 {
         putchar('{');

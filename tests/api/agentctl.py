@@ -1,0 +1,111 @@
+"""What the tests of agentctl share: a bus in a directory of its own, agentctl run on it, also on a terminal, and what is expected of
+it.
+
+A program of tests is started as  PROGRAM AGENTCTL AGENTD [TEST].
+"""
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import tempfile
+
+AGENTCTL, AGENTD = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+NASTY = b'\x1b[31m\x07\x9b\\\n\r\t\xff\xc3\xa9\x7f'
+
+
+class Ended:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+
+    def __repr__(self):
+        return f'exit {self.code}, stdout {self.out!r}, stderr {self.err!r}'
+
+
+class Bus:
+    def __init__(self, *options, start=True):
+        self.directory = tempfile.mkdtemp(prefix='sb-ctl-')
+        if start:
+            started = self.run('start', '--size', '8M', '--clients', '8', '--hugepages', 'off', *options)
+            assert started.code == 0 and started.out == b'', started
+
+    def run(self, *arguments, before=(), stdin=b'', env=None):
+        ended = subprocess.run([AGENTCTL, '-b', self.directory, *before, *arguments], input=stdin, capture_output=True,
+                               timeout=60, env={**os.environ, 'STATEBUS_AGENTD': AGENTD, **(env or {})})
+        ended = Ended(ended.returncode, ended.stdout, ended.stderr)
+        # No raw byte reaches the terminal in any case, but those of a value that get was asked for.
+        assert all(32 <= byte < 127 or byte == 10 for byte in ended.err), ended
+        return ended
+
+    def on_terminal(self, *arguments):
+        """Run agentctl with a terminal as its standard output. Return: what the terminal got, its line ends as agentctl wrote them."""
+        controller, terminal = pty.openpty()
+        process = subprocess.Popen([AGENTCTL, '-b', self.directory, *arguments], stdin=subprocess.DEVNULL, stdout=terminal,
+                                   stderr=subprocess.PIPE)
+        os.close(terminal)
+        out = b''
+        while True:
+            try:
+                piece = os.read(controller, 65536)
+            except OSError:  # the last process that had the terminal has ended
+                piece = b''
+            if not piece:
+                break
+            out += piece
+        os.close(controller)
+        _, err = process.communicate(timeout=60)
+        return Ended(process.returncode, out.replace(b'\r\n', b'\n'), err)
+
+    def json(self, *arguments, code=0, before=()):
+        ended = self.run('-o', 'json', *arguments, before=before)
+        assert ended.code == code, ended
+        assert all(32 <= byte < 127 or byte == 10 for byte in ended.out), ended
+        return [json.loads(line) for line in ended.out.splitlines()]
+
+    def close(self):
+        self.run('stop')
+        shutil.rmtree(self.directory)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def lives(pid):
+    """Whether a process runs; one that ended may wait for its parent to notice."""
+    try:
+        with open(f'/proc/{pid}/stat', 'rb') as file:
+            return file.read().rpartition(b')')[2].split()[0] != b'Z'
+    except FileNotFoundError:
+        return False
+
+
+def expect(ended, code, out=None, words=None):
+    assert ended.code == code, ended
+    assert out is None or ended.out == out, ended
+    assert words is None or words.encode() in ended.err, ended
+    assert (ended.err != b'') == (code != 0), ended
+    return ended
+
+
+def main(tests):
+    """Run the functions of @tests that are tests, or the one that the command line names. Return: the exit code."""
+    failed = 0
+    for name, test in list(tests.items()):
+        if not name.startswith('test_') or (len(sys.argv) > 3 and sys.argv[3] != name):
+            continue
+        try:
+            test()
+            print(f'ok {name}', flush=True)
+        except Exception as error:  # of any kind: it is told below
+            failed += 1
+            line = error.__traceback__.tb_next
+            while line is not None and line.tb_next is not None and line.tb_next.tb_frame.f_code.co_filename == sys.argv[0]:
+                line = line.tb_next
+            where = line.tb_lineno if line is not None else 0
+            print(f'FAIL {name}: {os.path.basename(sys.argv[0])}:{where} {type(error).__name__} {error}', flush=True)
+    return 1 if failed else 0
+
