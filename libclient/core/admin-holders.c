@@ -53,8 +53,8 @@ static int admin_holders_compare_cuts(const void *a, const void *b)
 static uint64_t admin_holders_block_bytes(
         const struct sb_segment *segment, const struct sb_version *version)
 {
-        uint64_t bytes = sizeof(*version) + SB_SHAPE_KEY_LEN(version->shape) +
-                         SB_SHAPE_VALUE_LEN(version->shape);
+        uint64_t shape = sb_once(version->shape),
+                 bytes = sizeof(*version) + SB_SHAPE_KEY_LEN(shape) + SB_SHAPE_VALUE_LEN(shape);
         uint32_t class_ = sb_unit_class(segment, bytes);
 
         if (class_ < segment->class_count)

@@ -46,11 +46,10 @@ static uint64_t admin_age_ns(const struct sb_bus *bus, uint64_t since_ns)
 static bool admin_is_away(
         const struct sb_segment *segment, const struct sb_version *version, uint64_t bucket)
 {
-        uint32_t key_len = SB_SHAPE_KEY_LEN(version->shape);
+        uint32_t key_len = SB_SHAPE_KEY_LEN(sb_version_shape(segment, version));
 
-        return sb_version_fits(segment, version) &&
-               sb_index_home(segment, sb_hash_key(version->bytes, key_len, segment->seed)) !=
-                       bucket;
+        return key_len && sb_index_home(segment,
+                                  sb_hash_key(version->bytes, key_len, segment->seed)) != bucket;
 }
 
 /* Count the cells of one bucket that are in use, and the keys. Call it under a pin. */
@@ -61,14 +60,15 @@ static void admin_count_bucket(struct sb_bus *bus, uint64_t bucket, struct sb_ad
         for (uint32_t index = 0; index < SB_BUCKET_CELLS; index++) {
                 uint64_t word = sb_pin_load(handle, &handle->segment.buckets[bucket].cell[index]);
                 struct sb_version *version = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
+                uint64_t shape = version ? sb_version_shape(&handle->segment, version) : 0;
                 uint32_t kind;
 
                 stat->cells_used += word != 0;
                 if (version)
                         stat->cells_away += admin_is_away(&handle->segment, version, bucket);
-                if (!version || sb_reserved_is(version->bytes, SB_SHAPE_KEY_LEN(version->shape)))
+                if (!version || sb_reserved_is(version->bytes, SB_SHAPE_KEY_LEN(shape)))
                         continue;
-                kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
+                kind = SB_SHAPE_KIND(shape) & SB_VERSION_KIND;
                 if (kind == SB_VERSION_VALUE)
                         stat->keys++;
                 else if (kind != SB_VERSION_PLACEHOLDER)

@@ -211,12 +211,13 @@ void sb_bus_guard_fill_private(
  * caller that reads the address of the value, or releases the guard, would wait for the length and
  * the writer, which is a whole cache miss.
  *
+ * @shape: the version's, as it was loaded and checked (sb_version_shape(), sb_find_plain()).
+ *
  * Return: 0, so that the rare case is a jump: as a call it would cost others their registers. */
 static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus *bus,
-        uint64_t ticket, struct sb_version *version, uint64_t key_len, struct sb_guard *ret_guard)
+        uint64_t ticket, struct sb_version *version, uint64_t key_len, uint64_t shape,
+        struct sb_guard *ret_guard)
 {
-        uint64_t shape;
-
         ret_guard->key.data = version->bytes;
         ret_guard->key.len = key_len;
         ret_guard->value.data = version->bytes + key_len;
@@ -226,7 +227,6 @@ static inline __attribute__((always_inline)) int sb_bus_guard_fill(struct sb_bus
         ret_guard->bus = bus;
         ret_guard->reserved[0] = ticket;
         sb_compiler_barrier();
-        shape = version->shape;
         ret_guard->value.len = SB_SHAPE_VALUE_LEN(shape);
         ret_guard->writer = SB_SHAPE_WRITER(shape);
         sb_bus_put_rev(ret_guard, version);

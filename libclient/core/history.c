@@ -82,8 +82,10 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
 static void history_fill_guard(
         struct sb_bus *bus, uint64_t ticket, struct sb_version *version, struct sb_guard *ret_guard)
 {
-        (void)sb_bus_guard_fill(bus, ticket, version, SB_SHAPE_KEY_LEN(version->shape), ret_guard);
-        if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+        uint64_t shape = sb_version_shape(&bus->handle.segment, version);
+
+        (void)sb_bus_guard_fill(bus, ticket, version, SB_SHAPE_KEY_LEN(shape), shape, ret_guard);
+        if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
                 ret_guard->kind = SB_DELETED;
 }
 

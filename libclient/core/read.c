@@ -44,7 +44,8 @@ static __attribute__((noinline)) int read_get_long(
         r = sb_op_get(&bus->handle, key.data, (uint32_t)key.len, sb_bus_guard_first(bus), &version);
         if (r != 0)
                 return sb_bus_result(bus, r);
-        return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
+        return sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len,
+                sb_version_shape(&bus->handle.segment, version), ret_guard);
 }
 
 SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
@@ -71,7 +72,7 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
                 return read_get_long(bus, key, ret_guard);
         bus->quick = ticket;
         sb_find_hold_and_unpin(handle, 0, found.offset);
-        return sb_bus_guard_fill(bus, ticket, found.version, key.len, ret_guard);
+        return sb_bus_guard_fill(bus, ticket, found.version, key.len, found.shape, ret_guard);
 }
 
 /* Get one batch of at least one key. @count guard words are free. */
@@ -94,8 +95,9 @@ static void read_get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint
                 uint32_t index = indices[i];
 
                 if (SB_LIKELY(versions[i])) {
-                        sb_bus_guard_fill(
-                                bus, bus->tickets[index], versions[i], keys[i].len, &ret_guards[i]);
+                        sb_bus_guard_fill(bus, bus->tickets[index], versions[i], keys[i].len,
+                                sb_version_shape(&bus->handle.segment, versions[i]),
+                                &ret_guards[i]);
                         continue;
                 }
                 ret_guards[i].bus = NULL;

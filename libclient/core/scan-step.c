@@ -129,10 +129,12 @@ static bool scan_step_in_prefix(const struct sb_scan *scan, const void *key, uin
 static int scan_step_stand_behind_entry(
         struct sb_scan *scan, const struct sb_write_set_value *value, struct sb_node *node)
 {
-        const unsigned char *key = node ? sb_node_key(&scan->bus->handle.segment, node) : NULL;
+        struct sb_node_key key = {0};
 
-        if (key && node->key_len == value->key_len &&
-                memcmp(key, value->bytes, value->key_len) == 0)
+        if (node)
+                key = sb_node_key(&scan->bus->handle.segment, node);
+        if (key.bytes && key.len == value->key_len &&
+                memcmp(key.bytes, value->bytes, value->key_len) == 0)
                 scan_step_stand_at_node(scan, node);
         else
                 sb_scan_stand_at_key(scan, value->bytes, value->key_len, true);
@@ -164,7 +166,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 node = sb_node_at(&handle->segment, scan->node);
         for (uint32_t steps = 0;; steps++) {
                 struct sb_version *version;
-                const unsigned char *key;
+                struct sb_node_key key;
                 bool gone = false;
 
                 if (!node) {
@@ -176,19 +178,19 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                         node = sb_order_next(handle, from, &gone);
                         if (gone && !SB_FAULT(SCAN_GONE_IGNORED)) {
                                 key = sb_node_key(&handle->segment, from);
-                                if (!key)
+                                if (!key.bytes)
                                         break;
-                                sb_scan_stand_at_key(scan, key, from->key_len, true);
+                                sb_scan_stand_at_key(scan, key.bytes, key.len, true);
                                 return AGAIN;
                         }
                 }
                 if (!node)
                         break;
                 key = sb_node_key(&handle->segment, node);
-                if (!key || !scan_step_in_prefix(scan, key, node->key_len) ||
-                        scan_step_entry_is_first(entry, key, node->key_len, false))
+                if (!key.bytes || !scan_step_in_prefix(scan, key.bytes, key.len) ||
+                        scan_step_entry_is_first(entry, key.bytes, key.len, false))
                         break;
-                if (!scan->reserved && sb_reserved_is(key, node->key_len)) {
+                if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         return AGAIN;
                 }
@@ -235,9 +237,11 @@ static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
                 /* It stands behind this node's key. The guard word holds the node, and a key never
                  * changes. */
                 const struct sb_node *node = sb_node_at(segment, scan->node);
-                const unsigned char *key = node ? sb_node_key(segment, node) : NULL;
+                struct sb_node_key key = {0};
 
-                scan_step_bound_set(ret, key, key ? node->key_len : 0, true);
+                if (node)
+                        key = sb_node_key(segment, node);
+                scan_step_bound_set(ret, key.bytes, key.len, true);
                 return;
         }
         if (scan->position == AT_KEY &&
@@ -272,26 +276,28 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
         for (uint32_t steps = 0; steps < SB_SCAN_STEPS_MAX; steps++) {
                 struct sb_node *node =
                         sb_order_below(handle, bound->key, bound->len, bound->inclusive);
-                const unsigned char *key = node ? sb_node_key(&handle->segment, node) : NULL;
+                struct sb_node_key key = {0};
                 struct sb_version *version;
 
-                if (!key || !scan_step_in_prefix(scan, key, node->key_len))
-                        key = NULL;
-                if (scan_step_entry_is_first(entry, key, key ? node->key_len : 0, true)) {
+                if (node)
+                        key = sb_node_key(&handle->segment, node);
+                if (!key.bytes || !scan_step_in_prefix(scan, key.bytes, key.len))
+                        key = (struct sb_node_key){0};
+                if (scan_step_entry_is_first(entry, key.bytes, key.len, true)) {
                         scan_step_bound_set(
                                 bound, entry->value->bytes, entry->value->key_len, false);
                         sb_scan_stand_at_key(scan, bound->key, bound->len, false);
                         return IN_WRITE_SET;
                 }
-                if (!key) {
+                if (!key.bytes) {
                         sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
                         return SB_E_NOT_FOUND;
                 }
-                if (!scan->reserved && sb_reserved_is(key, node->key_len)) {
+                if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
                         scan_step_bound_set(bound, SB_RESERVED, SB_RESERVED_LEN, false);
                         continue;
                 }
-                scan_step_bound_set(bound, key, node->key_len, false);
+                scan_step_bound_set(bound, key.bytes, key.len, false);
                 version = scan_step_version_of(scan, node);
                 if (version) {
                         sb_scan_stand_at_key(scan, bound->key, bound->len, false);
@@ -391,6 +397,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         struct sb_write_set_entry *entry = NULL;
         struct sb_bus *bus = scan->bus;
         struct bound bound, from;
+        uint64_t shape = 0;
         uint32_t guard;
         int r = sb_bus_guards_prepare(bus, 1);
 
@@ -414,14 +421,16 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
         }
         if (noted && !SB_FAULT(SCAN_NOT_NOTED))
                 scan_step_note(scan, &from, backwards);
+        if (version)
+                shape = sb_version_shape(&bus->handle.segment, version);
         if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version,
-                        SB_SHAPE_KEY_LEN(version->shape), ret_guard);
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, SB_SHAPE_KEY_LEN(shape),
+                        shape, ret_guard);
         if (r == IN_WRITE_SET)
                 sb_bus_guard_fill_private(bus, entry->value, ret_guard);
         if (r != 0 || !scan->trimmed)
                 return r == IN_WRITE_SET ? 0 : r;
-        if ((SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+        if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
                 ret_guard->kind = SB_DELETED;
         return SB_E_LAPPED;
 }

@@ -217,7 +217,8 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
         }
         r = txn_read_at_cut(txn, key, &version);
         if (r == 0)
-                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len, ret_guard);
+                sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len,
+                        sb_version_shape(&bus->handle.segment, version), ret_guard);
         return r;
 }
 
@@ -289,25 +290,23 @@ static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *r
         struct sb_node *node = sb_order_seek(handle, txn->conflict, txn->conflict_len, after);
 
         for (uint32_t steps = 0; node; steps++) {
-                const unsigned char *key = sb_node_key(&handle->segment, node);
+                struct sb_node_key key = sb_node_key(&handle->segment, node);
                 struct sb_version *version;
-                struct sb_node *from;
                 bool gone;
 
-                if (!key || (!(range->flags & SB_RANGE_NO_END) &&
-                                    sb_bytes_compare(
-                                            key, node->key_len, range->high, range->high_len) >= 0))
+                if (!key.bytes || (!(range->flags & SB_RANGE_NO_END) &&
+                                          sb_bytes_compare(key.bytes, key.len, range->high,
+                                                  range->high_len) >= 0))
                         break;
-                version = sb_find_newest(handle, key, node->key_len, node->hash);
+                version = sb_find_newest(handle, key.bytes, key.len, node->hash);
                 if (version && sb_load_acquire(&version->stamp) > txn->cut) {
-                        txn_name_conflict(txn, key, node->key_len);
+                        txn_name_conflict(txn, key.bytes, key.len);
                         return true;
                 }
-                from = node;
-                node = sb_order_next(handle, from, &gone);
+                node = sb_order_next(handle, node, &gone);
                 /* Bound: slice. The caller goes on behind this key under another pin. */
                 if (gone || steps == STEPS_MAX) {
-                        txn_name_conflict(txn, key, from->key_len);
+                        txn_name_conflict(txn, key.bytes, key.len);
                         return false;
                 }
         }

@@ -35,7 +35,9 @@
 
 /* Each further round means that a key went away just now. So many mean that the segment is damaged,
  * and no process may hang in such a segment. */
-#define ROUNDS_MAX 1024u
+#ifndef SB_COMMIT_ROUNDS_MAX
+#define SB_COMMIT_ROUNDS_MAX 1024u
+#endif
 /* So many aborted transactions in limbo are worth the membarrier of a batch. */
 #define ABORTED_WAITING 8u
 
@@ -160,7 +162,7 @@ static int commit_make_key(
         sb_pin(handle);
         /* Bound: result. Other processes remove the key each time that it is made: the attempt is
          * begun again, and ends as a conflict. */
-        while (!r && rounds++ < ROUNDS_MAX &&
+        while (!r && rounds++ < SB_COMMIT_ROUNDS_MAX &&
                 !sb_key_find(handle, write->key, write->key_len, hash, &spot)) {
                 if (!supplies.node)
                         r = sb_slab_take(handle, SB_UNIT_NODES,
@@ -368,13 +370,17 @@ static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, 
         uint32_t i;
 
         for (i = 0; i < attempt->wish->write_count; i++) {
-                struct sb_version *version =
-                        (struct sb_version *)(segment->base + attempt->descriptor->write[i]);
-                struct sb_version *old = sb_version_at(
-                        segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
-                struct sb_node *node = sb_node_at(segment, version->node);
-                struct sb_word64 *cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
+                struct sb_version *version = sb_version_at(segment, attempt->descriptor->write[i]);
+                struct sb_node *node = version ? sb_node_at(segment, version->node) : NULL;
+                struct sb_version *old;
+                struct sb_word64 *cell;
 
+                if (!node) { /* damaged */
+                        sb_damage_note(handle);
+                        continue;
+                }
+                old = sb_version_at(segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
+                cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
                 /* A:stamp. The cell's flag is read again behind the decision, because a rule may
                  * have come in between. */
                 if (cell && !(sb_pin_load(handle, cell) & SB_CELL_KEPT) && old &&
@@ -497,7 +503,7 @@ int sb_commit_run(
                 commit_give_back(handle, &attempt);
                 sb_slab_settle(handle);
                 /* Bound: result. SB_E_CONFLICT: each round another process came first. */
-        } while (r == AGAIN && !sb_damage_met(handle) && ++rounds < ROUNDS_MAX);
+        } while (r == AGAIN && !sb_damage_met(handle) && ++rounds < SB_COMMIT_ROUNDS_MAX);
         if (r == AGAIN)
                 r = SB_E_CONFLICT;
         if (r && attempt.made)

@@ -158,20 +158,21 @@ int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len,
 static bool keep_next_rule(
         struct sb_handle *handle, struct target *target, bool after, struct sb_rule_found *ret)
 {
-        const unsigned char *bytes;
+        struct sb_node_key next = {0};
         struct sb_node *node;
         bool found = false;
 
         sb_pin(handle);
         node = sb_order_seek(handle, target->bytes, target->len, after);
-        bytes = node ? sb_node_key(&handle->segment, node) : NULL;
-        if (bytes && node->key_len >= SB_KEEP_PREFIX &&
-                !memcmp(bytes, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1)) {
-                target->len = node->key_len;
-                memcpy(target->bytes, bytes, target->len);
+        if (node)
+                next = sb_node_key(&handle->segment, node);
+        if (next.bytes && next.len >= SB_KEEP_PREFIX &&
+                !memcmp(next.bytes, SB_RESERVED_KEEP, SB_KEEP_PREFIX - 1)) {
+                target->len = next.len;
+                memcpy(target->bytes, next.bytes, target->len);
                 target->key = target->bytes + SB_KEEP_PREFIX;
                 target->key_len = target->len - SB_KEEP_PREFIX;
-                target->prefix = bytes[SB_KEEP_PREFIX - 1] == 'P';
+                target->prefix = target->bytes[SB_KEEP_PREFIX - 1] == 'P';
                 if (!sb_rules_read(handle, target->key, target->key_len, target->prefix, ret))
                         ret->value.since = 1; /* deleted: nothing is left to do */
                 found = true;

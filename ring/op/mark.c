@@ -48,8 +48,7 @@ static uint64_t mark_read_key(
                 sb_hash_key(key->bytes, key->len, handle->segment.seed));
         if (version && (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
                 rev = version->rev;
-                if (SB_SHAPE_VALUE_LEN(version->shape) == sizeof(*ret))
-                        memcpy(ret, version->bytes + key->len, sizeof(*ret));
+                (void)sb_version_copy(&handle->segment, version, key->len, ret, sizeof(*ret));
         }
         sb_unpin(handle);
         return rev;

@@ -51,7 +51,9 @@ struct attempt {
 #define AGAIN (-1) /* another process's CAS came first; otherwise 0 or SB_E_* */
 /* Each further round means that another process got on. So many in a row mean that the segment is
  * damaged; the engine writes too, and must not hang in such a segment. */
-#define ROUNDS_MAX (1u << 20)
+#ifndef SB_PUT_ROUNDS_MAX
+#define SB_PUT_ROUNDS_MAX (1u << 20)
+#endif
 /* Marks and rules are written without a deadline: so much of a sweep such a write does at most. */
 #define RESERVED_SLICES 8u
 
@@ -339,7 +341,7 @@ static inline __attribute__((always_inline)) int put_install(
  * cell that a search finds; a chain or an index that goes round. */
 static __attribute__((noinline)) bool put_is_damaged(struct sb_handle *handle, uint32_t rounds)
 {
-        if (rounds == ROUNDS_MAX)
+        if (rounds == SB_PUT_ROUNDS_MAX)
                 sb_damage_note(handle);
         return sb_damage_met(handle);
 }

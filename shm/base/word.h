@@ -60,6 +60,17 @@ static inline bool sb_cas32_full(struct sb_word32 *word, uint32_t expected, uint
                 &word->word_, &expected, desired, memory_order_seq_cst, memory_order_acquire);
 }
 
+/* A plain number in shared memory, a length or an offset: it is loaded here and nowhere else, so
+ * that the number that is checked is the number that is used, whatever another process writes there
+ * meanwhile. Costs nothing; it orders nothing. */
+#define sb_once(plain)                                                                             \
+        ({                                                                                         \
+                __typeof__((plain) + 0) once_ = (plain);                                           \
+                                                                                                   \
+                __asm__("" : "+r"(once_));                                                         \
+                once_;                                                                             \
+        })
+
 /* Keeps the compiler, not the processor, from moving accesses across. Its other half is a
  * membarrier in another process. */
 #define sb_compiler_barrier() atomic_signal_fence(memory_order_seq_cst)

@@ -69,8 +69,8 @@ bool sb_budget_count(struct sb_handle *handle, const struct sb_keeping *keeping,
         if (!handle->budget.looks)
                 return SB_RULE_KIND(keeping->word) == SB_RULE_LAST &&
                        SB_RULE_VALUE(keeping->word) <= SHORT_PAST;
-        budget_add(
-                handle, successor, budget_block(&handle->segment, sb_version_size(version->shape)));
+        budget_add(handle, successor,
+                budget_block(&handle->segment, sb_version_size(sb_once(version->shape))));
         return true;
 }
 
@@ -78,11 +78,12 @@ void sb_budget_count_dead(struct sb_handle *handle, const struct sb_version *tom
         uint64_t stamp, const struct sb_node *node)
 {
         const struct sb_segment *segment = &handle->segment;
+        struct sb_node_key key = sb_node_key(segment, node);
 
         if (!SB_FAULT(BUDGET_IGNORES_DEAD))
                 budget_add(handle, stamp,
-                        budget_block(segment, sb_version_size(tombstone->shape)) +
-                                budget_block(segment, sb_node_size(node->height, node->key_len)));
+                        budget_block(segment, sb_version_size(sb_once(tombstone->shape))) +
+                                budget_block(segment, sb_node_size(key.height, key.len)));
 }
 
 bool sb_budget_end(struct sb_handle *handle)

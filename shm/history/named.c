@@ -137,21 +137,23 @@ static bool named_next_key(struct sb_handle *handle, unsigned char *key, uint32_
         bool after, struct sb_named_value *ret)
 {
         struct sb_version *version;
-        const unsigned char *bytes;
+        struct sb_node_key next = {0};
         struct sb_node *node;
         bool found = false;
 
         sb_pin(handle);
         node = sb_order_seek(handle, key, *key_len, after);
-        bytes = node ? sb_node_key(&handle->segment, node) : NULL;
-        if (bytes && node->key_len >= SB_MARK_PREFIX &&
-                !memcmp(bytes, SB_RESERVED_MARK, SB_MARK_PREFIX)) {
-                *key_len = node->key_len;
-                memcpy(key, bytes, *key_len);
+        if (node)
+                next = sb_node_key(&handle->segment, node);
+        if (next.bytes && next.len >= SB_MARK_PREFIX &&
+                !memcmp(next.bytes, SB_RESERVED_MARK, SB_MARK_PREFIX)) {
+                *key_len = next.len;
+                memcpy(key, next.bytes, *key_len);
                 *ret = (struct sb_named_value){0};
                 version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
-                if (version && SB_SHAPE_VALUE_LEN(version->shape) == sizeof(*ret))
-                        memcpy(ret, version->bytes + *key_len, sizeof(*ret));
+                if (version)
+                        (void)sb_version_copy(
+                                &handle->segment, version, *key_len, ret, sizeof(*ret));
                 found = true;
         }
         sb_unpin(handle);

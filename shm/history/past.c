@@ -194,21 +194,22 @@ static bool past_all_cover(struct sb_handle *handle, const unsigned char *at, ui
         memcpy(key, at, at_len);
         while (good && more) {
                 struct sb_version *version;
-                const unsigned char *bytes;
+                struct sb_node_key next = {0};
                 struct sb_rule_value value;
                 struct sb_node *node;
 
                 sb_pin(handle);
                 node = sb_order_seek(handle, key, key_len, after);
-                bytes = node ? sb_node_key(&handle->segment, node) : NULL;
-                more = bytes && node->key_len >= at_len && !memcmp(bytes, at, at_len);
+                if (node)
+                        next = sb_node_key(&handle->segment, node);
+                more = next.bytes && next.len >= at_len && !memcmp(next.bytes, at, at_len);
                 if (more) {
-                        key_len = node->key_len;
-                        memcpy(key, bytes, key_len);
+                        key_len = next.len;
+                        memcpy(key, next.bytes, key_len);
                         after = true;
                         version = sb_find_in_node(handle, node, SB_STAMP_INTENT - 1);
-                        if (version && SB_SHAPE_VALUE_LEN(version->shape) == sizeof(value)) {
-                                memcpy(&value, version->bytes + key_len, sizeof(value));
+                        if (version && sb_version_copy(&handle->segment, version, key_len, &value,
+                                               sizeof(value))) {
                                 good = past_covers(handle, &value, cut);
                                 past_bound_end(handle, &value, cut, end_ns);
                         }

@@ -46,9 +46,8 @@ bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, 
         len = sb_rules_key(key, key_len, prefix, bytes);
         version = sb_find_newest(handle, bytes, len, sb_hash_key(bytes, len, handle->segment.seed));
         if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE ||
-                SB_SHAPE_VALUE_LEN(version->shape) != sizeof(ret->value))
+                !sb_version_copy(&handle->segment, version, len, &ret->value, sizeof(ret->value)))
                 return false;
-        memcpy(&ret->value, version->bytes + len, sizeof(ret->value));
         ret->key_len = len;
         ret->rev = version->rev;
         return true;
@@ -123,8 +122,8 @@ static bool rules_give_up(bool flagged)
 
 void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&handle->segment, node);
-        bool done = !key;
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
+        bool done = !key.bytes;
 
         /* Without a bound: each further round but the second means that another process has written
          * the key, or a rule. A flag that was left out would be a past that the rule claims, and
@@ -134,7 +133,7 @@ void sb_rules_apply(struct sb_handle *handle, struct sb_node *node)
                 struct sb_rule_found found;
                 bool flagged;
 
-                sb_rules_find(handle, key, node->key_len, false, &found);
+                sb_rules_find(handle, key.bytes, key.len, false, &found);
                 /* R:rule > A:rule. The copy comes before the flag that sends pruners to it. */
                 if (old != found.value.word && !sb_cas64_full(&node->rule, old, found.value.word))
                         continue;
@@ -165,23 +164,24 @@ int sb_rules_apply_all(struct sb_handle *handle, const void *key, uint32_t key_l
                 node = sb_order_seek(handle, at, at_len, after);
                 /* Bound: slice. The walk goes on under another pin. */
                 for (i = 0; i < KEYS_A_PIN; i++) {
-                        const unsigned char *bytes =
-                                node ? sb_node_key(&handle->segment, node) : NULL;
+                        struct sb_node_key next = {0};
                         bool gone;
 
-                        going = bytes && node->key_len >= key_len &&
-                                !memcmp(bytes, key_len ? key : "", key_len) &&
-                                (prefix || node->key_len == key_len);
+                        if (node)
+                                next = sb_node_key(&handle->segment, node);
+                        going = next.bytes && next.len >= key_len &&
+                                !memcmp(next.bytes, key_len ? key : "", key_len) &&
+                                (prefix || next.len == key_len);
                         if (!going)
                                 break;
                         /* Keys ascend; in a damaged segment the walk could go round for ever. */
-                        if (after && sb_bytes_compare(bytes, node->key_len, at, at_len) <= 0) {
+                        if (after && sb_bytes_compare(next.bytes, next.len, at, at_len) <= 0) {
                                 sb_damage_note(handle);
                                 break;
                         }
                         sb_rules_apply(handle, node);
-                        at_len = node->key_len;
-                        memcpy(at, bytes, at_len);
+                        at_len = next.len;
+                        memcpy(at, next.bytes, at_len);
                         after = true;
                         node = sb_order_next(handle, node, &gone);
                         if (gone)

@@ -10,22 +10,25 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
-const unsigned char *sb_node_key(const struct sb_segment *segment, const struct sb_node *node)
+struct sb_node_key sb_node_key(const struct sb_segment *segment, const struct sb_node *node)
 {
-        uint32_t height = node->height, key_len = node->key_len;
+        uint32_t height = (uint32_t)sb_once(node->height),
+                 key_len = (uint32_t)sb_once(node->key_len);
         uint64_t at = sb_offset_of(segment, node);
 
         if (SB_UNLIKELY(!height || height > SB_HEIGHT_MAX || !key_len ||
                         key_len > segment->key_len_max ||
                         at + sb_node_size(height, key_len) > segment->geometry.size))
-                return NULL;
-        return (const unsigned char *)&node->next[height];
+                return (struct sb_node_key){0};
+        return (struct sb_node_key){.bytes = (const unsigned char *)&node->next[height],
+                .len = key_len,
+                .height = height};
 }
 
 int sb_node_compare(const struct sb_segment *segment, const struct sb_node *node, const void *key,
         uint32_t key_len)
 {
-        const unsigned char *own = sb_node_key(segment, node);
+        struct sb_node_key own = sb_node_key(segment, node);
 
-        return own ? sb_bytes_compare(own, node->key_len, key, key_len) : 1;
+        return own.bytes ? sb_bytes_compare(own.bytes, own.len, key, key_len) : 1;
 }

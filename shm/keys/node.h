@@ -14,8 +14,13 @@
 #include "shm/layout/block.h"
 #include "shm/layout/segment.h"
 
-/* A node's key; NULL: its lengths do not fit the segment. */
-const unsigned char *sb_node_key(const struct sb_segment *segment, const struct sb_node *node);
+/* A node's key, by lengths that were loaded once and checked: what the node itself says of them is
+ * read nowhere else. */
+struct sb_node_key {
+        const unsigned char *bytes; /* NULL: the lengths do not fit the segment; they are 0 here */
+        uint32_t len, height;
+};
+struct sb_node_key sb_node_key(const struct sb_segment *segment, const struct sb_node *node);
 /* How many bytes a node with this height and key length has. */
 static inline uint64_t sb_node_size(uint32_t height, uint32_t key_len)
 {

@@ -55,7 +55,7 @@ static enum descent order_descend(
                         uint64_t next;
                         int order;
 
-                        if (!(word & SB_OFFSET_MASK) || !node || node->height <= level) {
+                        if (!(word & SB_OFFSET_MASK) || !node || sb_once(node->height) <= level) {
                                 ret->behind[level] = NULL;
                                 break;
                         }
@@ -137,12 +137,12 @@ struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_
 /* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
  * one that was made after the mark: the second look before the node is freed takes that out. */
 static void order_link_above(
-        struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
+        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
 {
         uint64_t own = sb_offset_of(&handle->segment, node);
         uint32_t level;
 
-        for (level = 1; level < node->height; level++) {
+        for (level = 1; level < key.height; level++) {
                 for (;;) {
                         uint64_t next = sb_pin_load(handle, &node->next[level]), wanted;
 
@@ -160,7 +160,7 @@ static void order_link_above(
                         /* R:publish > A:publish. As above. */
                         if (sb_cas64_full(spot->link[level], wanted, own))
                                 break;
-                        if (!order_find_spot(handle, key, node->key_len, false, spot) ||
+                        if (!order_find_spot(handle, key.bytes, key.len, false, spot) ||
                                 spot->behind[0] != node)
                                 return;
                 }
@@ -168,22 +168,22 @@ static void order_link_above(
         /* A:order-mark. Marked meanwhile: what was linked after the remover passed is taken out
          * again. */
         if (sb_load_acquire(&node->next[0]) & SB_PREV_MARKED)
-                (void)order_find_spot(handle, key, node->key_len, true, spot);
+                (void)order_find_spot(handle, key.bytes, key.len, true, spot);
 }
 
 struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&handle->segment, node);
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
         struct spot spot;
         uint32_t level;
 
         for (;;) {
-                if (!order_find_spot(handle, key, node->key_len, false, &spot))
+                if (!order_find_spot(handle, key.bytes, key.len, false, &spot))
                         return NULL;
                 if (spot.behind[0] &&
-                        !sb_node_compare(&handle->segment, spot.behind[0], key, node->key_len))
+                        !sb_node_compare(&handle->segment, spot.behind[0], key.bytes, key.len))
                         return spot.behind[0];
-                for (level = 0; level < node->height; level++)
+                for (level = 0; level < key.height; level++)
                         /* Relaxed: the node is private until the CAS publishes it. */
                         sb_store_relaxed(&node->next[level],
                                 spot.behind[level]
@@ -199,14 +199,14 @@ struct sb_node *sb_order_insert(struct sb_handle *handle, struct sb_node *node)
         return node;
 }
 
-/* The level that a remover marks as its @i-th, from 1. From the top down: a process that found the
- * node unmarked at one level was there before the node was marked at the level below. */
-static int order_level_to_mark(const struct sb_node *node, int i)
+/* The level that a remover marks as its @i-th of @height, from 1. From the top down: a process that
+ * found the node unmarked at one level was there before the node was marked at the level below. */
+static uint32_t order_level_to_mark(uint32_t height, uint32_t i)
 {
-        return SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : node->height - i;
+        return SB_FAULT(WALK_STEPS_DOWN) ? i - 1 : height - i;
 }
 
-static void order_mark(struct sb_handle *handle, struct sb_node *node, int level)
+static void order_mark(struct sb_handle *handle, struct sb_node *node, uint32_t level)
 {
         for (;;) {
                 uint64_t next = sb_pin_load(handle, &node->next[level]);
@@ -221,23 +221,23 @@ static void order_mark(struct sb_handle *handle, struct sb_node *node, int level
 /* Mark a node at all its levels, then pass it and so take it out. The way leads past the key: at an
  * upper level a new node of the same key may stand before this one. */
 static bool order_mark_and_pass(
-        struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
+        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
 {
-        int i;
+        uint32_t i;
 
-        for (i = 1; i <= node->height; i++)
-                order_mark(handle, node, order_level_to_mark(node, i));
-        return order_find_spot(handle, key, node->key_len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
+        for (i = 1; i <= key.height; i++)
+                order_mark(handle, node, order_level_to_mark(key.height, i));
+        return order_find_spot(handle, key.bytes, key.len, !SB_FAULT(ORDER_STOPS_AT_KEY), spot);
 }
 
 /* Fault ORDER_UNMARKED: links are set (R:publish) past a node that can still be linked behind. */
 static bool order_unlink_unmarked(
-        struct sb_handle *handle, struct sb_node *node, const unsigned char *key, struct spot *spot)
+        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
 {
         int level;
 
-        (void)order_find_spot(handle, key, node->key_len, false, spot);
-        for (level = node->height - 1; level >= 0; level--)
+        (void)order_find_spot(handle, key.bytes, key.len, false, spot);
+        for (level = (int)key.height - 1; level >= 0; level--)
                 if (spot->behind[level] == node)
                         /* R:publish, over a node without a mark: that is the fault. */
                         sb_cas64_full(spot->link[level], sb_offset_of(&handle->segment, node),
@@ -247,10 +247,10 @@ static bool order_unlink_unmarked(
 
 bool sb_order_remove(struct sb_handle *handle, struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&handle->segment, node);
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
         struct spot spot;
 
-        if (!key)
+        if (!key.bytes)
                 return true;
         return SB_FAULT(ORDER_UNMARKED) ? order_unlink_unmarked(handle, node, key, &spot)
                                         : order_mark_and_pass(handle, node, key, &spot);

@@ -131,10 +131,11 @@ bool sb_reach_version(struct sb_handle *handle, const struct sb_version *version
 
 bool sb_reach_node(struct sb_handle *handle, const struct sb_node *node)
 {
-        const unsigned char *key = sb_node_key(&handle->segment, node);
+        struct sb_node_key key = sb_node_key(&handle->segment, node);
 
         /* In a damaged index nothing is found: what cannot be told is not freed. */
-        return key && (sb_order_find(handle, key, node->key_len) == node || sb_damage_met(handle));
+        return key.bytes &&
+               (sb_order_find(handle, key.bytes, key.len) == node || sb_damage_met(handle));
 }
 
 static bool reach_chunk(const struct sb_segment *segment, const struct sb_guard_chunk *chunk)

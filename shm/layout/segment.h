@@ -126,9 +126,10 @@ static inline uint64_t sb_unit_offset(const struct sb_segment *segment, uint32_t
 
 /* The block at an offset that was read in the segment: NULL unless a whole header lies there, in
  * the units, aligned. The bytes behind are checked where they are read (sb_version_fits(),
- * sb_node_key()). */
+ * sb_node_key()). The offset may be an expression that lies in the segment: it is loaded once. */
 static inline void *sb_block_at(const struct sb_segment *segment, uint64_t offset)
 {
+        offset = sb_once(offset);
         if (SB_UNLIKELY(offset - segment->geometry.units_at >
                                 segment->geometry.size - segment->geometry.units_at - 64 ||
                         (offset & 15)))
@@ -141,6 +142,7 @@ static inline struct sb_version *sb_version_at(const struct sb_segment *segment,
 }
 static inline struct sb_node *sb_node_at(const struct sb_segment *segment, uint64_t offset)
 {
+        offset = sb_once(offset);
         /* With the tallest tower that there can be: so links may be read before the height. */
         if (SB_UNLIKELY(
                     offset > segment->geometry.size - sizeof(struct sb_node) - 8 * SB_HEIGHT_MAX))
@@ -179,13 +181,39 @@ static inline bool sb_version_fits(
 {
         uint64_t at = sb_offset_of(segment, version);
 
-        return at + sb_version_size(version->shape) <= segment->geometry.size;
+        return at + sb_version_size(sb_once(version->shape)) <= segment->geometry.size;
+}
+/* A version's shape, loaded once and checked: all of the version lies in the segment, by the
+ * lengths in it. Where it does not, they are 0. */
+static inline uint64_t sb_version_shape(
+        const struct sb_segment *segment, const struct sb_version *version)
+{
+        uint64_t shape = sb_once(version->shape);
+
+        return SB_LIKELY(sb_offset_of(segment, version) + sb_version_size(shape) <=
+                         segment->geometry.size)
+                       ? shape
+                       : shape & SB_SHAPE(0, 0, SB_VERSION_KIND, 0xfff);
+}
+/* Copy a value of exactly @size bytes, behind a key of @key_len. False: it has another size. */
+static inline bool sb_version_copy(const struct sb_segment *segment,
+        const struct sb_version *version, uint32_t key_len, void *ret, uint64_t size)
+{
+        uint64_t shape = sb_version_shape(segment, version);
+
+        if (SB_SHAPE_KEY_LEN(shape) != key_len || SB_SHAPE_VALUE_LEN(shape) != size)
+                return false;
+        memcpy(ret, version->bytes + key_len, size);
+        return true;
 }
 /* Whether a version is of this key. */
 static inline bool sb_version_is(const struct sb_segment *segment, const struct sb_version *version,
         const void *key, uint32_t key_len)
 {
-        return SB_SHAPE_KEY_LEN(version->shape) == key_len && sb_version_fits(segment, version) &&
+        uint64_t shape = sb_once(version->shape);
+
+        return SB_SHAPE_KEY_LEN(shape) == key_len &&
+               sb_offset_of(segment, version) + sb_version_size(shape) <= segment->geometry.size &&
                sb_bytes_same(version->bytes, key, key_len);
 }
 

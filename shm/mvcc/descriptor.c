@@ -2,32 +2,47 @@
 
 #include "shm/mvcc/descriptor.h"
 
-#include <string.h>
-
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
+bool sb_descriptor_read(const struct sb_segment *segment, const struct sb_descriptor *descriptor,
+        struct sb_descriptor_lists *ret)
+{
+        uint64_t offset = sb_offset_of(segment, descriptor), shape = sb_once(descriptor->shape),
+                 ranges_len = sb_once(descriptor->ranges_len),
+                 size = SB_SHAPE_VALUE_LEN(shape) + sizeof(struct sb_version);
+        uint32_t write_count = sb_once(descriptor->write_count);
+
+        /* Each length by itself: damaged ones could add up to anything. */
+        if (SB_UNLIKELY((shape & SB_SHAPE(0, 0x7ff, 31, 0)) !=
+                        SB_SHAPE(0, 0, SB_VERSION_DESCRIPTOR, 0)) ||
+                SB_UNLIKELY(offset + size > segment->geometry.size) ||
+                SB_UNLIKELY(ranges_len > size) ||
+                SB_UNLIKELY(sizeof(*descriptor) + 8 * (uint64_t)write_count + ranges_len != size)) {
+                *ret = (struct sb_descriptor_lists){.write = descriptor->write};
+                return false;
+        }
+        ret->write = descriptor->write;
+        ret->ranges = (const unsigned char *)(descriptor->write + write_count);
+        ret->ranges_len = ranges_len;
+        ret->write_count = write_count;
+        /* Of the ranges, only so many are read as fit. */
+        ret->range_count = sb_once(descriptor->range_count);
+        return true;
+}
+
 struct sb_descriptor *sb_descriptor_at(const struct sb_segment *segment, uint64_t offset)
 {
         struct sb_descriptor *descriptor;
-        uint64_t size;
+        struct sb_descriptor_lists lists;
 
         offset &= SB_OFFSET_MASK;
         descriptor = sb_block_at(segment, offset);
-        if (!descriptor || offset + sizeof(*descriptor) > segment->geometry.size)
-                return NULL;
-        size = SB_SHAPE_VALUE_LEN(descriptor->shape) + sizeof(struct sb_version);
-        /* Each length by itself: damaged ones could add up to anything. */
-        if (SB_SHAPE_KIND(descriptor->shape) != SB_VERSION_DESCRIPTOR ||
-                SB_SHAPE_KEY_LEN(descriptor->shape) || offset + size > segment->geometry.size ||
-                descriptor->ranges_len > size)
-                return NULL;
-        return sizeof(*descriptor) + 8 * (uint64_t)descriptor->write_count +
-                                       descriptor->ranges_len ==
-                               size
+        return descriptor && offset + sizeof(*descriptor) <= segment->geometry.size &&
+                               sb_descriptor_read(segment, descriptor, &lists)
                        ? descriptor
                        : NULL;
 }

@@ -12,13 +12,30 @@
 #ifndef SB_MVCC_DESCRIPTOR_H
 #define SB_MVCC_DESCRIPTOR_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 
+/* What a descriptor lists, by numbers that were loaded once and checked. The entries lie in shared
+ * memory: each is loaded once, too. */
+struct sb_descriptor_lists {
+        const uint64_t *write;       /* offsets of the versions */
+        const unsigned char *ranges; /* packed: the read set */
+        uint64_t ranges_len;         /* bytes */
+        uint32_t write_count, range_count;
+};
+
+/* Read what @descriptor lists. Return: false: its numbers do not fit its size or the segment, which
+ * is damaged; then both lists are empty. */
+bool sb_descriptor_read(const struct sb_segment *segment, const struct sb_descriptor *descriptor,
+        struct sb_descriptor_lists *ret);
 /* The descriptor at @offset; NULL: there can be none, the segment is damaged. The low bits of
- * @offset do not count, so the note of an `operation` word may be given as it is. */
+ * @offset do not count, so the note of an `operation` word may be given as it is. Its lists are
+ * read by sb_descriptor_read() alone: what was sound here may be written over since. */
 struct sb_descriptor *sb_descriptor_at(const struct sb_segment *segment, uint64_t offset);
 
 static inline uint64_t sb_descriptor_status(const struct sb_descriptor *descriptor)

@@ -11,6 +11,7 @@
 #include "shm/base/word.h"
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -21,15 +22,23 @@
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
 
+/* What the descriptor lists; in a damaged segment perhaps nothing, which is noted. */
+static void finish_read(struct sb_handle *handle, const struct sb_descriptor *descriptor,
+        struct sb_descriptor_lists *ret)
+{
+        if (!sb_descriptor_read(&handle->segment, descriptor, ret))
+                sb_damage_note(handle);
+}
+
 /* Copy the outcome into all versions of the list. */
-static void finish_copy_all(
-        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t status)
+static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *descriptor,
+        const struct sb_descriptor_lists *lists, uint64_t status)
 {
         uint64_t intent = SB_STAMP_INTENT | sb_offset_of(&handle->segment, descriptor);
         uint32_t i;
 
-        for (i = 0; i < descriptor->write_count; i++) {
-                struct sb_version *version = sb_version_at(&handle->segment, descriptor->write[i]);
+        for (i = 0; i < lists->write_count; i++) {
+                struct sb_version *version = sb_version_at(&handle->segment, lists->write[i]);
 
                 /* R:stamp > A:stamp. Failed: a process that met the version has copied it. */
                 if (version)
@@ -38,14 +47,13 @@ static void finish_copy_all(
 }
 
 /* Hold what is committed no longer. Aborted versions are held until sb_finish_dispose(). */
-static void finish_let_go(
-        struct sb_handle *handle, struct sb_descriptor *descriptor, uint64_t status)
+static void finish_let_go(struct sb_handle *handle, struct sb_descriptor *descriptor,
+        const struct sb_descriptor_lists *lists, uint64_t status)
 {
         uint32_t i;
 
-        for (i = 0; i < descriptor->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED;
-                i++) {
-                struct sb_version *version = sb_version_at(&handle->segment, descriptor->write[i]);
+        for (i = 0; i < lists->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED; i++) {
+                struct sb_version *version = sb_version_at(&handle->segment, lists->write[i]);
 
                 /* R:retire > A:retire. Behind the outcome: what can be unlinked names no
                  * descriptor. */
@@ -59,12 +67,14 @@ static void finish_let_go(
 void sb_finish_noted(
         struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation)
 {
+        struct sb_descriptor_lists lists;
         uint64_t status;
 
         sb_help_decide(handle, descriptor);
         status = sb_descriptor_stamped(handle, descriptor);
-        finish_copy_all(handle, descriptor, status);
-        finish_let_go(handle, descriptor, status);
+        finish_read(handle, descriptor, &lists);
+        finish_copy_all(handle, descriptor, &lists, status);
+        finish_let_go(handle, descriptor, &lists, status);
         sb_note_retire(handle, &descriptor->block, operation, 0);
 }
 
@@ -111,11 +121,11 @@ static bool finish_is_linked(struct sb_handle *handle, const struct sb_version *
 /* It lies in a chain: a pruner may take it from here on. */
 static void finish_dispose_linked(struct sb_handle *handle, struct sb_version *version)
 {
-        uint64_t cell_number =
-                sb_pin_load(handle, &sb_node_at(&handle->segment, version->node)->cell);
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
+        uint64_t cell_number = node ? sb_pin_load(handle, &node->cell) : 0;
 
         /* R:retire > A:retire. What a pruner sees before it unlinks the version. */
-        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0))
+        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0) && node)
                 sb_limbo_later(handle, cell_number, SB_STAMP_PLACEHOLDER);
 }
 
@@ -134,12 +144,15 @@ static void finish_dispose_unlinked(
 
 void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descriptor)
 {
+        struct sb_descriptor_lists lists;
         uint32_t i;
 
         if (SB_STATUS_STATE(sb_descriptor_status(descriptor)) != SB_STATUS_ABORTED)
                 return;
-        for (i = 0; i < descriptor->write_count; i++) {
-                struct sb_version *version = sb_version_at(&handle->segment, descriptor->write[i]);
+        finish_read(handle, descriptor, &lists);
+        for (i = 0; i < lists.write_count; i++) {
+                uint64_t offset = sb_once(lists.write[i]);
+                struct sb_version *version = sb_version_at(&handle->segment, offset);
 
                 /* A:retire. Not HELD: another process has disposed of it already. */
                 if (!version || sb_load_acquire(&version->block.retire) != SB_RETIRE_HELD)
@@ -147,6 +160,6 @@ void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descripto
                 if (finish_is_linked(handle, version))
                         finish_dispose_linked(handle, version);
                 else
-                        finish_dispose_unlinked(handle, version, descriptor->write[i]);
+                        finish_dispose_unlinked(handle, version, offset);
         }
 }

@@ -13,6 +13,7 @@
 #include "shm/base/model.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -25,6 +26,7 @@
 struct path {
         const struct path *up;
         struct sb_descriptor *descriptor;
+        struct sb_descriptor_lists lists;
         uint64_t at;    /* offset of the descriptor */
         uint32_t depth; /* 1: the first */
 };
@@ -67,6 +69,17 @@ static enum step help_break_cycle(const struct path *path, const struct path *fr
         return SB_FAULT(SER_NO_UNWIND) ? AGAIN : BACK;
 }
 
+/* Read what the last transaction of the path lists. False: that is damaged. The transaction is
+ * aborted, for what it was to write is not known. */
+static bool help_read(struct sb_handle *handle, struct path *path)
+{
+        if (sb_descriptor_read(&handle->segment, path->descriptor, &path->lists))
+                return true;
+        sb_damage_note(handle);
+        sb_descriptor_decide(path->descriptor, SB_STATUS_ABORTED, SB_CAUSE_GONE);
+        return false;
+}
+
 /* The undecided transaction of @version is in the way of path->descriptor. */
 static enum step help_meet(
         struct sb_handle *handle, const struct path *path, struct sb_version *version)
@@ -81,6 +94,8 @@ static enum step help_meet(
                 sb_stamp_is_intent(word) ? sb_descriptor_at(&handle->segment, next.at) : NULL;
         if (!next.descriptor)
                 return AGAIN;
+        if (!help_read(handle, &next))
+                return sb_descriptor_decided(path->descriptor) ? DECIDED : AGAIN;
         frame = help_find_on_path(path, next.at);
         if (frame)
                 r = help_break_cycle(path, frame);
@@ -213,13 +228,12 @@ static enum step help_missed(struct sb_handle *handle, struct sb_descriptor *des
 
 /* Fault TXN_EXPECTS_PRESET: the CAS expects the head that the owner saw. */
 static enum step help_put_over_preset(
-        struct sb_descriptor *descriptor, uint32_t i, const struct sight *sight)
+        struct sb_descriptor *descriptor, uint32_t i, uint64_t own, const struct sight *sight)
 {
         uint64_t rest = sight->word & ~SB_OFFSET_MASK;
 
         /* R:publish, over the wrong head: that is the fault. */
-        return sb_cas64_full(sight->cell, rest | (sight->link & SB_OFFSET_MASK),
-                       rest | descriptor->write[i])
+        return sb_cas64_full(sight->cell, rest | (sight->link & SB_OFFSET_MASK), rest | own)
                        ? IN
                        : help_give_up(descriptor, 1 + i);
 }
@@ -228,13 +242,15 @@ static enum step help_put_over_preset(
 static enum step help_put(struct sb_handle *handle, struct sb_descriptor *descriptor, uint32_t i,
         struct sb_version *version, const struct sight *sight)
 {
+        uint64_t own = sb_offset_of(&handle->segment, version);
+
         if (SB_FAULT(TXN_EXPECTS_PRESET))
-                return help_put_over_preset(descriptor, i, sight);
+                return help_put_over_preset(descriptor, i, own, sight);
         if (!help_set_link(version, sight))
                 return AGAIN;
         /* R:publish > A:publish. It expects what was looked at, flags and all. */
-        if (sb_cas64_full(sight->cell, sight->word,
-                    (sight->word & (SB_TAG_MASK | SB_CELL_FLAGS)) | descriptor->write[i]))
+        if (sb_cas64_full(
+                    sight->cell, sight->word, (sight->word & (SB_TAG_MASK | SB_CELL_FLAGS)) | own))
                 return IN;
         return help_missed(handle, descriptor, i, sight);
 }
@@ -250,7 +266,7 @@ static enum step help_install_once(
 
         if (!help_see(handle, version, &sight))
                 return IN;
-        if (sight.word && (sight.word & SB_OFFSET_MASK) == descriptor->write[i])
+        if (sight.word && (sight.word & SB_OFFSET_MASK) == sb_offset_of(&handle->segment, version))
                 return IN;
         head = help_head(handle, version, sight.word);
         if (!head)
@@ -269,7 +285,7 @@ static enum step help_install_once(
 
 static enum step help_install(struct sb_handle *handle, const struct path *path, uint32_t i)
 {
-        struct sb_version *version = sb_version_at(&handle->segment, path->descriptor->write[i]);
+        struct sb_version *version = sb_version_at(&handle->segment, path->lists.write[i]);
         enum step r;
 
         if (!version)
@@ -286,7 +302,7 @@ static enum step help_install_all(struct sb_handle *handle, const struct path *p
 {
         uint32_t i;
 
-        for (i = 0; i < path->descriptor->write_count; i++) {
+        for (i = 0; i < path->lists.write_count; i++) {
                 enum step r = help_install(handle, path, i);
 
                 if (r != IN)
@@ -338,7 +354,7 @@ static enum step help_validate(struct sb_handle *handle, const struct path *path
         struct sb_descriptor *descriptor = path->descriptor;
         struct sb_validation validation;
 
-        sb_validate_begin(descriptor, &validation);
+        sb_validate_begin(descriptor, &path->lists, &validation);
         for (;;) {
                 enum sb_verdict verdict = sb_validate(handle, &validation);
                 enum step r;
@@ -347,7 +363,7 @@ static enum step help_validate(struct sb_handle *handle, const struct path *path
                         return sb_descriptor_decided(descriptor) ? DECIDED : IN;
                 if (verdict == SB_VERDICT_CHANGED)
                         return help_give_up(descriptor,
-                                1 + (uint64_t)descriptor->write_count + validation.range);
+                                1 + (uint64_t)path->lists.write_count + validation.range);
                 r = help_meet(handle, path, validation.met);
                 if (r != AGAIN)
                         return r;
@@ -428,6 +444,8 @@ static void help_to_the_end(struct sb_handle *handle, struct sb_descriptor *desc
                 .at = sb_offset_of(&handle->segment, descriptor),
                 .depth = 1};
 
+        if (!help_read(handle, &path))
+                return;
         while (!sb_descriptor_decided(descriptor))
                 help_once(handle, &path);
 }
@@ -441,8 +459,11 @@ static void help_copy_by_list(
 {
         uint32_t i;
 
-        for (i = 0; i < descriptor->write_count; i++) {
-                struct sb_version *each = sb_version_at(&handle->segment, descriptor->write[i]);
+        struct sb_descriptor_lists lists;
+
+        (void)sb_descriptor_read(&handle->segment, descriptor, &lists);
+        for (i = 0; i < lists.write_count; i++) {
+                struct sb_version *each = sb_version_at(&handle->segment, lists.write[i]);
 
                 /* R:stamp, then R:retire, by a process that must not: that is the fault. */
                 sb_cas64_full(&each->stamp, word,

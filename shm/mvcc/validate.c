@@ -22,6 +22,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
+#include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/stamp.h"
 
 /* One range, unpacked. */
@@ -138,32 +139,31 @@ static enum sb_verdict validate_node(
                 handle, validation, cell, sb_offset_of(&handle->segment, node), NULL, 0);
 }
 
-static bool validate_ends_before(
-        const struct range *range, const struct sb_node *node, const unsigned char *key)
+static bool validate_ends_before(const struct range *range, struct sb_node_key key)
 {
         return !(range->flags & SB_RANGE_NO_END) &&
-               sb_bytes_compare(key, node->key_len, range->high, range->high_len) >= 0;
+               sb_bytes_compare(key.bytes, key.len, range->high, range->high_len) >= 0;
 }
 
-static bool validate_is_behind(const struct sb_segment *segment, const struct sb_node *node,
-        const void *key, uint32_t key_len)
+static bool validate_is_behind(
+        const struct sb_segment *segment, const struct sb_node *node, struct sb_node_key key)
 {
-        const unsigned char *own = sb_node_key(segment, node);
+        struct sb_node_key own = sb_node_key(segment, node);
 
-        return own && sb_bytes_compare(own, node->key_len, key, key_len) > 0;
+        return own.bytes && sb_bytes_compare(own.bytes, own.len, key.bytes, key.len) > 0;
 }
 
 /* The node behind @node, which has @key; NULL: none. Bound: damage. One that is not behind it by
  * its key lies in a damaged segment, where the walk could go round for ever. */
 static struct sb_node *validate_next(
-        struct sb_handle *handle, struct sb_node *node, const unsigned char *key)
+        struct sb_handle *handle, struct sb_node *node, struct sb_node_key key)
 {
         bool gone;
         struct sb_node *next = sb_order_next(handle, node, &gone);
 
         if (gone)
-                return sb_order_seek(handle, key, node->key_len, true);
-        if (!next || validate_is_behind(&handle->segment, next, key, node->key_len))
+                return sb_order_seek(handle, key.bytes, key.len, true);
+        if (!next || validate_is_behind(&handle->segment, next, key))
                 return next;
         sb_damage_note(handle);
         return NULL;
@@ -178,14 +178,14 @@ static enum sb_verdict validate_range(
         if (!node)
                 node = sb_order_seek(handle, range->low, range->low_len, false);
         while (node) {
-                const unsigned char *key = sb_node_key(&handle->segment, node);
+                struct sb_node_key key = sb_node_key(&handle->segment, node);
                 enum sb_verdict verdict;
 
-                if (!key) {
+                if (!key.bytes) {
                         sb_damage_note(handle);
                         break;
                 }
-                if (validate_ends_before(range, node, key))
+                if (validate_ends_before(range, key))
                         return SB_VERDICT_VALID;
                 validation->node = node;
                 verdict = validate_node(handle, validation, node);
@@ -218,13 +218,13 @@ static const unsigned char *validate_unpack(
         return at > end ? NULL : at;
 }
 
-void sb_validate_begin(const struct sb_descriptor *descriptor, struct sb_validation *ret)
+void sb_validate_begin(const struct sb_descriptor *descriptor,
+        const struct sb_descriptor_lists *lists, struct sb_validation *ret)
 {
-        const unsigned char *at =
-                (const unsigned char *)&descriptor->write[descriptor->write_count];
-
-        *ret = (struct sb_validation){
-                .commit = descriptor, .at = at, .end = at + descriptor->ranges_len};
+        *ret = (struct sb_validation){.commit = descriptor,
+                .at = lists->ranges,
+                .end = lists->ranges + lists->ranges_len,
+                .range_count = lists->range_count};
 }
 
 enum sb_verdict sb_validate(struct sb_handle *handle, struct sb_validation *validation)
@@ -232,12 +232,14 @@ enum sb_verdict sb_validate(struct sb_handle *handle, struct sb_validation *vali
         const unsigned char *next;
         struct range range;
 
-        for (; validation->range < validation->commit->range_count; validation->range++) {
+        for (; validation->range < validation->range_count; validation->range++) {
                 enum sb_verdict verdict;
 
                 next = validate_unpack(validation->at, validation->end, &range);
-                if (!next)
-                        break;
+                if (!next) {
+                        sb_damage_note(handle);
+                        return SB_VERDICT_CHANGED;
+                }
                 verdict = range.flags & SB_RANGE_POINT ? validate_point(handle, validation, &range)
                                                        : validate_range(handle, validation, &range);
                 if (verdict != SB_VERDICT_VALID)

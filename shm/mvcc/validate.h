@@ -17,6 +17,7 @@
 
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/mvcc/descriptor.h"
 
 enum sb_verdict {
         SB_VERDICT_VALID,     /* all of it is what it was */
@@ -27,13 +28,15 @@ struct sb_validation {
         const struct sb_descriptor *commit;
         const unsigned char *at, *end; /* packed ranges that are not looked through yet */
         uint32_t range;                /* number of the first of them */
+        uint32_t range_count;          /* of all; so many at most, as they are packed */
         struct sb_node *node;          /* in it: where the look goes on; NULL: at its beginning */
         struct sb_version *met;
 };
 
-/* Begin to validate what @descriptor has read. The pin under which this is called must last until
- * the verdict: *ret names blocks that only this pin protects. */
-void sb_validate_begin(const struct sb_descriptor *descriptor, struct sb_validation *ret);
+/* Begin to validate what @descriptor has read, which is in its @lists. The pin under which this is
+ * called must last until the verdict: *ret names blocks that only this pin protects. */
+void sb_validate_begin(const struct sb_descriptor *descriptor,
+        const struct sb_descriptor_lists *lists, struct sb_validation *ret);
 /* Go on until there is a verdict. After SB_VERDICT_IN_THE_WAY, bring the transaction of `met` to
  * its end and call again. */
 enum sb_verdict sb_validate(struct sb_handle *handle, struct sb_validation *validation);

@@ -123,6 +123,7 @@ static bool check_units_held_aborted(const struct sb_version *version)
 static void check_units_count_held(struct sb_look *look, uint64_t at, uint32_t retire)
 {
         uint32_t slot = retire - SB_RETIRE_FREEING, i;
+        struct sb_descriptor_lists lists;
         struct sb_descriptor *descriptor;
 
         /* What is in a client's magazine is neither. A:freeing. */
@@ -135,12 +136,12 @@ static void check_units_count_held(struct sb_look *look, uint64_t at, uint32_t r
         look->held += check_units_held_aborted(sb_version_at(look->segment, at));
         descriptor = retire >= SB_RETIRE_DYING ? sb_descriptor_at(look->segment, at) : NULL;
         /* A:status. What a committed one lists may belong to others by now. */
-        if (!descriptor ||
+        if (!descriptor || !sb_descriptor_read(look->segment, descriptor, &lists) ||
                 SB_STATUS_STATE(sb_load_acquire(&descriptor->status)) != SB_STATUS_ABORTED)
                 return;
-        for (i = 0; i < descriptor->write_count; i++)
-                look->listed += check_units_held_aborted(
-                        sb_version_at(look->segment, descriptor->write[i]));
+        for (i = 0; i < lists.write_count; i++)
+                look->listed +=
+                        check_units_held_aborted(sb_version_at(look->segment, lists.write[i]));
 }
 
 static void check_units_block(

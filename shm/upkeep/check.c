@@ -106,6 +106,7 @@ static struct sb_node *check_node_at(struct sb_look *look, uint32_t level, uint6
 {
         struct sb_segment *segment = look->segment;
         struct sb_node *node = sb_node_at(segment, at);
+        struct sb_node_key key;
         uint64_t size;
 
         if (!node || !sb_unit_is_block(segment, at, SB_UNIT_NODES, &size)) {
@@ -113,8 +114,9 @@ static struct sb_node *check_node_at(struct sb_look *look, uint32_t level, uint6
                         level, (unsigned long long)at);
                 return NULL;
         }
-        if (!sb_node_key(segment, node) || sb_node_size(node->height, node->key_len) > size ||
-                node->height <= level || node->height > segment->height_max) {
+        key = sb_node_key(segment, node);
+        if (!key.bytes || sb_node_size(key.height, key.len) > size || key.height <= level ||
+                key.height > segment->height_max) {
                 sb_report_problem(look->report,
                         "node at offset %llu: height or key length is wrong",
                         (unsigned long long)at);
@@ -128,7 +130,7 @@ static struct sb_node *check_node_at(struct sb_look *look, uint32_t level, uint6
 static const char *check_step(struct sb_look *look, struct level_walk *walk, uint32_t level,
         struct sb_node *node, uint64_t lowest, uint64_t next)
 {
-        const unsigned char *key = sb_node_key(look->segment, node);
+        struct sb_node_key key = sb_node_key(look->segment, node);
         const char *fault = NULL;
 
         if (lowest & ~next & SB_PREV_MARKED)
@@ -136,15 +138,15 @@ static const char *check_step(struct sb_look *look, struct level_walk *walk, uin
                 return "it is marked at level 0 before the levels above";
         if (next & SB_PREV_MARKED)
                 return NULL;
-        if (!key ||
+        if (!key.bytes ||
                 (walk->last_key &&
-                        sb_bytes_compare(walk->last_key, walk->last_len, key, node->key_len) >= 0 &&
+                        sb_bytes_compare(walk->last_key, walk->last_len, key.bytes, key.len) >= 0 &&
                         look->quiescent))
                 return "it is out of order";
         if (!level)
                 fault = check_node(look, node, sb_offset_of(look->segment, node));
-        walk->last_key = key;
-        walk->last_len = node->key_len;
+        walk->last_key = key.bytes;
+        walk->last_len = key.len;
         look->report->nodes += !level;
         return fault;
 }
@@ -295,7 +297,7 @@ static const char *check_chain(
                         return "the chain is endless";
                 if (!sb_unit_is_block(segment, at, SB_UNIT_VERSIONS, &size))
                         return "the chain leads to what is no version";
-                shape = version->shape;
+                shape = sb_once(version->shape);
                 if (!SB_SHAPE_KEY_LEN(shape) || SB_SHAPE_KEY_LEN(shape) > segment->key_len_max ||
                         sb_version_size(shape) > size)
                         return "key and value do not fit their block";
@@ -360,23 +362,27 @@ static const char *check_head(
         struct sb_look *look, uint64_t word, uint64_t number, struct sb_version *head)
 {
         struct sb_segment *segment = look->segment;
-        uint64_t hash, own, stamp, next;
-        const unsigned char *key;
+        uint64_t hash, own, stamp, next, shape, node_at;
+        struct sb_node_key key;
         struct sb_node *node;
         uint32_t retire;
 
         if (!sb_unit_is_block(segment, word & SB_OFFSET_MASK, SB_UNIT_VERSIONS, NULL))
                 return "leads to no version";
-        if (!sb_unit_is_block(segment, head->node, SB_UNIT_NODES, NULL))
+        node_at = sb_once(head->node);
+        node = sb_unit_is_block(segment, node_at, SB_UNIT_NODES, NULL)
+                       ? sb_node_at(segment, node_at)
+                       : NULL;
+        if (!node)
                 return "its version names no node";
-        if (!sb_version_fits(segment, head))
+        shape = sb_version_shape(segment, head);
+        if (!SB_SHAPE_KEY_LEN(shape))
                 return "its version has impossible lengths";
-        node = sb_node_at(segment, head->node);
         key = sb_node_key(segment, node);
-        if (!key ||
-                sb_bytes_compare(key, node->key_len, head->bytes, SB_SHAPE_KEY_LEN(head->shape)))
+        if (!key.bytes ||
+                sb_bytes_compare(key.bytes, key.len, head->bytes, SB_SHAPE_KEY_LEN(shape)))
                 return "version and node have different keys";
-        hash = sb_hash_key(key, node->key_len, segment->seed);
+        hash = sb_hash_key(key.bytes, key.len, segment->seed);
         if (node->hash != hash || sb_tag_of(hash) != (word & SB_TAG_MASK) ||
                 !check_in_place(look, hash, number, head))
                 return "the key does not belong in this bucket";

@@ -460,31 +460,31 @@ static void test_a_node_with_lengths_that_cannot_be_has_no_key_and_is_behind_all
 
         CHECK(begin(1 << 20));
         node = make_text("key", 2);
-        CHECK(node && sb_node_key(&writer.segment, node) == (unsigned char *)&node->next[2]);
+        CHECK(node && sb_node_key(&writer.segment, node).bytes == (unsigned char *)&node->next[2]);
         CHECK_EQ(sb_node_compare(&writer.segment, node, "key", 3), 0);
         CHECK(sb_node_compare(&writer.segment, node, "ke", 2) > 0);
         CHECK(sb_node_compare(&writer.segment, node, "keyz", 4) < 0);
         node->height = 0;
-        CHECK(!sb_node_key(&writer.segment, node));
+        CHECK(!sb_node_key(&writer.segment, node).bytes);
         node->height = SB_HEIGHT_MAX + 1;
-        CHECK(!sb_node_key(&writer.segment, node));
+        CHECK(!sb_node_key(&writer.segment, node).bytes);
         CHECK_EQ(sb_node_compare(&writer.segment, node, "\xff\xff", 2), 1);
         node->height = 2;
         node->key_len = 0;
-        CHECK(!sb_node_key(&writer.segment, node));
+        CHECK(!sb_node_key(&writer.segment, node).bytes);
         node->key_len = (uint16_t)(writer.segment.key_len_max + 1);
-        CHECK(!sb_node_key(&writer.segment, node));
+        CHECK(!sb_node_key(&writer.segment, node).bytes);
         node->key_len = (uint16_t)writer.segment.key_len_max;
-        CHECK(sb_node_key(&writer.segment, node));
+        CHECK(sb_node_key(&writer.segment, node).bytes);
         /* Just before the segment's end: what fits is a key, one byte more is none. */
         end = writer.segment.geometry.size;
         last = sb_node_at(&writer.segment, end - sizeof(*last) - 8 * SB_HEIGHT_MAX);
         CHECK(last);
         last->height = 10;
         last->key_len = 8 * (SB_HEIGHT_MAX - 10);
-        CHECK(sb_node_key(&writer.segment, last));
+        CHECK(sb_node_key(&writer.segment, last).bytes);
         last->key_len++;
-        CHECK(!sb_node_key(&writer.segment, last));
+        CHECK(!sb_node_key(&writer.segment, last).bytes);
         unmake_bus();
 }
 
