@@ -8,8 +8,10 @@
  *
  * Lines are judged from the steady state on, which is a state of the bus and no time: the workers
  * fill the history of the rules until its limit lets the oldest part go; then they go on with their
- * usual mix until all that they filled in has been let go, too, and each key was turned over
- * several times. A slow machine takes longer for that, and SB_SECONDS begin only then.
+ * usual mix until all that they filled in has been let go, too, and until history has come to its
+ * limit once more, and each key was turned over several times. (What was filled in fast lies at few
+ * cuts, and most of it goes at once.) A slow machine takes longer for that, and SB_SECONDS begin
+ * only then.
  *
  * Always true: what is judged is counts; times are figures for people. Of the lines of the steady
  * state the later half is compared with the earlier one.
@@ -308,8 +310,9 @@ static bool is_flat(uint32_t figure, double slack, double *ret_before, double *r
 
 /* Its stages, one after the other. */
 enum stage {
-        FILLING, /* history has not reached its limit */
-        TURNING, /* it holds what was filled in */
+        FILLING,   /* history has not reached its limit */
+        TURNING,   /* it holds what was filled in */
+        REFILLING, /* it is of the usual mix, and may be less than its limit */
         STEADY
 };
 static struct way {
@@ -324,14 +327,17 @@ static void begin_stage(enum stage stage)
         way.stage = stage;
         way.ruled = sum_done(SOAK_RULED_KEY);
         /* Relaxed, both. What is superseded from now on is superseded at a later cut. */
-        way.floor = stage == FILLING ? sb_load_relaxed(&super->history_floor)
-                                     : sb_load_relaxed(&super->clock);
+        way.floor = stage == TURNING ? sb_load_relaxed(&super->clock)
+                                     : sb_load_relaxed(&super->history_floor);
         soak_table->filling = stage == FILLING;
 }
 
 /* Go on to the next stage when this one's end is reached. */
 static void go_on(uint64_t began)
 {
+        static const char *const reached[] = {[TURNING] = "history has reached its limit",
+                [REFILLING] = "all of history is of the usual mix",
+                [STEADY] = "steady from here: it has reached its limit again"};
         const struct sb_superblock *super = bus->handle.segment.super;
         /* Relaxed, both: they only rise, and are looked at again. The limit stands. */
         uint64_t floor = sb_load_relaxed(&super->history_floor);
@@ -344,12 +350,10 @@ static void go_on(uint64_t began)
                 return;
         }
         if (floor <= way.floor ||
-                (way.stage == TURNING && sum_done(SOAK_TURNOVER) < (uint64_t)LAPS * SOAK_KEYS))
+                (way.stage == REFILLING && sum_done(SOAK_TURNOVER) < (uint64_t)LAPS * SOAK_KEYS))
                 return;
         begin_stage(way.stage + 1);
-        TEST_NOTE("soak %5" PRIu64 " s: %s", (now_ms() - began) / 1000,
-                way.stage == STEADY ? "steady from here: all of history is of the usual mix"
-                                    : "history has reached its limit");
+        TEST_NOTE("soak %5" PRIu64 " s: %s", (now_ms() - began) / 1000, reached[way.stage]);
         if (way.stage == STEADY)
                 take_line(began, false);
 }
