@@ -1,26 +1,50 @@
-# Completion of agentctl for bash. It asks the bus itself for keys, for at most a hundred of them.
+# Completion of agentctl for bash. It asks the bus itself for keys and marks: for at most 200, for at most a second, and
+# without a word when no agentd serves it.
+
+# Print the keys or marks that a command lists. One that would need quotes, or that agentctl escapes, is not offered.
+_agentctl_words()
+{
+        timeout 1 "$@" 2>/dev/null | cut -f 1 | LC_ALL=C grep -x '[A-Za-z0-9_./,@%+:=][A-Za-z0-9_./,@%+:=-]*'
+}
 
 _agentctl()
 {
-        local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}
         local commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore check version help'
-        local command='' bus=() options='-b -o --base64 --help' keys=0 i
+        local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
+        local words word before last breaks i
 
         COMPREPLY=()
-        for ((i = 1; i < COMP_CWORD; i++)); do
-                case ${COMP_WORDS[i]} in
+        program=${program/#\~/$HOME}
+        # bash takes words apart at : = and @, too, which keys contain. So the line is taken apart here, and what bash
+        # believes to be words before the last one is left out of what is offered.
+        if [ -n "${COMP_LINE-}" ]; then
+                read -ra words <<<"${COMP_LINE:0:COMP_POINT}"
+                [[ ${COMP_LINE:0:COMP_POINT} = *[[:blank:]] ]] && words+=('')
+                breaks=${COMP_WORDBREAKS//[^:=@]/}
+                word=${words[${#words[@]} - 1]}
+                [ -n "$breaks" ] && [[ $word = *["$breaks"]* ]] && left=${word%"${word##*["$breaks"]}"}
+        else
+                words=("${COMP_WORDS[@]:0:COMP_CWORD + 1}")
+        fi
+        last=$((${#words[@]} - 1))
+        word=${words[last]} before=${words[last - 1]}
+
+        for ((i = 1; i < last; i++)); do
+                case ${words[i]} in
                 -b | --bus)
-                        bus=(-b "${COMP_WORDS[++i]}") ;;
+                        i=$((i + 1)) bus=(-b "${words[i]/#\~/$HOME}") ;;
                 -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
-                        ((i++)) ;;
-                --history-memory | --pid | --at)
-                        ((i++)) ;;
+                        i=$((i + 1)) ;;
+                --history-memory | --pid | --at | --ttl)
+                        i=$((i + 1)) ;;
+                --base64)
+                        base64=1 ;;
                 -*) ;;
                 *)
                         if [ -z "$command" ]; then
-                                command=${COMP_WORDS[i]}
+                                command=${words[i]}
                         else
-                                ((keys++))
+                                operands=$((operands + 1))
                         fi ;;
                 esac
         done
@@ -37,7 +61,10 @@ _agentctl()
         --durability)
                 mapfile -t COMPREPLY < <(compgen -W 'volatile' -- "$word")
                 return ;;
-        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --at)
+        --at)
+                mapfile -t COMPREPLY < <(compgen -W "now $(_agentctl_words "$program" "${bus[@]}" mark)" -- "$word")
+                return ;;
+        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl)
                 return ;;
         esac
         case $command in
@@ -51,16 +78,15 @@ _agentctl()
         get) options+=' --rev --at' ;;
         set) options+=' --if-absent --if-rev' ;;
         del) options+=' --if-rev --prefix' ;;
-        batch) options+=' --txn' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
+        batch) options+=' --txn' ;;
         help) options=$commands ;;
         esac
-        if [[ $command = @(get|set|del|scan|incr|keep|history|restore) && $keys -eq 0 && $word != -* ]]; then
-                # A key that would need quotes, or that scan escaped, is not offered.
-                mapfile -t COMPREPLY < <(timeout 1 agentctl "${bus[@]}" scan --limit 100 -- "$word" 2>/dev/null |
-                        LC_ALL=C grep -x '[A-Za-z0-9_./,@%+-][A-Za-z0-9_./,@%+-]*')
+        if [[ $command = @(get|set|del|scan|incr|keep|history|restore) && $operands -eq 0 && $word != -* && -z $base64 ]]; then
+                mapfile -t COMPREPLY < <(_agentctl_words "$program" "${bus[@]}" scan --limit 200 -- "$word")
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
         fi
+        COMPREPLY=("${COMPREPLY[@]#"$left"}")
 }
 complete -F _agentctl agentctl
