@@ -9,6 +9,8 @@ DIR =
 PREFIX = /usr/local
 DESTDIR =
 ONLY =
+COUNT = 30
+SEED =
 
 FAULTS = -Dfaults=true
 ASAN = -Db_sanitize=address,undefined -Doptimization=1
@@ -19,6 +21,7 @@ ASAN = -Db_sanitize=address,undefined -Doptimization=1
 help:
 	@echo 'make test        build, then the whole quick test suite; its last line counts (ONLY=word: some programs)'
 	@echo 'make test-long   the same with larger numbers, and what takes too long for every day'
+	@echo 'make mutants     change lines, one at a time, and ask whether the tests notice (COUNT=30, SEED=)'
 	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder with C headers)'
 	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis and FASTER where they are'
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
@@ -50,6 +53,9 @@ test: tested
 
 test-long: tested
 	@tests/run --long --only '$(ONLY)' build:quick build-faults:faults build-asan:asan
+
+mutants: deps
+	@tests/mutants/mutants --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
 demo: build
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" build/docs/examples/demo $(if $(DIR),"$(patsubst ~%,$(HOME)%,$(DIR))")
