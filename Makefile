@@ -7,6 +7,7 @@ PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
 
 DIR =
 PREFIX = /usr/local
+LIBDIR = lib
 DESTDIR =
 ONLY =
 COUNT = 30
@@ -25,7 +26,7 @@ help:
 	@echo 'make demo        a crew of processes at work on real input, killed at random (DIR=a folder with C headers)'
 	@echo 'make bench       speeds, against the ideal access, a locked table, LMDB, and Redis and FASTER where they are'
 	@echo 'make build       build/agentd/agentd, build/cli/agentctl, build/libclient/libstatebus.so and .a'
-	@echo 'make install     into PREFIX=$(PREFIX)'
+	@echo 'make install     into PREFIX=$(PREFIX), libraries into LIBDIR=$(LIBDIR) below it'
 	@echo 'make deps        install the Debian packages that are missing (the others do it too)'
 	@echo 'make format      write the C files as clang-format does (tests/tidy asks for it)'
 	@echo 'make tags        an index of names for editors, by universal-ctags'
@@ -64,7 +65,7 @@ bench: build
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" bench/run build
 
 install: build
-	@meson configure build --prefix '$(abspath $(PREFIX))'
+	@meson configure build --prefix '$(abspath $(PREFIX))' --libdir '$(LIBDIR)'
 	@DESTDIR='$(DESTDIR)' meson install -C build
 
 # The public header is laid out by hand: its comments stand in columns.
