@@ -3,7 +3,7 @@
 # build-asan/ the address and undefined-behaviour sanitizers.
 
 PACKAGES = gcc libc6-dev meson ninja-build pkg-config python3 \
-           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev libxxhash-dev libzydis-dev mandoc
+           libck-dev liblmdb-dev libmimalloc-dev libsystemd-dev libxxhash-dev libzydis-dev mandoc valgrind
 
 DIR =
 PREFIX = /usr/local

@@ -9,7 +9,6 @@
  * from being freed for longer than a few buckets take, and the sums are those of no single moment:
  * each chain counts as it was when the walk met it.
  */
-#include <mimalloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,10 +185,10 @@ int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret)
 
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        holders.holders = mi_calloc(geometry->record_count + 1, sizeof(*holders.holders));
-        holders.cuts_ = mi_calloc(room, sizeof(*holders.cuts_));
-        tally.cuts = mi_calloc(room, sizeof(*tally.cuts));
-        tally.charged = mi_calloc(geometry->record_count + 1, sizeof(*tally.charged));
+        holders.holders = calloc(geometry->record_count + 1, sizeof(*holders.holders));
+        holders.cuts_ = calloc(room, sizeof(*holders.cuts_));
+        tally.cuts = calloc(room, sizeof(*tally.cuts));
+        tally.charged = calloc(geometry->record_count + 1, sizeof(*tally.charged));
         if (holders.holders && holders.cuts_ && tally.cuts && tally.charged) {
                 uint32_t done = 0;
 
@@ -204,8 +203,8 @@ int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret)
                 admin_holders_walk_all(bus, &tally, &holders);
                 r = 0;
         }
-        mi_free(tally.cuts);
-        mi_free(tally.charged);
+        free(tally.cuts);
+        free(tally.charged);
         if (r == 0)
                 *ret = holders;
         else
@@ -215,7 +214,7 @@ int sb_admin_holders(struct sb_bus *bus, struct sb_admin_holders *ret)
 
 void sb_admin_holders_free(struct sb_admin_holders *holders)
 {
-        mi_free(holders->holders);
-        mi_free(holders->cuts_);
+        free(holders->holders);
+        free(holders->cuts_);
         *holders = (struct sb_admin_holders){0};
 }

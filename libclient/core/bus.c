@@ -10,7 +10,7 @@
  */
 #include "libclient/core/bus.h"
 
-#include <mimalloc.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "libclient/core/write-set.h"
@@ -53,11 +53,11 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
                 munmap(alive, ALIVE_SIZE);
                 return r;
         }
-        bus = mi_zalloc(sizeof(*bus));
-        space = mi_malloc(sb_handle_space(&segment->geometry));
+        bus = calloc(1, sizeof(*bus));
+        space = malloc(sb_handle_space(&segment->geometry));
         if (!bus || !space) {
-                mi_free(bus);
-                mi_free(space);
+                free(bus);
+                free(space);
                 munmap(alive, ALIVE_SIZE);
                 return -ENOMEM;
         }
@@ -136,13 +136,13 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
                 if (bus->guard_count == bus->guard_capacity) {
                         uint32_t capacity =
                                 bus->guard_capacity == 0 ? GUARDS_FIRST : 2 * bus->guard_capacity;
-                        uint64_t *tickets = mi_realloc(bus->tickets, capacity * sizeof(*tickets));
+                        uint64_t *tickets = realloc(bus->tickets, capacity * sizeof(*tickets));
                         uint32_t *guards_free;
 
                         if (!tickets)
                                 return -ENOMEM;
                         bus->tickets = tickets;
-                        guards_free = mi_realloc(bus->guards_free, capacity * sizeof(*guards_free));
+                        guards_free = realloc(bus->guards_free, capacity * sizeof(*guards_free));
                         if (!guards_free)
                                 return -ENOMEM;
                         bus->guards_free = guards_free;
@@ -171,10 +171,10 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
 /* The reverse of sb_bus_new(): give back what it made. */
 void sb_bus_free(struct sb_bus *bus)
 {
-        mi_free(bus->home);
+        free(bus->home);
         munmap((void *)bus->alive, ALIVE_SIZE);
-        mi_free(bus->tickets);
-        mi_free(bus->guards_free);
-        mi_free(bus->space);
-        mi_free(bus);
+        free(bus->tickets);
+        free(bus->guards_free);
+        free(bus->space);
+        free(bus);
 }

@@ -76,7 +76,7 @@ struct sb_bus {
 void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
         const struct sb_segment *segment, uint32_t slot, uint32_t generation, void *space);
 
-/* Make a bus around what attaching gave. The bus takes @home over, on mimalloc's heap, when the
+/* Make a bus around what attaching gave. The bus takes @home over, on the heap, when the
  * call succeeds, and only then. NULL: the caller keeps the segment mapped as long as the bus lives.
  * Return: 0, -ENOMEM, -errno of mmap or madvise. */
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,

@@ -14,7 +14,7 @@
  */
 #include "libclient/core/history.h"
 
-#include <mimalloc.h>
+#include <stdlib.h>
 
 #include "libclient/core/bus.h"
 #include "ring/op/past.h"
@@ -133,7 +133,7 @@ int sb_history_open(
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
-        history = mi_zalloc(sizeof(*history));
+        history = calloc(1, sizeof(*history));
         if (!history)
                 return -ENOMEM;
         history->bus = bus;
@@ -323,7 +323,7 @@ struct sb_history *sb_history_close(struct sb_history *history)
                 if (history->next)
                         history->next->link = history->link;
         }
-        mi_free(history);
+        free(history);
         return NULL;
 }
 

@@ -7,7 +7,7 @@
  *
  * The public calls are described in statebus.h.
  */
-#include <mimalloc.h>
+#include <stdlib.h>
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
@@ -71,7 +71,7 @@ int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bu
         r = open_check_options(options);
         if (r != 0)
                 return r;
-        home = mi_zalloc(sizeof(*home));
+        home = calloc(1, sizeof(*home));
         if (!home)
                 return -ENOMEM;
         r = sb_place_resolve(options->bus, &home->place);
@@ -88,7 +88,7 @@ int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bu
         if (r == 0)
                 r = open_attached(home, ret_bus);
         if (r != 0)
-                mi_free(home);
+                free(home);
         return r;
 }
 

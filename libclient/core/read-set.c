@@ -10,7 +10,6 @@
 #include "libclient/core/read-set.h"
 
 #include <errno.h>
-#include <mimalloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -237,12 +236,12 @@ static int read_set_make_arrays(struct sb_read_set *ret, uint32_t count, uint64_
 {
         ret->capacity = count < ENTRIES_FIRST ? ENTRIES_FIRST : count;
         ret->size = used < BYTES_FIRST ? BYTES_FIRST : used;
-        ret->entries = mi_malloc(ret->capacity * sizeof(*ret->entries));
-        ret->bytes = mi_malloc(ret->size);
+        ret->entries = malloc(ret->capacity * sizeof(*ret->entries));
+        ret->bytes = malloc(ret->size);
         if (ret->entries && ret->bytes)
                 return 0;
-        mi_free(ret->entries);
-        mi_free(ret->bytes);
+        free(ret->entries);
+        free(ret->bytes);
         return -ENOMEM;
 }
 
@@ -254,12 +253,12 @@ static void read_set_trim(struct sb_read_set *reads)
         void *less;
 
         if (capacity >= ENTRIES_FIRST && capacity < reads->capacity / 2) {
-                less = mi_realloc(reads->entries, capacity * sizeof(*reads->entries));
+                less = realloc(reads->entries, capacity * sizeof(*reads->entries));
                 reads->entries = less ? less : reads->entries;
                 reads->capacity = less ? capacity : reads->capacity;
         }
         if (size >= BYTES_FIRST && size < reads->size / 2) {
-                less = mi_realloc(reads->bytes, size);
+                less = realloc(reads->bytes, size);
                 reads->bytes = less ? less : reads->bytes;
                 reads->size = less ? size : reads->size;
         }
@@ -291,12 +290,12 @@ static int read_set_sort_and_join(
                 coarser.count = 0;
                 coarser.used = 0;
                 read_set_join(&coarser, &to, writes, 1);
-                mi_free(to.entries);
-                mi_free(to.bytes);
+                free(to.entries);
+                free(to.bytes);
                 to = coarser;
         }
-        mi_free(reads->entries);
-        mi_free(reads->bytes);
+        free(reads->entries);
+        free(reads->bytes);
         read_set_trim(&to);
         *reads = to;
         return r;
@@ -348,7 +347,7 @@ int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writ
         }
         if (reads->count > reads->ordered_capacity) {
                 struct sb_commit_range *ordered =
-                        mi_realloc(reads->ordered, reads->count * sizeof(*ordered));
+                        realloc(reads->ordered, reads->count * sizeof(*ordered));
 
                 if (!ordered)
                         return -ENOMEM;
@@ -371,9 +370,9 @@ int sb_read_set_order(struct sb_read_set *reads, const struct sb_write_set *writ
 
 void sb_read_set_fini(struct sb_read_set *reads)
 {
-        mi_free(reads->entries);
-        mi_free(reads->bytes);
-        mi_free(reads->ordered);
+        free(reads->entries);
+        free(reads->bytes);
+        free(reads->ordered);
         *reads = (struct sb_read_set){.key_len_max = reads->key_len_max, .len_max = reads->len_max};
 }
 

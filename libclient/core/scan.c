@@ -19,7 +19,7 @@
  */
 #include "libclient/core/scan.h"
 
-#include <mimalloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libclient/core/scan-step.h"
@@ -111,7 +111,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)
                 return r;
-        scan = mi_zalloc(sizeof(*scan));
+        scan = calloc(1, sizeof(*scan));
         if (!scan)
                 return -ENOMEM;
         scan->prefix_len = scan->key_len = (uint32_t)prefix.len;
@@ -121,7 +121,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         }
         r = scan_take_cut(scan, bus, txn, how->cut);
         if (r != 0) {
-                mi_free(scan);
+                free(scan);
                 return r;
         }
         scan->bus = bus;
@@ -244,7 +244,7 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
                 if (scan->next)
                         scan->next->link = scan->link;
         }
-        mi_free(scan);
+        free(scan);
         return NULL;
 }
 

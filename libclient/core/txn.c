@@ -17,7 +17,7 @@
  */
 #include "libclient/core/txn.h"
 
-#include <mimalloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libclient/core/write.h"
@@ -53,7 +53,7 @@ static struct sb_txn *txn_new(struct sb_bus *bus)
                 bus->txn_spare = NULL;
                 return txn;
         }
-        txn = mi_zalloc(sizeof(*txn));
+        txn = calloc(1, sizeof(*txn));
         if (!txn)
                 return NULL;
         txn->value_len_max = segment->value_len_max - SB_TRAILER_TXN;
@@ -66,8 +66,8 @@ static void txn_free(struct sb_txn *txn)
 {
         sb_write_set_fini(&txn->write_set);
         sb_read_set_fini(&txn->read_set);
-        mi_free(txn->writes);
-        mi_free(txn);
+        free(txn->writes);
+        free(txn);
 }
 
 int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn)
@@ -383,7 +383,7 @@ static int txn_fill_wish(struct sb_txn *txn, struct sb_commit_wish *ret)
         uint32_t count = txn->write_set.count;
 
         if (count > txn->writes_capacity) {
-                struct sb_commit_write *writes = mi_realloc(txn->writes, count * sizeof(*writes));
+                struct sb_commit_write *writes = realloc(txn->writes, count * sizeof(*writes));
 
                 if (!writes)
                         return -ENOMEM;

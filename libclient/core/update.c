@@ -12,8 +12,8 @@
 #include "libclient/core/update.h"
 
 #include <errno.h>
-#include <mimalloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libclient/core/bus.h"
@@ -167,7 +167,7 @@ int sb_max(struct sb_bus *bus, struct sb_bytes key, int64_t number, const struct
 
 struct tail {
         struct sb_bytes bytes;
-        char *whole; /* old value and bytes, on mimalloc's heap */
+        char *whole; /* old value and bytes, on the heap */
         size_t size; /* of @whole */
 };
 
@@ -178,7 +178,7 @@ static int update_join(void *argument, const struct sb_guard *old, struct sb_byt
         size_t head = !old->bus ? 0 : old->value.len, len = head + tail->bytes.len;
 
         if (len > tail->size || !tail->whole) {
-                char *whole = mi_realloc(tail->whole, len + 1);
+                char *whole = realloc(tail->whole, len + 1);
 
                 if (!whole)
                         return -ENOMEM;
@@ -204,6 +204,6 @@ int sb_append(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes bytes,
         if (bytes.len > bus->handle.segment.value_len_max)
                 return -EMSGSIZE;
         r = sb_update(bus, key, update_join, &tail, how, ret_rev);
-        mi_free(tail.whole);
+        free(tail.whole);
         return r;
 }

@@ -10,7 +10,7 @@
 #include "libclient/core/write-set.h"
 
 #include <errno.h>
-#include <mimalloc.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "shm/base/assert.h"
@@ -46,12 +46,12 @@ void sb_write_set_value_drop(struct sb_write_set_value *value)
                 if (value->next)
                         value->next->link = value->link;
         }
-        mi_free(value);
+        free(value);
 }
 
 static struct sb_write_set_value *write_set_value_new(struct sb_bytes key, struct sb_bytes value)
 {
-        struct sb_write_set_value *new = mi_malloc(sizeof(*new) + key.len + value.len);
+        struct sb_write_set_value *new = malloc(sizeof(*new) + key.len + value.len);
 
         if (!new)
                 return NULL;
@@ -148,7 +148,7 @@ static struct sb_write_set_entry *write_set_entry_new(struct sb_write_set *write
         struct sb_write_set_entry *entry;
 
         if (!writes->chunks || writes->chunk_used + size > sizeof(writes->chunks->bytes)) {
-                struct sb_write_set_chunk *chunk = mi_malloc(sizeof(*chunk));
+                struct sb_write_set_chunk *chunk = malloc(sizeof(*chunk));
 
                 if (!chunk)
                         return NULL;
@@ -215,7 +215,7 @@ int sb_write_set_put(struct sb_write_set *writes, enum sb_write_set_kind kind, s
         if (!write_set_has_key(entry, key.data, key.len)) {
                 r = write_set_entry_insert(writes, path, kind, new);
                 if (r != 0)
-                        mi_free(new);
+                        free(new);
                 return r;
         }
         writes->count += entry->kind == SB_WRITE_SET_NOTHING;
@@ -244,7 +244,7 @@ void sb_write_set_clear(struct sb_write_set *writes)
                 struct sb_write_set_chunk *chunk = writes->chunks;
 
                 writes->chunks = chunk->next;
-                mi_free(chunk);
+                free(chunk);
         }
         memset(writes->head, 0, sizeof(writes->head));
         writes->chunk_used = 0;
@@ -255,6 +255,6 @@ void sb_write_set_clear(struct sb_write_set *writes)
 void sb_write_set_fini(struct sb_write_set *writes)
 {
         sb_write_set_clear(writes);
-        mi_free(writes->chunks);
+        free(writes->chunks);
         writes->chunks = NULL;
 }

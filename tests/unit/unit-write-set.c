@@ -2,8 +2,7 @@
  * A transaction's write set (libclient/core/write-set.h), against a plain table of what each of a
  * few keys has; and what is left of it when an allocation fails.
  *
- * The program is linked so that the write set's allocations come here first (see meson.build). The
- * sanitizer builds have mimalloc's names over malloc().
+ * The program is linked so that the write set's allocations come here first (see meson.build).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,30 +12,22 @@
 #include "shm/base/bytes.h"
 #include "tests/harness/test.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#define REAL_MALLOC __real_malloc
-#define WRAP_MALLOC __wrap_malloc
-#else
-#define REAL_MALLOC __real_mi_malloc
-#define WRAP_MALLOC __wrap_mi_malloc
-#endif
-
 #define KEYS   64u
 #define ROUNDS 300u
 #define STEPS  400u
 #define MANY   50000u
 
-void *REAL_MALLOC(size_t size);
-void *WRAP_MALLOC(size_t size);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
 
 static uint32_t allocations_left = UINT32_MAX;
-void *WRAP_MALLOC(size_t size)
+void *__wrap_malloc(size_t size)
 {
         if (allocations_left == 0)
                 return NULL;
         if (allocations_left != UINT32_MAX)
                 allocations_left--;
-        return REAL_MALLOC(size);
+        return __real_malloc(size);
 }
 
 static uint64_t state;

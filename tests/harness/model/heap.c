@@ -1,6 +1,6 @@
 /*
- * The private heap of fibres: mimalloc's names for the client library in the model build. What
- * needs no more than these is in tests/harness/heap.c.
+ * The private heap of fibres: the client library allocates here in the model build; see
+ * tests/harness/heap.h.
  *
  * Each fibre has a heap of its own, which is empty when an execution begins, and setup has another
  * one, which each execution finds as setup left it. So what a fibre finds in its private memory
@@ -9,9 +9,9 @@
  *
  * Always true: a block begins with its size.
  */
-#include <mimalloc.h>
 #include <string.h>
 
+#include "tests/harness/heap.h"
 #include "tests/harness/model/core.h"
 
 #define HEAP_SIZE  (96u << 10)
@@ -46,7 +46,7 @@ static size_t *size_of(void *block)
         return (size_t *)(void *)((unsigned char *)block - HEAD);
 }
 
-void *mi_malloc(size_t size)
+void *heap_malloc(size_t size)
 {
         uint32_t which = run.current < FIBRE_COUNT ? run.current : SETUP;
         unsigned char *heap = which == SETUP ? heap_setup : heap_bytes[which], *block;
@@ -60,19 +60,19 @@ void *mi_malloc(size_t size)
         return block;
 }
 
-void mi_free(void *block)
+void heap_free(void *block)
 {
         if (block)
                 memset(block, FREED, *size_of(block));
 }
 
-void *mi_realloc(void *block, size_t size)
+void *heap_realloc(void *block, size_t size)
 {
-        void *new = mi_malloc(size);
+        void *new = heap_malloc(size);
 
         if (new &&block)
                 memcpy(new, block, *size_of(block) < size ? *size_of(block) : size);
         if (new)
-                mi_free(block);
+                heap_free(block);
         return new;
 }

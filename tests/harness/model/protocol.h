@@ -1,7 +1,7 @@
 /*
  * The model build includes this before everything else in protocol files: the compiler's
  * instrumentation does not see bulk copies of the C library, so they go through functions that look
- * at the region.
+ * at the region. Allocations of the client library come to the heaps of fibres.
  */
 #ifndef TESTS_HARNESS_MODEL_PROTOCOL_H
 #define TESTS_HARNESS_MODEL_PROTOCOL_H
@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "tests/harness/heap.h"
 
 void *sb_model_memcpy(void *to, const void *from, size_t len);
 void *sb_model_memmove(void *to, const void *from, size_t len);

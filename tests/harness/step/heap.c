@@ -1,6 +1,6 @@
 /*
- * The private heaps of the clients of a scene: mimalloc's names for the client library in the
- * stepper's build. What needs no more than these is in tests/harness/heap.c.
+ * The private heaps of the clients of a scene: the client library allocates here in the stepper's
+ * build; see tests/harness/heap.h.
  *
  * A heap lies behind the segment's image, so that a copy of the scene has it, too. It is a row of
  * blocks; an allocation takes the first free one that is large enough.
@@ -8,9 +8,9 @@
  * Always true: a client's act takes memory from its own heap alone, so it may be stopped anywhere
  * in these functions while other clients go on.
  */
-#include <mimalloc.h>
 #include <string.h>
 
+#include "tests/harness/heap.h"
 #include "tests/harness/step/story.h"
 
 struct head {
@@ -33,7 +33,7 @@ void scene_heap_begin(struct scene *of, uint32_t actor)
         *head_at(heap_of(of, actor), 0) = (struct head){SCENE_HEAP - sizeof(struct head), 0, 0};
 }
 
-void *mi_malloc(size_t size)
+void *heap_malloc(size_t size)
 {
         unsigned char *heap = heap_of(&scene, scene.running);
         uint32_t wanted = (uint32_t)(size + 15) & ~15u, at = 0;
@@ -62,20 +62,20 @@ void *mi_malloc(size_t size)
         return NULL;
 }
 
-void mi_free(void *block)
+void heap_free(void *block)
 {
         if (block)
                 ((struct head *)block - 1)->used = 0;
 }
 
-void *mi_realloc(void *block, size_t size)
+void *heap_realloc(void *block, size_t size)
 {
         uint32_t old = block ? ((struct head *)block - 1)->size : 0;
-        void *new = mi_malloc(size);
+        void *new = heap_malloc(size);
 
         if (new &&old)
                 memcpy(new, block, old < size ? old : size);
         if (new)
-                mi_free(block);
+                heap_free(block);
         return new;
 }
