@@ -11,6 +11,8 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -56,6 +58,29 @@ static int main_keep_streams(void)
         return 0;
 }
 
+/* Whether /proc shows this process, and so those that attach: their deaths are told apart by what
+ * it says. It may be missing, or have been mounted in another pid namespace. */
+static bool main_sees_processes(void)
+{
+        char name[16], wanted[16];
+        ssize_t len = readlink("/proc/self", name, sizeof(name) - 1);
+
+        snprintf(wanted, sizeof(wanted), "%d", (int)getpid());
+        if (len < 0 && access("/proc/version", F_OK) < 0) {
+                sb_log("/proc is not mounted, and agentd looks there at the processes that attach: "
+                       "`mount -t proc proc /proc` as root");
+                return false;
+        }
+        name[len > 0 ? len : 0] = 0;
+        if (!strcmp(name, wanted))
+                return true;
+        sb_log("/proc is that of another pid namespace (this process has number %s here and %s "
+               "there), and agentd looks there at the processes that attach: `mount -t proc proc "
+               "/proc` as root in this namespace",
+                wanted, *name ? name : "none");
+        return false;
+}
+
 /* Make the signals that end the bus readable from a descriptor. Signals that would end it by
  * accident are ignored: a broken pipe and a file beyond the size limit (ulimit -f) become errors
  * with a message. Return: the descriptor, -1. */
@@ -90,6 +115,8 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
+        if (!main_sees_processes())
+                return SB_EXIT_FAILURE;
         if (main_raise_limit(config.clients, &supervisor.kept_max))
                 return SB_EXIT_FAILURE;
         supervisor.signal_fd = main_take_signals();

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "agentd/log.h"
+#include "ring/attach/limit.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/segment.h"
@@ -125,12 +126,19 @@ static bool memory_read_number(const char *path, const char *field, uint64_t *re
         return found;
 }
 
-/* Whether the machine has @size bytes of memory left. The kernel would tell it otherwise by killing
- * a process. Where the machine says nothing, the answer is yes. */
+/* Whether this process may have @size bytes of memory, and the machine has them left. The kernel
+ * would tell it otherwise by killing a process. Where the machine says nothing, the answer is yes.
+ */
 static bool memory_suffices(uint64_t size)
 {
-        uint64_t available, swap;
+        uint64_t available, swap, limit = sb_limit_memory();
 
+        if (size > limit) {
+                sb_log("--size %" PRIu64 "M: the memory cgroup allows this process %" PRIu64
+                       "M; give a smaller --size, or raise that limit",
+                        size >> 20, limit >> 20);
+                return false;
+        }
         if (!memory_read_number("/proc/meminfo", "MemAvailable:", &available))
                 return true;
         if (!memory_read_number("/proc/meminfo", "SwapFree:", &swap))

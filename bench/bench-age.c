@@ -67,7 +67,7 @@ static void begin(const char *size, const char *clients)
         strcpy(directory, "/tmp/sb-age-XXXXXX");
         if (!mkdtemp(directory))
                 fail("mkdtemp", -errno);
-        r = sb_admin_start(directory, options);
+        r = sb_admin_start(directory, options, NULL);
         if (r)
                 fail("agentd", r);
         bus = open_bus();

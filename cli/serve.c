@@ -21,6 +21,7 @@
 
 #include "cli/cli.h"
 #include "libclient/core/admin.h"
+#include "ring/attach/limit.h"
 
 #define STOP_WAIT_MS 30000
 
@@ -68,6 +69,8 @@ static int serve_check_options(const struct cli *cli)
         for (int i = 0; i < cli->operand_count; i++)
                 argv[count++] = cli->operands[i];
         argv[count++] = "--check-config";
+        /* The program that ran agentctl may ignore it, and no child would have a status. */
+        (void)signal(SIGCHLD, SIG_DFL);
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         r = posix_spawnp(&pid, agentd, &actions, NULL, argv, environ);
@@ -86,10 +89,31 @@ static int serve_check_options(const struct cli *cli)
         return WIFEXITED(status) && WEXITSTATUS(status) == 2 ? CLI_USAGE : CLI_FAILED;
 }
 
+/* Say why agentd has ended that was to be started. */
+static void serve_say_end(const struct sb_attach_end *end, const char *directory)
+{
+        char how[128] = "ended before it was ready";
+
+        if (end->status >= 0 && WIFSIGNALED(end->status)) {
+                int len = snprintf(how, sizeof(how), "was killed by signal %d (%s)",
+                        WTERMSIG(end->status), strsignal(WTERMSIG(end->status)));
+
+                if (WTERMSIG(end->status) == SIGKILL && end->memory_limit != SB_LIMIT_NONE)
+                        snprintf(how + len, sizeof(how) - (size_t)len,
+                                "; its memory cgroup allows %llu MiB",
+                                (unsigned long long)end->memory_limit >> 20);
+        }
+        if (!end->line[0])
+                cli_say("agentd %s; it wrote nothing to %s/agentd.log", how, directory);
+        else
+                cli_say("agentd %s; the last line of %s/agentd.log: %s", how, directory, end->line);
+}
+
 int cli_start(struct cli *cli)
 {
         const char **options = mi_calloc((size_t)cli->operand_count + 1, sizeof(*options));
         char directory[PATH_MAX];
+        struct sb_attach_end end;
         pid_t supervisor;
         int r;
 
@@ -116,12 +140,12 @@ int cli_start(struct cli *cli)
         r = serve_check_options(cli);
         if (r != 0)
                 return r;
-        r = sb_admin_start(cli->bus, options);
+        r = sb_admin_start(cli->bus, options, &end);
         mi_free(options);
         if (r == 0)
                 return CLI_DONE;
-        if (r == -ECONNREFUSED) {
-                cli_say("agentd ended before it was ready: %s/agentd.log says why", directory);
+        if (end.status >= 0 || end.line[0]) {
+                serve_say_end(&end, directory);
                 return CLI_FAILED;
         }
         cli_say("cannot start agentd on %s: %s", directory, sb_strerror(r));

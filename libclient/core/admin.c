@@ -269,11 +269,11 @@ int sb_admin_evict(const char *bus, uint32_t number, uint32_t pid, bool kill, ui
         return r != 0 ? r : sb_attach_evict(&place, SB_HELLO_TARGET(pid, number), kill, ret_count);
 }
 
-int sb_admin_start(const char *bus, const char *const *options)
+int sb_admin_start(const char *bus, const char *const *options, struct sb_attach_end *ret_end)
 {
         struct sb_place place;
         int r;
 
         r = sb_place_resolve(bus, &place);
-        return r != 0 ? r : sb_attach_start(&place, options);
+        return r != 0 ? r : sb_attach_start(&place, options, ret_end);
 }

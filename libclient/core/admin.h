@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "libclient/core/attach.h"
 #include "libclient/statebus.h"
 #include "shm/upkeep/report.h"
 
@@ -96,6 +97,6 @@ int sb_admin_directory(const char *bus, char *ret_directory, size_t size);
 int sb_admin_supervisor(const char *bus, pid_t *ret_pid);
 /* Start agentd in the background with more options (NULL at the end), and wait until it is ready.
  * Return: as sb_attach_start(). */
-int sb_admin_start(const char *bus, const char *const *options);
+int sb_admin_start(const char *bus, const char *const *options, struct sb_attach_end *ret_end);
 
 #endif

@@ -68,16 +68,27 @@ bool sb_attach_lost(const struct sb_place *place, const struct sb_segment *segme
  */
 int sb_attach_evict(const struct sb_place *place, uint64_t target, bool kill, uint32_t *ret_count);
 
+/* How an agentd ended that was never ready. */
+struct sb_attach_end {
+        int status;            /* as waitpid() gives it; -1: not known */
+        uint64_t memory_limit; /* of its memory cgroup, in bytes; SB_LIMIT_NONE: none that is known
+                                */
+        char line[512];        /* the last line that it logged; any bytes; empty: none */
+};
+
 /**
  * sb_attach_start() - start agentd for a bus in the background, and wait until it is ready or has
  * ended
  * @options:    more options of agentd, NULL at the end; or NULL
+ * @ret_end:    on -ECONNREFUSED and -ENOMEM: how it ended; or NULL
  *
  * The program is $STATEBUS_AGENTD, else `agentd` on the PATH. It logs to BUS/agentd.log.
  *
  * Return: 0: agentd is ready; -ECONNREFUSED: it ended before it was ready (another agentd serves
- *         the bus already, or the log says why); -errno: it could not be started; -EINTR.
+ *         the bus already, or the log says why); -ENOMEM: it was killed, and its memory cgroup has
+ *         a limit; -errno: it could not be started; -EINTR.
  */
-int sb_attach_start(const struct sb_place *place, const char *const *options);
+int sb_attach_start(
+        const struct sb_place *place, const char *const *options, struct sb_attach_end *ret_end);
 
 #endif

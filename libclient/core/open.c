@@ -80,7 +80,7 @@ int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bu
         if (r == 0)
                 r = sb_attach_as(&home->place, verb, options->access, &home->attachment);
         if (r == -ECONNREFUSED && (options->flags & SB_START) != 0) {
-                r = sb_attach_start(&home->place, NULL);
+                r = sb_attach_start(&home->place, NULL, NULL);
                 /* Refused: another agentd may have come first, and serve the bus. */
                 if (r == 0 || r == -ECONNREFUSED)
                         r = sb_attach_as(&home->place, verb, options->access, &home->attachment);

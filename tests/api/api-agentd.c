@@ -577,7 +577,7 @@ static void test_start_in_the_background_by_many_at_once(void)
                         int r = sb_attach(&daemon.place, SB_PEER, &attachment);
 
                         if (r == -ECONNREFUSED) {
-                                (void)sb_attach_start(&daemon.place, options);
+                                (void)sb_attach_start(&daemon.place, options, NULL);
                                 r = sb_attach(&daemon.place, SB_PEER, &attachment);
                         }
                         _exit(r ? 1 : 0);
@@ -589,7 +589,8 @@ static void test_start_in_the_background_by_many_at_once(void)
         }
         CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
         CHECK_EQ(mode_of(&daemon.place, SB_PLACE_LOG), 0600);
-        CHECK_EQ(sb_attach_start(&daemon.place, NULL), -ECONNREFUSED); /* one serves it already */
+        CHECK_EQ(sb_attach_start(&daemon.place, NULL, NULL),
+                -ECONNREFUSED); /* one serves it already */
         kill(supervisor, SIGTERM);
         CHECK(WAIT(sb_place_supervisor(&daemon.place, &supervisor) == -ESRCH));
 }

@@ -75,7 +75,7 @@ static const char *open_remote(struct world *world, uint64_t size, uint32_t clie
         if (last_directory[0] == '\0')
                 atexit(stop_last);
         strcpy(world->directory, "/tmp/sb-api-XXXXXX");
-        if (!mkdtemp(world->directory) || sb_admin_start(world->directory, options) != 0) {
+        if (!mkdtemp(world->directory) || sb_admin_start(world->directory, options, NULL) != 0) {
                 printf("FAIL world_open: agentd does not start: see %s/agentd.log\n",
                         world->directory);
                 exit(1);
