@@ -45,6 +45,7 @@
         X(FLOOR_EARLY, "the floor is read before the node is linked")                              \
         X(FLOOR_LATE, "the floor is raised after the cell is emptied")                             \
         X(GONE_UNMARKED, "a removed node is not marked as gone")                                   \
+        X(NO_SECOND_LOOK, "no second look for late links after the grace period")                  \
         X(FROZEN_WAITS, "no other client finishes a remover's removal")                            \
         X(REMOVE_IGNORES_CUTS, "a key is removed although an open cut needs it")                   \
         X(ORDER_UNMARKED, "a node is unlinked from the ordered index without a mark")              \

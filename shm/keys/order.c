@@ -135,7 +135,8 @@ struct sb_node *sb_order_find(struct sb_handle *handle, const void *key, uint32_
 }
 
 /* Link the upper levels of a node that is in at level 0. A kill in here leaves fewer shortcuts, or
- * one that was made after the mark: the second look before the node is freed takes that out. */
+ * one that was made after the mark; so does a maker that goes when it finds a higher level marked.
+ * The second look before the node is freed takes that out. */
 static void order_link_above(
         struct sb_handle *handle, struct sb_node *node, struct sb_node_key key, struct spot *spot)
 {

@@ -454,8 +454,11 @@ void sb_key_abandon(struct sb_handle *handle, struct sb_node *node)
  * damage keeps the node linked. */
 static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
 {
-        bool unlinked = sb_order_remove(handle, node);
+        bool unlinked;
 
+        if (SB_FAULT(NO_SECOND_LOOK))
+                return true;
+        unlinked = sb_order_remove(handle, node);
         sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node), false);
         return unlinked;
 }

@@ -70,6 +70,8 @@ static const struct world_case keys[] = {
         {"two neighbours removed", {START_PAIR_DELETED, {OPS(WORK), OPS(DELETE_B, WORK)}}, 2, 2},
         {"make and make, note reader", {START_EMPTY, {OPS(SET_A, FINI), OPS(SET_A, STABLE)}, .focus = FOCUS_NOTES}, 2, 3},
         {"make, delete, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}}, 2, 2},
+        {"late make in short memory, taller", {START_SHORT, {OPS(SET_B), OPS(SWEEP, WORK, WORK)}, .tall = 2, .setup_by = 1,
+                .unit_count = 12, .hasty = true, .focus = FOCUS_INDEX}, 2, 2},
         {"make, delete, remove, late make, tall", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)},
                 .tall = true, .focus = FOCUS_INDEX}, 2, 4},
         {"make twice, remove, late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY,

@@ -60,6 +60,7 @@ static const struct {
         {SB_FAULT_VACANCY_CLEAR_LATE, "full, hinted at, make and free"},
         {SB_FAULT_ALLOC_BIT_FIRST, "killed make, reaped under get"},
         {SB_FAULT_REAP_PIN_FIRST, "reap over a removal"},
+        {SB_FAULT_NO_SECOND_LOOK, "late make in short memory, taller"},
         {SB_FAULT_WALK_STEPS_DOWN, "remove and make a neighbour, tall"},
         {SB_FAULT_REAP_FORGETS_FREEING, "killed free, reaped, taken again"},
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},

@@ -11,6 +11,7 @@
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
 #include "shm/keys/index.h"
+#include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
@@ -58,9 +59,15 @@ static void setup_write(enum world_key key, uint32_t value_len)
         setup_write_by(setup_handle(), key, value_len);
 }
 
+/* How many levels above the lowest a node with this hash has, as far as it matters here. */
+static uint32_t tall_of(uint64_t hash)
+{
+        return !(hash >> 16 & 3) + (spec()->tall > 1 && !(hash >> 16 & 15));
+}
+
 /* A seed with which the keys' nodes have the height that the scenario asks for, and the first of
  * two buckets is the home of all keys. */
-static uint64_t choose_seed(bool tall)
+static uint64_t choose_seed(uint32_t tall)
 {
         uint64_t seed;
         uint32_t key;
@@ -68,9 +75,8 @@ static uint64_t choose_seed(bool tall)
         for (seed = 1;; seed++) {
                 for (key = 0; key < WORLD_KEYS; key++) {
                         uint64_t hash = sb_hash_key(world_key(key), world_key_len(key), seed);
-                        bool is_tall = !(hash >> 16 & 3);
 
-                        if (is_tall != tall || (spec()->away && (hash >> 31 & 1)))
+                        if (tall_of(hash) != tall || (spec()->away && (hash >> 31 & 1)))
                                 break;
                 }
                 if (key == WORLD_KEYS)
@@ -93,7 +99,8 @@ static bool has_observer(void)
 /* Few, so that keys meet; where memory is to be full, no fewer than leave cells empty. */
 static uint32_t setup_bucket_count(void)
 {
-        bool full = spec()->start == START_FULL || spec()->start == START_HINTED;
+        bool full = spec()->start == START_FULL || spec()->start == START_HINTED ||
+                    spec()->start == START_SHORT;
 
         return spec()->away || full ? 2 : 1;
 }
@@ -211,6 +218,82 @@ static void setup_hint(void)
         }
 }
 
+/* Makes keys that no thread uses until a write finds no memory. */
+static void setup_fill(struct sb_op_write *write, char *key)
+{
+        struct sb_op_result result;
+        uint32_t idle;
+
+        for (idle = 0; idle < 8; idle++) {
+                for (; !sb_op_write(setup_handle(), write, &result); idle = 0)
+                        key[0]++;
+                sb_work_slice(setup_handle());
+        }
+}
+
+/* Makes a key that no thread uses, of which the node takes the other block in the unit of a node at
+ * @at: a longer one with a lower tower. */
+static void setup_neighbour(struct sb_handle *handle, uint64_t at)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t class_ = sb_unit_kind_of(segment, at) & 63;
+        struct sb_op_result result;
+        char key[] = "a key that is longer than those of threads ?";
+        struct sb_op_write write = {.key = key,
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV,
+                .value = "0",
+                .value_len = 1};
+        uint32_t len;
+
+        for (len = sizeof key - 1; len; len--) {
+                uint64_t hash = sb_hash_key(key, len, segment->seed);
+
+                if (sb_unit_class(segment, sb_node_size(sb_node_height(segment, hash), len)) ==
+                        class_)
+                        break;
+        }
+        write.key_len = len;
+        if (!len || sb_op_write(handle, &write, &result))
+                model_fail("no key for the other block");
+}
+
+/* What is kept free is taken meanwhile. Large values first: so memory ends before empty cells do.
+ */
+static void setup_short(void)
+{
+        unsigned char value[VALUE_LARGE] = {0};
+        struct sb_handle *maker = handle_of(0);
+        const struct sb_segment *segment = &maker->segment;
+        uint32_t key_len = world_key_len(KEY_B), i;
+        uint64_t kept[3];
+        char key[] = "a key of none";
+        struct sb_op_write write = {.key = key,
+                .key_len = world_key_len(KEY_A),
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV,
+                .value = value,
+                .value_len = VALUE_LARGE};
+
+        if (sb_slab_take(maker, SB_UNIT_NODES,
+                    sb_node_size(sb_node_height(segment,
+                                         sb_hash_key(world_key(KEY_B), key_len, segment->seed)),
+                            key_len),
+                    0, &kept[0]) ||
+                sb_slab_take(maker, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, 0,
+                        &kept[1]) ||
+                sb_slab_take(maker, SB_UNIT_VERSIONS,
+                        sizeof(struct sb_version) + key_len + VALUE_LEN, 0, &kept[2]))
+                model_fail("no block to keep free");
+        setup_neighbour(maker, kept[0]);
+        setup_fill(&write, key);
+        write.value_len = VALUE_LEN;
+        setup_fill(&write, key);
+        for (i = 0; i < 3; i++)
+                sb_slab_give_back(maker, kept[i]);
+        sb_slab_settle(maker);
+}
+
 /* Takes blocks for keys that no thread uses until none is left, and gives back those of the last
  * key. */
 static void setup_full(void)
@@ -225,11 +308,7 @@ static void setup_full(void)
                 .value = "0?0?0?0?",
                 .value_len = VALUE_LEN};
 
-        for (idle = 0; idle < 8; idle++) {
-                for (; !sb_op_write(setup_handle(), &write, &result); idle = 0)
-                        key[0]++;
-                sb_work_slice(setup_handle());
-        }
+        setup_fill(&write, key);
         if (spec()->start == START_HINTED) {
                 setup_hint();
                 return;
@@ -409,6 +488,9 @@ static void setup_made(void)
         case START_FREED:
                 setup_freed();
                 break;
+        case START_SHORT:
+                setup_short();
+                break;
         case START_FULL:
         case START_HINTED:
                 setup_full();
@@ -435,8 +517,9 @@ static void setup_reserves(void)
 {
         uint32_t t, i;
 
-        for (t = 0; t < MODEL_THREADS && spec()->start != START_FULL &&
-                    spec()->start != START_HINTED && !spec()->short_keys;
+        for (t = 0;
+                t < MODEL_THREADS && spec()->start != START_FULL && spec()->start != START_HINTED &&
+                spec()->start != START_SHORT && !spec()->short_keys;
                 t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS)

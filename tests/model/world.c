@@ -85,7 +85,7 @@ int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len
         world_fill_value(value, write.value_len, key, tag);
         r = sb_op_write(handle, &write, ret);
         /* As sb_set() does with time for so much. */
-        for (slices = 0; r == SB_E_FULL && slices < SLICES; slices++) {
+        for (slices = 0; r == SB_E_FULL && slices < SLICES && !spec()->hasty; slices++) {
                 sb_work_slice(handle);
                 r = sb_op_write(handle, &write, ret);
         }

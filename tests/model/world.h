@@ -120,8 +120,10 @@ enum world_start {
         START_LARGE, /* A has a value of several units */
         /* A has a value; the client that made it has a block from before in its magazine, ready */
         START_MAGAZINE,
-        START_FULL,         /* A has a value, and the free blocks hardly suffice for one more */
-        START_HINTED,       /* as FULL, with no block left, and hints at all units */
+        START_FULL,   /* A has a value, and the free blocks hardly suffice for one more */
+        START_HINTED, /* as FULL, with no block left, and hints at all units */
+        /* A has a value, and all blocks are taken but those with which thread 0 can make B once */
+        START_SHORT,
         START_ALL,          /* all keys have values */
         START_PLACEHOLDERS, /* A and B are being made: no client has written them yet */
         /* A and B have values, and above A's is an intent of a transaction that was aborted and is
@@ -153,7 +155,8 @@ struct world_spec {
         /* thread of which the client makes the start state, and has its lists; MODEL_THREADS: the
          * engine */
         uint32_t setup_by;
-        bool tall; /* the keys' nodes have two levels */
+        uint8_t tall; /* so many levels have the keys' nodes above the lowest [0], at most two */
+        bool hasty;   /* a write that finds no memory does no slice of a sweep */
         /* there are two buckets, and the one that is home to all keys is full of other keys: each
          * key's cell is in the other bucket */
         bool away;
