@@ -74,6 +74,7 @@ static const struct known {
         {"TXN_OWN_NOT_HELD", "call: commit two keys", KILL},
         {"MARK_CUT_CLOSED", "call: mark, read, drop", KILL},
         {"TXN_DISPOSE_HEAD_ONLY", "commit that others get in the way of, set, memory work", LATE},
+        {"SLICE_SKIPS_CHUNK", "slices of a sweep", RESUME},
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };
 

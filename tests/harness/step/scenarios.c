@@ -353,6 +353,18 @@ const struct step_scenario step_scenarios[] = {
                         DO(ENGINE, STABLE)},
                 .operation = {DO(SUBJECT, SWEEP), DO(SUBJECT, SWEEP)},
                 .others = {OTHERS_WRITE}},
+        /* What a dead client's lists lost. Wherever the one sweeper is, the other one's lap finds
+         * it all, but for the key that the first one is taking out. */
+        {.name = "slices of a sweep",
+                .key_count = 4,
+                .flags = TRIAL_NEW_LIVES,
+                .setup = {TWO_KEYS, DO(ENGINE, ATTACH, K(NEWCOMER)),
+                        DO(NEWCOMER, SET, K(0), V(10, 10)), DO(NEWCOMER, SET, K(3), V(13, 60)),
+                        DO(NEWCOMER, DELETE, K(0)), DO(NEWCOMER, DELETE, K(1)),
+                        DO(NEWCOMER, DELETE, K(3)), DO(ENGINE, REAP, K(NEWCOMER))},
+                .operation = {DO(SUBJECT, LAP)},
+                .others = {DO(OTHER, LAP, .len = 1), DO(OTHER, SET, K(0), V(20, 12)),
+                        DO(ENGINE, TICK)}},
         {.name = "publish the stable cut",
                 .key_count = 3,
                 .flags = TRIAL_OBSERVED,

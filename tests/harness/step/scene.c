@@ -484,6 +484,19 @@ static void do_mark(struct scene *scene, const struct act *act, struct result *r
         }
 }
 
+static void do_lap(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_handle *handle = scene_handle(scene, act->actor);
+        static struct sb_check_report report;
+
+        while (sb_work_slice(handle) && handle->work.lap_end)
+                ;
+        if (act->len)
+                ret->code = sb_check(handle, false, &report) ? -1
+                            : report.keys_deleted > 1        ? (int)report.keys_deleted - 1
+                                                             : 0;
+}
+
 static void do_validate(struct scene *scene, const struct act *act, struct result *ret)
 {
         static struct sb_check_report report;
@@ -552,6 +565,9 @@ static void do_act(struct scene *scene, const struct act *act, struct result *re
                 break;
         case SWEEP:
                 sb_sweep(handle, &scene->cursor[act->actor], handle->segment.geometry.unit_count);
+                break;
+        case LAP:
+                do_lap(scene, act, ret);
                 break;
         case STABLE:
                 sb_stable_raise(handle);
@@ -729,7 +745,7 @@ const char *scene_act_text(const struct act *act)
 {
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
-                "grow_guards", "work", "sweep", "stable", "tick", "attach", "detach", "reap",
+                "grow_guards", "work", "sweep", "lap", "stable", "tick", "attach", "detach", "reap",
                 "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate",
                 "txn", "txn_commit", "restore", "past", "history", "update"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};

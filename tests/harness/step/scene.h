@@ -45,11 +45,15 @@ enum act_kind {
         GROW_GUARDS, /* memory for guard word len */
         WORK,        /* sb_work_all; len: whole sweep */
         SWEEP,       /* all units once */
-        STABLE,      /* sb_stable_raise */
-        TICK,        /* sb_work_tick */
-        ATTACH,      /* the engine claims a record for client `key`, which starts on it */
-        DETACH,      /* sb_handle_fini */
-        REAP,        /* the engine reaps client `key` */
+        /* slices, as a write does them that finds no memory, until one lap is over; with a len,
+         * code: how many deleted keys are left beyond the one that a stopped client is taking out
+         */
+        LAP,
+        STABLE, /* sb_stable_raise */
+        TICK,   /* sb_work_tick */
+        ATTACH, /* the engine claims a record for client `key`, which starts on it */
+        DETACH, /* sb_handle_fini */
+        REAP,   /* the engine reaps client `key` */
         /* a new engine takes over from a dead one, and reaps it and every client that is not alive
          */
         ADOPT,
