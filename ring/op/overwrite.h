@@ -29,6 +29,7 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/spare.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
@@ -96,13 +97,17 @@ static inline __attribute__((always_inline)) bool sb_overwrite_block(
                 "short");
         ret->class_ = handle->segment.class_of[(size + 15) / 16];
         ret->entry = sb_magazine_first(handle, ret->class_);
+        if (SB_UNLIKELY(!ret->entry)) {
+                if (SB_UNLIKELY(sb_limbo_due(handle)))
+                        return false;
+                ret->entry = sb_spare_draw(handle, ret->class_);
+        }
         if (SB_LIKELY(ret->entry)) {
                 ret->offset = sb_magazine_offset(handle, ret->entry);
                 sb_overwrite_tell_model(handle, ret, 1);
                 return true;
         }
-        return SB_LIKELY(sb_slab_peek(handle, ret->class_, &ret->offset)) &&
-               SB_LIKELY(!sb_limbo_due(handle));
+        return SB_LIKELY(sb_slab_peek(handle, ret->class_, &ret->offset));
 }
 
 /* Behind the install: the block leaves the magazine, or the slab cache, for good. */

@@ -26,6 +26,7 @@
 #include "shm/memory/magazine.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/mvcc/find.h"
@@ -75,8 +76,11 @@ static bool put_take_ready(struct sb_handle *handle, struct attempt *attempt, ui
         uint32_t class_ = sb_unit_class(&handle->segment, size);
 
         attempt->entry = 0;
-        if (sb_magazine_serves(handle, class_) && attempt->write->kind == SB_VERSION_VALUE)
+        if (sb_magazine_serves(handle, class_) && attempt->write->kind == SB_VERSION_VALUE) {
                 attempt->entry = sb_magazine_first(handle, class_);
+                if (!attempt->entry)
+                        attempt->entry = sb_spare_draw(handle, class_);
+        }
         if (!attempt->entry)
                 return sb_slab_take_ready(handle, size, &attempt->version);
         attempt->version = sb_magazine_offset(handle, attempt->entry);

@@ -63,6 +63,8 @@
         X(MAGAZINE_NOTE_LATE, "a block is taken in hand before it is noted")                       \
         X(MAGAZINE_NO_GRACE, "a block in hand is built in before its grace period is over")        \
         X(MAGAZINE_LIVE_EARLY, "a block in hand is said to be live before it is installed")        \
+        X(SPARE_NOT_WON, "a client builds in a spare without winning its retire word")             \
+        X(SPARE_NOTE_LATE, "a client wins a spare before it is noted")                             \
         X(PRUNE_TAKES_MAGAZINE, "a pruner unlinks a version that a client has in hand")            \
         X(NOTE_AFTER_INSTALL, "the operation is noted after the install")                          \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \

@@ -151,13 +151,14 @@ static bool geometry_lay_out(struct sb_geometry *g)
         return g->unit_count >= UNITS_MIN;
 }
 
-/* Entries of a client's magazine: all clients together may hoard a sixteenth of the segment. */
+/* Entries of a client's magazine: all clients together may hoard a sixteenth of the segment. Where
+ * that is too little to be worth it, clients have spares (memory/spare.h), and a few in hand. */
 static uint32_t geometry_magazine_count(uint64_t size, uint32_t record_count)
 {
         uint64_t share = size / 16 / record_count / SB_MAGAZINE_BLOCK;
 
         if (share < SB_MAGAZINE_BATCH_MIN)
-                return 0;
+                return SB_MAGAZINE_HANDS;
         return (uint32_t)(share < SB_MAGAZINE_MAX ? share : SB_MAGAZINE_MAX);
 }
 

@@ -96,7 +96,8 @@ struct sb_limbo_entry {
         uint64_t era;    /* whole eras, both */
         uint64_t birth;
         uint32_t unit_kind; /* kind and class of its unit then */
-        uint32_t held;      /* entry of this handle's magazine; 0: any process may free it */
+        uint16_t held;      /* entry of this handle's magazine; 0: any process may free it */
+        uint16_t spare;     /* whether it becomes a spare then */
 };
 struct sb_limbo {
         struct sb_pending pending[SB_PENDING_MAX];
@@ -123,6 +124,23 @@ struct sb_magazine {
         uint16_t next[SB_MAGAZINE_MAX + 1];
         uint32_t class_end; /* larger classes are not for the magazine */
         bool lacking;       /* an entry was missing */
+        bool passes;        /* what it takes in hand becomes a spare: its share is too small */
+        uint64_t keeps;     /* bytes of spares that may come out of slabs */
+};
+
+/* A dated block that no process can be reading any more. Lists end with 0. */
+struct sb_spare {
+        uint64_t offset, era;
+        uint32_t unit_kind;  /* as in limbo */
+        uint16_t next, kept; /* kept: it came out of a slab */
+};
+struct sb_spares {
+        struct sb_spare entries[SB_LIMBO_MAX + 1]; /* [0] is none */
+        uint16_t first[SB_CLASS_MAX];
+        uint32_t free, used; /* entries: the first that was used and is free; how many ever were */
+        uint32_t count;      /* spares */
+        uint64_t kept;       /* bytes of those that came out of slabs */
+        uint64_t known;      /* since this era at least their grace periods are over */
 };
 
 /* What the times said last of a rule with a span. */
@@ -190,6 +208,7 @@ struct sb_handle {
         struct sb_guards guards;     /* memory: guard.c */
         struct sb_limbo limbo;       /* memory: limbo.c */
         struct sb_magazine magazine; /* memory: magazine.c */
+        struct sb_spares spares;     /* memory: spare.c */
         struct sb_rules_memo rules;  /* history: rules.c */
         struct sb_budget budget;     /* history: budget.c */
         struct sb_horizon horizon;   /* upkeep: horizon.c */

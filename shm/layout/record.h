@@ -25,6 +25,7 @@
 
 #define SB_GUARDS_MAX         65536u
 #define SB_MAGAZINE_MAX       352u /* entries of a magazine */
+#define SB_MAGAZINE_HANDS     4u   /* entries at least: what a client with spares has in hand */
 #define SB_MAGAZINE_BATCH_MIN 64u  /* a magazine of fewer entries is not worth its batches */
 #define SB_MAGAZINE_BLOCK     256u /* bytes; every magazine takes blocks of up to this size */
 /* Chunk 0 of a client's guard words lies in its record. Each further one is as large as all before

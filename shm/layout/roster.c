@@ -127,6 +127,14 @@ bool sb_roster_lists(const struct sb_segment *segment, uint32_t slot)
         return sb_load_acquire(roster_word(segment, slot)) & roster_bit(slot); /* A:roster. */
 }
 
+static uint32_t roster_count_bits(uint64_t bits)
+{
+        bits -= bits >> 1 & UINT64_C(0x5555555555555555);
+        bits = (bits & UINT64_C(0x3333333333333333)) + (bits >> 2 & UINT64_C(0x3333333333333333));
+        bits = (bits + (bits >> 4)) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+        return (uint32_t)(bits * UINT64_C(0x0101010101010101) >> 56);
+}
+
 uint32_t sb_roster_count(const struct sb_segment *segment)
 {
         uint32_t count = 0, word;
@@ -135,7 +143,10 @@ uint32_t sb_roster_count(const struct sb_segment *segment)
                 /* Relaxed: shares of memory go by it, and no read. */
                 uint64_t bits = sb_load_relaxed(&segment->super->roster[word]);
 
-                count += (uint32_t)__builtin_popcountll(word ? bits : bits | 1);
+                if (!word)
+                        bits |= 1;
+                if (bits)
+                        count += roster_count_bits(bits);
         }
         return count;
 }

@@ -188,10 +188,22 @@ static void grace_mark_guarded(struct sb_handle *handle, struct sb_grace *grace)
                 grace_read_guards(handle, grace);
 }
 
+/* Whether something in limbo is to be a spare that was dated in this era: that must be over. */
+static bool grace_has_young_spare(const struct sb_handle *handle)
+{
+        uint64_t era = sb_load_acquire(&handle->segment.super->era); /* A:era. */
+        uint32_t i = handle->limbo.count;
+
+        while (i--)
+                if (handle->limbo.entries[i].spare && handle->limbo.entries[i].era >= era)
+                        return true;
+        return false;
+}
+
 void sb_grace_look(struct sb_handle *handle, struct sb_grace *ret)
 {
         memset(ret, 0, sizeof(*ret));
-        if (!handle->limbo.ripened)
+        if (!handle->limbo.ripened || grace_has_young_spare(handle))
                 sb_era_advance(handle);
         handle->limbo.ripened = false;
         sb_pin(handle);

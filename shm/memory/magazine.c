@@ -17,6 +17,9 @@
 #include "shm/memory/era.h"
 #include "shm/memory/unit.h"
 
+#define SPARE_SIZE_MAX 1024u /* bytes: what the short way of a write builds is smaller */
+#define KEEPS_SHARE    16u   /* of the segment: what all clients together keep out of slabs */
+
 /* Tell the model checker, to which a block that is ready is free memory until it is built in. */
 static void magazine_tell(
         const struct sb_handle *handle, uint64_t offset, uint32_t class_, int allocated)
@@ -55,13 +58,23 @@ void sb_magazine_init(struct sb_handle *handle)
         sb_magazine_expect(handle, 0);
 }
 
+void sb_magazine_keep(struct sb_handle *handle, uint32_t class_, uint32_t entry)
+{
+        sb_magazine_put(handle, class_, entry);
+        magazine_tell(handle, sb_magazine_offset(handle, entry), class_, 0);
+}
+
+bool sb_magazine_make_space(struct sb_handle *handle)
+{
+        if (handle->magazine.held >= handle->magazine.limit)
+                sb_magazine_empty(handle);
+        return handle->magazine.held < handle->magazine.limit;
+}
+
 void sb_magazine_ready(struct sb_handle *handle, const struct sb_limbo_entry *waiting)
 {
-        uint32_t class_ = waiting->unit_kind & 63;
-
-        sb_magazine_put(handle, class_, waiting->held);
+        sb_magazine_keep(handle, waiting->unit_kind & 63, waiting->held);
         handle->counters.freed++;
-        magazine_tell(handle, waiting->offset, class_, 0);
 }
 
 void sb_magazine_release(struct sb_handle *handle, struct sb_limbo_entry *waiting)
@@ -79,6 +92,12 @@ void sb_magazine_release(struct sb_handle *handle, struct sb_limbo_entry *waitin
         sb_store_release(&block->retire, sb_era_low(waiting->era));
         sb_magazine_vacate(handle, waiting->held);
         waiting->held = 0;
+}
+
+void sb_magazine_pass(struct sb_handle *handle, struct sb_limbo_entry *waiting)
+{
+        sb_magazine_release(handle, waiting);
+        waiting->spare = handle->segment.class_size[waiting->unit_kind & 63] <= SPARE_SIZE_MAX;
 }
 
 uint32_t sb_magazine_release_waiting(struct sb_handle *handle)
@@ -121,13 +140,30 @@ void sb_magazine_limit(struct sb_handle *handle)
         uint32_t clients = sb_roster_count(&handle->segment) - 1;
         uint32_t share = clients ? g->unit_count / 2 / clients : g->unit_count / 2;
 
+        handle->magazine.keeps = (uint64_t)g->unit_count * g->unit_size / KEEPS_SHARE;
+        handle->magazine.keeps /= clients ? clients : 1;
         handle->magazine.limit = g->magazine_count;
-        if (g->magazine_count < SB_MAGAZINE_BATCH_MIN) /* such a count was asked for */
+        handle->magazine.passes = g->magazine_count == SB_MAGAZINE_HANDS;
+        if (g->magazine_count < SB_MAGAZINE_BATCH_MIN) /* such a count was asked for, or is least */
                 return;
-        if (share < handle->magazine.limit)
-                handle->magazine.limit = share < SB_MAGAZINE_BATCH_MIN ? 0 : share;
+        if (share < handle->magazine.limit) {
+                handle->magazine.passes = share < SB_MAGAZINE_BATCH_MIN;
+                handle->magazine.limit = handle->magazine.passes ? SB_MAGAZINE_HANDS : share;
+        }
         if (handle->magazine.held > handle->magazine.limit)
                 sb_magazine_empty(handle);
+}
+
+/* How many blocks share a look at all clients, where the magazine does not say it: half of the
+ * @space that limbo has left, or one for each client, so that a write's part in the look stays
+ * small; an eighth of the space is for those that write on. */
+static uint32_t magazine_batch(const struct sb_handle *handle, uint32_t space)
+{
+        uint32_t clients = sb_roster_count(&handle->segment);
+
+        if (clients < space / 2)
+                return space / 2;
+        return clients < space - space / 8 ? clients : space - space / 8;
 }
 
 void sb_magazine_expect(struct sb_handle *handle, uint32_t old)
@@ -143,7 +179,7 @@ void sb_magazine_expect(struct sb_handle *handle, uint32_t old)
                 handle->limbo.wake = old + limit - limit / 16;
                 handle->limbo.ripe = old + limit - limit / 8;
         } else if (SB_LIMBO_MAX >= SB_MAGAZINE_BATCH_MIN) {
-                handle->limbo.wake = SB_LIMBO_MAX / 2 + old / 2;
+                handle->limbo.wake = old + magazine_batch(handle, SB_LIMBO_MAX - old);
                 handle->limbo.ripe = handle->limbo.wake - SB_LIMBO_MAX / 16;
         }
 }

@@ -86,6 +86,23 @@ static inline void sb_magazine_vacate(struct sb_handle *handle, uint32_t entry)
         handle->magazine.held--;
 }
 
+/* Whether an entry is free, now or once what is ready was given back. */
+bool sb_magazine_make_space(struct sb_handle *handle);
+/* Note the block at @offset, which the caller is about to take in hand, in a free entry. Return:
+ * that entry; it is the caller's until sb_magazine_keep() or sb_magazine_vacate(). */
+static inline uint32_t sb_magazine_begin(struct sb_handle *handle, uint64_t offset)
+{
+        uint32_t entry = handle->magazine.free;
+
+        handle->magazine.free = handle->magazine.next[entry];
+        handle->magazine.held++;
+        /* R:magazine > A:magazine. Noted, then in hand: as in sb_magazine_note(). */
+        sb_store_release(&handle->magazine.words[entry], offset);
+        return entry;
+}
+/* The block of @entry is in hand, and can be built in. */
+void sb_magazine_keep(struct sb_handle *handle, uint32_t class_, uint32_t entry);
+
 /* Note in @entry the block that is about to be taken in hand. The fault MAGAZINE_NOTE_LATE does it
  * when the block is out of the chain already. */
 static inline void sb_magazine_note(struct sb_handle *handle, uint32_t entry, uint64_t offset)
@@ -101,6 +118,10 @@ static inline void sb_magazine_note_late(struct sb_handle *handle, uint32_t entr
                 /* R:magazine, too late: that is the fault. */
                 sb_store_release(&handle->magazine.words[entry], offset);
 }
+
+/* Pass a block on that was just taken in hand: it is dated at once, and becomes a spare of this
+ * client when its grace period is over. */
+void sb_magazine_pass(struct sb_handle *handle, struct sb_limbo_entry *waiting);
 
 /* Take @old, which this client has just replaced with @version, in hand and out of the chain.
  * @offset: of @old. @entry: the one of which the block holds @version now, or 0. Return: true when
@@ -147,8 +168,10 @@ static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_han
                 /* Relaxed: as in sb_limbo_wait(). */
                 .birth = sb_era_of_birth(handle, sb_load_relaxed(&old->block.birth)),
                 .unit_kind = unit_kind,
-                .held = used,
+                .held = (uint16_t)used,
         };
+        if (SB_UNLIKELY(handle->magazine.passes))
+                sb_magazine_pass(handle, &handle->limbo.entries[handle->limbo.count]);
         sb_limbo_count(handle);
         return true;
 undo:
@@ -177,7 +200,8 @@ uint32_t sb_magazine_release_waiting(struct sb_handle *handle);
 /* Let go of all blocks in hand: what is ready is given back, what waits becomes any process's. */
 void sb_magazine_release_all(struct sb_handle *handle);
 /* Set how many blocks this client may hold: all clients together about half as many as there are
- * units, since a unit in which one lies cannot change its class. */
+ * units, since a unit in which one lies cannot change its class. And how many bytes of spares it
+ * may take out of slabs. */
 void sb_magazine_limit(struct sb_handle *handle);
 /* Set when the next batch is due; @old entries in limbo may stay there for long. */
 void sb_magazine_expect(struct sb_handle *handle, uint32_t old);

@@ -18,11 +18,13 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
+#include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 
 #define NO_UNIT      UINT32_MAX
 #define UNITS_SHARED 64u
+#define REFILL_FEW   2u /* blocks */
 #define EXHAUSTED_MAX                                                                              \
         ((uint32_t)(sizeof(((struct sb_handle *)0)->slabs.exhausted) / sizeof(uint32_t)))
 
@@ -278,20 +280,32 @@ static void slab_fetch_next(
                 slab_fetch(segment, first + (uint32_t)__builtin_ctzll(free_mask) * size, size, 0);
 }
 
-/* Move up to SB_SLAB_CACHE_MAX free blocks of the owned slab into its empty slab cache. */
+/* How many blocks to take at once. Where the slab is given up when the operation is over, few: what
+ * is not used then must be given back, if it does not become spares. */
+static uint32_t slab_refill_count(
+        const struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_)
+{
+        if (SB_LIKELY(!handle->slabs.many) ||
+                (kind == SB_UNIT_VERSIONS && sb_spare_wants(handle, class_)))
+                return SB_SLAB_CACHE_MAX;
+        return SB_SLAB_CACHE_MAX < REFILL_FEW ? SB_SLAB_CACHE_MAX : REFILL_FEW;
+}
+
+/* Move free blocks of the owned slab into its empty slab cache. */
 static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cache,
         enum sb_unit_kind kind, uint32_t class_)
 {
         const struct sb_segment *segment = &handle->segment;
         uint64_t size = segment->class_size[class_], base = sb_unit_offset(segment, cache->unit);
         uint32_t block_count = segment->geometry.unit_size / (uint32_t)size, word;
+        uint32_t wanted = slab_refill_count(handle, kind, class_);
 
         for (word = 0; word * 64 < block_count; word++) {
                 uint64_t free_mask = sb_unit_free_bits(segment, cache->unit, word, block_count),
                          taken = 0;
                 struct sb_word64 *bits = &sb_unit_bitmap(segment, cache->unit)[word];
 
-                while (free_mask && cache->count < SB_SLAB_CACHE_MAX) {
+                while (free_mask && cache->count < wanted) {
                         uint64_t bit = free_mask & -free_mask;
                         uint64_t offset =
                                 base + (word * 64 + (uint32_t)__builtin_ctzll(bit)) * size;
@@ -567,13 +581,33 @@ static void slab_give_up_all(struct sb_handle *handle)
         handle->slabs.exhausted_many = false;
 }
 
+/* Make spares of what is in the slab cache of a class, if there are none. */
+static void slab_keep_spares(struct sb_handle *handle, uint32_t class_)
+{
+        struct sb_slab_cache *cache = &handle->slabs.versions[class_];
+
+        if (cache->count && sb_spare_wants(handle, class_))
+                while (cache->count && sb_spare_keep(handle, cache->offset[cache->count - 1]))
+                        cache->count--;
+}
+
 static void slab_release_classes(struct sb_handle *handle)
 {
-        for (uint32_t i = 0; i < SB_CLASS_MAX; i++) {
-                slab_release(handle, &handle->slabs.versions[i]);
-                slab_release(handle, &handle->slabs.nodes[i]);
+        for (uint32_t i = 0; i < handle->segment.class_count; i++) {
+                if (handle->slabs.versions[i].unit != NO_UNIT)
+                        slab_release(handle, &handle->slabs.versions[i]);
+                if (handle->slabs.nodes[i].unit != NO_UNIT)
+                        slab_release(handle, &handle->slabs.nodes[i]);
         }
         handle->slabs.many = false;
+}
+
+/* Give up all slabs behind an operation, but not the blocks for the client's next writes. */
+static void slab_share(struct sb_handle *handle)
+{
+        for (uint32_t i = 0; i < handle->segment.class_count; i++)
+                slab_keep_spares(handle, i);
+        slab_release_classes(handle);
 }
 
 void sb_slab_settle_some(struct sb_handle *handle)
@@ -586,7 +620,7 @@ void sb_slab_settle_some(struct sb_handle *handle)
         if (SB_UNLIKELY(handle->slabs.tombstones.unit != NO_UNIT))
                 slab_release(handle, &handle->slabs.tombstones);
         if (SB_UNLIKELY(handle->slabs.many))
-                slab_release_classes(handle);
+                slab_share(handle);
 }
 
 void sb_slab_release_all(struct sb_handle *handle)

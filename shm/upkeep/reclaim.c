@@ -12,6 +12,7 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/finish.h"
@@ -137,19 +138,25 @@ static bool reclaim_free_one(struct sb_handle *handle, const struct sb_limbo_ent
         return true;
 }
 
-uint64_t sb_reclaim_free(struct sb_handle *handle)
+/* One look for limbo; what was a spare since the last look is freed. @again: what this client
+ * replaced becomes spares. */
+static uint64_t reclaim_look(struct sb_handle *handle, bool again)
 {
         struct sb_limbo_entry entry;
         struct sb_grace grace;
         uint64_t freed = 0;
 
         sb_magazine_make_way(handle);
-        if (sb_limbo_is_empty(handle))
+        if (sb_limbo_is_empty(handle) && !sb_spare_count(handle))
                 return 0;
         sb_grace_look(handle, &grace);
+        while (sb_spare_next(handle, &entry))
+                freed += reclaim_free_one(handle, &entry);
         while (sb_grace_next(handle, &grace, &entry)) {
                 if (entry.held)
                         sb_magazine_ready(handle, &entry);
+                else if (again && sb_spare_add(handle, &entry))
+                        continue;
                 else if (entry.offset & SB_LIMBO_FIRST_GRACE)
                         sb_key_second_look(handle,
                                 sb_node_at(&handle->segment, entry.offset & ~SB_LIMBO_FIRST_GRACE));
@@ -160,4 +167,14 @@ uint64_t sb_reclaim_free(struct sb_handle *handle)
         sb_unpin(handle);
         sb_grace_end(handle);
         return freed;
+}
+
+uint64_t sb_reclaim_free(struct sb_handle *handle)
+{
+        return reclaim_look(handle, false);
+}
+
+void sb_reclaim_due(struct sb_handle *handle)
+{
+        reclaim_look(handle, true);
 }

@@ -23,5 +23,7 @@ void sb_reclaim_pending(struct sb_handle *handle);
 /* Free what no process can be reading; not under a pin. Return: blocks freed.
  * Cost: one membarrier, unless limbo is empty. */
 uint64_t sb_reclaim_free(struct sb_handle *handle);
+/* The same for a client that writes on: what it replaced may become its spares (memory/spare.h). */
+void sb_reclaim_due(struct sb_handle *handle);
 
 #endif

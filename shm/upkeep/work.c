@@ -11,6 +11,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
+#include "shm/memory/spare.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
@@ -27,13 +28,14 @@ void sb_work_due(struct sb_handle *handle)
         if (sb_limbo_pending_due(handle))
                 sb_reclaim_pending(handle);
         if (sb_limbo_due(handle))
-                sb_reclaim_free(handle);
+                sb_reclaim_due(handle);
 }
 
 /* Entries of this handle's lists. */
 static uint64_t work_listed(const struct sb_handle *handle)
 {
-        return (uint64_t)sb_limbo_waiting(handle) + sb_limbo_pending(handle);
+        return (uint64_t)sb_limbo_waiting(handle) + sb_limbo_pending(handle) +
+               sb_spare_count(handle);
 }
 
 bool sb_work_lists_worth(const struct sb_handle *handle)

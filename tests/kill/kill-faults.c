@@ -35,6 +35,7 @@ static const struct known {
         {"UNLINK_BEFORE_DYING", "overwrite what another one wrote, no magazine", KILL},
         {"REAP_FORGETS_MAGAZINE", "overwrite out of the magazine", KILL},
         {"MAGAZINE_NOTE_LATE", "overwrite out of the magazine", KILL},
+        {"SPARE_NOTE_LATE", "overwrite in a spare", KILL},
         {"SUPERSEDE_UNSTAMPED", "set in new classes", STALL},
         {"GET_NO_STAMP", "set, seen before it is stamped", STALL},
         {"STAMP_EARLY", "set beside a snapshot", RESUME},

@@ -27,6 +27,9 @@
 #define WORK     {OP_WORK, KEY_A}
 #define STABLE     {OP_STABLE, KEY_A}
 #define SWEEP    {OP_SWEEP, KEY_A}
+#define DUE      {OP_DUE, KEY_A}
+#define FREE     {OP_FREE, KEY_A}
+#define SPARE    {OP_SPARE, KEY_A}
 #define AGES     {OP_AGES, KEY_A}
 #define TICK     {OP_TICK, KEY_A}
 #define FINI     {OP_FINI, KEY_A}
@@ -196,6 +199,30 @@ static const struct world_case magazines[] = {
         {"magazine, built in again in a dead one's slab", {START_MAGAZINE, {OPS(REAP), OPS(SET_C, SET_A, SET_A, WORK, SET_B)},
                 .setup_by = 1,
                 .magazine = 2, .focus = FOCUS_MEMORY, .engine = true}, 2, 4},
+        {"spare, get under sets", {START_SPARE, {OPS(GET_A), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4}, 2, 3},
+        {"spare, hold under sets", {START_SPARE, {OPS(HOLD_A, READ), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4}, 2, 2},
+        {"spare, get under buffers", {START_SPARE, {OPS(GET_A), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4}, 2, 2, .delays = 1},
+        {"spare, set and set", {START_SPARE, {OPS(SET_A, DUE, SET_A), OPS(SET_A, DUE, SET_A)}, .magazine = 4}, 2, 2},
+        {"spare, set and sweep", {START_SPARE, {OPS(SET_A), OPS(SWEEP, FREE)}, .magazine = 4}, 2, 2},
+        {"spare, sets, sweep and set", {START_SPARE, {OPS(SET_A, SET_A), OPS(SWEEP, FREE), OPS(SET_A)}, .magazine = 4,
+                .focus = FOCUS_MEMORY}, 3, 1},
+        {"spare, sets, sweep and get", {START_SPARE, {OPS(SET_A, SET_A), OPS(SWEEP, FREE), OPS(GET_A)}, .magazine = 4,
+                .focus = FOCUS_MEMORY}, 3, 2},
+        {"spare, sets and memory work", {START_SPARE, {OPS(SET_A, SET_A), OPS(MEMORY)}, .magazine = 4}, 2, 1},
+        {"spare, out of a slab", {START_SPARE, {OPS(SPARE, SET_A, SET_A), OPS(SWEEP, FREE, SET_A)}, .magazine = 4}, 2, 1},
+        {"spare, set and delete", {START_SPARE, {OPS(SET_A, DUE), OPS(DELETE_A, WORK)}, .magazine = 4}, 2, 1},
+        {"spare, snapshot and set", {START_SPARE, {OPS(SNAP_A), OPS(SET_A, DUE, SET_A)}, .magazine = 4}, 2, 2},
+        {"spare, check and sets", {START_SPARE, {OPS(CHECK), OPS(SET_A, SET_A)}, .magazine = 4}, 2, 1},
+        {"spare, leave and sweep", {START_SPARE, {OPS(SET_A, FINI), OPS(MEMORY)}, .magazine = 4}, 2, 1},
+        {"spare, killed set, then reaped", {START_SPARE, {OPS(SET_A)}, .magazine = 4}, 1, 1, .crashes = 1},
+        {"spare, killed keeper, then reaped", {START_SPARE, {OPS(SPARE, SET_A)}, .magazine = 4}, 1, 1, .crashes = 1},
+        {"spare, killed set and sweep", {START_SPARE, {OPS(SET_A), OPS(SWEEP, FREE)}, .magazine = 4}, 2, 1, .crashes = 1, .crash_mask = 1},
+        {"spare, killed set reaped under memory work", {START_SPARE, {OPS(SET_A), OPS(MEMORY)}, .magazine = 4}, 2, 1, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"spare, killed set, killed reaper", {START_SPARE, {OPS(SET_A), OPS(GET_A)}, .magazine = 4},
+                2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"spare, tick and sets", {START_SPARE, {OPS(TICK, TICK), OPS(SET_A, DUE, SET_A)}, .setup_by = 1, .magazine = 4, .engine = true},
+                2, 2},
         {"magazine, killed leaving", {START_MAGAZINE, {OPS(SET_A, FINI), OPS(SET_A)}, .magazine = 2}, 2, 1, .crashes = 1, .crash_mask = 1},
 };
 

@@ -71,6 +71,8 @@ static const struct {
         {SB_FAULT_MAGAZINE_NOTE_LATE, "magazine, killed set, then reaped"},
         {SB_FAULT_MAGAZINE_NO_GRACE, "magazine, get under sets and work"},
         {SB_FAULT_MAGAZINE_LIVE_EARLY, "magazine, killed set, then reaped"},
+        {SB_FAULT_SPARE_NOT_WON, "spare, set and sweep"},
+        {SB_FAULT_SPARE_NOTE_LATE, "spare, killed set, then reaped"},
         {SB_FAULT_PRUNE_TAKES_MAGAZINE, "magazine, set and sweep"},
         {SB_FAULT_EVICT_NO_LOOK, "evict beside reads, a set, a prune"},
         {SB_FAULT_EVICT_BESIDE_COMMIT, "txn: evicted beside a delete and its removal"},

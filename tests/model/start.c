@@ -23,6 +23,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 #include "shm/mvcc/clock.h"
@@ -378,6 +379,21 @@ static void setup_magazine(struct sb_handle *handle)
                 sb_horizon_renew(world_peer(i));
 }
 
+/* As setup_magazine(), for a client of which the magazine passes on what it has in hand. */
+static void setup_spare(struct sb_handle *handle)
+{
+        uint32_t i;
+
+        setup_write_by(world_peer(DEAD_PEER), KEY_A, VALUE_LEN);
+        sb_work_all(handle, false);
+        for (i = 0; i < PEERS - spec()->free_records; i++)
+                sb_horizon_renew(world_peer(i));
+        setup_write(KEY_A, VALUE_LEN);
+        sb_reclaim_due(handle);
+        if (sb_spare_count(handle) != 1)
+                model_fail("no spare at the start");
+}
+
 static void setup_trimmed(struct sb_handle *handle)
 {
         uint32_t i;
@@ -429,6 +445,9 @@ static void setup_made(void)
                 sb_stable_raise(handle);
                 setup_write(KEY_A, VALUE_LEN);
                 sb_stable_raise(handle);
+                break;
+        case START_SPARE:
+                setup_spare(handle);
                 break;
         case START_MAGAZINE:
                 setup_magazine(handle);

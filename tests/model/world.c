@@ -21,6 +21,8 @@
 #include "shm/memory/era.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/spare.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
@@ -403,6 +405,17 @@ static void do_ages(struct sb_handle *handle)
                 sb_cas64_full(&super->era, era, sb_era_whole(era + leap));
 }
 
+/* A block of the size of all values is taken and not used. Where none is left, nothing happens. */
+static void do_spare(struct sb_handle *handle)
+{
+        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
+
+        if (sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &offset) == 0 &&
+                !sb_spare_keep(handle, offset))
+                sb_slab_give_back(handle, offset);
+        sb_slab_release_all(handle);
+}
+
 /* Operations without an answer. */
 static void run_work(struct sb_handle *handle, const struct world_op *op)
 {
@@ -437,6 +450,12 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
         case OP_FREE:
                 while (sb_reclaim_free(handle))
                         ;
+                break;
+        case OP_SPARE:
+                do_spare(handle);
+                break;
+        case OP_DUE:
+                sb_reclaim_due(handle);
                 break;
         case OP_AGES:
                 do_ages(handle);

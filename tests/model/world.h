@@ -58,6 +58,8 @@ enum world_op_kind {
         OP_ARRIVE, /* become an observer, read the key at the stable cut, twice; leave */
         OP_TXN,
         OP_FREE,    /* free what is in limbo, until nothing is */
+        OP_SPARE,   /* take a block, do not use it, and keep it as a spare */
+        OP_DUE,     /* the look that a write takes at times: what it replaced becomes spares */
         OP_LOOK,    /* all keys at the stable cut, twice, stamping nothing */
         OP_AGES,    /* so many eras pass that a sweep labels what is older */
         OP_FLAGS,   /* the key's cell gets a flag and loses it again */
@@ -120,6 +122,7 @@ enum world_start {
         START_LARGE, /* A has a value of several units */
         /* A has a value; the client that made it has a block from before in its magazine, ready */
         START_MAGAZINE,
+        START_SPARE,  /* the same, but the block is a spare */
         START_FULL,   /* A has a value, and the free blocks hardly suffice for one more */
         START_HINTED, /* as FULL, with no block left, and hints at all units */
         /* A has a value, and all blocks are taken but those with which thread 0 can make B once */

@@ -35,6 +35,7 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reap.h"
+#include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/report.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
@@ -562,6 +563,9 @@ static void do_act(struct scene *scene, const struct act *act, struct result *re
                 break;
         case WORK:
                 sb_work_all(handle, act->len);
+                break;
+        case DUE:
+                sb_reclaim_due(handle);
                 break;
         case SWEEP:
                 sb_sweep(handle, &scene->cursor[act->actor], handle->segment.geometry.unit_count);

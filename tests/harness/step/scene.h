@@ -44,6 +44,7 @@ enum act_kind {
         SNAPSHOT_END,
         GROW_GUARDS, /* memory for guard word len */
         WORK,        /* sb_work_all; len: whole sweep */
+        DUE,         /* sb_reclaim_due */
         SWEEP,       /* all units once */
         /* slices, as a write does them that finds no memory, until one lap is over; with a len,
          * code: how many deleted keys are left beyond the one that a stopped client is taking out
