@@ -12,6 +12,7 @@
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 
@@ -180,6 +181,31 @@ int sb_guard_grow(struct sb_handle *handle, uint32_t index)
         return 0;
 }
 
+/* Whether @offset is the chunk of which the block says @owner. A look that the pin does not cover
+ * is repeated: else the unit could be of another kind behind the first half of the look. The owner
+ * of the chunk asks without a pin; its unit stays what it is. */
+static bool guard_is_chunk(struct sb_handle *handle, uint64_t offset, uint64_t owner)
+{
+        const struct sb_guard_chunk *block = sb_block_at(&handle->segment, offset);
+        bool is;
+
+        do
+                is = sb_unit_is_block(&handle->segment, offset, SB_UNIT_GUARDS, NULL) &&
+                     block->owner == owner;
+        while (handle->pin.hi && !sb_pin_covers(handle));
+        return is;
+}
+
+/* The block of a chunk that this process is freeing says no more which chunk it is. The next client
+ * that takes it writes its own name there a moment after the bit is set; a reaper that comes in
+ * between, by a word that a kill left behind the clear, would find the old name and free it again.
+ * The fault GUARD_CHUNK_NAMED leaves it out. */
+static void guard_disown(struct sb_guard_chunk *block)
+{
+        if (!SB_FAULT(GUARD_CHUNK_NAMED))
+                block->owner = 0; /* no chunk's: chunk 0 lies in the record */
+}
+
 bool sb_guard_chunk_free(
         struct sb_handle *handle, uint32_t slot, uint32_t generation, uint32_t chunk)
 {
@@ -189,12 +215,13 @@ bool sb_guard_chunk_free(
         struct sb_guard_chunk *block = sb_block_at(&handle->segment, offset);
         bool freed = false;
 
-        if (offset && block && sb_unit_is_block(&handle->segment, offset, SB_UNIT_GUARDS, NULL) &&
-                block->owner == guard_chunk_owner(slot, generation, chunk)) {
+        if (offset && block &&
+                guard_is_chunk(handle, offset, guard_chunk_owner(slot, generation, chunk))) {
                 /* Relaxed: the CAS below orders it (R:freeing). */
                 sb_store_relaxed(&handle->record->freeing, offset);
                 /* R:retire > A:retire. One of several that free this chunk wins. */
                 if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | handle->slot)) {
+                        guard_disown(block);
                         sb_unit_clear(handle, offset);
                         freed = true;
                 }

@@ -154,6 +154,7 @@ static const struct {
         {SB_FAULT_LIMBO_IGNORES_SWEEPS, "tests/unit/unit-faults"},
         {SB_FAULT_LAP_KEEPS_HORIZON, "tests/unit/unit-faults"},
         {SB_FAULT_SLICE_SKIPS_CHUNK, "tests/unit/unit-faults"},
+        {SB_FAULT_GUARD_CHUNK_NAMED, "tests/unit/unit-faults"},
 };
 
 /* Whether another program finds the fault. */

@@ -10,6 +10,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 
@@ -190,6 +191,31 @@ static void test_only_its_owners_life_frees_a_chunk(void)
         unmake_bus();
 }
 
+/* What a kill leaves between the bit of a chunk and the word that names it: the word. */
+static void test_a_chunk_that_was_freed_and_is_being_made_by_another_stays(void)
+{
+        uint64_t offset, again;
+        uint32_t slot, generation;
+        struct sb_handle reaper;
+        struct sb_roster_identity identity = {.pid = 1};
+
+        CHECK(begin(64, 4096));
+        CHECK(!sb_roster_claim(&writer.segment, 0, &identity, &slot, &generation));
+        make_handle(&reaper, &writer.segment, slot, generation);
+        CHECK_EQ(sb_guard_grow(&reader, 64), 0);
+        offset = sb_load_relaxed(&reader.record->guard_chunk[1]);
+        CHECK(sb_guard_chunk_free(&reaper, reader.slot, reader.generation, 1));
+        sb_store_relaxed(&reader.record->guard_chunk[1], offset);
+        /* Another client has taken the block and not written yet which chunk it is. */
+        CHECK(!sb_slab_take(
+                &writer, SB_UNIT_GUARDS, sizeof(struct sb_guard_chunk) + 8 * 64, 0, &again));
+        CHECK_EQ(again, offset);
+        CHECK(!sb_guard_chunk_free(&reaper, reader.slot, reader.generation, 1));
+        CHECK(sb_unit_is_block(&writer.segment, offset, SB_UNIT_GUARDS, NULL));
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_chunk[1]), 0);
+        unmake_bus();
+}
+
 static void test_on_a_full_bus_no_more_words_are_promised(void)
 {
         uint64_t offset;
@@ -207,11 +233,13 @@ static void test_on_a_full_bus_no_more_words_are_promised(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_every_index_has_a_word_of_its_own_up_to_the_limit);
         RUN(test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for);
         RUN(test_reclaimers_read_to_the_last_guard_of_now);
         RUN(test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_enough);
         RUN(test_only_its_owners_life_frees_a_chunk);
+        RUN(test_a_chunk_that_was_freed_and_is_being_made_by_another_stays);
         RUN(test_on_a_full_bus_no_more_words_are_promised);
         return test_end();
 }
