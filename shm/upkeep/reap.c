@@ -53,17 +53,38 @@ static void reap_give_back(
         sb_model_unchecked_end();
 }
 
+/* Whether there is a block of one of these kinds at @offset that the dead client has in hand. The
+ * word that led here may be old: the block may be another's by now, and where it began may lie the
+ * bytes of a value. So the pin covers both halves of the look: from the first one on, the unit
+ * keeps its kind and class, and what is read as a retire word is one. */
+static bool reap_is_in_hand(struct sb_handle *handle, uint64_t offset, uint32_t slot,
+        const enum sb_unit_kind *kinds, uint32_t kind_count, uint64_t *ret_size)
+{
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
+        bool set, won;
+        uint32_t i;
+
+        if (!block)
+                return false;
+        do {
+                set = false;
+                for (i = 0; i < kind_count && !set; i++)
+                        set = sb_unit_is_block(&handle->segment, offset, kinds[i], ret_size);
+                /* The bit before the word: a block that was taken again has its word reset before
+                 * its bit is set. A:retire. */
+                won = set && sb_load_acquire(&block->retire) == (SB_RETIRE_FREEING | slot);
+        } while (!sb_pin_covers(handle));
+        return won;
+}
+
 /* One block that the dead client's magazine names. */
 static void reap_entry(struct sb_handle *handle, uint64_t offset, uint32_t slot)
 {
-        struct sb_block *block = sb_block_at(&handle->segment, offset);
+        static const enum sb_unit_kind versions = SB_UNIT_VERSIONS;
         uint64_t size = 0;
-        bool set = block && sb_unit_is_block(&handle->segment, offset, SB_UNIT_VERSIONS, &size);
 
-        /* The bit before the word: a block that was taken again has its word reset before its bit
-         * is set. A:retire. */
-        if (set && sb_load_acquire(&block->retire) == (SB_RETIRE_FREEING | slot))
-                reap_give_back(handle, block, offset, size);
+        if (reap_is_in_hand(handle, offset, slot, &versions, 1, &size))
+                reap_give_back(handle, sb_block_at(&handle->segment, offset), offset, size);
 }
 
 static uint32_t reap_entry_count(const struct sb_segment *segment)
@@ -182,17 +203,11 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
  * Return: its offset, or 0. */
 static uint64_t reap_freeing(struct sb_handle *handle, struct sb_record *dead, uint32_t slot)
 {
+        static const enum sb_unit_kind kinds[] = {SB_UNIT_VERSIONS, SB_UNIT_NODES, SB_UNIT_GUARDS};
         uint64_t at = sb_load_acquire(&dead->freeing); /* A:freeing. */
-        struct sb_block *block = at ? sb_block_at(&handle->segment, at) : NULL;
-        /* The bit before the word: a block that was taken again has its word reset before its bit
-         * is set. */
-        bool set = block && (sb_unit_is_block(&handle->segment, at, SB_UNIT_VERSIONS, NULL) ||
-                                    sb_unit_is_block(&handle->segment, at, SB_UNIT_NODES, NULL) ||
-                                    sb_unit_is_block(&handle->segment, at, SB_UNIT_GUARDS, NULL));
 
-        /* A:retire. */
-        return set && !SB_FAULT(REAP_FORGETS_FREEING) &&
-                               sb_load_acquire(&block->retire) == (SB_RETIRE_FREEING | slot)
+        return at && !SB_FAULT(REAP_FORGETS_FREEING) &&
+                               reap_is_in_hand(handle, at, slot, kinds, 3, NULL)
                        ? at
                        : 0;
 }
@@ -310,9 +325,9 @@ void sb_reap_record(struct sb_handle *handle, uint32_t slot, uint32_t generation
         reap_finish_operation(handle, dead);
         reap_finish_freeing(handle, dead, slot);
         reap_magazine(handle, dead, slot);
-        sb_unpin(handle);
         for (chunk = 1; chunk < SB_GUARD_CHUNKS; chunk++)
                 sb_guard_chunk_free(handle, slot, generation, chunk);
+        sb_unpin(handle);
         sb_roster_clear(segment, slot);
         reap_units(handle, slot, generation);
         /* Its private lists went with it: a sweep finds what was on them. */
