@@ -72,9 +72,11 @@ struct sb_engine {
         /* A look at all records for maps that are gone: the next record; 0: no look is under way.
          */
         uint32_t look_next, look_ticks;
+        uint32_t collect_next; /* without inotify: behind the record that was looked at last */
         bool look_wanted;
-        bool attached;  /* record 0 is this engine's */
-        bool said_full; /* the log says that all records are in use */
+        bool collect_wanted; /* maps may be gone that no refused client has asked for */
+        bool attached;       /* record 0 is this engine's */
+        bool said_full;      /* the log says that all records are in use */
         /* There was no descriptor for another connection, so the engine does not listen until the
          * next tick. */
         bool deaf;

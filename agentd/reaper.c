@@ -154,20 +154,60 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot)
 
 static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot);
 
-uint32_t sb_reaper_collect(struct sb_engine *engine)
+#define POLLED_AT_ONCE 64u
+
+/* Reap the dead among the records from @first to @end, of which the kernel is asked in one call.
+ * Return: how many there were. */
+static uint32_t reaper_collect_dead(struct sb_engine *engine, uint32_t first, uint32_t end)
 {
+        struct pollfd looks[POLLED_AT_ONCE];
         uint32_t count = 0;
 
-        for (uint32_t slot = 1; slot < engine->handle.segment.geometry.record_count; slot++) {
-                if (engine->watchers[slot].pidfd >= 0 &&
-                        reaper_sees_death(engine->watchers[slot].pidfd)) {
+        /* poll() passes over what is negative. */
+        for (uint32_t slot = first; slot < end; slot++)
+                looks[slot - first] =
+                        (struct pollfd){.fd = engine->watchers[slot].pidfd, .events = POLLIN};
+        if (poll(looks, end - first, 0) <= 0)
+                return 0;
+        for (uint32_t slot = first; slot < end; slot++)
+                if (looks[slot - first].revents & POLLIN) {
                         sb_reaper_ready(engine, slot);
                         count++;
-                } else {
-                        count += reaper_end_exec(engine, slot);
                 }
+        return count;
+}
+
+/* Give back the records of which the maps are gone. Each lock is a system call: without an event
+ * since the last look at all of them none can be gone. Where nothing tells of such events, some
+ * are looked at, others each time. */
+static uint32_t reaper_collect_maps(struct sb_engine *engine)
+{
+        uint32_t record_count = engine->handle.segment.geometry.record_count, count = 0;
+        uint32_t looks = engine->maps_fd < 0 ? LOOKS_AT_ONCE : record_count;
+
+        if (engine->maps_fd >= 0) {
+                sb_reaper_hear_maps(engine);
+                if (!engine->collect_wanted)
+                        return 0;
+                /* The event comes a moment before the lock goes: the look in ticks goes on. */
+                engine->collect_wanted = false;
+        }
+        while (looks-- > 0) {
+                engine->collect_next = engine->collect_next % (record_count - 1) + 1;
+                count += reaper_end_exec(engine, engine->collect_next);
         }
         return count;
+}
+
+uint32_t sb_reaper_collect(struct sb_engine *engine)
+{
+        uint32_t record_count = engine->handle.segment.geometry.record_count, count = 0;
+
+        for (uint32_t slot = 1; slot < record_count; slot += POLLED_AT_ONCE)
+                count += reaper_collect_dead(engine, slot,
+                        record_count - slot < POLLED_AT_ONCE ? record_count
+                                                             : slot + POLLED_AT_ONCE);
+        return count + reaper_collect_maps(engine);
 }
 
 void sb_reaper_give_back(struct sb_engine *engine, uint32_t slot, uint32_t generation)
@@ -264,7 +304,7 @@ void sb_reaper_watch_maps(struct sb_engine *engine)
 {
         char path[32];
 
-        engine->look_wanted = true;
+        engine->look_wanted = engine->collect_wanted = true;
         engine->maps_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
         reaper_name_file(engine, path);
         if (engine->maps_fd >= 0 &&
@@ -280,8 +320,7 @@ void sb_reaper_hear_maps(struct sb_engine *engine)
         char events[1024];
 
         while (read(engine->maps_fd, events, sizeof(events)) > 0)
-                ;
-        engine->look_wanted = true;
+                engine->look_wanted = engine->collect_wanted = true;
 }
 
 /* Free record @slot if its client has no map any more. Return: whether it did. */
