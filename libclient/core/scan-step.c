@@ -19,6 +19,7 @@
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/segment.h"
@@ -85,10 +86,30 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         if (scan->position == AT_NODE)
                 sb_guard_set(&scan->bus->handle, scan->guard, 0);
         scan->key_len = key_len;
+        scan->compares = false;
+        scan->passed = 0;
         scan->after = after;
         scan->ahead = 1;
         scan->fetched = 0;
         scan->position = AT_KEY;
+}
+
+#define KEYS_APART 64u /* nodes between two of which the keys are compared */
+
+/* Whether the scan gets on: keys ascend, so that one which is not behind an earlier one lies in a
+ * damaged segment, where the scan would go round for ever. Now and then one is compared. */
+static bool scan_step_ascends(struct sb_scan *scan, struct sb_node_key key)
+{
+        if (++scan->passed % KEYS_APART != 0)
+                return true;
+        if (scan->compares && sb_bytes_compare(key.bytes, key.len, scan->key, scan->key_len) <= 0) {
+                sb_damage_note(&scan->bus->handle);
+                return false;
+        }
+        memcpy(scan->key, key.bytes, key.len);
+        scan->key_len = key.len;
+        scan->compares = true;
+        return true;
 }
 
 /* Stand at a node, under the pin under which it was found. */
@@ -190,6 +211,11 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 if (!key.bytes || !scan_step_in_prefix(scan, key.bytes, key.len) ||
                         scan_step_entry_is_first(entry, key.bytes, key.len, false))
                         break;
+                /* Bound: damage. A scan that goes round ends. */
+                if (!scan_step_ascends(scan, key)) {
+                        sb_scan_stand_at_end(scan);
+                        return SB_E_NOT_FOUND;
+                }
                 if (!scan->reserved && sb_reserved_is(key.bytes, key.len)) {
                         sb_scan_stand_at_key(scan, SB_RESERVED_END, SB_RESERVED_LEN, false);
                         return AGAIN;

@@ -29,6 +29,7 @@
 #include "shm/keys/node.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/guard.h"
@@ -293,6 +294,14 @@ static bool txn_name_changed(struct sb_txn *txn, const struct sb_commit_range *r
                 struct sb_node_key key = sb_node_key(&handle->segment, node);
                 struct sb_version *version;
                 bool gone;
+
+                /* Keys ascend; in a damaged segment the walk could go round for ever. */
+                if (key.bytes && (after || steps) &&
+                        sb_bytes_compare(key.bytes, key.len, txn->conflict, txn->conflict_len) <=
+                                0) {
+                        sb_damage_note(handle);
+                        break;
+                }
 
                 if (!key.bytes || (!(range->flags & SB_RANGE_NO_END) &&
                                           sb_bytes_compare(key.bytes, key.len, range->high,

@@ -65,6 +65,35 @@ static void make_a_round(void)
                 &node_of("k5")->next[0], sb_offset_of(&bus->handle.segment, node_of("k2")));
 }
 
+/* Goes on with a scan as far as it gives keys. Return: what ended it. */
+static int scan_through(struct sb_txn *txn)
+{
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        int r = sb_scan_open(bus, txn, none, &scan);
+
+        while (r == 0) {
+                r = sb_scan_next(scan, &guard);
+                sb_guard_release(&guard);
+        }
+        sb_scan_close(scan);
+        return r;
+}
+
+static void test_a_scan_in_an_index_that_goes_round_ends(void)
+{
+        struct sb_txn *txn = NULL;
+
+        BEGIN();
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        make_a_round();
+        CHECK_EQ(scan_through(NULL), -EIO);
+        /* The keys have no value at this cut: the scan gives none, and goes on inside one call. */
+        CHECK_EQ(scan_through(txn), -EIO);
+        CHECK(!sb_txn_end(txn));
+        END();
+}
+
 static void test_an_index_that_goes_round_is_eio_where_it_keeps_the_answer(void)
 {
         const struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_ALL};
@@ -149,6 +178,7 @@ static void test_a_key_without_its_cell_is_eio_for_a_write(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        RUN(test_a_scan_in_an_index_that_goes_round_ends);
         RUN(test_an_index_that_goes_round_is_eio_where_it_keeps_the_answer);
         RUN(test_a_chain_that_goes_round_is_eio_where_it_keeps_the_answer);
         RUN(test_a_key_without_its_cell_is_eio_for_a_write);
