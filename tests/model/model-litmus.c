@@ -27,15 +27,32 @@ static void setup_empty(void)
 
 static struct model_report report;
 
+/* An execution that goes on from where one was saved is the one that began at the start. */
+static void check_same(const struct model_report *as, const struct model_report *anew)
+{
+        CHECK_EQ(as->executions, anew->executions);
+        CHECK_EQ(as->merged, anew->merged);
+        CHECK_EQ(as->states, anew->states);
+        CHECK_EQ(as->finals, anew->finals);
+        CHECK_EQ(as->steps, anew->steps);
+        CHECK(as->failed == anew->failed && !strcmp(as->message, anew->message) &&
+                !strcmp(as->replay, anew->replay));
+}
+
 static bool walk(struct model_scenario *scenario)
 {
+        struct model_report anew;
         bool good;
 
         scenario->world = &world;
         scenario->world_size = sizeof world;
         if (!scenario->setup)
                 scenario->setup = setup_empty;
+        scenario->anew = true;
+        model_explore(scenario, &anew);
+        scenario->anew = false;
         good = model_explore(scenario, &report);
+        check_same(&report, &anew);
         printf("  %s: %lu executions, %lu states, %lu ends%s%s\n", scenario->name,
                 (unsigned long)report.executions, (unsigned long)report.states,
                 (unsigned long)report.finals, good ? "" : ": ", report.message);

@@ -3,7 +3,8 @@
  * that fails.
  *
  * A path is a list of choices at the points that offered more than one. The walk runs the scenario
- * again for each path: it follows the path's prefix and takes choice 0 (go on) after it. The
+ * again for each path, from its start or from where an execution with the same first choices was
+ * saved (saved.c): it follows the path's prefix and takes choice 0 (go on) after it. The
  * deepest choice that has another way goes next. At each choice after the prefix the walk looks the
  * state up (states.c): a state that it met with as many preemptions left ends the execution there,
  * because all its ways are walked already or are on the path.
@@ -32,14 +33,16 @@ struct choice {
 static struct {
         struct choice *path;
         uint32_t path_len, depth;
-        uint32_t preemptions, crashes, delays; /* left */
+        struct {
+                uint32_t preemptions, crashes, delays; /* left */
+                uint32_t directive_count;
+                uint32_t dead; /* the thread that the reaper is for */
+        } bounds;
         struct directive directives[DIRECTIVES_MAX];
-        uint32_t directive_count;
         unsigned char *stacks;
         unsigned char *world; /* start image of the scenario's private state */
         void *main_sp;
         uint64_t notes[MODEL_NOTES]; /* at the start */
-        uint32_t dead;               /* the thread that the reaper is for */
 } search;
 
 /* ---- fibres ---- */
@@ -132,7 +135,7 @@ static void fibre_entry(void)
                 run_leave(RUN_ENDED);
         }
         if (me == FIBRE_REAPER)
-                run.scenario->reaper(search.dead);
+                run.scenario->reaper(search.bounds.dead);
         else
                 run.scenario->thread(me);
         run.fibres[me].state = FIBRE_DONE;
@@ -194,10 +197,17 @@ static uint32_t buffered_others(uint32_t me)
 /* Notes each deviation and its point, so that a list of them tells a failing execution. */
 static void directive_note(uint32_t point, enum action_kind kind, uint32_t target)
 {
-        if (search.directive_count < DIRECTIVES_MAX) {
-                search.directives[search.directive_count++] = (struct directive){
+        if (search.bounds.directive_count < DIRECTIVES_MAX) {
+                search.directives[search.bounds.directive_count++] = (struct directive){
                         .fibre = run.current, .point = point, .kind = kind, .target = target};
         }
+}
+
+/* Returns now, and again in each execution that begins with what is saved here. */
+static void run_save(void)
+{
+        run.result = RUN_SAVED;
+        model_switch(&run.fibres[run.current].sp, search.main_sp);
 }
 
 /* The next number on the path, 0 .. @count-1. */
@@ -217,22 +227,26 @@ static uint32_t path_take(uint32_t count)
                 return search.path[at].taken;
         }
         if (!run.scenario->unmerged &&
-                model_state_known(search.crashes << 8 | search.delays, search.preemptions))
+                model_state_known(search.bounds.crashes << 8 | search.bounds.delays,
+                        search.bounds.preemptions))
                 run_leave(RUN_MERGED);
         if (count <= 1)
                 return 0;
         if (at >= PATH_MAX_ || count > 255)
                 abort();
         search.path[at] = (struct choice){.taken = 0, .count = (uint8_t)count};
-        search.path_len = search.depth = at + 1;
-        return 0;
+        search.path_len = at + 1;
+        if (run.current < FIBRE_CHECKER && !run.scenario->anew && model_saved_due(at))
+                run_save(); /* later executions go on from here, on other ways */
+        search.depth = at + 1;
+        return search.path[at].taken;
 }
 
 static const struct directive *directive_take(uint32_t point)
 {
         uint32_t i;
 
-        for (i = 0; i < search.directive_count; i++) {
+        for (i = 0; i < search.bounds.directive_count; i++) {
                 struct directive *directive = &search.directives[i];
 
                 if (directive->used || directive->fibre != run.current || directive->point != point)
@@ -274,9 +288,9 @@ static struct directive choose(uint32_t me, uint32_t point)
         if (run.directed)
                 return choose_directed(me, point);
         drains = run.scenario->delays ? buffered_others(me) : 0;
-        targets = search.preemptions ? ready_others(me) : 0;
-        ways = run.fibres[me].buffered && search.delays ? 2 : 1;
-        crash = me < FIBRE_CHECKER && search.crashes && (run.scenario->crash_mask >> me & 1);
+        targets = search.bounds.preemptions ? ready_others(me) : 0;
+        ways = run.fibres[me].buffered && search.bounds.delays ? 2 : 1;
+        crash = me < FIBRE_CHECKER && search.bounds.crashes && (run.scenario->crash_mask >> me & 1);
         n = 1 + drains + targets * ways + crash;
         if (n == 1)
                 return ret;
@@ -350,10 +364,10 @@ static void fibre_finish(void)
                         const struct directive *found = directive_take(AT_END - 1);
 
                         keep = found ? 1 : 0;
-                } else if (search.delays) {
+                } else if (search.bounds.delays) {
                         keep = path_take(2);
                         if (keep) {
-                                search.delays--;
+                                search.bounds.delays--;
                                 directive_note(AT_END - 1, ACTION_KEEP, 0);
                         }
                 }
@@ -368,10 +382,10 @@ static void fibre_finish(void)
 static void fibre_crash(uint32_t me)
 {
         run.fibres[me].state = FIBRE_DEAD;
-        if (search.crashes)
-                search.crashes--;
+        if (search.bounds.crashes)
+                search.bounds.crashes--;
         if (me < MODEL_THREADS)
-                search.dead = me;
+                search.bounds.dead = me;
         if (run.scenario->reaper && run.fibres[FIBRE_REAPER].state == FIBRE_ABSENT)
                 fibre_make(FIBRE_REAPER);
         fibre_finish();
@@ -401,10 +415,10 @@ void model_point(uint32_t offset)
                         model_buffers_drain(me);
                         break;
                 default:
-                        search.delays -= search.delays > 0;
+                        search.bounds.delays -= search.bounds.delays > 0;
                         break;
                 }
-                search.preemptions -= search.preemptions > 0;
+                search.bounds.preemptions -= search.bounds.preemptions > 0;
                 fibre_go(action.target);
         }
 }
@@ -430,8 +444,88 @@ void model_yield(void)
 
 /* ---- executions ---- */
 
-/* Runs once, by the path or by directives. */
-static enum run_result execute(void)
+static bool has_stack(uint32_t index)
+{
+        return run.fibres[index].state == FIBRE_READY || index == run.current;
+}
+
+static size_t stack_size(uint32_t index)
+{
+        return (size_t)(search.stacks + (uint64_t)(index + 1) * STACK_SIZE -
+                        (unsigned char *)run.fibres[index].sp);
+}
+
+#define WORLD_PART ((size_t)256)
+
+static size_t world_part_size(size_t at)
+{
+        size_t left = run.scenario->world_size - at;
+
+        return left < WORLD_PART ? left : WORLD_PART;
+}
+
+/* Of the private state, the parts that are not as at the start. */
+static void world_save(struct model_saved *to)
+{
+        const unsigned char *world = run.scenario->world;
+        size_t end = run.scenario->world_size, at;
+
+        for (at = 0; at < end; at += WORLD_PART) {
+                if (!memcmp(world + at, search.world + at, world_part_size(at)))
+                        continue;
+                model_saved_put(to, &at, sizeof at);
+                model_saved_put(to, world + at, world_part_size(at));
+        }
+        model_saved_put(to, &end, sizeof end);
+}
+
+static void world_load(struct model_saved *from)
+{
+        unsigned char *world = run.scenario->world;
+        size_t end = run.scenario->world_size, at;
+
+        if (world)
+                memcpy(world, search.world, end);
+        for (;;) {
+                model_saved_take(from, &at, sizeof at);
+                if (at == end)
+                        return;
+                model_saved_take(from, world + at, world_part_size(at));
+        }
+}
+
+/* Puts in all that the execution may have changed since its start. */
+static void save(struct model_saved *to)
+{
+        uint32_t i;
+
+        model_saved_put(to, &run, sizeof run);
+        model_saved_put(to, &search.bounds, sizeof search.bounds);
+        world_save(to);
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                if (has_stack(i))
+                        model_saved_put(to, run.fibres[i].sp, stack_size(i));
+        model_heap_save(to);
+        model_memory_save(to);
+}
+
+static void load(struct model_saved *from)
+{
+        uint32_t i;
+
+        model_saved_take(from, &run, sizeof run);
+        model_saved_take(from, &search.bounds, sizeof search.bounds);
+        world_load(from);
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                if (has_stack(i))
+                        model_saved_take(from, run.fibres[i].sp, stack_size(i));
+        model_heap_load(from);
+        model_memory_load(from);
+        search.depth = from->depth;
+}
+
+/* From the start. */
+static void execute_anew(void)
 {
         const struct model_scenario *scenario = run.scenario;
         uint32_t i;
@@ -453,14 +547,31 @@ static enum run_result execute(void)
         run.failed = false;
         run.steps = 0;
         search.depth = 0;
-        search.preemptions = scenario->preemptions;
-        search.crashes = scenario->crashes;
-        search.delays = scenario->delays;
+        search.bounds.preemptions = scenario->preemptions;
+        search.bounds.crashes = scenario->crashes;
+        search.bounds.delays = scenario->delays;
         run.current = FIBRE_NONE;
         if (!run.directed)
-                search.directive_count = 0;
+                search.bounds.directive_count = 0;
         fibre_make(FIBRE_STARTER);
         model_switch(&search.main_sp, run.fibres[FIBRE_STARTER].sp);
+}
+
+/* Runs once, by the path or by directives. */
+static enum run_result execute(void)
+{
+        struct model_saved *from = run.directed ? NULL : model_saved_top();
+
+        if (from) {
+                load(from);
+                model_switch(&search.main_sp, run.fibres[run.current].sp);
+        } else {
+                execute_anew();
+        }
+        while (run.result == RUN_SAVED) {
+                save(model_saved_push(search.depth));
+                model_switch(&search.main_sp, run.fibres[run.current].sp);
+        }
         run.current = FIBRE_NONE;
         return run.result;
 }
@@ -505,7 +616,7 @@ bool model_run_directed(const struct directive *directives, uint32_t count, bool
         count = count < DIRECTIVES_MAX ? count : DIRECTIVES_MAX;
         for (i = 0; i < count; i++)
                 search.directives[i] = directives[i];
-        search.directive_count = count;
+        search.bounds.directive_count = count;
         for (i = 0; i < count; i++)
                 search.directives[i].used = false;
         run.directed = true;
@@ -519,7 +630,7 @@ bool model_run_directed(const struct directive *directives, uint32_t count, bool
 static void shrink(struct model_report *ret)
 {
         struct directive kept[DIRECTIVES_MAX], fewer[DIRECTIVES_MAX];
-        uint32_t count = search.directive_count, i, k;
+        uint32_t count = search.bounds.directive_count, i, k;
         bool again = true;
 
         memcpy(kept, search.directives, sizeof kept);
@@ -550,6 +661,7 @@ static bool path_advance(void)
 
                 if (last->taken + 1u < last->count) {
                         last->taken++;
+                        model_saved_forget(search.path_len);
                         return true;
                 }
                 search.path_len--;
@@ -562,6 +674,7 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
         memset(ret, 0, sizeof *ret);
         model_begin(scenario);
         model_states_forget();
+        model_saved_forget(0);
         search.path_len = 0;
         do {
                 enum run_result result;

@@ -1,6 +1,6 @@
 /*
  * The inside of the model checker: choices.c (choices), states.c (tables), memory.c (accesses),
- * heap.c (private memory) and report.c (traces, main) share this.
+ * heap.c (private memory), saved.c (executions half way) and report.c (traces, main) share this.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -50,7 +50,8 @@ struct directive {
         bool used;
 };
 
-enum run_result { RUN_ENDED, RUN_MERGED, RUN_FAILED };
+/* RUN_SAVED: not over, but at a choice at which it is to be saved. */
+enum run_result { RUN_ENDED, RUN_MERGED, RUN_FAILED, RUN_SAVED };
 
 /* One execution under way. */
 struct model_run {
@@ -64,6 +65,23 @@ struct model_run {
         char message[256];
 };
 extern struct model_run run;
+
+/* ---- saved.c ---- */
+/* An execution as it was at choice number @depth of the path: what was put in, in that order. */
+struct model_saved {
+        unsigned char *bytes;
+        size_t size, room, taken;
+        uint32_t depth;
+};
+void model_saved_put(struct model_saved *saved, const void *bytes, size_t size);
+void model_saved_take(struct model_saved *saved, void *ret, size_t size);
+/* The saved executions are a stack, of which the deepest choice is the top. Some choices lie
+ * between one and the next. */
+struct model_saved *model_saved_top(void); /* NULL: none */
+bool model_saved_due(uint32_t depth);
+struct model_saved *model_saved_push(uint32_t depth);
+/* Leaves those of choices before number @depth. */
+void model_saved_forget(uint32_t depth);
 
 /* ---- choices.c ---- */
 /* Called before an access of the current fibre: makes a choice. */
@@ -89,6 +107,8 @@ void model_states_count(uint64_t *ret_states, uint64_t *ret_ends);
 void model_memory_begin(void);    /* before setup: all zero */
 void model_memory_snapshot(void); /* after setup */
 void model_memory_restore(void);
+void model_memory_save(struct model_saved *to);
+void model_memory_load(struct model_saved *from);
 uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 
@@ -96,6 +116,8 @@ void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 void model_heap_begin(void);    /* before setup: empty */
 void model_heap_snapshot(void); /* after setup */
 void model_heap_restore(void);
+void model_heap_save(struct model_saved *to);
+void model_heap_load(struct model_saved *from);
 
 /* ---- report.c ---- */
 void model_trace_line(

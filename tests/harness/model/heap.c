@@ -41,6 +41,26 @@ void model_heap_restore(void)
         memcpy(heap_setup, heap_setup_image, heap_used[SETUP]);
 }
 
+void model_heap_save(struct model_saved *to)
+{
+        uint32_t i;
+
+        model_saved_put(to, heap_used, sizeof heap_used);
+        model_saved_put(to, heap_setup, heap_used[SETUP]);
+        for (i = 0; i < FIBRE_COUNT; i++)
+                model_saved_put(to, heap_bytes[i], heap_used[i]);
+}
+
+void model_heap_load(struct model_saved *from)
+{
+        uint32_t i;
+
+        model_saved_take(from, heap_used, sizeof heap_used);
+        model_saved_take(from, heap_setup, heap_used[SETUP]);
+        for (i = 0; i < FIBRE_COUNT; i++)
+                model_saved_take(from, heap_bytes[i], heap_used[i]);
+}
+
 static size_t *size_of(void *block)
 {
         return (size_t *)(void *)((unsigned char *)block - HEAD);

@@ -5,9 +5,9 @@
  * memory.c instead of the sanitizer's library. Every atomic access to the region (the image of a
  * tiny segment) is a scheduling point of fibres; everything outside the region is private and runs
  * as it is. choices.c walks all choices depth first by running the scenario again from its start
- * image: which fibre goes on (bounded by a number of preemptions), which fibre is killed (bounded
- * by a number of crashes), and under TSO which stores wait in a buffer (bounded by a number of
- * delays).
+ * image, or from where an execution before was saved: which fibre goes on (bounded by a number of
+ * preemptions), which fibre is killed (bounded by a number of crashes), and under TSO which stores
+ * wait in a buffer (bounded by a number of delays).
  *
  * Two executions that meet in one state are walked on once. A state is the region, the buffers, and
  * for each fibre a hash of all that it has read: a fibre is a function of that, so the checker
@@ -54,7 +54,9 @@ struct model_scenario {
         uint32_t crash_mask;
         /* > 0: TSO; how often a store buffer may outlive a switch */
         uint32_t delays;
-        bool unmerged; /* walk known states again: this checks the checker */
+        /* these two check the checker: walk known states again; begin each execution at its start
+         */
+        bool unmerged, anew;
         /* accesses of one execution; more is "no progress" [4000] */
         uint32_t step_max;
         uint64_t execution_max; /* [unbounded] */
