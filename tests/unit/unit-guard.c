@@ -209,8 +209,8 @@ static void test_a_chunk_that_was_freed_and_is_being_made_by_another_stays(void)
         sb_slab_release_all(&reader);
         /* Another client has taken the block and not written yet which chunk it is. */
         do {
-                CHECK(!sb_slab_take(&writer, SB_UNIT_GUARDS,
-                        sizeof(struct sb_guard_chunk) + 8 * 64, 0, &again));
+                CHECK(!sb_slab_take(&writer, SB_UNIT_GUARDS, sizeof(struct sb_guard_chunk) + 8 * 64,
+                        0, &again));
                 sb_slab_settle(&writer);
         } while (again != offset);
         CHECK(!sb_guard_chunk_free(&reaper, reader.slot, reader.generation, 1));
