@@ -27,6 +27,7 @@
 #include "agentd/engine.h"
 #include "agentd/log.h"
 #include "ring/attach/hello.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/layout/record.h"
@@ -211,7 +212,7 @@ static int accept_claim_free(struct sb_engine *engine, uint32_t verb,
         struct sb_segment *segment = &engine->handle.segment;
         uint32_t end = engine->supervisor->config->clients + 1;
 
-        if (verb == SB_HELLO_ATTACH_OPERATOR &&
+        if ((verb == SB_HELLO_ATTACH_OPERATOR || SB_FAULT(PLACE_UNRESERVED)) &&
                 !sb_roster_claim(segment, end, identity, ret_slot, ret_generation))
                 return 0;
         return sb_roster_claim_below(segment, 1, end, identity, ret_slot, ret_generation);

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -22,6 +23,7 @@
 #include "agentd/engine.h"
 #include "agentd/log.h"
 #include "agentd/supervisor.h"
+#include "shm/base/fault.h"
 
 #define DESCRIPTORS_BESIDES (SB_CONNECTIONS_MAX + SB_STRANGERS_MAX + SB_KEPT_MIN + 32u)
 
@@ -46,6 +48,27 @@ static int main_raise_limit(uint32_t clients, uint32_t *ret_kept)
         limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
         *ret_kept = SB_KEPT_MIN + (uint32_t)(limit.rlim_cur - needed);
         return setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* In a build with seeded faults: break what the environment names. Return: 0, -1. */
+static int main_choose_fault(void)
+{
+#ifdef SB_FAULTS
+#define MAIN_FAULT_NAME(name, text) #name,
+        static const char *const names[] = {"NONE", SB_FAULT_TABLE(MAIN_FAULT_NAME)};
+        const char *wanted = getenv("SB_AGENTD_FAULT");
+
+        for (uint32_t fault = 0; wanted && fault < SB_FAULT_COUNT; fault++)
+                if (strcmp(wanted, names[fault]) == 0) {
+                        sb_fault_chosen = (enum sb_fault)fault;
+                        return 0;
+                }
+        if (wanted) {
+                sb_log("SB_AGENTD_FAULT=%s: there is no such fault", wanted);
+                return -1;
+        }
+#endif
+        return 0;
 }
 
 /* The process that started agentd may have closed the standard streams. Put /dev/null there, so
@@ -115,7 +138,7 @@ int main(int argc, char **argv)
                 return SB_EXIT_FAILURE;
         if (!sb_config_parse(argc, argv, &config, &status))
                 return status;
-        if (!main_sees_processes())
+        if (!main_sees_processes() || main_choose_fault())
                 return SB_EXIT_FAILURE;
         if (main_raise_limit(config.clients, &supervisor.kept_max))
                 return SB_EXIT_FAILURE;

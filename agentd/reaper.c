@@ -31,6 +31,7 @@
 #include "agentd/engine.h"
 #include "agentd/log.h"
 #include "ring/op/keep.h"
+#include "shm/base/fault.h"
 #include "shm/base/result.h"
 #include "shm/history/named.h"
 #include "shm/layout/record.h"
@@ -93,6 +94,8 @@ int sb_reaper_lock_map(int fd, uint32_t slot)
         /* A lock for reading: that of the process that had the record before may still be there. */
         struct flock lock = reaper_lock_of(slot, F_RDLCK);
 
+        if (SB_FAULT(MAP_UNLOCKED))
+                return 0;
         return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
@@ -105,7 +108,8 @@ static bool reaper_map_is_gone(const struct sb_engine *engine, uint32_t slot, ui
 
         return sb_roster_state(segment, slot, &current) == SB_RECORD_ATTACHED &&
                current == generation && sb_record_at(segment, slot)->map_locked == 1 &&
-               !fcntl(engine->supervisor->memory.fd, F_OFD_GETLK, &lock) && lock.l_type == F_UNLCK;
+               !fcntl(engine->supervisor->memory.fd, F_OFD_GETLK, &lock) &&
+               lock.l_type == F_UNLCK && !SB_FAULT(MAP_LOCK_UNASKED);
 }
 
 static bool reaper_sees_death(int pidfd)

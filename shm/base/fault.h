@@ -2,12 +2,12 @@
  * Seeded faults: each breaks one rule of the protocols, to show that the tests find it.
  *
  * In a build with -DSB_FAULTS one fault is chosen for the process: a test sets sb_fault_chosen, or
- * the environment names it (SB_FAULT=name, through tests/harness). In every other build SB_FAULT(X)
- * is the constant 0, and costs nothing.
+ * the environment names it (SB_FAULT=name, through tests/harness; for agentd SB_AGENTD_FAULT=name).
+ * In every other build SB_FAULT(X) is the constant 0, and costs nothing.
  *
  * Always true: each fault is found by a test (kill-faults, model-faults, storm-faults,
- * unit-faults). The code that a fault changes is a small helper of its own, so that the protocol
- * reads straight.
+ * unit-faults, api-faults). The code that a fault changes is a small helper of its own, so that the
+ * protocol reads straight.
  */
 #ifndef SB_BASE_FAULT_H
 #define SB_BASE_FAULT_H
@@ -140,6 +140,9 @@
         X(LIMBO_IGNORES_SWEEPS, "a look behind a write ends where a sweep may have missed more")   \
         X(LAP_KEEPS_HORIZON, "a lap of slices goes by the horizon of before")                      \
         X(SLICE_SKIPS_CHUNK, "a slice takes a chunk and does not sweep it")                        \
+        X(PLACE_UNRESERVED, "a client gets the place that is kept for agentctl")                   \
+        X(MAP_UNLOCKED, "a client's map of the segment holds no lock")                             \
+        X(MAP_LOCK_UNASKED, "the engine does not ask whether a record's map is gone")              \
         X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")
 
 #define SB_FAULT_ENUM_(name, text) SB_FAULT_##name,

@@ -42,6 +42,13 @@ uint64_t daemon_now_ns(void)
         return sb_os_linux.now_ns(NULL);
 }
 
+uint64_t daemon_patience_ns(void)
+{
+        const char *text = getenv("SB_API_PATIENCE_MS");
+
+        return text ? strtoull(text, NULL, 10) * 1000000 : UINT64_C(20000000000);
+}
+
 void daemon_rest(void)
 {
         sb_os_linux.pause(NULL, 1000000);

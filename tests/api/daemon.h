@@ -32,13 +32,15 @@ bool daemon_begin(void);
 int daemon_end(int status);
 
 uint64_t daemon_now_ns(void);
+/* How long WAIT waits: twenty seconds, or SB_API_PATIENCE_MS, where agentd is broken on purpose. */
+uint64_t daemon_patience_ns(void);
 void daemon_rest(void);
 /* Wait until @condition holds, but not for ever. Return: whether it held when it was last
  * evaluated. It is not evaluated again, so a condition that may come and go needs another way to
  * wait. */
 #define WAIT(condition)                                                                            \
         ({                                                                                         \
-                uint64_t wait_end_ = daemon_now_ns() + UINT64_C(20000000000);                      \
+                uint64_t wait_end_ = daemon_now_ns() + daemon_patience_ns();                       \
                 bool wait_holds_;                                                                  \
                 while (!(wait_holds_ = (condition)) && daemon_now_ns() < wait_end_)                \
                         daemon_rest();                                                             \
