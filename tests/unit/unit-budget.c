@@ -281,6 +281,28 @@ static void test_a_deleted_key_counts_as_its_tombstone_and_its_node(void)
         unmake_bus();
 }
 
+/* It waits for the cut, not for its rule. */
+static void test_a_deleted_key_that_a_cut_needs_does_not_count(void)
+{
+        uint32_t index;
+        uint64_t cut;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 1)), 0);
+        CHECK(!put(&writer, "key", "value", 5));
+        CHECK_EQ(sb_snapshot_open(&reader, &index, &cut), 0);
+        CHECK(!delete (&writer, "key"));
+        sb_work_all(&writer, true);
+        CHECK_EQ(sb_load_relaxed(&super()->history_bytes), 0);
+        sb_snapshot_close(&reader, index);
+        sb_work_all(&writer, true);
+        CHECK_EQ(sb_load_relaxed(&super()->history_bytes),
+                block_of(sizeof(struct sb_version) + 3) +
+                        block_of(sb_node_size(
+                                sb_node_height(&writer.segment, hash_of("key", 3)), 3)));
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         fault_from_environment();
@@ -292,5 +314,6 @@ int main(int argc, char **argv)
         RUN(test_a_deleted_key_counts_as_its_tombstone_and_its_node);
         RUN(test_deleted_keys_that_a_rule_keeps_are_forgotten_before_they_fill_the_bus);
         RUN(test_beside_a_sweep_only_a_short_past_is_looked_through);
+        RUN(test_a_deleted_key_that_a_cut_needs_does_not_count);
         return test_end();
 }

@@ -393,6 +393,30 @@ static void test_healed_signs_say_what_the_cells_need_and_nothing_else(void)
         unmake_bus();
 }
 
+static void test_behind_a_key_outside_its_home_the_sign_is_healed_wherever_it_was(void)
+{
+        for (uint32_t buckets = 2; buckets <= 8; buckets *= 2)
+                for (uint32_t home = 0; home < buckets; home++) {
+                        uint64_t hash, number = 0;
+
+                        CHECK(begin(buckets));
+                        hash = HASH(0xabc5, home);
+                        /* One is left outside, in each bucket in turn. */
+                        for (uint32_t i = 0; i <= (buckets - 1) * SB_BUCKET_CELLS; i++) {
+                                CHECK((number = place_new(hash)));
+                                if (number / 8 - 1 == home)
+                                        continue;
+                                CHECK(sb_index_confirm(&writer, number, word_at(number)));
+                                CHECK(sign_of(home) & SB_SIGN_BITS);
+                                sb_store_relaxed(sb_cell_at(&writer.segment, number), 0);
+                                sb_index_heal_behind(&writer, hash, number);
+                                CHECK(!(sign_of(home) & SB_SIGN_BITS));
+                                CHECK((number = place_new(HASH(1, number / 8 - 1))));
+                        }
+                        unmake_bus();
+                }
+}
+
 static void test_of_two_placeholders_of_a_node_the_first_that_is_asked_for_stays(void)
 {
         uint64_t hash, first, second;
@@ -512,6 +536,7 @@ int main(int argc, char **argv)
         RUN(test_a_floor_only_rises_and_is_its_homes_alone);
         RUN(test_a_key_outside_its_home_is_signed_and_counted_before_it_is_confirmed);
         RUN(test_healed_signs_say_what_the_cells_need_and_nothing_else);
+        RUN(test_behind_a_key_outside_its_home_the_sign_is_healed_wherever_it_was);
         RUN(test_of_two_placeholders_of_a_node_the_first_that_is_asked_for_stays);
         RUN(test_the_placeholder_of_a_node_that_is_gone_goes_too);
         RUN(test_the_cell_says_that_a_rule_applies_before_its_placeholder_is_stamped);
