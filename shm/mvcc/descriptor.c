@@ -8,18 +8,27 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 
+/* Whether a block says that it is a descriptor. One that is none may be shorter than that. */
+static bool descriptor_is_one(uint64_t shape)
+{
+        return SB_LIKELY(
+                (shape & SB_SHAPE(0, 0x7ff, 31, 0)) == SB_SHAPE(0, 0, SB_VERSION_DESCRIPTOR, 0));
+}
+
 bool sb_descriptor_read(const struct sb_segment *segment, const struct sb_descriptor *descriptor,
         struct sb_descriptor_lists *ret)
 {
         uint64_t offset = sb_offset_of(segment, descriptor), shape = sb_once(descriptor->shape),
-                 ranges_len = sb_once(descriptor->ranges_len),
-                 size = SB_SHAPE_VALUE_LEN(shape) + sizeof(struct sb_version);
-        uint32_t write_count = sb_once(descriptor->write_count);
+                 size = SB_SHAPE_VALUE_LEN(shape) + sizeof(struct sb_version), ranges_len = 0;
+        bool is_one = descriptor_is_one(shape);
+        uint32_t write_count = 0;
 
+        if (is_one) {
+                ranges_len = sb_once(descriptor->ranges_len);
+                write_count = sb_once(descriptor->write_count);
+        }
         /* Each length by itself: damaged ones could add up to anything. */
-        if (SB_UNLIKELY((shape & SB_SHAPE(0, 0x7ff, 31, 0)) !=
-                        SB_SHAPE(0, 0, SB_VERSION_DESCRIPTOR, 0)) ||
-                SB_UNLIKELY(offset + size > segment->geometry.size) ||
+        if (SB_UNLIKELY(!is_one) || SB_UNLIKELY(offset + size > segment->geometry.size) ||
                 SB_UNLIKELY(ranges_len > size) ||
                 SB_UNLIKELY(sizeof(*descriptor) + 8 * (uint64_t)write_count + ranges_len != size)) {
                 *ret = (struct sb_descriptor_lists){.write = descriptor->write};
