@@ -43,7 +43,7 @@ static bool transact_is_over(const struct sb_bus *bus, const struct sb_write *ho
 static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_function *function,
         void *argument, const struct sb_write *how)
 {
-        struct sb_txn *txn;
+        sb_auto(sb_txn_endp) struct sb_txn *txn = NULL; /* ended by an exception, too */
         int r = sb_txn_begin(bus, isolation, &txn);
 
         if (r != 0)
@@ -51,7 +51,6 @@ static int transact_once(struct sb_bus *bus, uint32_t isolation, sb_transact_fun
         r = function(argument, txn);
         if (r == 0)
                 r = sb_txn_commit(txn, how);
-        sb_txn_end(txn);
         return r;
 }
 

@@ -38,7 +38,7 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
         void *argument, const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_bytes value = {NULL, 0};
-        struct sb_guard old;
+        sb_auto(sb_guard_release) struct sb_guard old; /* released by an exception, too */
         int r;
 
         memset(&old, 0, sizeof(old));
@@ -50,7 +50,6 @@ static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_functi
                 r = sb_cas(bus, key, !old.bus ? 0 : old.rev, value, how, ret_rev);
         else if (r == SB_E_CONFLICT)
                 r = -ECANCELED; /* the function's own answer: no reason to try again */
-        sb_guard_release(&old);
         return r;
 }
 
