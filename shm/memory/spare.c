@@ -105,6 +105,11 @@ static bool spare_waits(struct sb_handle *handle, const struct sb_spare *spare)
         struct sb_block *block = sb_block_at(segment, spare->offset);
         bool same;
 
+        /* It was found free ages ago: perhaps its date is one of a later life. A sweep looks. */
+        if (SB_UNLIKELY(sb_pin_era(handle) - handle->spares.known > SB_ERA_OLD)) {
+                sb_limbo_leave(handle);
+                return false;
+        }
         do
                 same = sb_unit_kind_of(segment, spare->offset) == spare->unit_kind &&
                        sb_unit_is_block(segment, spare->offset, SB_UNIT_VERSIONS, NULL) &&

@@ -266,6 +266,11 @@ static void test_a_spare_of_ages_ago_is_not_built_in(void)
         CHECK_EQ(sb_spare_draw(&writer, class_), 0);
         CHECK_EQ(sb_spare_count(&writer), 0);
         unmake_bus();
+        CHECK(make_spares());
+        sb_add_full(&writer.segment.super->era, SB_ERA_OLD + 1);
+        CHECK_EQ(sb_reclaim_free(&writer), 0); /* nor freed */
+        CHECK(writer.limbo.left_behind > 0);
+        unmake_bus();
 }
 
 /* Whatever lay in the block: a sweep that frees it must not take it for what it was. */
