@@ -23,7 +23,6 @@
         X(FREE_IGNORES_GUARDS, "a reclaimer does not read the guard words")                        \
         X(FREE_GUARDS_FIRST, "a reclaimer reads the guards before the pins")                       \
         X(GUARD_BEYOND, "a guard is set beyond the bound that reclaimers read to")                 \
-        X(GUARD_CHUNK_NAMED, "a chunk of guard words keeps its name when it is freed")             \
         X(GUARD_AFTER_UNPIN, "a guard is published after the pin is gone")                         \
         X(NO_MEMBARRIER, "a reclaimer does not flush the other processes' store buffers")          \
         X(FREE_TWO_WINNERS, "a reclaimer clears the bit without winning the retire word")          \

@@ -196,16 +196,6 @@ static bool guard_is_chunk(struct sb_handle *handle, uint64_t offset, uint64_t o
         return is;
 }
 
-/* The block of a chunk that this process is freeing says no more which chunk it is. The next client
- * that takes it writes its own name there a moment after the bit is set; a reaper that comes in
- * between, by a word that a kill left behind the clear, would find the old name and free it again.
- * The fault GUARD_CHUNK_NAMED leaves it out. */
-static void guard_disown(struct sb_guard_chunk *block)
-{
-        if (!SB_FAULT(GUARD_CHUNK_NAMED))
-                block->owner = 0; /* no chunk's: chunk 0 lies in the record */
-}
-
 bool sb_guard_chunk_free(
         struct sb_handle *handle, uint32_t slot, uint32_t generation, uint32_t chunk)
 {
@@ -221,7 +211,6 @@ bool sb_guard_chunk_free(
                 sb_store_relaxed(&handle->record->freeing, offset);
                 /* R:retire > A:retire. One of several that free this chunk wins. */
                 if (sb_cas32_full(&block->block.retire, 0, SB_RETIRE_FREEING | handle->slot)) {
-                        guard_disown(block);
                         sb_unit_clear(handle, offset);
                         freed = true;
                 }

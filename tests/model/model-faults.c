@@ -154,7 +154,6 @@ static const struct {
         {SB_FAULT_LIMBO_IGNORES_SWEEPS, "tests/unit/unit-faults"},
         {SB_FAULT_LAP_KEEPS_HORIZON, "tests/unit/unit-faults"},
         {SB_FAULT_SLICE_SKIPS_CHUNK, "tests/unit/unit-faults"},
-        {SB_FAULT_GUARD_CHUNK_NAMED, "tests/unit/unit-faults"},
         {SB_FAULT_PLACE_UNRESERVED, "tests/api/api-faults"},
         {SB_FAULT_MAP_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_MAP_LOCK_UNASKED, "tests/api/api-faults"},
