@@ -307,7 +307,7 @@ static void accept_attach(struct sb_engine *engine, struct sb_connection *connec
                 r = accept_claim_record(engine, request->verb, &identity, &slot, &generation);
                 if (r) {
                         accept_say_full(engine);
-                        accept_close(map);
+                        sb_reaper_close_unused(engine, map);
                         close(pidfd);
                         accept_refuse(connection, r);
                         return;

@@ -123,6 +123,9 @@ void sb_reaper_ready(struct sb_engine *engine, uint32_t slot);
 int sb_reaper_open_map(const struct sb_engine *engine);
 /* Let the description behind @fd stand for record @slot. Return: 0, -errno. */
 int sb_reaper_lock_map(int fd, uint32_t slot);
+/* Close what sb_reaper_open_map() opened, or -1, when no client was given it: this is no reason to
+ * look for maps that are gone. */
+void sb_reaper_close_unused(struct sb_engine *engine, int fd);
 /* Ask to be told when maps go. */
 void sb_reaper_watch_maps(struct sb_engine *engine);
 /* Maps may be gone. */

@@ -327,6 +327,23 @@ void sb_reaper_hear_maps(struct sb_engine *engine)
                 engine->look_wanted = engine->collect_wanted = true;
 }
 
+void sb_reaper_close_unused(struct sb_engine *engine, int fd)
+{
+        bool wanted;
+
+        if (fd < 0)
+                return;
+        /* The close is an event as any other. One that comes between these two readings is left to
+         * the look in ticks. */
+        if (engine->maps_fd >= 0)
+                sb_reaper_hear_maps(engine);
+        wanted = engine->collect_wanted;
+        close(fd);
+        if (engine->maps_fd >= 0)
+                sb_reaper_hear_maps(engine);
+        engine->collect_wanted = wanted;
+}
+
 /* Free record @slot if its client has no map any more. Return: whether it did. */
 static bool reaper_end_exec(struct sb_engine *engine, uint32_t slot)
 {
