@@ -88,7 +88,7 @@ struct sb_pending {
         uint64_t cell_number;
         uint64_t since, due; /* stamps */
         uint64_t last;       /* the newest stamp that something was superseded at */
-        bool whole;          /* look below `since`, too: a sweep may have missed the chain */
+        uint64_t whole;      /* 1: look below `since`, too: a sweep may have missed the chain */
 };
 /* A block (a version, or a node in one of its two grace periods) that waits to be free. */
 struct sb_limbo_entry {

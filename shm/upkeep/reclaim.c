@@ -49,7 +49,7 @@ static bool reclaim_cell(struct sb_handle *handle, const struct sb_pending *pend
                 look.again = pending->last;
         if (look.again) {
                 again.since = look.again;
-                again.whole = false;
+                again.whole = 0;
                 again.due = look.again > horizon->bound ? look.again : horizon->bound + 1;
                 sb_limbo_again(handle, &again);
         }
