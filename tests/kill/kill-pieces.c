@@ -56,6 +56,7 @@ static enum step_end look_at_all(struct look *ret, void (*operation)(void *), bo
                 .context = &look,
                 .point_limit = POINT_LIMIT,
                 .by_traps = by_traps};
+        step_forget();
         end = step_run(&look.run);
         *ret = look;
         return end;

@@ -364,6 +364,11 @@ static void get_ready(void)
         setitimer(ITIMER_PROF, &tick, NULL);
 }
 
+void step_forget(void)
+{
+        memset(operation_stack, 0, sizeof(operation_stack));
+}
+
 enum step_end step_run(struct step_run *run)
 {
         enum step_end end;

@@ -65,6 +65,13 @@ struct step_run {
  * a branch.
  */
 enum step_end step_run(struct step_run *run);
+/**
+ * step_forget() - clear what earlier operations left on the operations' stack
+ *
+ * Two runs of one operation then see the same, where it copies bytes that it never wrote: those
+ * between the members of a struct, or a word that only aligns the stack.
+ */
+void step_forget(void);
 
 #define STEP_REGISTERS 17 /* rax rbx rcx rdx rsi rdi rbp r8 to r15 rsp, flags */
 
