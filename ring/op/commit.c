@@ -164,15 +164,7 @@ static int commit_make_key(
          * begun again, and ends as a conflict. */
         while (!r && rounds++ < SB_COMMIT_ROUNDS_MAX &&
                 !sb_key_find(handle, write->key, write->key_len, hash, &spot)) {
-                if (!supplies.node)
-                        r = sb_slab_take(handle, SB_UNIT_NODES,
-                                sb_node_size(
-                                        sb_node_height(&handle->segment, hash), write->key_len),
-                                also, &supplies.node);
-                if (!r && !supplies.placeholder)
-                        r = sb_slab_take(handle, SB_UNIT_VERSIONS,
-                                sizeof(struct sb_version) + write->key_len, also,
-                                &supplies.placeholder);
+                r = sb_key_take_supplies(handle, write->key_len, hash, also, &supplies);
                 if (r)
                         break;
                 r = sb_key_make(handle, write->key, write->key_len, hash, &supplies);

@@ -115,23 +115,6 @@ static __attribute__((noinline)) void put_give_back(
 
 /* ---- keys ---- */
 
-/* Takes the blocks that a new key needs, node and placeholder, before anything is linked. Return:
- * 0, SB_E_FULL. */
-static int put_take_supplies(struct sb_handle *handle, struct attempt *attempt)
-{
-        uint32_t key_len = attempt->write->key_len;
-        int r = 0;
-
-        if (!attempt->supplies.node)
-                r = sb_slab_take(handle, SB_UNIT_NODES,
-                        sb_node_size(sb_node_height(&handle->segment, attempt->hash), key_len),
-                        attempt->also, &attempt->supplies.node);
-        if (!r && !attempt->supplies.placeholder)
-                r = sb_slab_take(handle, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len,
-                        attempt->also, &attempt->supplies.placeholder);
-        return r;
-}
-
 /* Makes the key, which has no cell. Return: 0: this writer, or another one, has made it: look
  * again; SB_E_NOT_FOUND, SB_E_CONFLICT: the write does not want a new key; SB_E_FULL. */
 static __attribute__((noinline)) int put_make_key(
@@ -146,7 +129,8 @@ static __attribute__((noinline)) int put_make_key(
                 ret->rev = 0;
                 return SB_E_CONFLICT;
         }
-        r = put_take_supplies(handle, attempt);
+        r = sb_key_take_supplies(
+                handle, write->key_len, attempt->hash, attempt->also, &attempt->supplies);
         if (r)
                 return r;
         r = sb_key_make(handle, write->key, write->key_len, attempt->hash, &attempt->supplies);

@@ -7,6 +7,7 @@
 
 #include "shm/base/assert.h"
 #include "shm/base/fault.h"
+#include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
 #include "shm/keys/index.h"
@@ -20,13 +21,51 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/note.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
 
 /* ---- making ---- */
 
-static struct sb_node *key_fill_node(
-        struct sb_handle *handle, uint64_t offset, const void *key, uint32_t key_len, uint64_t hash)
+/* The highest node that there is a block for, no higher than the hash says. Without that, a key
+ * with a high node finds a bus full in which its neighbours find room. */
+static int key_take_node(struct sb_handle *handle, uint32_t key_len, uint64_t hash, uint32_t also,
+        struct sb_key_supplies *supplies)
 {
-        struct sb_node *node = sb_node_at(&handle->segment, offset);
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t height = sb_node_height(segment, hash), class_, tried = UINT32_MAX;
+        int r = SB_E_FULL;
+
+        for (; r == SB_E_FULL && height > 0; height--) {
+                class_ = sb_unit_class(segment, sb_node_size(height, key_len));
+                if (class_ == tried)
+                        continue;
+                r = sb_slab_take(handle, SB_UNIT_NODES, sb_node_size(height, key_len), also,
+                        &supplies->node);
+                supplies->height = height;
+                tried = class_;
+                if (!(also & SB_SLAB_LARGER))
+                        break;
+        }
+        return r;
+}
+
+int sb_key_take_supplies(struct sb_handle *handle, uint32_t key_len, uint64_t hash, uint32_t also,
+        struct sb_key_supplies *supplies)
+{
+        int r = 0;
+
+        if (!supplies->node)
+                r = key_take_node(handle, key_len, hash, also, supplies);
+        if (!r && !supplies->placeholder)
+                r = sb_slab_take(handle, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len,
+                        also, &supplies->placeholder);
+        return r;
+}
+
+static struct sb_node *key_fill_node(struct sb_handle *handle,
+        const struct sb_key_supplies *supplies, const void *key, uint32_t key_len, uint64_t hash)
+{
+        struct sb_node *node = sb_node_at(&handle->segment, supplies->node);
 
         sb_assert(node);
         sb_pin_give_birth(handle, &node->block);
@@ -36,7 +75,7 @@ static struct sb_node *key_fill_node(
         sb_store_relaxed(&node->rule, 0);
         node->hash = hash;
         node->key_len = (uint16_t)key_len;
-        node->height = (uint16_t)sb_node_height(&handle->segment, hash);
+        node->height = (uint16_t)supplies->height;
         memcpy(&node->next[node->height], key, key_len);
         return node;
 }
@@ -137,7 +176,7 @@ static struct sb_node *key_make_node(struct sb_handle *handle, const void *key, 
 
         if (node)
                 return node;
-        mine = key_fill_node(handle, supplies->node, key, key_len, hash);
+        mine = key_fill_node(handle, supplies, key, key_len, hash);
         *ret_floor = key_before_link(handle, mine);
         /* R:operation > A:operation. The note comes before the link: so a process that finds this
          * client dead finds the node. */

@@ -239,10 +239,8 @@ void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key)
         uint64_t hash = sb_find_hash_any(handle, world_key(key), len);
         struct sb_key_supplies supplies = {0};
 
-        if (sb_slab_take(handle, SB_UNIT_NODES,
-                    sb_node_size(sb_node_height(&handle->segment, hash), len), 0, &supplies.node))
+        if (sb_key_take_supplies(handle, len, hash, 0, &supplies))
                 model_fail("no block at the start");
-        supplies.placeholder = take(handle, sizeof(struct sb_version) + len);
         sb_pin(handle);
         if (sb_key_make(handle, world_key(key), len, hash, &supplies))
                 model_fail("a placeholder at the start");

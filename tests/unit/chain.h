@@ -32,9 +32,7 @@ static inline bool spot_of(const char *key, struct sb_spot *ret)
 
         if (sb_key_find(&writer, key, len, hash_of(key, len), ret))
                 return true;
-        if (sb_slab_take(&writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + len, 0, &supplies.node) ||
-                sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + len, 0,
-                        &supplies.placeholder) ||
+        if (sb_key_take_supplies(&writer, len, hash_of(key, len), 0, &supplies) ||
                 sb_key_make(&writer, key, len, hash_of(key, len), &supplies))
                 return false;
         sb_store_relaxed(&writer.record->operation, 0);

@@ -5,6 +5,7 @@
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
+#include "shm/keys/node.h"
 #include "shm/layout/record.h"
 #include "shm/memory/limbo.h"
 #include "shm/mvcc/descriptor.h"
@@ -72,10 +73,7 @@ static uint64_t home_of(const char *key)
 
 static bool take_supplies(uint32_t key_len, struct sb_key_supplies *ret)
 {
-        return !sb_slab_take(
-                       &writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + key_len, 0, &ret->node) &&
-               !sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + key_len, 0,
-                       &ret->placeholder);
+        return !sb_key_take_supplies(&writer, key_len, 0, 0, ret);
 }
 
 static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
@@ -117,8 +115,7 @@ static void test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder(void)
                         sb_load_relaxed(&writer.segment.super->era));
                 CHECK_EQ(writer.limbo.count, i + 1);
                 /* When it comes back it looks first, and keeps what it brought. */
-                CHECK(!sb_slab_take(
-                        &writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + len, 0, &more.node));
+                CHECK(take_supplies(len, &more));
                 CHECK_EQ(sb_key_make(&writer, keys[i], len, hash, &more), 0);
                 CHECK(more.node && more.placeholder);
                 CHECK_EQ(sb_load_relaxed(&writer.record->operation), spot.head->node);
@@ -157,6 +154,66 @@ static void test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_
         CHECK(settled_blocks() != UINT64_MAX); /* what was half made has gone */
         CHECK_EQ(put(&writer, "more", "x", 1), 0);
         CHECK_EQ(rev_of("more"), 3); /* behind the floor that the removed key left */
+        unmake_bus();
+}
+
+/* The next key with a node as high as @least by its hash, and no higher than @most. */
+static uint32_t name_key(char *ret, uint32_t from, uint32_t least, uint32_t most)
+{
+        uint32_t height;
+
+        do {
+                snprintf(ret, 16, "k%05u", from++);
+                height = sb_node_height(&writer.segment, hash_of(ret, 6));
+        } while (height < least || height > most);
+        return from;
+}
+
+/* Every block of 300 bytes is taken, and every second one given back. */
+static bool leave_no_unit(void)
+{
+        static uint64_t taken[1 << 14];
+        uint32_t count = 0;
+
+        while (count < 1 << 14 && !sb_slab_take(&writer, SB_UNIT_VERSIONS, 300, 0, &taken[count]))
+                count++;
+        for (uint32_t i = 0; i < count; i += 2)
+                sb_slab_give_back(&writer, taken[i]);
+        return count > 100 && count < 1 << 14;
+}
+
+/* What a new key finds in a bus without a whole unit must not depend on its hash. */
+static void test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room(void)
+{
+        uint32_t next = 0, lower = 0, at = 0;
+        char keys[20][16];
+        struct sb_node *node;
+
+        CHECK(make_bus(1 << 20));
+        (void)name_key(keys[0], 0, 1, 1);
+        CHECK_EQ(put(&writer, keys[0], "x", 1), 0); /* the one unit for nodes, all of them low */
+        CHECK(leave_no_unit());
+        for (uint32_t i = 0; i < 20; i++) {
+                next = name_key(keys[i], next, 3, SB_HEIGHT_MAX);
+                CHECK_EQ(put(&writer, keys[i], keys[i], 6), 0);
+        }
+        sb_pin(&writer);
+        for (uint32_t i = 0; i < 20; i++) {
+                node = sb_order_find(&writer, keys[i], 6);
+                CHECK(node && node->height > 0);
+                lower += node && node->height < sb_node_height(&writer.segment, node->hash);
+                CHECK_EQ(rev_of(keys[i]), 1);
+        }
+        sb_unpin(&writer);
+        CHECK(lower > 0);
+        /* They come, in order, and go, as any other. */
+        for (uint32_t i = 0; i < 20; i++)
+                CHECK_EQ(delete (&writer, keys[i]), 0);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_work_all(&writer, true);
+        for (uint32_t i = 0; i < 20; i++)
+                at += is_there(keys[i]);
+        CHECK_EQ(at, 0);
         unmake_bus();
 }
 
@@ -410,6 +467,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder);
         RUN(test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_the_makers);
+        RUN(test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room);
         RUN(test_revisions_go_on_above_what_was_ever_removed_from_the_bucket);
         RUN(test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it);
         RUN(test_any_process_that_meets_a_removal_half_way_finishes_it);

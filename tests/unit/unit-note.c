@@ -157,10 +157,9 @@ static void test_what_no_record_notes_any_more_is_dated_by_a_sweep(void)
 
 static bool take_supplies(const char *key, struct sb_key_supplies *ret)
 {
-        return !sb_slab_take(&writer, SB_UNIT_NODES, 48 + 8 * SB_HEIGHT_MAX + strlen(key), 0,
-                       &ret->node) &&
-               !sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + strlen(key), 0,
-                       &ret->placeholder);
+        uint32_t len = (uint32_t)strlen(key);
+
+        return !sb_key_take_supplies(&writer, len, hash_of(key, len), 0, ret);
 }
 
 /* Two make one key. The node of the one that comes second was noted and never linked: a process

@@ -177,8 +177,7 @@ static bool make_half(const char *key, uint32_t steps)
         bool made;
 
         sb_pin(&reader);
-        if (sb_slab_take(&reader, SB_UNIT_NODES, 300, 0, &supplies.node) ||
-                sb_slab_take(&reader, SB_UNIT_VERSIONS, 100, 0, &supplies.placeholder))
+        if (sb_key_take_supplies(&reader, len, hash_of(key, len), 0, &supplies))
                 return false;
         node = sb_node_at(&reader.segment, supplies.node);
         placeholder = sb_version_at(&reader.segment, supplies.placeholder);
