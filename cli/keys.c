@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/moments.h"
 #include "libclient/core/admin.h"
-#include "libclient/core/update.h"
+#include "libclient/core/number.h"
 
 #define NUMBER_MAX 20 /* characters of the longest decimal of 64 bits */
 
@@ -299,7 +299,7 @@ static int keys_incr_in(struct sb_txn *txn, struct sb_bytes key, int64_t by, int
         r = sb_txn_get(txn, key, &guard);
         if (r != 0 && r != SB_E_NOT_FOUND)
                 return r;
-        if (r == 0 && !sb_update_integer(guard.value, &number))
+        if (r == 0 && !sb_number_read(guard.value, &number))
                 return -EBADMSG;
         if (__builtin_add_overflow(number, by, ret_sum))
                 return -ERANGE;
@@ -318,7 +318,7 @@ int cli_incr(struct cli *cli)
         int64_t by, sum = 0;
         int r;
 
-        if (!sb_update_integer((struct sb_bytes){by_text, strlen(by_text)}, &by))
+        if (!sb_number_read((struct sb_bytes){by_text, strlen(by_text)}, &by))
                 return cli_usage("incr: '%s' is not a decimal integer of 64 bits", by_text);
         r = cli_key(cli, cli->operands[0], false, &key);
         if (r == 0)

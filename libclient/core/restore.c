@@ -7,7 +7,7 @@
  *
  * Always true: the present is read through the transaction. So another writer that comes in between
  * makes a conflict, and the whole is tried again. Marks and rules stay as they are: the bus's own
- * keys are in no scan whose prefix does not begin as they do, and such a prefix is refused.
+ * keys are in no scan but one with a prefix that begins as they do, and such a prefix is refused.
  *
  * The public calls are described in statebus.h.
  */

@@ -12,16 +12,15 @@
 #include "libclient/core/update.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/number.h"
 #include "libclient/core/write.h"
 
 #define ATTEMPTS_MAX 1000u
 #define PAUSE_BITS   10u /* some ten microseconds */
-#define DECIMAL_MAX  20u /* characters of the longest decimal of 64 bits */
 
 /* The address of the stack and the attempt make the number of turns. */
 void sb_update_pause(uint32_t attempt, uint32_t bits)
@@ -81,33 +80,8 @@ int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *funct
 
 struct number {
         int64_t by, result;
-        char text[DECIMAL_MAX + 2];
+        char text[SB_NUMBER_LEN_MAX];
 };
-
-bool sb_update_integer(struct sb_bytes text, int64_t *ret)
-{
-        const char *p = text.data;
-        bool negative = text.len > 0 && p[0] == '-';
-        uint64_t number = 0, most = negative ? (uint64_t)INT64_MAX + 1 : INT64_MAX;
-        size_t i = negative;
-
-        if (text.len == i || text.len > DECIMAL_MAX || (p[i] == '0' && text.len > 1))
-                return false;
-        for (; i < text.len; i++)
-                if (p[i] < '0' || p[i] > '9' || __builtin_mul_overflow(number, 10, &number) ||
-                        __builtin_add_overflow(number, (uint64_t)(p[i] - '0'), &number) ||
-                        number > most)
-                        return false;
-        *ret = negative ? (int64_t)(0 - number) : (int64_t)number;
-        return true;
-}
-
-static struct sb_bytes update_integer_print(struct number *number)
-{
-        int len = snprintf(number->text, sizeof(number->text), "%lld", (long long)number->result);
-
-        return (struct sb_bytes){number->text, (size_t)len};
-}
 
 /* The function of sb_incr(). */
 static int update_add(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
@@ -115,11 +89,11 @@ static int update_add(void *argument, const struct sb_guard *old, struct sb_byte
         struct number *number = argument;
         int64_t present = 0;
 
-        if (old->bus && !sb_update_integer(old->value, &present))
+        if (old->bus && !sb_number_read(old->value, &present))
                 return -EBADMSG;
         if (__builtin_add_overflow(present, number->by, &number->result))
                 return -ERANGE;
-        *ret_value = update_integer_print(number);
+        *ret_value = sb_number_print(number->result, number->text);
         return 0;
 }
 
@@ -129,12 +103,12 @@ static int update_raise_to(void *argument, const struct sb_guard *old, struct sb
         struct number *number = argument;
 
         number->result = number->by;
-        if (old->bus && !sb_update_integer(old->value, &number->result))
+        if (old->bus && !sb_number_read(old->value, &number->result))
                 return -EBADMSG;
         if (old->bus && number->result >= number->by)
                 return -EALREADY;
         number->result = number->by;
-        *ret_value = update_integer_print(number);
+        *ret_value = sb_number_print(number->result, number->text);
         return 0;
 }
 
