@@ -14,7 +14,7 @@
 #include "tests/harness/test.h"
 
 #define REAPER_IMAGES_QUICK 24
-#define REAPER_IMAGES_LONG  256
+#define REAPER_IMAGES_LONG  UINT32_MAX
 #define EVERY_LATE          199
 
 static uint64_t first;

@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "tests/harness/step/images.h"
 #include "tests/harness/step/stepper.h"
 #include "tests/harness/test.h"
 
@@ -254,6 +255,19 @@ static void test_an_operation_without_end_is_reported(void)
         CHECK(run.points == 5000);
 }
 
+static void test_every_image_of_a_long_run_is_new_once(void)
+{
+        const uint64_t count = 100000, spread = UINT64_C(0x9e3779b97f4a7c15);
+
+        for (int round = 0; round < 2; round++) {
+                images_forget();
+                for (uint64_t i = 0; i < count; i++)
+                        CHECK(images_new(i * spread));
+                for (uint64_t i = 0; i < count; i++)
+                        CHECK(!images_new(i * spread));
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -264,5 +278,6 @@ int main(int argc, char **argv)
         RUN(test_resumed_atomic_add_loses_none);
         RUN(test_a_crash_is_reported_and_survived);
         RUN(test_an_operation_without_end_is_reported);
+        RUN(test_every_image_of_a_long_run_is_new_once);
         return test_end();
 }

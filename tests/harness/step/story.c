@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/harness/step/images.h"
 #include "tests/harness/step/stepper.h"
 
 struct trial trial;
@@ -207,8 +208,7 @@ bool story_prepare(
         trial.operation_count = act_count(scenario->operation, TRIAL_OPERATION_MAX);
         trial.others_count = act_count(scenario->others, TRIAL_OTHERS_MAX);
         trial.least_story = 0;
-        trial.seen_count = 0;
-        memset(trial.seen, 0, sizeof(trial.seen));
+        images_forget();
         memset(trial.story, 0, sizeof(trial.story));
         report->failure[0] = 0;
         if (from)

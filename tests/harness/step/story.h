@@ -10,8 +10,6 @@
 
 #include "tests/harness/step/scenarios.h"
 
-#define TRIAL_SEEN_MAX (1u << 16) /* a power of two; distinct images of one run */
-
 /* Act `act` of the operation takes effect when `done` of the others' acts are done; the operation's
  * earlier acts come before these, its later acts after them. Stories have numbers in the order in
  * which the stopped operation can move: act by act, and within an act a smaller number means that
@@ -57,8 +55,6 @@ extern struct trial {
         uint64_t stable; /* at the stop, when the others were done */
         struct fact observed[SCENE_KEYS];
         uint32_t kept_count, kept_limit;
-        uint64_t seen[TRIAL_SEEN_MAX];
-        uint32_t seen_count;
 } trial;
 
 /* The scene that all functions work on; a copy from before a play; the scene as the operation finds

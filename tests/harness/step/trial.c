@@ -8,12 +8,13 @@
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
 #include "shm/upkeep/report.h"
+#include "tests/harness/step/images.h"
 #include "tests/harness/step/orders.h"
 #include "tests/harness/step/stepper.h"
 #include "tests/harness/step/usage.h"
 
 #define POINT_LIMIT 4000000u
-#define KEPT_MAX    256u /* images that trial_reaper and trial_beside keep */
+#define KEPT_MAX    1024u /* images that trial_reaper and trial_beside keep; more fail */
 
 static struct scene *kept[KEPT_MAX];
 
@@ -172,22 +173,15 @@ static void play_stall(void *context)
 /* Whether this image is new. */
 static bool image_is_new(void)
 {
-        uint64_t hash = XXH3_64bits(scene.image, scene.image_size) | 1;
-        uint32_t at = (uint32_t)hash & (TRIAL_SEEN_MAX - 1);
-
-        while (trial.seen[at] && trial.seen[at] != hash)
-                at = (at + 1) & (TRIAL_SEEN_MAX - 1);
-        if (trial.seen[at] || trial.seen_count > TRIAL_SEEN_MAX / 2)
-                return false;
-        trial.seen[at] = hash;
-        trial.seen_count++;
-        return true;
+        return images_new(XXH3_64bits(scene.image, scene.image_size));
 }
 
 static void keep_image(void)
 {
-        if (trial.kept_count == trial.kept_limit)
+        if (trial.kept_count == trial.kept_limit) {
+                trial_fail("more than %u images are to be kept: raise KEPT_MAX", KEPT_MAX);
                 return;
+        }
         if (!kept[trial.kept_count])
                 kept[trial.kept_count] = malloc(sizeof(struct scene));
         memcpy(kept[trial.kept_count++], &scene, scene_size(&scene));
