@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "shm/base/model.h"
 #include "shm/base/word.h"
@@ -448,6 +449,44 @@ static void test_known_states_are_walked_once(void)
         CHECK(report.finals > finals);
 }
 
+/* Calls model_main() for one scenario. Return: its exit status, and what it printed. */
+static int main_said(const struct model_scenario *scenario, char *ret_text, size_t size)
+{
+        static char name[] = "model-litmus", *arguments[] = {name, NULL};
+        FILE *file = tmpfile();
+        int status = -1, out = dup(STDOUT_FILENO);
+
+        if (file && out >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0) {
+                status = model_main(1, arguments, scenario, 1);
+                fflush(stdout);
+                dup2(out, STDOUT_FILENO);
+                rewind(file);
+                ret_text[fread(ret_text, 1, size - 1, file)] = '\0';
+        }
+        if (file)
+                fclose(file);
+        close(out);
+        return status;
+}
+
+static void test_a_walk_that_is_cut_short_is_a_failure(void)
+{
+        struct model_scenario scenario = {.name = "two counters",
+                .setup = setup_empty,
+                .thread = count_to_five,
+                .world = &world,
+                .world_size = sizeof world,
+                .thread_count = 2,
+                .preemptions = 2};
+        char said[512] = "";
+
+        CHECK_EQ(main_said(&scenario, said, sizeof said), 0);
+        CHECK(strstr(said, "ok two counters: ") == said && !strstr(said, "CUT"));
+        scenario.execution_max = 3;
+        CHECK_EQ(main_said(&scenario, said, sizeof said), 1);
+        CHECK(strstr(said, "FAIL two counters: ") == said && strstr(said, "CUT"));
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -461,5 +500,6 @@ int main(int argc, char **argv)
         RUN(test_misuse_of_blocks_is_found);
         RUN(test_a_trap_in_the_code_is_a_violation);
         RUN(test_known_states_are_walked_once);
+        RUN(test_a_walk_that_is_cut_short_is_a_failure);
         return test_end();
 }

@@ -59,7 +59,8 @@ struct model_scenario {
         bool unmerged, anew;
         /* accesses of one execution; more is "no progress" [4000] */
         uint32_t step_max;
-        uint64_t execution_max; /* [unbounded] */
+        /* [unbounded] A walk that ends there is a failure of model_main(). */
+        uint64_t execution_max;
 };
 
 struct model_report {

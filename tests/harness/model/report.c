@@ -129,10 +129,11 @@ void model_print(
         const struct model_scenario *scenario, const struct model_report *report, uint64_t spent_ns)
 {
         printf("%s%s: %lu executions (%lu merged), %lu states, %lu ends, %lu ms%s%s%s\n",
-                report->failed ? "FAIL " : "ok ", scenario->name, (unsigned long)report->executions,
-                (unsigned long)report->merged, (unsigned long)report->states,
-                (unsigned long)report->finals, (unsigned long)(spent_ns / 1000000),
-                report->cut ? ", CUT" : "", report->failed ? ": " : "",
+                report->failed || report->cut ? "FAIL " : "ok ", scenario->name,
+                (unsigned long)report->executions, (unsigned long)report->merged,
+                (unsigned long)report->states, (unsigned long)report->finals,
+                (unsigned long)(spent_ns / 1000000),
+                report->cut ? ", CUT: the walk is not complete" : "", report->failed ? ": " : "",
                 report->failed ? report->message : "");
 }
 
@@ -196,9 +197,9 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                 model_print(&scenario, &report, clock_ns() - since_ns);
                 executions += report.executions;
                 states += report.states;
+                failed += report.failed || report.cut;
                 if (!report.failed)
                         continue;
-                failed++;
                 printf("  again with: %s --only '%s' --replay %s\n", argv[0], scenario.name,
                         report.replay);
                 model_replay(&scenario, report.replay);
