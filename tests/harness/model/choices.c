@@ -465,63 +465,38 @@ static size_t world_part_size(size_t at)
 }
 
 /* Of the private state, the parts that are not as at the start. */
-static void world_save(struct model_saved *to)
-{
-        const unsigned char *world = run.scenario->world;
-        size_t end = run.scenario->world_size, at;
-
-        for (at = 0; at < end; at += WORLD_PART) {
-                if (!memcmp(world + at, search.world + at, world_part_size(at)))
-                        continue;
-                model_saved_put(to, &at, sizeof at);
-                model_saved_put(to, world + at, world_part_size(at));
-        }
-        model_saved_put(to, &end, sizeof end);
-}
-
-static void world_load(struct model_saved *from)
+static void world_move(struct model_saved *saved)
 {
         unsigned char *world = run.scenario->world;
-        size_t end = run.scenario->world_size, at;
+        size_t end = run.scenario->world_size, at = 0;
 
-        if (world)
+        if (saved->loading && world)
                 memcpy(world, search.world, end);
         for (;;) {
-                model_saved_take(from, &at, sizeof at);
+                while (!saved->loading && at < end &&
+                        !memcmp(world + at, search.world + at, world_part_size(at)))
+                        at += world_part_size(at);
+                model_saved_move(saved, &at, sizeof at);
                 if (at == end)
                         return;
-                model_saved_take(from, world + at, world_part_size(at));
+                model_saved_move(saved, world + at, world_part_size(at));
+                at += world_part_size(at);
         }
 }
 
-/* Puts in all that the execution may have changed since its start. */
-static void save(struct model_saved *to)
+/* Saves all that the execution may have changed since its start, or loads it. */
+static void execution_move(struct model_saved *saved)
 {
         uint32_t i;
 
-        model_saved_put(to, &run, sizeof run);
-        model_saved_put(to, &search.bounds, sizeof search.bounds);
-        world_save(to);
+        model_saved_move(saved, &run, sizeof run);
+        model_saved_move(saved, &search.bounds, sizeof search.bounds);
+        world_move(saved);
         for (i = 0; i < FIBRE_CHECKER; i++)
                 if (has_stack(i))
-                        model_saved_put(to, run.fibres[i].sp, stack_size(i));
-        model_heap_save(to);
-        model_memory_save(to);
-}
-
-static void load(struct model_saved *from)
-{
-        uint32_t i;
-
-        model_saved_take(from, &run, sizeof run);
-        model_saved_take(from, &search.bounds, sizeof search.bounds);
-        world_load(from);
-        for (i = 0; i < FIBRE_CHECKER; i++)
-                if (has_stack(i))
-                        model_saved_take(from, run.fibres[i].sp, stack_size(i));
-        model_heap_load(from);
-        model_memory_load(from);
-        search.depth = from->depth;
+                        model_saved_move(saved, run.fibres[i].sp, stack_size(i));
+        model_heap_move(saved);
+        model_memory_move(saved);
 }
 
 /* From the start. */
@@ -563,13 +538,14 @@ static enum run_result execute(void)
         struct model_saved *from = run.directed ? NULL : model_saved_top();
 
         if (from) {
-                load(from);
+                execution_move(from);
+                search.depth = from->depth;
                 model_switch(&search.main_sp, run.fibres[run.current].sp);
         } else {
                 execute_anew();
         }
         while (run.result == RUN_SAVED) {
-                save(model_saved_push(search.depth));
+                execution_move(model_saved_push(search.depth));
                 model_switch(&search.main_sp, run.fibres[run.current].sp);
         }
         run.current = FIBRE_NONE;

@@ -67,14 +67,16 @@ struct model_run {
 extern struct model_run run;
 
 /* ---- saved.c ---- */
-/* An execution as it was at choice number @depth of the path: what was put in, in that order. */
+/* An execution as it was at choice number @depth of the path: what was put in, in that order. The
+ * same functions save it and load it again, so that both name the same things in the same order. */
 struct model_saved {
         unsigned char *bytes;
         size_t size, room, taken;
         uint32_t depth;
+        bool loading;
 };
-void model_saved_put(struct model_saved *saved, const void *bytes, size_t size);
-void model_saved_take(struct model_saved *saved, void *ret, size_t size);
+/* Puts in these bytes; when it is loading, takes them out. */
+void model_saved_move(struct model_saved *saved, void *bytes, size_t size);
 /* The saved executions are a stack, of which the deepest choice is the top. Some choices lie
  * between one and the next. */
 struct model_saved *model_saved_top(void); /* NULL: none */
@@ -107,8 +109,7 @@ void model_states_count(uint64_t *ret_states, uint64_t *ret_ends);
 void model_memory_begin(void);    /* before setup: all zero */
 void model_memory_snapshot(void); /* after setup */
 void model_memory_restore(void);
-void model_memory_save(struct model_saved *to);
-void model_memory_load(struct model_saved *from);
+void model_memory_move(struct model_saved *saved);
 uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 
@@ -116,8 +117,7 @@ void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
 void model_heap_begin(void);    /* before setup: empty */
 void model_heap_snapshot(void); /* after setup */
 void model_heap_restore(void);
-void model_heap_save(struct model_saved *to);
-void model_heap_load(struct model_saved *from);
+void model_heap_move(struct model_saved *saved);
 
 /* ---- report.c ---- */
 void model_trace_line(

@@ -41,24 +41,14 @@ void model_heap_restore(void)
         memcpy(heap_setup, heap_setup_image, heap_used[SETUP]);
 }
 
-void model_heap_save(struct model_saved *to)
+void model_heap_move(struct model_saved *saved)
 {
         uint32_t i;
 
-        model_saved_put(to, heap_used, sizeof heap_used);
-        model_saved_put(to, heap_setup, heap_used[SETUP]);
+        model_saved_move(saved, heap_used, sizeof heap_used);
+        model_saved_move(saved, heap_setup, heap_used[SETUP]);
         for (i = 0; i < FIBRE_COUNT; i++)
-                model_saved_put(to, heap_bytes[i], heap_used[i]);
-}
-
-void model_heap_load(struct model_saved *from)
-{
-        uint32_t i;
-
-        model_saved_take(from, heap_used, sizeof heap_used);
-        model_saved_take(from, heap_setup, heap_used[SETUP]);
-        for (i = 0; i < FIBRE_COUNT; i++)
-                model_saved_take(from, heap_bytes[i], heap_used[i]);
+                model_saved_move(saved, heap_bytes[i], heap_used[i]);
 }
 
 static size_t *size_of(void *block)

@@ -125,37 +125,25 @@ void model_memory_restore(void)
         ghost_changed = false;
 }
 
-void model_memory_save(struct model_saved *to)
+void model_memory_move(struct model_saved *saved)
 {
         uint32_t i;
 
-        model_memory_hash(); /* so that no word is dirty */
-        model_saved_put(to, &region_hash, sizeof region_hash);
-        model_saved_put(to, &touched_count, sizeof touched_count);
-        model_saved_put(to, touched, touched_count * sizeof touched[0]);
-        for (i = 0; i < touched_count; i++)
-                model_saved_put(to, region + touched[i] * 8, 8);
-        model_saved_put(to, &ghost_changed, sizeof ghost_changed);
-        if (ghost_changed)
-                model_saved_put(to, ghost, region_size / GRAIN);
-}
-
-void model_memory_load(struct model_saved *from)
-{
-        uint32_t i;
-
-        model_memory_restore();
-        model_saved_take(from, &region_hash, sizeof region_hash);
-        model_saved_take(from, &touched_count, sizeof touched_count);
-        model_saved_take(from, touched, touched_count * sizeof touched[0]);
+        if (saved->loading)
+                model_memory_restore();
+        else
+                model_memory_hash(); /* so that no word is dirty */
+        model_saved_move(saved, &region_hash, sizeof region_hash);
+        model_saved_move(saved, &touched_count, sizeof touched_count);
+        model_saved_move(saved, touched, touched_count * sizeof touched[0]);
         for (i = 0; i < touched_count; i++) {
-                model_saved_take(from, region + touched[i] * 8, 8);
+                model_saved_move(saved, region + touched[i] * 8, 8);
                 memcpy(hashed + touched[i] * 8, region + touched[i] * 8, 8);
                 word_flags[touched[i]] = WORD_TOUCHED;
         }
-        model_saved_take(from, &ghost_changed, sizeof ghost_changed);
+        model_saved_move(saved, &ghost_changed, sizeof ghost_changed);
         if (ghost_changed)
-                model_saved_take(from, ghost, region_size / GRAIN);
+                model_saved_move(saved, ghost, region_size / GRAIN);
 }
 
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value)

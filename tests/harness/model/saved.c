@@ -16,7 +16,7 @@ static struct {
         uint32_t count;
 } saved;
 
-void model_saved_put(struct model_saved *to, const void *bytes, size_t size)
+static void saved_put(struct model_saved *to, const void *bytes, size_t size)
 {
         if (to->size + size > to->room) {
                 to->room = (to->size + size) * 2;
@@ -28,7 +28,7 @@ void model_saved_put(struct model_saved *to, const void *bytes, size_t size)
         to->size += size;
 }
 
-void model_saved_take(struct model_saved *from, void *ret, size_t size)
+static void saved_take(struct model_saved *from, void *ret, size_t size)
 {
         if (from->taken + size > from->size)
                 abort();
@@ -36,12 +36,22 @@ void model_saved_take(struct model_saved *from, void *ret, size_t size)
         from->taken += size;
 }
 
+void model_saved_move(struct model_saved *saved, void *bytes, size_t size)
+{
+        if (saved->loading)
+                saved_take(saved, bytes, size);
+        else
+                saved_put(saved, bytes, size);
+}
+
 struct model_saved *model_saved_top(void)
 {
         struct model_saved *top = saved.count ? &saved.all[saved.count - 1] : NULL;
 
-        if (top)
+        if (top) {
                 top->taken = 0;
+                top->loading = true;
+        }
         return top;
 }
 
@@ -56,6 +66,7 @@ struct model_saved *model_saved_push(uint32_t depth)
         struct model_saved *top = &saved.all[saved.count++];
 
         top->size = 0;
+        top->loading = false;
         top->depth = depth;
         return top;
 }
