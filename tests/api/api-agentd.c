@@ -416,6 +416,59 @@ static void test_required_hugepages_that_are_missing_end_it_with_the_remedy(void
         CHECK_EQ(mode_of(&daemon.place, SB_PLACE_SOCKET), 0);
 }
 
+/* Bytes of the segment that process @pid has mapped in pages of 2 MiB. */
+static uint64_t huge_bytes(pid_t pid)
+{
+        unsigned long long from = 0, to = 0, page = 0;
+        uint64_t bytes = 0;
+        char path[64], line[256];
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
+        file = fopen(path, "r");
+        while (file && fgets(line, sizeof(line), file)) {
+                if (strstr(line, "memfd:statebus") && sscanf(line, "%llx-%llx", &from, &to) == 2)
+                        continue;
+                if (from && sscanf(line, "KernelPageSize: %llu", &page) == 1) {
+                        bytes += page == 2048 ? to - from : 0;
+                        from = 0;
+                }
+        }
+        if (file)
+                fclose(file);
+        return bytes;
+}
+
+/* Once more with huge pages alone: meson.build. */
+static void test_an_agentd_on_huge_pages_serves_and_its_engine_is_replaced(void)
+{
+        struct sb_attachment attachment, second;
+        struct sb_check_report report;
+        struct daemon daemon;
+        pid_t engine;
+
+        if (!getenv("SB_HUGE_PAGES") && free_hugepages() < 8)
+                TEST_SKIP("no huge pages are free");
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "8M", "--hugepages", "require", "--clients", "16");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "before"), 0);
+        engine = daemon_engine(&attachment);
+        CHECK_EQ(huge_bytes(getpid()), 8 << 20);
+        CHECK(huge_bytes(engine) >= 8 << 20);
+        kill(engine, SIGKILL);
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
+        CHECK_EQ(daemon_attach(&daemon, &second, &daemon_other), 0);
+        CHECK(huge_bytes(daemon_engine(&attachment)) >= 8 << 20);
+        CHECK(daemon_has(&daemon_other, "key", "before"));
+        CHECK_EQ(sb_check(&daemon_other, false, &report), 0);
+        CHECK_EQ(report.problem_count, 0);
+        daemon_detach(&second, &daemon_other);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 static void test_missing_hugepages_are_one_warning(void)
 {
         struct daemon daemon;
@@ -639,6 +692,8 @@ int main(int argc, char **argv)
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
         RUN(test_required_hugepages_that_are_missing_end_it_with_the_remedy);
         RUN(test_missing_hugepages_are_one_warning);
+        if (getenv("SB_API_WORLD"))
+                RUN(test_an_agentd_on_huge_pages_serves_and_its_engine_is_replaced);
         RUN(test_a_limit_on_file_sizes_is_a_sentence_and_no_death);
         RUN(test_lines_in_a_pipe_have_no_times);
         RUN(test_check_config_makes_nothing);

@@ -116,6 +116,12 @@ const char *world_open(struct world *world, uint64_t size, uint32_t clients)
         if (sb_geometry_fit(&wish, &world->geometry) != 0)
                 return "no such geometry";
         world->base = mmap(NULL, world->geometry.size, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (world->base == MAP_FAILED && getenv("SB_HUGE_PAGES")) {
+                printf("FAIL world_open: %llu MiB on huge pages are not free, though tests/run "
+                       "reserved some: does another process use them, or are they too few?\n",
+                        (unsigned long long)(world->geometry.size >> 20));
+                exit(1);
+        }
         if (world->base == MAP_FAILED)
                 return "no huge pages are free";
         madvise(world->base, world->geometry.size, MADV_DONTFORK);

@@ -1,7 +1,8 @@
 /*
  * A bus for API tests, of the kind that the environment asks for, so that one suite runs over all
  * of them: SB_API_WORLD=segment (the default: in this process, on 4 KiB pages), huge (the same on 2
- * MiB pages), agentd (a real one, named by $STATEBUS_AGENTD, on a directory of its own).
+ * MiB pages; SB_HUGE_PAGES: there are enough, so that it is a failure when none are free), agentd
+ * (a real one, named by $STATEBUS_AGENTD, on a directory of its own).
  *
  * In the background of the first two nothing reaps or sweeps unless the test calls world_tick():
  * what the API promises, it promises with the engine stopped.
