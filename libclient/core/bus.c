@@ -24,6 +24,8 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/work.h"
 
+static const struct sb_word32 bus_closed = {0};
+
 #define ALIVE_SIZE   4096u
 #define GUARDS_FIRST 64u
 
@@ -168,13 +170,36 @@ int sb_bus_guards_grow(struct sb_bus *bus, uint32_t count)
         return 0;
 }
 
-/* The reverse of sb_bus_new(): give back what it made. */
+/* Whether the program holds a guard, when nothing else has a guard word any more. */
+static bool bus_has_guards(const struct sb_bus *bus)
+{
+        uint32_t quick_is_free = bus->guard_count > 0 && !(bus->quick & 1);
+
+        return bus->guard_free_count + quick_is_free < bus->guard_count;
+}
+
+/* Free what the guards of a closed bus need, unless there are any. */
+static void bus_free_closed(struct sb_bus *bus)
+{
+        if (bus_has_guards(bus))
+                return;
+        free(bus->tickets);
+        free(bus->guards_free);
+        free(bus);
+}
+
 void sb_bus_free(struct sb_bus *bus)
 {
         free(bus->home);
-        munmap((void *)bus->alive, ALIVE_SIZE);
-        free(bus->tickets);
-        free(bus->guards_free);
         free(bus->space);
-        free(bus);
+        munmap((void *)bus->alive, ALIVE_SIZE);
+        bus->alive = &bus_closed;
+        bus->closed = true;
+        bus_free_closed(bus);
+}
+
+void sb_bus_guard_gone(struct sb_bus *bus)
+{
+        if (bus->closed)
+                bus_free_closed(bus);
 }

@@ -16,8 +16,12 @@
  * held, or is not made yet, or has joined the others; and it is the ticket of the guard that has
  * the word.
  *
+ * A program may release guards after sb_close(). So the struct outlives its close until the last
+ * guard is released. What the guards held has gone by then: `alive` names a word that is always 0,
+ * and a release gives its guard word back and touches nothing else.
+ *
  * Always true: each index below `guard_count` is on the stack, or is taken by one guard, scan or
- * history, or is 0 and quick.
+ * history, or is 0 and quick. A closed bus has guards that are held, or it is freed.
  */
 #ifndef SB_BUS_H
 #define SB_BUS_H
@@ -51,7 +55,7 @@ struct sb_bus_home {
 #define SB_BUS_PRIVATE (UINT64_C(1) << 31)
 
 struct sb_bus {
-        const struct sb_word32 *alive; /* 1; 0 in a forked child */
+        const struct sb_word32 *alive; /* 1; 0 in a forked child, and once the bus is closed */
         uint64_t quick;                /* SB_BUS_QUICK | count */
         uint64_t *tickets;             /* of each guard word: count of givings back << 32 | index */
         uint32_t *guards_free;         /* indices; a stack, as long as @tickets */
@@ -61,6 +65,7 @@ struct sb_bus {
         enum sb_access access;
         struct sb_bus_home *home; /* NULL: the segment belongs to the caller */
         bool lost;                /* no agentd will ever serve the segment again */
+        bool closed;              /* guards alone are left of the bus */
         struct sb_scan *scans;    /* the open ones */
         struct sb_history *histories;
         struct sb_txn *txns;             /* those that have not ended */
@@ -85,8 +90,12 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
 /* sb_open(), which asks for a record with @verb: SB_HELLO_ATTACH, SB_HELLO_ATTACH_OPERATOR. */
 int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bus **ret_bus);
 
-/* The reverse, when the record was given back: unmap and free what sb_bus_new() made. */
+/* The reverse, when the record was given back and all that came from the bus but guards has given
+ * back its guard words: unmap and free what sb_bus_new() made, now or with the last guard. */
 void sb_bus_free(struct sb_bus *bus);
+
+/* A guard of a bus that is not alive was released: of a closed one, or in a forked child. */
+void sb_bus_guard_gone(struct sb_bus *bus);
 
 /* For tests and benchmarks: make a bus on a segment of this process, around a record that
  * sb_roster_claim() gave. The segment outlives the bus. Return: as sb_bus_new(). */

@@ -298,6 +298,14 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
         return 0;
 }
 
+/* Give back the guard words that no caller knows of. */
+static void history_give_guards(struct sb_history *history)
+{
+        for (; history->at < history->count; history->at++)
+                sb_bus_guard_give(history->bus, (uint32_t)history->batch[history->at].ticket);
+        sb_bus_guard_give(history->bus, history->guard);
+}
+
 struct sb_history *sb_history_close(struct sb_history *history)
 {
         struct sb_bus *bus;
@@ -309,16 +317,12 @@ struct sb_history *sb_history_close(struct sb_history *history)
                 /* In a forked child the guard words are the parent's. */
                 bool own = sb_load_relaxed(bus->alive) != 0;
 
-                for (; history->at < history->count; history->at++) {
-                        uint32_t index = (uint32_t)history->batch[history->at].ticket;
-
-                        sb_bus_guard_give(bus, index);
-                        if (own)
-                                sb_guard_set(&bus->handle, index, 0);
-                }
-                sb_bus_guard_give(bus, history->guard);
-                if (own)
+                if (own) {
+                        for (uint32_t i = history->at; i < history->count; i++)
+                                sb_guard_set(&bus->handle, (uint32_t)history->batch[i].ticket, 0);
                         sb_guard_set(&bus->handle, history->guard, 0);
+                }
+                history_give_guards(history);
                 *history->link = history->next;
                 if (history->next)
                         history->next->link = history->link;
@@ -329,6 +333,8 @@ struct sb_history *sb_history_close(struct sb_history *history)
 
 void sb_bus_orphan_histories(struct sb_history *histories)
 {
-        for (struct sb_history *history = histories; history; history = history->next)
+        for (struct sb_history *history = histories; history; history = history->next) {
+                history_give_guards(history);
                 history->bus = NULL;
+        }
 }

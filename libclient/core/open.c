@@ -1,7 +1,7 @@
 /*
  * Opening and closing a bus. sb_open() checks the options, asks the daemon (attach.h), and makes a
  * bus around what the daemon grants. sb_close() tells all that came from the bus, and gives the
- * record back.
+ * record back. Guards, which lie with the program, learn of it when they are released.
  *
  * Always true: when sb_open() fails, nothing of it is left: no map, no record, no memory.
  *
@@ -99,7 +99,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         sb_bus_orphan_scans(bus->scans);
         sb_bus_orphan_histories(bus->histories);
         sb_bus_orphan_txns(bus);
-        /* Values that guards alone still hold. */
+        /* Values that guards alone still hold; sb_guard_release() knows. */
         while (bus->held) {
                 bus->held->holders = 1;
                 sb_write_set_value_drop(bus->held);

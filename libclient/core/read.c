@@ -146,7 +146,10 @@ static __attribute__((noinline)) void read_release_private(
                 return;
         bus->tickets[index] &= ~SB_BUS_PRIVATE;
         sb_bus_guard_give(bus, index);
-        sb_write_set_value_drop((struct sb_write_set_value *)(uintptr_t)guard->reserved[1]);
+        /* sb_close() has freed the value. */
+        if (!bus->closed)
+                sb_write_set_value_drop((struct sb_write_set_value *)(uintptr_t)guard->reserved[1]);
+        sb_bus_guard_gone(bus);
 }
 
 /* Release any guard but the quick one, or a copy of one that was released. */
@@ -166,6 +169,8 @@ static inline void read_release_guard(struct sb_bus *bus, const struct sb_guard 
         /* In a forked child the guard word is the parent's. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
                 sb_guard_set(&bus->handle, index, 0);
+        else
+                sb_bus_guard_gone(bus);
 }
 
 void sb_guard_release(struct sb_guard *guard)
@@ -185,4 +190,6 @@ void sb_guard_release(struct sb_guard *guard)
         /* In a forked child the guard word is the parent's. */
         if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
                 sb_guard_set_near(&bus->handle, 0, 0);
+        else
+                sb_bus_guard_gone(bus);
 }

@@ -250,6 +250,8 @@ struct sb_scan *sb_scan_close(struct sb_scan *scan)
 
 void sb_bus_orphan_scans(struct sb_scan *scans)
 {
-        for (struct sb_scan *scan = scans; scan; scan = scan->next)
+        for (struct sb_scan *scan = scans; scan; scan = scan->next) {
+                sb_bus_guard_give(scan->bus, scan->guard);
                 scan->bus = NULL;
+        }
 }
