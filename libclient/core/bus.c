@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "libclient/core/use.h"
 #include "libclient/core/write-set.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
@@ -42,8 +43,10 @@ void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
 int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generation,
         enum sb_access access, struct sb_bus_home *home, struct sb_bus **ret_bus)
 {
+        struct sb_use *use = NULL;
         struct sb_bus *bus;
         struct sb_word32 *alive;
+        bool checked = sb_use_wanted();
         void *space;
         int r;
 
@@ -57,17 +60,20 @@ int sb_bus_new(const struct sb_segment *segment, uint32_t slot, uint32_t generat
         }
         bus = calloc(1, sizeof(*bus));
         space = malloc(sb_handle_space(&segment->geometry));
-        if (!bus || !space) {
+        if (bus && space && checked)
+                use = sb_use_new();
+        if (!bus || !space || checked != !!use) {
                 free(bus);
                 free(space);
                 munmap(alive, ALIVE_SIZE);
                 return -ENOMEM;
         }
         /* Relaxed: private memory, read by this thread alone. */
-        sb_store_relaxed(alive, 1);
+        sb_store_relaxed(alive, checked ? SB_BUS_CHECKED : SB_BUS_ALIVE);
         sb_bus_init(bus, alive, segment, slot, generation, space);
         bus->access = access;
         bus->home = home;
+        bus->use = use;
         *ret_bus = bus;
         return 0;
 }
@@ -178,11 +184,15 @@ static bool bus_has_guards(const struct sb_bus *bus)
         return bus->guard_free_count + quick_is_free < bus->guard_count;
 }
 
-/* Free what the guards of a closed bus need, unless there are any. */
+/* Free what the guards of a closed bus need, unless there are any, or calls are checked. */
 static void bus_free_closed(struct sb_bus *bus)
 {
         if (bus_has_guards(bus))
                 return;
+        if (bus->use) {
+                sb_use_end(bus->use);
+                return;
+        }
         free(bus->tickets);
         free(bus->guards_free);
         free(bus);
@@ -195,6 +205,8 @@ void sb_bus_free(struct sb_bus *bus)
         munmap((void *)bus->alive, ALIVE_SIZE);
         bus->alive = &bus_closed;
         bus->closed = true;
+        if (bus->use)
+                sb_use_close(bus->use);
         bus_free_closed(bus);
 }
 

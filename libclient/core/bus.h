@@ -49,13 +49,16 @@ struct sb_bus_home {
         struct sb_attachment attachment;
 };
 
-#define SB_BUS_QUICK (UINT64_C(1) << 63)
+#define SB_BUS_ALIVE   1u
+#define SB_BUS_CHECKED 2u /* alive, and its calls are checked (libclient/core/use.h) */
+#define SB_BUS_QUICK   (UINT64_C(1) << 63)
 /* In a ticket: the guard holds private memory instead of a version (libclient/core/write-set.h),
  * which its reserved[1] names; its guard word holds nothing. */
 #define SB_BUS_PRIVATE (UINT64_C(1) << 31)
 
 struct sb_bus {
-        const struct sb_word32 *alive; /* 1; 0 in a forked child, and once the bus is closed */
+        const struct sb_word32 *alive; /* SB_BUS_ALIVE, SB_BUS_CHECKED; 0 in a forked child, and
+                                          once the bus is closed */
         uint64_t quick;                /* SB_BUS_QUICK | count */
         uint64_t *tickets;             /* of each guard word: count of givings back << 32 | index */
         uint32_t *guards_free;         /* indices; a stack, as long as @tickets */
@@ -66,6 +69,7 @@ struct sb_bus {
         struct sb_bus_home *home; /* NULL: the segment belongs to the caller */
         bool lost;                /* no agentd will ever serve the segment again */
         bool closed;              /* guards alone are left of the bus */
+        struct sb_use *use;       /* of a bus that is checked, or NULL */
         struct sb_scan *scans;    /* the open ones */
         struct sb_history *histories;
         struct sb_txn *txns;             /* those that have not ended */
@@ -76,8 +80,8 @@ struct sb_bus {
 };
 
 /* Make @bus, which is all zero, one around a record, with peer access and no guard words yet.
- * @alive: a word that is 1 as long as this process may use the record. @space: the handle's
- * (sb_handle_space()). */
+ * @alive: a word that is SB_BUS_ALIVE as long as this process may use the record. @space: the
+ * handle's (sb_handle_space()). */
 void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
         const struct sb_segment *segment, uint32_t slot, uint32_t generation, void *space);
 
@@ -121,11 +125,11 @@ static inline bool sb_bus_detached(struct sb_bus *bus)
         return SB_UNLIKELY(!sb_segment_serving(&bus->handle.segment)) && sb_bus_lost(bus);
 }
 
-/* The quick half. False: sb_bus_detached() has to tell. */
+/* The quick half. False: sb_bus_detached() has to tell, or the call is to be checked. */
 static inline bool sb_bus_usable(const struct sb_bus *bus)
 {
         /* Relaxed: as in sb_bus_detached(). */
-        return SB_LIKELY(sb_load_relaxed(bus->alive) != 0) &&
+        return SB_LIKELY(sb_load_relaxed(bus->alive) == SB_BUS_ALIVE) &&
                SB_LIKELY(sb_segment_serving(&bus->handle.segment));
 }
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/use.h"
 #include "ring/op/past.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
@@ -59,6 +60,7 @@ int sb_cut_at(struct sb_bus *bus, uint64_t realtime_ns, uint64_t *ret_cut)
         struct sb_moment moment;
         uint64_t cut;
 
+        SB_USE(bus, sb_cut_at(bus, realtime_ns, ret_cut));
         if (!bus || !ret_cut)
                 return -EINVAL;
         if (sb_bus_detached(bus))
@@ -94,6 +96,7 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
         struct sb_version *version = NULL;
         int r;
 
+        SB_USE(bus, sb_get_at(bus, key, cut, ret_guard));
         if (!bus || !ret_guard || cut <= SB_STAMP_PLACEHOLDER)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
@@ -123,6 +126,7 @@ int sb_history_open(
         struct sb_history *history;
         int r;
 
+        SB_USE(bus, sb_history_open(bus, key, flags, ret_history));
         if (!bus || !ret_history || (flags & ~SB_REVERSE) != 0)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
@@ -270,6 +274,7 @@ int sb_history_next(struct sb_history *history, struct sb_guard *ret_guard, uint
         uint64_t gap;
         int r;
 
+        SB_USE(history ? history->bus : NULL, sb_history_next(history, ret_guard, ret_time_ns));
         if (!history || !ret_guard)
                 return -EINVAL;
         bus = history->bus;
@@ -310,6 +315,7 @@ struct sb_history *sb_history_close(struct sb_history *history)
 {
         struct sb_bus *bus;
 
+        SB_USE_END(history ? history->bus : NULL, sb_history_close(history));
         if (!history)
                 return NULL;
         bus = history->bus;

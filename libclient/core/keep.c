@@ -7,6 +7,7 @@
  * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write.h"
 #include "ring/op/keep.h"
 #include "shm/history/rules.h"
@@ -41,6 +42,7 @@ int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struc
 {
         int r = !rule ? -EINVAL : keep_check(bus, key, flags);
 
+        SB_USE(bus, sb_keep(bus, key, flags, rule));
         if ((r == 0 || r == SB_E_DETACHED) && !keep_is_rule(rule))
                 r = -EINVAL;
         /* Rules do not apply to the bus's own keys (shm/history/rules.h), so none says so. */
@@ -58,6 +60,7 @@ int sb_kept(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, struct sb_r
         int r = !ret_rule ? -EINVAL : keep_check(bus, key, flags);
         uint64_t word;
 
+        SB_USE(bus, sb_kept(bus, key, flags, ret_rule));
         if (r == 0)
                 r = sb_bus_result(bus, sb_keep_look_up(&bus->handle, key.data, (uint32_t)key.len,
                                                (flags & SB_PREFIX) != 0, &word));

@@ -8,6 +8,7 @@
  * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
+#include "libclient/core/use.h"
 
 static int later_answer(struct sb_bus *bus)
 {
@@ -17,6 +18,7 @@ static int later_answer(struct sb_bus *bus)
 int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
         struct sb_watch **ret_watch)
 {
+        SB_USE(bus, sb_watch_open(bus, key, flags, after_rev, ret_watch));
         (void)after_rev;
         if (!bus || !ret_watch || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
                 (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT || (!key.data && key.len > 0))
@@ -44,12 +46,14 @@ struct sb_watch *sb_watch_close(struct sb_watch *watch)
 
 int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
 {
+        SB_USE(bus, sb_wait(bus, deadline_ns));
         (void)deadline_ns;
         return !bus ? -EINVAL : later_answer(bus);
 }
 
 int sb_fd(struct sb_bus *bus)
 {
+        SB_USE(bus, sb_fd(bus));
         /* A caller would take a positive answer for a descriptor. */
         if (!bus)
                 return -EINVAL;

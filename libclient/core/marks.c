@@ -8,6 +8,7 @@
  */
 #include "libclient/core/bus.h"
 #include "libclient/core/moment-text.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write.h"
 #include "ring/op/mark.h"
 
@@ -37,6 +38,7 @@ int sb_mark(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
         int r = !ret_cut ? -EINVAL : marks_check(bus, name), refused = 0;
 
+        SB_USE(bus, sb_mark(bus, name, ret_cut));
         if (r == 0 || r == SB_E_DETACHED)
                 refused = marks_check_new(name);
         if (r == 0 && refused == 0)
@@ -49,6 +51,7 @@ int sb_mark_find(struct sb_bus *bus, struct sb_bytes name, uint64_t *ret_cut)
 {
         int r = !ret_cut ? -EINVAL : marks_check(bus, name);
 
+        SB_USE(bus, sb_mark_find(bus, name, ret_cut));
         return r != 0 ? r
                       : sb_bus_result(bus, sb_op_mark_find(&bus->handle, name.data,
                                                    (uint32_t)name.len, ret_cut));
@@ -58,6 +61,7 @@ int sb_mark_drop(struct sb_bus *bus, struct sb_bytes name)
 {
         int r = marks_check(bus, name);
 
+        SB_USE(bus, sb_mark_drop(bus, name));
         return r != 0 ? r
                       : sb_bus_result(
                                 bus, sb_op_mark_drop(&bus->handle, name.data, (uint32_t)name.len));

@@ -14,6 +14,7 @@
 #include "libclient/core/history.h"
 #include "libclient/core/scan.h"
 #include "libclient/core/txn.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write-set.h"
 #include "ring/attach/hello.h"
 #include "ring/attach/place.h"
@@ -94,7 +95,8 @@ int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bu
 
 struct sb_bus *sb_close(struct sb_bus *bus)
 {
-        if (!bus)
+        SB_USE_END(bus, sb_close(bus));
+        if (!bus || bus->closed)
                 return NULL;
         sb_bus_orphan_scans(bus->scans);
         sb_bus_orphan_histories(bus->histories);

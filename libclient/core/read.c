@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write-set.h"
 #include "ring/op/get.h"
 #include "shm/base/assert.h"
@@ -31,6 +32,7 @@ static __attribute__((noinline)) int read_get_long(
         struct sb_version *version;
         int r;
 
+        SB_USE_AS(bus, "sb_get", false, read_get_long(bus, key, ret_guard));
         if (!bus || !ret_guard)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
@@ -110,6 +112,7 @@ int sb_get_many(
 {
         int r;
 
+        SB_USE(bus, sb_get_many(bus, keys, count, ret_guards));
         if (!bus || (count > 0 && (!keys || !ret_guards)))
                 return -EINVAL;
         for (size_t i = 0; i < count; i++) {
@@ -142,13 +145,29 @@ static __attribute__((noinline)) void read_release_private(
         uint64_t ticket = guard->reserved[0];
         uint32_t index = (uint32_t)(ticket & ~SB_BUS_PRIVATE);
 
-        if (index >= bus->guard_count || bus->tickets[index] != ticket)
+        if (index >= bus->guard_count || bus->tickets[index] != ticket) {
+                sb_use_stale(bus->use);
                 return;
+        }
         bus->tickets[index] &= ~SB_BUS_PRIVATE;
         sb_bus_guard_give(bus, index);
         /* sb_close() has freed the value. */
         if (!bus->closed)
                 sb_write_set_value_drop((struct sb_write_set_value *)(uintptr_t)guard->reserved[1]);
+        sb_bus_guard_gone(bus);
+}
+
+/* Empty a guard word that was given back, of a bus that is not just alive. */
+static __attribute__((noinline)) void read_release_apart(struct sb_bus *bus, uint32_t index)
+{
+        bool alive = sb_load_relaxed(bus->alive) != 0; /* Relaxed: as in sb_bus_detached(). */
+        struct sb_use *use =
+                bus->closed ? NULL : sb_use_enter(bus->use, !alive, "sb_guard_release", true);
+
+        /* In a forked child the guard word is the parent's. */
+        if (alive)
+                sb_guard_set(&bus->handle, index, 0);
+        sb_use_leave(use);
         sb_bus_guard_gone(bus);
 }
 
@@ -163,14 +182,16 @@ static inline void read_release_guard(struct sb_bus *bus, const struct sb_guard 
                 read_release_private(bus, guard);
                 return;
         }
-        if (SB_UNLIKELY(bus->tickets[index] != ticket))
+        if (SB_UNLIKELY(bus->tickets[index] != ticket)) {
+                sb_use_stale(bus->use);
                 return;
+        }
         sb_bus_guard_give(bus, index);
-        /* In a forked child the guard word is the parent's. */
-        if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
+        /* Relaxed: as in sb_bus_detached(). */
+        if (SB_LIKELY(sb_load_relaxed(bus->alive) == SB_BUS_ALIVE))
                 sb_guard_set(&bus->handle, index, 0);
         else
-                sb_bus_guard_gone(bus);
+                read_release_apart(bus, index);
 }
 
 void sb_guard_release(struct sb_guard *guard)
@@ -187,9 +208,9 @@ void sb_guard_release(struct sb_guard *guard)
                 return;
         }
         bus->quick = ticket + 1;
-        /* In a forked child the guard word is the parent's. */
-        if (SB_LIKELY(sb_load_relaxed(bus->alive) != 0))
+        /* Relaxed: as in sb_bus_detached(). */
+        if (SB_LIKELY(sb_load_relaxed(bus->alive) == SB_BUS_ALIVE))
                 sb_guard_set_near(&bus->handle, 0, 0);
         else
-                sb_bus_guard_gone(bus);
+                read_release_apart(bus, 0);
 }

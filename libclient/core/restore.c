@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write.h"
 
 struct wish {
@@ -118,6 +119,7 @@ int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t
         struct wish wish = {.bus = bus, .key = key, .cut = cut};
         int r;
 
+        SB_USE(bus, sb_restore(bus, key, flags, cut, how));
         if (!bus || (flags & ~SB_PREFIX) != 0 || cut <= SB_STAMP_PLACEHOLDER ||
                 (!key.data && key.len > 0) || (key.len == 0 && !(flags & SB_PREFIX)))
                 return -EINVAL;

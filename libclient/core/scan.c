@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "libclient/core/scan-step.h"
+#include "libclient/core/use.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
 #include "shm/base/word.h"
@@ -74,6 +75,7 @@ int sb_scan_open(
 {
         const struct sb_scan_options how = {.size = sizeof(how), .txn = txn};
 
+        SB_USE(bus, sb_scan_open(bus, txn, prefix, ret_scan));
         return sb_scan_open_at(bus, prefix, &how, ret_scan);
 }
 
@@ -92,6 +94,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
         struct sb_txn *txn;
         int r;
 
+        SB_USE(bus, sb_scan_open_at(bus, prefix, how, ret_scan));
         if (!bus || !ret_scan || (!prefix.data && prefix.len > 0))
                 return -EINVAL;
         if (!how)
@@ -142,7 +145,7 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
 
 /* Whether the scan can be used now. Return: 0, SB_E_DETACHED, -EINVAL: its transaction is decided
  * or has ended. */
-static int scan_check(const struct sb_scan *scan)
+static inline __attribute__((always_inline)) int scan_check(const struct sb_scan *scan)
 {
         if (!scan->bus)
                 return SB_E_DETACHED;
@@ -151,7 +154,8 @@ static int scan_check(const struct sb_scan *scan)
         return sb_bus_detached(scan->bus) ? SB_E_DETACHED : 0;
 }
 
-static int scan_check_step(const struct sb_scan *scan, const struct sb_guard *ret_guard)
+static inline __attribute__((always_inline)) int scan_check_step(
+        const struct sb_scan *scan, const struct sb_guard *ret_guard)
 {
         return !scan || !ret_guard ? -EINVAL : scan_check(scan);
 }
@@ -171,8 +175,10 @@ static int scan_turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_
 
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        int r = scan_check_step(scan, ret_guard);
+        int r;
 
+        SB_USE(scan ? scan->bus : NULL, sb_scan_next(scan, ret_guard));
+        r = scan_check_step(scan, ret_guard);
         if (r != 0)
                 return r;
         if (scan->left == 0)
@@ -184,8 +190,10 @@ int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 
 int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
-        int r = scan_check_step(scan, ret_guard);
+        int r;
 
+        SB_USE(scan ? scan->bus : NULL, sb_scan_prev(scan, ret_guard));
+        r = scan_check_step(scan, ret_guard);
         return r != 0 ? r : scan_turn(scan, true, ret_guard);
 }
 
@@ -193,6 +201,7 @@ int sb_scan_seek_end(struct sb_scan *scan)
 {
         int r;
 
+        SB_USE(scan ? scan->bus : NULL, sb_scan_seek_end(scan));
         if (!scan)
                 return -EINVAL;
         r = scan_check(scan);
@@ -206,6 +215,7 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
 {
         int r;
 
+        SB_USE(scan ? scan->bus : NULL, sb_scan_seek(scan, key));
         if (!scan || (!key.data && key.len > 0))
                 return -EINVAL;
         if (key.len > SB_KEY_LEN_MAX)
@@ -228,6 +238,7 @@ uint64_t sb_scan_cut(const struct sb_scan *scan)
 
 struct sb_scan *sb_scan_close(struct sb_scan *scan)
 {
+        SB_USE_END(scan ? scan->bus : NULL, sb_scan_close(scan));
         if (!scan)
                 return NULL;
         if (scan->bus) {

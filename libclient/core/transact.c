@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "libclient/core/update.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write.h"
 
 #define ATTEMPTS_MAX 100u
@@ -59,6 +60,7 @@ int sb_transact(struct sb_bus *bus, uint32_t isolation, sb_transact_function *fu
 {
         int r = !bus || !function ? -EINVAL : sb_write_check(how);
 
+        SB_USE(bus, sb_transact(bus, isolation, function, argument, how));
         if (r != 0)
                 return r;
         if (isolation > SB_SERIALIZABLE)

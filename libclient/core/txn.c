@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/core/use.h"
 #include "libclient/core/write.h"
 #include "ring/op/commit.h"
 #include "ring/op/get.h"
@@ -76,6 +77,7 @@ int sb_txn_begin(struct sb_bus *bus, uint32_t isolation, struct sb_txn **ret_txn
         struct sb_txn *txn;
         int r;
 
+        SB_USE(bus, sb_txn_begin(bus, isolation, ret_txn));
         if (!bus || !ret_txn || isolation > SB_SERIALIZABLE)
                 return -EINVAL;
         if (sb_bus_detached(bus))
@@ -118,6 +120,7 @@ struct sb_txn *sb_txn_end(struct sb_txn *txn)
 {
         struct sb_bus *bus;
 
+        SB_USE_END(txn ? txn->bus : NULL, sb_txn_end(txn));
         /* A transaction that is ended twice may be the spare one, which still knows. */
         if (!txn || txn->state == SB_BUS_TXN_ENDED)
                 return NULL;
@@ -200,6 +203,7 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
         struct sb_bus *bus;
         int r;
 
+        SB_USE(txn ? txn->bus : NULL, sb_txn_get(txn, key, ret_guard));
         if (!txn || !ret_guard)
                 return -EINVAL;
         r = txn_check_key(txn, key);
@@ -229,6 +233,7 @@ int sb_txn_set(struct sb_txn *txn, struct sb_bytes key, struct sb_bytes value)
 {
         int r;
 
+        SB_USE(txn ? txn->bus : NULL, sb_txn_set(txn, key, value));
         if (!txn || (!value.data && value.len > 0))
                 return -EINVAL;
         r = txn_check_write(txn, key);
@@ -247,6 +252,7 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
         struct sb_version *version;
         int r;
 
+        SB_USE(txn ? txn->bus : NULL, sb_txn_delete(txn, key));
         if (!txn)
                 return -EINVAL;
         r = txn_check_write(txn, key);
@@ -445,6 +451,7 @@ int sb_txn_commit(struct sb_txn *txn, const struct sb_write *how)
         uint64_t cut;
         int r;
 
+        SB_USE(txn ? txn->bus : NULL, sb_txn_commit(txn, how));
         if (!txn || txn->state != SB_BUS_TXN_OPEN)
                 return -EINVAL;
         r = sb_write_check(how);

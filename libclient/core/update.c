@@ -17,6 +17,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/number.h"
+#include "libclient/core/use.h"
 #include "libclient/core/write.h"
 
 #define ATTEMPTS_MAX 1000u
@@ -57,6 +58,7 @@ int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *funct
 {
         int r;
 
+        SB_USE(bus, sb_update(bus, key, function, argument, how, ret_rev));
         if (!bus || !function)
                 return -EINVAL;
         r = sb_bus_key_check(bus, key);
@@ -116,8 +118,10 @@ int sb_incr(struct sb_bus *bus, struct sb_bytes key, int64_t by, const struct sb
         int64_t *ret_sum, uint64_t *ret_rev)
 {
         struct number number = {.by = by};
-        int r = sb_update(bus, key, update_add, &number, how, ret_rev);
+        int r;
 
+        SB_USE(bus, sb_incr(bus, key, by, how, ret_sum, ret_rev));
+        r = sb_update(bus, key, update_add, &number, how, ret_rev);
         if (r == 0 && ret_sum)
                 *ret_sum = number.result;
         return r;
@@ -127,8 +131,10 @@ int sb_max(struct sb_bus *bus, struct sb_bytes key, int64_t number, const struct
         int64_t *ret_max, uint64_t *ret_rev)
 {
         struct number wanted = {.by = number};
-        int r = sb_update(bus, key, update_raise_to, &wanted, how, ret_rev);
+        int r;
 
+        SB_USE(bus, sb_max(bus, key, number, how, ret_max, ret_rev));
+        r = sb_update(bus, key, update_raise_to, &wanted, how, ret_rev);
         if (r == -EALREADY)
                 r = 0;
         if (r == 0 && ret_max)
@@ -172,6 +178,7 @@ int sb_append(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes bytes,
         struct tail tail = {.bytes = bytes};
         int r;
 
+        SB_USE(bus, sb_append(bus, key, bytes, how, ret_rev));
         if (!bus || (!bytes.data && bytes.len > 0))
                 return -EINVAL;
         if (bytes.len > bus->handle.segment.value_len_max)

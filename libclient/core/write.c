@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libclient/core/use.h"
 #include "ring/op/overwrite.h"
 #include "ring/op/put.h"
 #include "ring/op/write.h"
@@ -211,6 +212,7 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
                 return -EINVAL;
         if (SB_LIKELY(write_quick(bus, SB_OP_ANY_REV, key, value, how, ret_rev)))
                 return 0;
+        SB_USE(bus, sb_set(bus, key, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
         return write_apply(bus, &write, key, value, how, ret_rev);
 }
@@ -224,6 +226,7 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
                 return -EINVAL;
         if (SB_LIKELY(write_quick(bus, expected_rev, key, value, how, ret_rev)))
                 return 0;
+        SB_USE(bus, sb_cas(bus, key, expected_rev, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = expected_rev};
         return write_apply(bus, &write, key, value, how, ret_rev);
 }
@@ -233,6 +236,7 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
 {
         struct sb_op_write write = {.kind = SB_VERSION_DELETED, .expected_rev = expected_rev};
 
+        SB_USE(bus, sb_delete(bus, key, expected_rev, how, ret_rev));
         if (!bus || expected_rev == 0)
                 return -EINVAL;
         return write_apply(bus, &write, key, (struct sb_bytes){0}, how, ret_rev);
@@ -240,6 +244,7 @@ int sb_delete(struct sb_bus *bus, struct sb_bytes key, uint64_t expected_rev,
 
 int sb_flush(struct sb_bus *bus, uint64_t deadline_ns)
 {
+        SB_USE(bus, sb_flush(bus, deadline_ns));
         (void)deadline_ns;
         if (!bus)
                 return -EINVAL;

@@ -13,6 +13,7 @@ FILE_LINES, FILE_LINES_MAX = 600, 700
 TEST_LINES_MAX = 1100  # a list of independent functions
 BAD_NAMES = {'util', 'utils', 'common', 'misc', 'src'}
 BY_HAND = 'libclient/statebus.h'  # its comments stand in columns
+known_calls = {}
 FORMATTER = 'version 14.'         # others write other things
 
 
@@ -30,6 +31,26 @@ def rule_functions_fit_the_head(file):
             yield number, f'{name}() has {length} lines, {FUNCTION_LINES_MAX} at most'
         elif length > FUNCTION_LINES:
             note(f'functions over {FUNCTION_LINES} lines')
+
+
+def rule_public_calls_are_checked(file):
+    """Each call with a bus, or with what comes from one, says so to the checked mode; one that only loads need not."""
+    if not file.path.startswith('libclient/core/') or not file.path.endswith('.c'):
+        return
+    for name, number, length, head in functions(file):
+        if name not in checked_calls(file.root):
+            continue
+        if not any(re.search(r'\bSB_USE', line) for line in file.code[number - 1:number + length - 1]):
+            yield number, f'{name}() does not begin with SB_USE() (libclient/core/use.h)'
+
+
+def checked_calls(root):
+    if root not in known_calls:
+        with open(os.path.join(root, BY_HAND), encoding='utf-8') as header:
+            text = re.sub(r'/\*.*?\*/', '', header.read(), flags=re.S)
+        calls = re.findall(r'^SB_(?:API|CALL)\b[^;(]*?\b(sb_\w+)\(struct sb_(?:bus|txn|scan|history) \*', text, flags=re.M)
+        known_calls[root] = set(calls) - {'sb_get'}  # its long way says so
+    return known_calls[root]
 
 
 def rule_files_fit_the_head(file):
