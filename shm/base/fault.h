@@ -139,6 +139,14 @@
         X(LIMBO_IGNORES_SWEEPS, "a look behind a write ends where a sweep may have missed more")   \
         X(LAP_KEEPS_HORIZON, "a lap of slices goes by the horizon of before")                      \
         X(SLICE_SKIPS_CHUNK, "a slice takes a chunk and does not sweep it")                        \
+        X(WRITES_READ_AGAIN, "a transaction's number of writes is loaded again behind its check")  \
+        X(RANGES_READ_AGAIN,                                                                       \
+                "the size of a transaction's ranges is loaded again behind its check")             \
+        X(LISTED_READ_AGAIN, "an offset in a transaction's list is loaded again behind its check") \
+        X(KEY_LEN_READ_AGAIN, "a node's key length is loaded again behind its check")              \
+        X(HEIGHT_READ_AGAIN, "a node's height is loaded again behind its check")                   \
+        X(SHAPE_READ_AGAIN, "a version's lengths are loaded again behind their check")             \
+        X(STORED_READ_AGAIN, "the size of a stored rule or mark is loaded again behind its check") \
         X(PLACE_UNRESERVED, "a client gets the place that is kept for agentctl")                   \
         X(MAP_UNLOCKED, "a client's map of the segment holds no lock")                             \
         X(MAP_LOCK_UNASKED, "the engine does not ask whether a record's map is gone")              \

@@ -71,6 +71,9 @@ static inline bool sb_cas32_full(struct sb_word32 *word, uint32_t expected, uint
                 once_;                                                                             \
         })
 
+/* The same number, loaded once more: for seeded faults alone. */
+#define sb_again(plain) (*(const volatile __typeof__(plain) *)&(plain))
+
 /* Keeps the compiler, not the processor, from moving accesses across. Its other half is a
  * membarrier in another process. */
 #define sb_compiler_barrier() atomic_signal_fence(memory_order_seq_cst)

@@ -15,6 +15,7 @@
 
 #include "shm/base/assert.h"
 #include "shm/base/bytes.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
@@ -183,6 +184,11 @@ static inline bool sb_version_fits(
 
         return at + sb_version_size(sb_once(version->shape)) <= segment->geometry.size;
 }
+/* The shape that was checked. The fault SHAPE_READ_AGAIN loads it once more. */
+static inline uint64_t sb_version_checked(const struct sb_version *version, uint64_t shape)
+{
+        return SB_FAULT(SHAPE_READ_AGAIN) ? sb_again(version->shape) : shape;
+}
 /* A version's shape, loaded once and checked: all of the version lies in the segment, by the
  * lengths in it. Where it does not, they are 0. */
 static inline uint64_t sb_version_shape(
@@ -192,7 +198,7 @@ static inline uint64_t sb_version_shape(
 
         return SB_LIKELY(sb_offset_of(segment, version) + sb_version_size(shape) <=
                          segment->geometry.size)
-                       ? shape
+                       ? sb_version_checked(version, shape)
                        : shape & SB_SHAPE(0, 0, SB_VERSION_KIND, 0xfff);
 }
 /* Copy a value of exactly @size bytes, behind a key of @key_len. False: it has another size. */
@@ -203,6 +209,8 @@ static inline bool sb_version_copy(const struct sb_segment *segment,
 
         if (SB_SHAPE_KEY_LEN(shape) != key_len || SB_SHAPE_VALUE_LEN(shape) != size)
                 return false;
+        if (SB_FAULT(STORED_READ_AGAIN))
+                size = SB_SHAPE_VALUE_LEN(sb_again(version->shape)); /* that is the fault */
         memcpy(ret, version->bytes + key_len, size);
         return true;
 }

@@ -2,6 +2,7 @@
 
 #include "shm/mvcc/descriptor.h"
 
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -13,6 +14,16 @@ static bool descriptor_is_one(uint64_t shape)
 {
         return SB_LIKELY(
                 (shape & SB_SHAPE(0, 0x7ff, 31, 0)) == SB_SHAPE(0, 0, SB_VERSION_DESCRIPTOR, 0));
+}
+
+/* The faults WRITES_READ_AGAIN and RANGES_READ_AGAIN load again what was checked. */
+static void descriptor_read_again(
+        const struct sb_descriptor *descriptor, struct sb_descriptor_lists *lists)
+{
+        if (SB_FAULT(WRITES_READ_AGAIN))
+                lists->write_count = sb_again(descriptor->write_count);
+        if (SB_FAULT(RANGES_READ_AGAIN))
+                lists->ranges_len = sb_again(descriptor->ranges_len);
 }
 
 bool sb_descriptor_read(const struct sb_segment *segment, const struct sb_descriptor *descriptor,
@@ -40,6 +51,7 @@ bool sb_descriptor_read(const struct sb_segment *segment, const struct sb_descri
         ret->write_count = write_count;
         /* Of the ranges, only so many are read as fit. */
         ret->range_count = sb_once(descriptor->range_count);
+        descriptor_read_again(descriptor, ret);
         return true;
 }
 

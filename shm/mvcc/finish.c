@@ -30,6 +30,18 @@ static void finish_read(struct sb_handle *handle, const struct sb_descriptor *de
                 sb_damage_note(handle);
 }
 
+/* A version that the descriptor lists, by the offset that was checked. The fault LISTED_READ_AGAIN
+ * loads it once more. */
+static struct sb_version *finish_listed(
+        const struct sb_segment *segment, const struct sb_descriptor_lists *lists, uint32_t i)
+{
+        struct sb_version *version = sb_version_at(segment, lists->write[i]);
+
+        if (version && SB_FAULT(LISTED_READ_AGAIN))
+                version = (struct sb_version *)(segment->base + sb_again(lists->write[i]));
+        return version;
+}
+
 /* Copy the outcome into all versions of the list. */
 static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *descriptor,
         const struct sb_descriptor_lists *lists, uint64_t status)
@@ -38,7 +50,7 @@ static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *desc
         uint32_t i;
 
         for (i = 0; i < lists->write_count; i++) {
-                struct sb_version *version = sb_version_at(&handle->segment, lists->write[i]);
+                struct sb_version *version = finish_listed(&handle->segment, lists, i);
 
                 /* R:stamp > A:stamp. Failed: a process that met the version has copied it. */
                 if (version)
@@ -53,7 +65,7 @@ static void finish_let_go(struct sb_handle *handle, struct sb_descriptor *descri
         uint32_t i;
 
         for (i = 0; i < lists->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED; i++) {
-                struct sb_version *version = sb_version_at(&handle->segment, lists->write[i]);
+                struct sb_version *version = finish_listed(&handle->segment, lists, i);
 
                 /* R:retire > A:retire. Behind the outcome: what can be unlinked names no
                  * descriptor. */
@@ -131,15 +143,14 @@ static void finish_dispose_linked(struct sb_handle *handle, struct sb_version *v
 
 /* It was never installed, and no process is left that could install it: any process may free it
  * after one more grace period. */
-static void finish_dispose_unlinked(
-        struct sb_handle *handle, struct sb_version *version, uint64_t offset)
+static void finish_dispose_unlinked(struct sb_handle *handle, struct sb_version *version)
 {
         /* A:era. Read after the look that found no link. */
         uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         /* R:retire > A:retire. */
         if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, sb_era_low(era)))
-                sb_limbo_wait(handle, offset, era, false);
+                sb_limbo_wait(handle, sb_offset_of(&handle->segment, version), era, false);
 }
 
 void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descriptor)
@@ -151,8 +162,7 @@ void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descripto
                 return;
         finish_read(handle, descriptor, &lists);
         for (i = 0; i < lists.write_count; i++) {
-                uint64_t offset = sb_once(lists.write[i]);
-                struct sb_version *version = sb_version_at(&handle->segment, offset);
+                struct sb_version *version = finish_listed(&handle->segment, &lists, i);
 
                 /* A:retire. Not HELD: another process has disposed of it already. */
                 if (!version || sb_load_acquire(&version->block.retire) != SB_RETIRE_HELD)
@@ -160,6 +170,6 @@ void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descripto
                 if (finish_is_linked(handle, version))
                         finish_dispose_linked(handle, version);
                 else
-                        finish_dispose_unlinked(handle, version, offset);
+                        finish_dispose_unlinked(handle, version);
         }
 }

@@ -76,7 +76,7 @@ static struct sb_node *key_fill_node(struct sb_handle *handle,
         node->hash = hash;
         node->key_len = (uint16_t)key_len;
         node->height = (uint16_t)supplies->height;
-        memcpy(&node->next[node->height], key, key_len);
+        memcpy(&node->next[supplies->height], key, key_len);
         return node;
 }
 

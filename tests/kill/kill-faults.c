@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/harness/faults.h"
+#include "tests/harness/step/hostile.h"
 #include "tests/harness/step/trial.h"
 #include "tests/harness/test.h"
 
@@ -79,6 +80,20 @@ static const struct known {
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };
 
+/* Faults that hostile neighbours use: what was checked is loaded again. */
+static const struct prey {
+        const char *fault, *scenario;
+        enum hostile_target target;
+} preys[] = {
+        {"WRITES_READ_AGAIN", "commit two keys", WRITE_COUNT},
+        {"RANGES_READ_AGAIN", "commit serializable", RANGES},
+        {"LISTED_READ_AGAIN", "commit two keys", WRITES},
+        {"KEY_LEN_READ_AGAIN", "keep no more", KEY_LEN},
+        {"HEIGHT_READ_AGAIN", "set a new key", HEIGHT},
+        {"SHAPE_READ_AGAIN", "call: history", VALUE_LEN},
+        {"STORED_READ_AGAIN", "keep the last two versions", VALUE_LEN},
+};
+
 /* The point where others have to come depends on how many instructions come before. With a fault
  * this tries ever finer steps, until a trial finds the fault. */
 static bool try_late(const struct step_scenario *scenario, struct trial_report *report)
@@ -94,8 +109,9 @@ static bool try_late(const struct step_scenario *scenario, struct trial_report *
         return true;
 }
 
-static bool try(const struct known *what, struct trial_report *report)
+static bool try(const void *context, struct trial_report *report)
 {
+        const struct known *what = context;
         const struct step_scenario *scenario = scenario_find(what->scenario);
 
         switch (what->kind) {
@@ -115,9 +131,17 @@ static bool try(const struct known *what, struct trial_report *report)
         return false;
 }
 
+static bool try_prey(const void *context, struct trial_report *report)
+{
+        const struct prey *what = context;
+
+        return trial_hostile(scenario_find(what->scenario), what->target, 0, 1, report);
+}
+
 /* Runs a trial with fault @fault in a child. Return: whether it passed there; its report comes
  * through a pipe. */
-static bool passes_in_child(const struct known *what, enum sb_fault fault, struct trial_report *ret)
+static bool passes_in_child(bool (*trial_of)(const void *, struct trial_report *), const void *what,
+        enum sb_fault fault, struct trial_report *ret)
 {
         int ends[2], status;
         pid_t pid;
@@ -130,7 +154,7 @@ static bool passes_in_child(const struct known *what, enum sb_fault fault, struc
         pid = fork();
         if (pid == 0) {
                 sb_fault_chosen = fault;
-                try(what, ret);
+                trial_of(what, ret);
                 _exit(write(ends[1], ret, sizeof(*ret)) != sizeof(*ret));
         }
         close(ends[1]);
@@ -161,7 +185,7 @@ static void test_without_a_fault_the_same_trials_pass(void)
                 CHECK(scenario_find(known[i].scenario));
                 if (is_known_before(i))
                         continue;
-                if (!passes_in_child(&known[i], SB_FAULT_NONE, &report))
+                if (!passes_in_child(try, &known[i], SB_FAULT_NONE, &report))
                         TEST_FAIL("%s: %s", known[i].scenario, report.failure);
         }
 }
@@ -177,7 +201,7 @@ static void test_each_seeded_fault_is_found(void)
 
                 if (fault == SB_FAULT_COUNT)
                         TEST_FAIL("%s is no fault", known[i].fault);
-                if (passes_in_child(&known[i], fault, &report)) {
+                if (passes_in_child(try, &known[i], fault, &report)) {
                         missed = known[i].fault;
                         printf("%s (%s) is not found by %s, %s\n", known[i].fault,
                                 fault_texts[fault], kind_names[known[i].kind], known[i].scenario);
@@ -192,10 +216,27 @@ static void test_each_seeded_fault_is_found(void)
                 TEST_FAIL("%s is not found", missed);
 }
 
+static void test_hostile_neighbours_find_what_is_loaded_again(void)
+{
+        struct trial_report report;
+
+        for (uint32_t i = 0; i < sizeof(preys) / sizeof(preys[0]); i++) {
+                enum sb_fault fault = fault_find(preys[i].fault);
+
+                CHECK(fault != SB_FAULT_COUNT && scenario_find(preys[i].scenario));
+                if (!passes_in_child(try_prey, &preys[i], SB_FAULT_NONE, &report))
+                        TEST_FAIL("%s: %s", preys[i].scenario, report.failure);
+                if (passes_in_child(try_prey, &preys[i], fault, &report))
+                        TEST_FAIL("%s is not found", preys[i].fault);
+                printf("%s (%s): found: %s\n", preys[i].fault, fault_texts[fault], report.failure);
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_without_a_fault_the_same_trials_pass);
         RUN(test_each_seeded_fault_is_found);
+        RUN(test_hostile_neighbours_find_what_is_loaded_again);
         return test_end();
 }

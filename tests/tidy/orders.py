@@ -55,6 +55,22 @@ def rule_orders_name_their_edges(file):
             yield number, f'{match.group(0)} does not name its edge (R: or A:) directly above it'
 
 
+# Lengths in shared memory that are no atomic words: of a version, of a descriptor, of a node.
+PLAIN_LENGTHS = (r'\b(?:SB_SHAPE_(?:KEY|VALUE)_LEN|sb_version_size)\([^()]*->shape\)'
+                 r'|\bdescriptor->(?:write_count|range_count|ranges_len)\b|\bnode->(?:key_len|height)\b')
+
+
+def rule_lengths_are_loaded_once(file):
+    """What is checked is what is used: so a length is loaded by sb_once(), or comes out of its check."""
+    if not file.is_c or not file.path.startswith(('shm/', 'ring/', 'libclient/core/', 'agentd/')):
+        return
+    for number, match in file.matches(PLAIN_LENGTHS):
+        line = file.code[number - 1]
+        if line[:match.start()].endswith(('sb_once(', 'sb_again(')) or re.match(r' = ', line[match.end():]):
+            continue
+        yield number, f'{match.group(0)}: another process may write there; take what came out of the check, or sb_once()'
+
+
 RELAXED = r'\bsb_(load|store)_relaxed\b'
 
 

@@ -25,11 +25,22 @@ static bool inside(const struct scene *scene, const void *at, size_t len)
 {
         const unsigned char *bytes = at, *begin = (const unsigned char *)scene;
 
-        return bytes >= begin && bytes + len <= begin + sizeof(*scene);
+        return bytes >= begin && bytes <= begin + sizeof(*scene) &&
+               len <= (size_t)(begin + sizeof(*scene) - bytes);
+}
+
+/* Whether a guard shows bytes of the scene, as it always must, whatever is in the segment. */
+static bool shows_scene(struct scene *scene, const struct sb_guard *guard)
+{
+        bool good = inside(scene, guard->key.data, guard->key.len) &&
+                    inside(scene, guard->value.data, guard->value.len);
+
+        scene->strays += !good;
+        return good;
 }
 
 /* What a guard shows, as a value of this key. */
-static struct fact fact_of(const struct scene *scene, const struct sb_guard *guard, uint32_t key)
+static struct fact fact_of(struct scene *scene, const struct sb_guard *guard, uint32_t key)
 {
         const unsigned char *value = guard->value.data;
         struct sb_bytes name = scene_key(key);
@@ -37,8 +48,8 @@ static struct fact fact_of(const struct scene *scene, const struct sb_guard *gua
 
         if (!guard->bus || guard->kind == SB_DELETED)
                 return (struct fact){0};
-        if (guard->key.len != name.len || !inside(scene, guard->key.data, name.len) ||
-                memcmp(guard->key.data, name.data, name.len) != 0 || !inside(scene, value, len) ||
+        if (!shows_scene(scene, guard) || guard->key.len != name.len ||
+                memcmp(guard->key.data, name.data, name.len) != 0 ||
                 (len && memcmp(value, scene_value(value[0]), len) != 0))
                 return (struct fact){.state = FACT_BROKEN};
         return (struct fact){.state = FACT_VALUE,
@@ -47,8 +58,8 @@ static struct fact fact_of(const struct scene *scene, const struct sb_guard *gua
                 .rev = guard->rev};
 }
 
-static bool shows(const struct scene *scene, const struct sb_guard *guard, uint32_t key,
-        const struct fact *fact)
+static bool shows(
+        struct scene *scene, const struct sb_guard *guard, uint32_t key, const struct fact *fact)
 {
         struct fact now = fact_of(scene, guard, key);
 

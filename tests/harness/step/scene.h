@@ -138,6 +138,7 @@ struct scene {
         uint32_t running;                   /* the client of which an act is under way */
         struct sb_guard guard[SCENE_PEERS]; /* users: by HOLD */
         struct sb_txn *txn[SCENE_PEERS];    /* users: by SNAPSHOT */
+        uint32_t strays;                    /* users: guards that showed bytes of nothing here */
         uint64_t marked_cut;
         size_t image_size;
         unsigned char image[SCENE_IMAGE_MAX + SCENE_PEERS * SCENE_HEAP]

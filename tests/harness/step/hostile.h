@@ -1,0 +1,31 @@
+/*
+ * A trial with hostile neighbours: one scenario, and after instructions of its operation one kind
+ * of length or offset in shared memory is written over, in all blocks at once. What the operation
+ * has checked before, and uses behind, is the copy that it checked: so it comes to an end and reads
+ * nothing outside the segment. What it answers is not judged.
+ */
+#ifndef SB_TESTS_HOSTILE_H
+#define SB_TESTS_HOSTILE_H
+
+#include "tests/harness/step/trial.h"
+
+/* What is written over, in all blocks of its kind. */
+enum hostile_target {
+        KEY_LEN,
+        HEIGHT,
+        VALUE_LEN,
+        SHAPE_KEY_LEN,
+        WRITE_COUNT,
+        RANGE_COUNT,
+        RANGES_LEN,
+        RANGES, /* both numbers of the ranges */
+        WRITES, /* the offsets in the lists */
+        VERSION_NODE,
+        HOSTILE_TARGETS
+};
+
+/* At points @first, first + every, ... Return: whether it passed. */
+bool trial_hostile(const struct step_scenario *scenario, enum hostile_target what, uint64_t first,
+        uint64_t every, struct trial_report *report);
+
+#endif
