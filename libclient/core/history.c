@@ -104,7 +104,7 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
                 return r;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        if (cut >= sb_load_acquire(&bus->handle.segment.super->clock)) /* A:clock. */
+        if (!sb_clock_reaches(&bus->handle, cut))
                 return -EINVAL;
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)

@@ -33,6 +33,7 @@
 #include "shm/layout/reserved.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/snapshot.h"
 
 /* Take a cut that was taken before, if a mark or rules keep it for all keys of the scan. Return: 0,
@@ -108,8 +109,8 @@ int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_
                 return -ENAMETOOLONG;
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        /* A:clock. A cut that was not taken yet has no past. */
-        if (how->cut != 0 && how->cut >= sb_load_acquire(&bus->handle.segment.super->clock))
+        /* A cut that was not taken yet has no past. */
+        if (how->cut != 0 && !sb_clock_reaches(&bus->handle, how->cut))
                 return -EINVAL;
         r = sb_bus_guards_prepare(bus, 1);
         if (r != 0)

@@ -16,3 +16,11 @@ uint64_t sb_clock_take_cut(struct sb_handle *handle)
         sb_cas64_full(clock, cut, cut + 1);
         return cut;
 }
+
+bool sb_clock_reaches(struct sb_handle *handle, uint64_t cut)
+{
+        /* A:clock. What another process stamped with @cut, before it told of it, is in the cut. */
+        uint64_t clock = sb_load_acquire(&handle->segment.super->clock);
+
+        return cut < clock || (cut == clock && sb_clock_take_cut(handle) >= cut);
+}

@@ -15,4 +15,8 @@
  * Cost: one CAS, on a line that all clients share. */
 uint64_t sb_clock_take_cut(struct sb_handle *handle);
 
+/* Whether @cut was taken. The first cut that contains a write (its stamp) may be the one that is
+ * to be taken next: then it is taken now. */
+bool sb_clock_reaches(struct sb_handle *handle, uint64_t cut);
+
 #endif

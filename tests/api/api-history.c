@@ -665,6 +665,53 @@ static void test_the_past_reads_the_same_while_a_writer_goes_on(void)
         END();
 }
 
+static void test_a_cut_of_a_write_can_be_read_at_once_by_any_process(void)
+{
+        const struct sb_rule keep_all = {.size = sizeof(keep_all), .kind = SB_KEEP_ALL};
+        uint64_t cut = 0, later = 0;
+        struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
+        struct sb_scan_options past = {.size = sizeof(past)};
+        struct sb_guard guard = {0};
+        struct sb_scan *scan = NULL;
+        struct sb_bus *other;
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other);
+        CHECK_EQ(sb_keep(bus, b("k"), SB_PREFIX, &keep_all), 0);
+        for (unsigned round = 0; round < 12; round++) {
+                struct sb_bus *reader = round % 2 ? other : bus;
+
+                CHECK_EQ(sb_set(bus, b("k1"), b("then"), &how, NULL), 0);
+                past.cut = cut;
+                if (round % 3 == 0) {
+                        CHECK_EQ(sb_get_at(reader, b("k1"), cut, &guard), 0);
+                        CHECK(guard.cut == cut && guard.value.len == 4);
+                        sb_guard_release(&guard);
+                } else if (round % 3 == 1) {
+                        CHECK_EQ(sb_scan_open_at(reader, b("k"), &past, &scan), 0);
+                        CHECK_EQ(sb_scan_next(scan, &guard), 0);
+                        CHECK(guard.cut == cut && sb_scan_cut(scan) == cut);
+                        sb_guard_release(&guard);
+                        scan = sb_scan_close(scan);
+                } else {
+                        CHECK_EQ(sb_restore(reader, b("k"), SB_PREFIX, cut, NULL), 0);
+                }
+                /* The cut was taken: what comes now is not in it. */
+                how.ret_cut = &later;
+                CHECK_EQ(sb_set(other, b("k1"), b("later"), &how, NULL), 0);
+                how.ret_cut = &cut;
+                CHECK(later > cut);
+                CHECK_EQ(sb_get_at(bus, b("k1"), cut, &guard), 0);
+                CHECK(guard.value.len == 4);
+                sb_guard_release(&guard);
+                /* One that is above any that was given is none. */
+                CHECK_EQ(sb_get_at(bus, b("k1"), later + 1000, &guard), -EINVAL);
+        }
+        CHECK(!sb_close(other));
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -680,6 +727,7 @@ int main(int argc, char **argv)
         RUN(test_a_long_history_comes_whole_and_in_both_orders);
         RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);
         RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
+        RUN(test_a_cut_of_a_write_can_be_read_at_once_by_any_process);
         RUN(test_restore_undoes_what_came_after_a_cut);
         RUN(test_the_past_reads_the_same_while_a_writer_goes_on);
         RUN(test_misuse_has_a_name);
