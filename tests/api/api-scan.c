@@ -221,6 +221,48 @@ static void test_next_and_prev_give_the_same_key_in_turn(void)
         END();
 }
 
+static void test_a_reversed_scan_stands_before_the_key_that_it_seeks(void)
+{
+        const struct sb_scan_options down = {.size = sizeof(down), .flags = SB_REVERSE};
+        const struct sb_scan_options two = {.size = sizeof(two), .flags = SB_REVERSE, .limit = 2};
+        struct sb_scan *scan = NULL;
+        char text[2048];
+
+        BEGIN();
+        CHECK(!put("a") && !put("k1") && !put("k3") && !put("k5") && !put("m"));
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &down, &scan), 0);
+        CHECK(gives(scan, "k5 k3 k1 "));
+        /* A key that is there: next gives the one below, prev the key itself. */
+        CHECK_EQ(sb_scan_seek(scan, b("k3")), 0);
+        CHECK(strcmp(next(scan, text), "k1") == 0);
+        CHECK(strcmp(next(scan, text), "") == 0);
+        CHECK_EQ(sb_scan_seek(scan, b("k3")), 0);
+        CHECK(gives_back(scan, "k3 k5 "));
+        /* One that is not there; one before and one behind the prefix. */
+        CHECK_EQ(sb_scan_seek(scan, b("k4")), 0);
+        CHECK(gives(scan, "k3 k1 "));
+        CHECK_EQ(sb_scan_seek(scan, b("b")), 0);
+        CHECK(gives(scan, "") && gives_back(scan, "k1 k3 k5 "));
+        CHECK_EQ(sb_scan_seek(scan, b("z")), 0);
+        CHECK(gives_back(scan, "") && gives(scan, "k5 k3 k1 "));
+        /* Before all keys and behind them. */
+        CHECK_EQ(sb_scan_seek(scan, all), 0);
+        CHECK(gives(scan, "") && gives_back(scan, "k1 k3 k5 "));
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK(gives_back(scan, ""));
+        CHECK(strcmp(next(scan, text), "k5") == 0);
+        scan = sb_scan_close(scan);
+        /* A seek gives no new limit. */
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &two, &scan), 0);
+        CHECK(strcmp(next(scan, text), "k5") == 0);
+        CHECK_EQ(sb_scan_seek(scan, b("k9")), 0);
+        CHECK(gives(scan, "k5 "));
+        CHECK_EQ(sb_scan_seek_end(scan), 0);
+        CHECK(gives(scan, ""));
+        CHECK(!sb_scan_close(scan));
+        END();
+}
+
 static void test_scan_shows_its_cut_whatever_happens_afterwards(void)
 {
         struct sb_scan *before = NULL, *after = NULL;
@@ -448,6 +490,7 @@ int main(int argc, char **argv)
         RUN(test_seek_goes_forwards_and_backwards_within_the_prefix);
         RUN(test_prev_gives_the_keys_from_the_last_to_the_first);
         RUN(test_next_and_prev_give_the_same_key_in_turn);
+        RUN(test_a_reversed_scan_stands_before_the_key_that_it_seeks);
         RUN(test_scan_shows_its_cut_whatever_happens_afterwards);
         RUN(test_a_scan_goes_on_from_a_key_that_went_away);
         RUN(test_guards_of_a_scan_outlive_it);
