@@ -128,6 +128,13 @@ int cli_fail(const struct cli *cli, const char *what, int result)
                         what);
                 return CLI_NOT_PERMITTED;
         case SB_E_FULL:
+                if (cli->attached && sb_admin_full(cli->attached) != SB_ADMIN_FULL_MEMORY) {
+                        cli_say("%s: this agentctl has too many %s", what,
+                                sb_admin_full(cli->attached) == SB_ADMIN_FULL_GUARDS
+                                        ? "guards: it holds 65,536 values"
+                                        : "transactions and scans open");
+                        return CLI_FAILED;
+                }
                 cli_say("%s: the bus is full: see `agentctl %sstat`; delete keys, or stop agentd "
                         "and start it with a larger --size",
                         what, words);

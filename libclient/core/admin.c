@@ -32,6 +32,8 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/report.h"
 
+#define BATCH_MAX 32u /* guards that one call takes at once, as a history does */
+
 #define BUCKETS_A_PIN 256u
 
 static uint64_t admin_age_ns(const struct sb_bus *bus, uint64_t since_ns)
@@ -107,6 +109,19 @@ int sb_admin_open(const char *bus, struct sb_bus **ret_bus)
         struct sb_options options = {.size = sizeof(options), .bus = bus, .access = SB_PEER};
 
         return sb_bus_open_as(&options, SB_HELLO_ATTACH_OPERATOR, ret_bus);
+}
+
+enum sb_admin_full sb_admin_full(const struct sb_bus *bus)
+{
+        const struct sb_word64 *cuts = sb_record_snapshots(bus->handle.record);
+        uint32_t count = bus->handle.segment.geometry.snapshot_count, open = 0;
+
+        if (bus->guard_count == SB_GUARDS_MAX && bus->guard_free_count < BATCH_MAX)
+                return SB_ADMIN_FULL_GUARDS;
+        /* Relaxed: the bus's own words. */
+        while (open < count && sb_load_relaxed(&cuts[open]) != 0)
+                open++;
+        return open == count ? SB_ADMIN_FULL_CUTS : SB_ADMIN_FULL_MEMORY;
 }
 
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret)

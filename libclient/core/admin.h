@@ -71,6 +71,14 @@ struct sb_admin_holders {
  * open, too. Return: as sb_open(). */
 int sb_admin_open(const char *bus, struct sb_bus **ret_bus);
 
+/* What a call of @bus was short of that has just answered SB_E_FULL. */
+enum sb_admin_full {
+        SB_ADMIN_FULL_MEMORY, /* in the segment */
+        SB_ADMIN_FULL_GUARDS, /* 65,536 are held */
+        SB_ADMIN_FULL_CUTS    /* as many transactions and scans are open as a bus may have */
+};
+enum sb_admin_full sb_admin_full(const struct sb_bus *bus);
+
 /* Fill in all of @ret. Return: 0, SB_E_DETACHED. Cost: a walk over all cells and all units. */
 int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 

@@ -1,11 +1,13 @@
 /*
- * Results in words. The texts come from the table in statebus.h that the numbers come from.
+ * Results in words. The texts come from the table in statebus.h that the numbers come from, and
+ * those of an errno from the system, but for two.
  *
  * Always true: every int has a text, and the text is static.
  *
  * The public calls are described in statebus.h.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <string.h>
 
 #include "libclient/statebus.h"
@@ -22,6 +24,12 @@ const char *sb_strerror(int result)
                 return words;
                 SB_RESULTS(CASE)
 #undef CASE
+        /* What the system says of these two does not tell a caller what to do. */
+        case -ECONNREFUSED:
+                return "connection refused: no agentd serves the bus, or the one that was started "
+                       "has ended; the last line of agentd.log in the bus's directory says why";
+        case -ENOTSUP:
+                return "not supported: not in this version; of accesses, ask sb_open() for SB_PEER";
         }
         if (result < 0 && result >= -4095)
                 text = strerrordesc_np(-result);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/core/admin.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -353,14 +354,15 @@ static void hold_65536_guards(uint64_t segment_size)
         for (unsigned i = 0; i < COUNT; i++)
                 CHECK_EQ(sb_get(bus, b("a"), &guards[i]), 0);
         CHECK_EQ(sb_get(bus, b("a"), &guards[COUNT]), SB_E_FULL);
-        CHECK(!guards[COUNT].bus);
+        CHECK(!guards[COUNT].bus && sb_admin_full(bus) == SB_ADMIN_FULL_GUARDS);
         sb_guard_release(&guards[COUNT / 2]);
         CHECK_EQ(sb_get_many(bus, keys, 2, two), SB_E_FULL);
-        CHECK(!two[0].bus && !two[1].bus);
+        CHECK(!two[0].bus && !two[1].bus && sb_admin_full(bus) == SB_ADMIN_FULL_GUARDS);
         CHECK_EQ(sb_get(bus, b("b"), &again), 0);
         sb_guard_release(&again);
         for (unsigned i = 0; i < COUNT; i++)
                 sb_guard_release(&guards[i]);
+        CHECK_EQ(sb_admin_full(bus), SB_ADMIN_FULL_MEMORY);
         CHECK_EQ(sb_get_many(bus, keys, 2, two), 0);
         sb_guard_release(&two[0]);
         sb_guard_release(&two[1]);

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "tests/api/txns.h"
 
@@ -21,7 +22,7 @@ static void test_32_cuts_are_open_and_not_one_more(void)
                 CHECK((txns[i] = begin(SB_SNAPSHOT)));
         CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), SB_E_FULL);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &more), SB_E_FULL);
-        CHECK(!txn && !more);
+        CHECK(!txn && !more && sb_admin_full(bus) == SB_ADMIN_FULL_CUTS);
         /* A scan in a transaction reads at the cut of the transaction, and takes none of its own; a
          * transaction that is decided holds no cut. */
         CHECK_EQ(sb_scan_open(bus, txns[0], none, &inside), 0);
@@ -57,6 +58,7 @@ static void test_a_commit_without_memory_says_so_stays_open_and_can_be_done_agai
                 CHECK_EQ(sb_txn_set(txn, b(key), (struct sb_bytes){large, sizeof(large)}), 0);
         }
         CHECK_EQ(sb_txn_commit(txn, &soon), SB_E_FULL);
+        CHECK_EQ(sb_admin_full(bus), SB_ADMIN_FULL_MEMORY);
         CHECK(has(other, "a", "old") && lacks("mine-0"));
         CHECK(sees(txn, "a", "new") && sees(txn, "b", NULL));
         CHECK_EQ(set(txn, "b", "too"), 0);
