@@ -1,0 +1,77 @@
+#compdef agentctl
+# Completion of agentctl for zsh: what agentctl.bash offers, which says how. The shell finds it as the function _agentctl.
+
+# Print the keys or marks that a command lists. One that agentctl escapes is not offered.
+_agentctl_words()
+{
+        timeout 1 "$@" 2>/dev/null | cut -f 1 | LC_ALL=C grep -x '[A-Za-z0-9_./,@%+:=][A-Za-z0-9_./,@%+:=-]*'
+}
+
+_agentctl()
+{
+        local program=${${words[1]:-agentctl}/#\~/$HOME} command='' base64='' before=${words[CURRENT-1]} word=${(Q)words[CURRENT]}
+        local -a verbs offers bus
+        integer operands=0 i
+
+        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore check version help)
+        offers=(-b -o --base64 --help)
+        for ((i = 2; i < CURRENT; i++)); do
+                case ${words[i]} in
+                -b | --bus)
+                        i=$((i + 1)) bus=(-b ${${(Q)words[i]}/#\~/$HOME}) ;;
+                -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
+                        i=$((i + 1)) ;;
+                --history-memory | --pid | --at | --ttl)
+                        i=$((i + 1)) ;;
+                --base64)
+                        base64=1 ;;
+                -*) ;;
+                *)
+                        if [[ -z $command ]]; then
+                                command=${words[i]}
+                        else
+                                operands=$((operands + 1))
+                        fi ;;
+                esac
+        done
+        case $before in
+        -b | --bus)
+                _files -/
+                return ;;
+        -o | --output)
+                compadd -- text json
+                return ;;
+        --hugepages)
+                compadd -- auto require off
+                return ;;
+        --durability)
+                compadd -- volatile
+                return ;;
+        --at)
+                compadd -- now ${(f)"$(_agentctl_words $program $bus mark)"}
+                return ;;
+        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl)
+                return 1 ;;
+        esac
+        case $command in
+        '') offers=($verbs $offers) ;;
+        start) offers=(--size --hugepages --durability --clients --max-snapshot-age --history-memory) ;;
+        evict) offers+=(--kill --pid) ;;
+        mark) offers+=(--drop) ;;
+        keep | restore) offers+=(--prefix) ;;
+        history) offers+=(--reverse --limit) ;;
+        diff) offers+=(--values) ;;
+        get) offers+=(--rev --at) ;;
+        set) offers+=(--if-absent --if-rev) ;;
+        del) offers+=(--if-rev --prefix) ;;
+        scan) offers+=(--values --full --reverse --limit --at) ;;
+        batch) offers+=(--txn) ;;
+        help) offers=($verbs) ;;
+        esac
+        if [[ $command = (get|set|del|scan|incr|keep|history|restore) && $operands -eq 0 && $word != -* && -z $base64 ]]; then
+                offers=(${(f)"$(_agentctl_words $program $bus scan --limit 200 -- $word)"})
+        fi
+        compadd -a -- offers
+}
+
+_agentctl "$@"
