@@ -72,8 +72,10 @@ struct sb_slabs {
         bool look_skipped;               /* in the search that is going on */
         uint32_t exhausted[8];           /* owned slabs to give up when the operation is over */
         uint32_t exhausted_count;
-        bool exhausted_many; /* more than fit there */
-        bool many;           /* more are owned than an idle client may keep */
+        uint64_t owned[2];          /* classes with an owned slab, as bits: of versions, of nodes */
+        uint32_t acquired, clients; /* slabs taken; clients, counted some slabs ago */
+        bool exhausted_many;        /* more than fit there */
+        bool many;                  /* more are owned than an idle client may keep */
 };
 
 struct sb_guards {
@@ -137,6 +139,7 @@ struct sb_spare {
 struct sb_spares {
         struct sb_spare entries[SB_LIMBO_MAX + 1]; /* [0] is none */
         uint16_t first[SB_CLASS_MAX];
+        uint64_t missed;     /* classes of which one was asked for when there was none, as bits */
         uint32_t free, used; /* entries: the first that was used and is free; how many ever were */
         uint32_t count;      /* spares */
         uint64_t kept;       /* bytes of those that came out of slabs */

@@ -24,7 +24,8 @@
 
 #define NO_UNIT      UINT32_MAX
 #define UNITS_SHARED 64u
-#define REFILL_FEW   2u /* blocks */
+#define REFILL_FEW   2u  /* blocks */
+#define COUNT_APART  16u /* slabs taken between two counts of the clients */
 #define EXHAUSTED_MAX                                                                              \
         ((uint32_t)(sizeof(((struct sb_handle *)0)->slabs.exhausted) / sizeof(uint32_t)))
 
@@ -285,10 +286,14 @@ static void slab_fetch_next(
 static uint32_t slab_refill_count(
         const struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_)
 {
-        if (SB_LIKELY(!handle->slabs.many) ||
-                (kind == SB_UNIT_VERSIONS && sb_spare_wants(handle, class_)))
-                return SB_SLAB_CACHE_MAX;
-        return SB_SLAB_CACHE_MAX < REFILL_FEW ? SB_SLAB_CACHE_MAX : REFILL_FEW;
+        uint32_t wanted = SB_SLAB_CACHE_MAX;
+
+        if (SB_UNLIKELY(handle->slabs.many)) {
+                wanted = kind == SB_UNIT_VERSIONS ? sb_spare_wants(handle, class_) : 0;
+                /* One is used at once. */
+                wanted = wanted < REFILL_FEW ? REFILL_FEW : wanted;
+        }
+        return wanted < SB_SLAB_CACHE_MAX ? wanted : SB_SLAB_CACHE_MAX;
 }
 
 /* Move free blocks of the owned slab into its empty slab cache. */
@@ -322,28 +327,50 @@ static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cac
                  * that it may not free. */
                 sb_or_full(bits, taken);
                 slab_tell(cache, size);
-                slab_fetch_next(segment, base + word * 64 * size, size, free_mask);
+                if (SB_LIKELY(!handle->slabs.many)) /* else the slab is given up before that */
+                        slab_fetch_next(segment, base + word * 64 * size, size, free_mask);
                 slab_reset_late(handle, cache, kind);
                 return true;
         }
         return false;
 }
 
-/* Whether this client owns more slabs than an idle client may keep. However many clients there are,
- * and sizes that each of them once wrote: a quarter of the units is left for the next writer. */
-static bool slab_has_many(const struct sb_handle *handle)
+/* How many slabs an idle client may keep: a sixteenth of the units, shared out; but two for each
+ * client, while those are few. However many clients there are, and sizes that each of them once
+ * wrote: a quarter of the units is left for the next writer. */
+static uint64_t slab_share(struct sb_handle *handle)
 {
-        uint64_t unit_count = handle->segment.geometry.unit_count;
-        /* The engine's too. */
-        uint64_t clients = sb_roster_count(&handle->segment), count = 0;
+        uint64_t unit_count = handle->segment.geometry.unit_count, share;
 
         if (unit_count < UNITS_SHARED) /* so few cannot be shared out */
-                return false;
-        for (uint32_t i = 0; i < handle->segment.class_count; i++)
-                count += (handle->slabs.versions[i].unit != NO_UNIT) +
-                         (handle->slabs.nodes[i].unit != NO_UNIT);
-        /* A sixteenth of the units, shared out; but two for each client, while those are few. */
-        return count * clients > unit_count / 16 && (count > 2 || clients > unit_count / 4);
+                return UINT64_MAX;
+        /* The engine's record counts, too. Clients come and go slowly, and slabs are taken fast. */
+        if (handle->slabs.acquired++ % COUNT_APART == 0)
+                handle->slabs.clients = sb_roster_count(&handle->segment);
+        share = unit_count / 16 / handle->slabs.clients;
+        return share < 2 && handle->slabs.clients <= unit_count / 4 ? 2 : share;
+}
+
+/* Whether this client owns more slabs than an idle client may keep. */
+static bool slab_has_many(struct sb_handle *handle)
+{
+        const uint64_t *owned = handle->slabs.owned;
+
+        return (uint64_t)(__builtin_popcountll(owned[0]) + __builtin_popcountll(owned[1])) >
+               slab_share(handle);
+}
+
+/* Whether a slab of this kind and class is owned from now on. Guards and the reserve do not count.
+ */
+static void slab_note_owned(struct sb_handle *handle, const struct sb_slab_cache *cache,
+        enum sb_unit_kind kind, uint32_t class_)
+{
+        uint64_t *owned = &handle->slabs.owned[kind == SB_UNIT_NODES];
+
+        if (kind == SB_UNIT_GUARDS || cache == &handle->slabs.tombstones)
+                return;
+        *owned &= ~(UINT64_C(1) << class_);
+        *owned |= (uint64_t)(cache->unit != NO_UNIT) << class_;
 }
 
 /* Fill an empty slab cache, out of its slab or of another one. False: none has a free block. */
@@ -359,6 +386,7 @@ static bool slab_refill(struct sb_handle *handle, struct sb_slab_cache *cache,
                 }
                 cache->unit = slab_acquire(
                         handle, kind, class_, effort, cache == &handle->slabs.tombstones);
+                slab_note_owned(handle, cache, kind, class_);
                 if (cache->unit == NO_UNIT)
                         return false;
                 handle->slabs.many = slab_has_many(handle);
@@ -581,32 +609,32 @@ static void slab_give_up_all(struct sb_handle *handle)
         handle->slabs.exhausted_many = false;
 }
 
-/* Make spares of what is in the slab cache of a class, if there are none. */
+/* Make spares of what is in the slab cache of a class, if that is wanted. */
 static void slab_keep_spares(struct sb_handle *handle, uint32_t class_)
 {
         struct sb_slab_cache *cache = &handle->slabs.versions[class_];
+        uint32_t wanted = sb_spare_wants(handle, class_);
 
-        if (cache->count && sb_spare_wants(handle, class_))
-                while (cache->count && sb_spare_keep(handle, cache->offset[cache->count - 1]))
-                        cache->count--;
+        while (wanted-- && cache->count && sb_spare_keep(handle, cache->offset[cache->count - 1]))
+                cache->count--;
 }
 
 static void slab_release_classes(struct sb_handle *handle)
 {
-        for (uint32_t i = 0; i < handle->segment.class_count; i++) {
-                if (handle->slabs.versions[i].unit != NO_UNIT)
-                        slab_release(handle, &handle->slabs.versions[i]);
-                if (handle->slabs.nodes[i].unit != NO_UNIT)
-                        slab_release(handle, &handle->slabs.nodes[i]);
-        }
+        uint64_t *owned = handle->slabs.owned;
+
+        for (; owned[0]; owned[0] &= owned[0] - 1)
+                slab_release(handle, &handle->slabs.versions[__builtin_ctzll(owned[0])]);
+        for (; owned[1]; owned[1] &= owned[1] - 1)
+                slab_release(handle, &handle->slabs.nodes[__builtin_ctzll(owned[1])]);
         handle->slabs.many = false;
 }
 
 /* Give up all slabs behind an operation, but not the blocks for the client's next writes. */
-static void slab_share(struct sb_handle *handle)
+static void slab_leave(struct sb_handle *handle)
 {
-        for (uint32_t i = 0; i < handle->segment.class_count; i++)
-                slab_keep_spares(handle, i);
+        for (uint64_t left = handle->slabs.owned[0]; left; left &= left - 1)
+                slab_keep_spares(handle, (uint32_t)__builtin_ctzll(left));
         slab_release_classes(handle);
 }
 
@@ -620,7 +648,7 @@ void sb_slab_settle_some(struct sb_handle *handle)
         if (SB_UNLIKELY(handle->slabs.tombstones.unit != NO_UNIT))
                 slab_release(handle, &handle->slabs.tombstones);
         if (SB_UNLIKELY(handle->slabs.many))
-                slab_share(handle);
+                slab_leave(handle);
 }
 
 void sb_slab_release_all(struct sb_handle *handle)

@@ -31,6 +31,7 @@ static void spare_put(struct sb_handle *handle, const struct sb_spare *spare, ui
         spares->entries[number] = *spare;
         spares->entries[number].next = spares->first[class_];
         spares->first[class_] = (uint16_t)number;
+        spares->missed &= ~(UINT64_C(1) << class_);
         if (spare->kept)
                 spares->kept += handle->segment.class_size[class_];
 }

@@ -33,21 +33,25 @@
 uint32_t sb_spare_draw_some(struct sb_handle *handle, uint32_t class_);
 static inline uint32_t sb_spare_draw(struct sb_handle *handle, uint32_t class_)
 {
-        return handle->spares.first[class_] ? sb_spare_draw_some(handle, class_) : 0;
+        if (handle->spares.first[class_])
+                return sb_spare_draw_some(handle, class_);
+        handle->spares.missed |= UINT64_C(1) << class_;
+        return 0;
 }
 /* How many there are. */
 static inline uint32_t sb_spare_count(const struct sb_handle *handle)
 {
         return handle->spares.count;
 }
-/* Whether blocks of a class, taken and not used, are for sb_spare_keep(): there are none left, and
- * a slab cache of them is within the share of what clients keep so. */
-static inline bool sb_spare_wants(const struct sb_handle *handle, uint32_t class_)
+/* How many blocks of a class, taken and not used, are for sb_spare_keep(): none, unless one was
+ * asked for when there was none; no more than are within the share of what clients keep so. */
+static inline uint32_t sb_spare_wants(const struct sb_handle *handle, uint32_t class_)
 {
-        return handle->magazine.passes && class_ < handle->magazine.class_end &&
-               !handle->spares.first[class_] &&
-               handle->spares.kept + SB_SLAB_CACHE_MAX * handle->segment.class_size[class_] <=
-                       handle->magazine.keeps;
+        uint64_t keeps = handle->magazine.keeps, kept = handle->spares.kept;
+
+        return handle->magazine.passes && (handle->spares.missed >> class_ & 1) && kept < keeps
+                       ? (uint32_t)((keeps - kept) / handle->segment.class_size[class_])
+                       : 0;
 }
 /* Make a spare of a version's block that this client took and never published. False: it has to be
  * given back otherwise. */

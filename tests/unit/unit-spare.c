@@ -147,6 +147,31 @@ static void test_a_set_of_changing_sizes_takes_its_blocks_by_the_batch(void)
         CHECK(many.freed <= alone.freed + 500);
 }
 
+/* A slab has to be given up behind each operation here. The node, the placeholder and the tombstone
+ * each take one; the value's block is a spare of before, whatever spares of other sizes there are.
+ */
+static void test_a_new_key_beside_a_thousand_takes_its_value_from_spares(void)
+{
+        enum { PAIRS = 1000 };
+        uint32_t acquired = 0;
+        char key[32];
+
+        CHECK(make_crowd(64 << 20, 3999, 1000) && overwrite(&writer, KEYS, 1, 64, 64));
+        CHECK(overwrite(&writer, 4000, 1, 64, 64)); /* looks, after which it knows the others */
+        for (uint32_t i = 0; i < 2 * PAIRS; i++) {
+                if (i == PAIRS)
+                        acquired = writer.slabs.acquired;
+                snprintf(key, sizeof(key), "new/%08u", i);
+                CHECK_EQ(put_patiently(&writer, key, value, 100), 0);
+                CHECK_EQ(delete (&writer, key), 0);
+        }
+        acquired = writer.slabs.acquired - acquired;
+        TEST_NOTE("%u slabs for %u new keys, set and deleted", acquired, PAIRS);
+        CHECK(acquired <= 3 * PAIRS + PAIRS / 8);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 /* ---- what it keeps from others ---- */
 
 static uint32_t fill(struct sb_handle *handle)
@@ -298,6 +323,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_set_beside_a_thousand_goes_the_short_way);
         RUN(test_a_set_of_changing_sizes_takes_its_blocks_by_the_batch);
+        RUN(test_a_new_key_beside_a_thousand_takes_its_value_from_spares);
         RUN(test_what_idle_clients_keep_is_there_for_others);
         RUN(test_what_a_sweep_has_freed_is_no_spare_any_more);
         RUN(test_a_client_that_ends_leaves_no_spares);
