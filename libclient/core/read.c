@@ -50,21 +50,15 @@ static __attribute__((noinline)) int read_get_long(
                 sb_version_shape(&bus->handle.segment, version), ret_guard);
 }
 
-SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+/* A get, the short way, of a key with data. Return: as sb_get(). */
+static inline __attribute__((always_inline)) int read_get_short(
+        struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
 {
-        struct sb_found found;
         struct sb_handle *handle;
+        struct sb_found found;
         uint64_t ticket;
 
-        if (SB_UNLIKELY(!bus))
-                return read_get_long(bus, key, ret_guard);
-        /* Without the barriers the compiler makes arithmetic of these tests, which takes longer. */
-        sb_compiler_barrier();
-        if (SB_UNLIKELY(!ret_guard))
-                return read_get_long(bus, key, ret_guard);
-        sb_compiler_barrier();
-        if (SB_UNLIKELY(!key.data) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
-                SB_UNLIKELY(!sb_bus_usable(bus)))
+        if (SB_UNLIKELY(!sb_bus_usable(bus)))
                 return read_get_long(bus, key, ret_guard);
         handle = &bus->handle;
         ticket = bus->quick + 1;
@@ -75,6 +69,53 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         bus->quick = ticket;
         sb_find_hold_and_unpin(handle, 0, found.offset);
         return sb_bus_guard_fill(bus, ticket, found.version, key.len, found.shape, ret_guard);
+}
+
+/* The same for the lengths that sb_get() does not serve in line. These are functions of their own,
+ * so that each needs as few registers as its lengths take. */
+static __attribute__((noinline)) SB_FIND_FLAT int read_get_other(
+        struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        if (SB_UNLIKELY(!sb_find_takes(&bus->handle, key.len)))
+                return read_get_long(bus, key, ret_guard);
+        return read_get_short(bus, key, ret_guard);
+}
+static __attribute__((noinline)) SB_FIND_FLAT int read_get_eight_words(
+        struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        if (SB_UNLIKELY(!sb_find_eight_words(key.len)))
+                return read_get_other(bus, key, ret_guard);
+        return read_get_short(bus, key, ret_guard);
+}
+static __attribute__((noinline)) SB_FIND_FLAT int read_get_one_word(
+        struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        if (SB_UNLIKELY(!sb_find_one_word(key.len)))
+                return read_get_eight_words(bus, key, ret_guard);
+        return read_get_short(bus, key, ret_guard);
+}
+static __attribute__((noinline)) SB_FIND_FLAT int read_get_four_words(
+        struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        if (SB_UNLIKELY(!sb_find_four_words(key.len)))
+                return read_get_one_word(bus, key, ret_guard);
+        return read_get_short(bus, key, ret_guard);
+}
+
+SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard *ret_guard)
+{
+        if (SB_UNLIKELY(!bus))
+                return read_get_long(bus, key, ret_guard);
+        /* Without the barriers the compiler makes arithmetic of these tests, which takes longer. */
+        sb_compiler_barrier();
+        if (SB_UNLIKELY(!ret_guard))
+                return read_get_long(bus, key, ret_guard);
+        sb_compiler_barrier();
+        if (SB_UNLIKELY(!key.data))
+                return read_get_long(bus, key, ret_guard);
+        if (SB_UNLIKELY(!sb_find_two_words(key.len)))
+                return read_get_four_words(bus, key, ret_guard);
+        return read_get_short(bus, key, ret_guard);
 }
 
 /* Get one batch of at least one key. @count guard words are free. */

@@ -131,35 +131,51 @@ static int write_attempt_single(void *argument)
         return sb_op_write(single->handle, single->write, single->result);
 }
 
-/* sb_write_key() for a key that the short way takes, in one comparison. */
-static inline __attribute__((always_inline)) bool write_quick_reserved(const void *key)
+/* sb_write_key() in one comparison. */
+static inline __attribute__((always_inline)) bool write_quick_reserved(
+        const void *key, uint64_t key_len)
 {
         static_assert(SB_RESERVED_LEN == sizeof(uint32_t), "one word");
         uint32_t reserved, beginning;
 
+        if (SB_UNLIKELY(key_len < SB_RESERVED_LEN))
+                return false;
         memcpy(&reserved, SB_RESERVED, sizeof(reserved));
         memcpy(&beginning, key, sizeof(beginning));
         return beginning == reserved;
 }
 
-/* Write without wishes, on a bus that serves, over a value: nearly every write is such a one.
+/* Write without wishes, on a bus that serves, over a value, of a key of any length that can be one.
  * Return: false: nothing happened, the long way has to tell. */
 static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus,
-        uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
-        const struct sb_write *how, uint64_t *ret_rev)
+        uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value, uint64_t *ret_rev)
 {
         struct sb_op_result result;
 
-        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
-                SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
-                SB_UNLIKELY(!value.data) || SB_UNLIKELY(!sb_find_two_words(key.len)) ||
-                SB_UNLIKELY(write_quick_reserved(key.data)) ||
+        if (SB_UNLIKELY(write_quick_reserved(key.data, key.len)) ||
                 SB_UNLIKELY(!sb_overwrite(&bus->handle, key.data, key.len, value.data, value.len,
                         expected_rev, &result)))
                 return false;
         if (ret_rev)
                 *ret_rev = result.rev;
         return true;
+}
+
+/* Nearly every write is such a one. Return: as write_quick(). */
+static inline __attribute__((always_inline)) bool write_short(struct sb_bus *bus,
+        uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
+        const struct sb_write *how, uint64_t *ret_rev)
+{
+        if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
+                SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
+                SB_UNLIKELY(!value.data))
+                return false;
+        if (SB_LIKELY(sb_find_two_words(key.len)))
+                return write_quick(bus, expected_rev, key, value, ret_rev);
+        if (SB_LIKELY(sb_find_four_words(key.len)))
+                return write_quick(bus, expected_rev, key, value, ret_rev);
+        return SB_LIKELY(sb_find_takes(&bus->handle, key.len)) &&
+               write_quick(bus, expected_rev, key, value, ret_rev);
 }
 
 /* Write the long way. It checks lengths and @how; the caller has checked the expected revision.
@@ -210,7 +226,7 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
 
         if (!bus)
                 return -EINVAL;
-        if (SB_LIKELY(write_quick(bus, SB_OP_ANY_REV, key, value, how, ret_rev)))
+        if (SB_LIKELY(write_short(bus, SB_OP_ANY_REV, key, value, how, ret_rev)))
                 return 0;
         SB_USE(bus, sb_set(bus, key, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
@@ -224,7 +240,7 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
 
         if (!bus || expected_rev == SB_ANY_REV)
                 return -EINVAL;
-        if (SB_LIKELY(write_quick(bus, expected_rev, key, value, how, ret_rev)))
+        if (SB_LIKELY(write_short(bus, expected_rev, key, value, how, ret_rev)))
                 return 0;
         SB_USE(bus, sb_cas(bus, key, expected_rev, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = expected_rev};

@@ -34,8 +34,13 @@
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
 
-#define SB_OVERWRITE_MIN 8u   /* bytes of a value: it is copied as words that overlap */
-#define SB_OVERWRITE_MAX 512u /* bytes of a value: beyond that the copy is what a write costs */
+/* Bytes of key and value together. That is what the table of classes has, and beyond it the copy
+ * is what a write costs. */
+#define SB_OVERWRITE_MAX ((SB_CLASS_TABLE - 1) * 16 - sizeof(struct sb_version))
+/* Bytes of a value at least; as SB_FIND_KEY_MIN. */
+#ifndef SB_OVERWRITE_MIN
+#define SB_OVERWRITE_MIN 0u
+#endif
 
 /* Copies 16 bytes without a call and without a string instruction: either would keep the next
  * write's cache misses from beginning before this write is through. */
@@ -48,7 +53,28 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy_pair(
         memcpy(to, words, 16);
 }
 
-/* Copies @len bytes, 8 or more. */
+/* The same for fewer than 8 bytes, as words that overlap. */
+static inline __attribute__((always_inline)) void sb_overwrite_copy_few(
+        unsigned char *to, const unsigned char *from, uint64_t len)
+{
+        uint32_t first, last;
+
+        if (SB_LIKELY(len >= 4)) {
+                memcpy(&first, from, 4);
+                memcpy(&last, from + len - 4, 4);
+                memcpy(to, &first, 4);
+                memcpy(to + len - 4, &last, 4);
+        } else if (len) {
+                /* Of three bytes or fewer these are all. */
+                unsigned char middle = from[len / 2], end = from[len - 1];
+
+                to[0] = from[0];
+                to[len / 2] = middle;
+                to[len - 1] = end;
+        }
+}
+
+/* The same for any number. */
 static inline __attribute__((always_inline)) void sb_overwrite_copy(
         unsigned char *to, const unsigned char *from, uint64_t len)
 {
@@ -56,6 +82,10 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy(
         uint64_t first, last;
 
         if (SB_UNLIKELY(len <= 16)) {
+                if (SB_UNLIKELY(len < 8)) {
+                        sb_overwrite_copy_few(to, from, len);
+                        return;
+                }
                 memcpy(&first, from, 8);
                 memcpy(&last, end - 8, 8);
                 memcpy(to, &first, 8);
@@ -91,10 +121,6 @@ static inline __attribute__((always_inline)) void sb_overwrite_tell_model(
 static inline __attribute__((always_inline)) bool sb_overwrite_block(
         struct sb_handle *handle, uint64_t size, struct sb_overwrite_block *ret)
 {
-        /* The table of classes has an entry for each size that a short write can ask for. */
-        static_assert((sizeof(struct sb_version) + SB_FIND_KEY_MAX + SB_OVERWRITE_MAX + 15) / 16 <
-                              SB_CLASS_TABLE,
-                "short");
         ret->class_ = handle->segment.class_of[(size + 15) / 16];
         ret->entry = sb_magazine_first(handle, ret->class_);
         if (SB_UNLIKELY(!ret->entry)) {
@@ -231,13 +257,14 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
         return held;
 }
 
-/* Overwrites the value of a key. Lengths may be any that the segment takes; @expected_rev as in
- * struct sb_op_write. Return: true with ret->rev and ret->cut set; false: nothing happened, go the
- * long way. */
+/* Overwrites the value of a key. Lengths may be any that the segment takes: the caller has asked
+ * sb_find_takes() about the key's. @expected_rev as in struct sb_op_write. Return: true with
+ * ret->rev and ret->cut set; false: nothing happened, go the long way. */
 static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle *handle,
         const void *key, uint64_t key_len, const void *value, uint64_t value_len,
         uint64_t expected_rev, struct sb_op_result *ret)
 {
+        const uint64_t most = SB_OVERWRITE_MAX - SB_OVERWRITE_MIN;
         struct sb_overwrite_block block;
         struct sb_version *version;
         struct sb_found found;
@@ -245,8 +272,8 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle 
         uint64_t era;
         bool held;
 
-        if (SB_UNLIKELY(!sb_find_two_words(key_len)) ||
-                SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > SB_OVERWRITE_MAX - SB_OVERWRITE_MIN) ||
+        static_assert(SB_OVERWRITE_MAX > SB_KEY_LEN_MAX + SB_OVERWRITE_MIN, "none wraps round");
+        if (SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > most - key_len) ||
                 SB_UNLIKELY(!sb_overwrite_block(
                         handle, sizeof(*version) + key_len + value_len, &block)))
                 return false;

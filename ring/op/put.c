@@ -162,28 +162,13 @@ static inline __attribute__((always_inline)) bool put_find(
 
 #define COPY_SHORT 512u /* bytes: beyond that the copy is what a write costs */
 
-/* Copies without a call and without a string instruction, where @len is short: either would keep
- * the next write's cache misses from beginning before this write is through. */
 static inline __attribute__((always_inline)) void put_copy(
         unsigned char *to, const void *data, uint64_t len)
 {
-        const unsigned char *from = data;
-        uint64_t at = 0, words[2];
-
-        if (SB_UNLIKELY(len > COPY_SHORT)) {
-                memcpy(to, from, len);
-                return;
-        }
-        for (; at + 16 <= len; at += 16) {
-                memcpy(words, from + at, 16);
-                memcpy(to + at, words, 16);
-        }
-        for (; at + 8 <= len; at += 8) {
-                memcpy(words, from + at, 8);
-                memcpy(to + at, words, 8);
-        }
-        for (; at < len; at++)
-                to[at] = from[at];
+        if (SB_UNLIKELY(len > COPY_SHORT))
+                memcpy(to, data, len);
+        else
+                sb_overwrite_copy(to, data, len);
 }
 
 /* Fills in what does not depend on the version that will be replaced. */
@@ -443,6 +428,7 @@ SB_FIND_FLAT int sb_op_write(
         struct sb_handle *handle, const struct sb_op_write *write, struct sb_op_result *ret)
 {
         if (SB_LIKELY(write->kind == SB_VERSION_VALUE) &&
+                SB_LIKELY(sb_find_takes(handle, write->key_len)) &&
                 SB_LIKELY(sb_overwrite(handle, write->key, write->key_len, write->value,
                         write->value_len, write->expected_rev, ret)))
                 return 0;

@@ -16,6 +16,7 @@
 #include "shm/layout/geometry.h"
 #include "shm/layout/superblock.h"
 
+#define SB_KEY_WORDS    32u /* bytes that a short way compares, whatever keys the segment takes */
 #define VALUE_LEN_FIELD ((UINT64_C(1) << 36) - 1) /* the most that a shape can say */
 #define SMALLEST_KEY    128u                      /* bytes: node and version of the least class */
 
@@ -132,8 +133,9 @@ int sb_segment_open(void *base, uint64_t size, const struct sb_os *os, struct sb
                 return -EBADMSG;
         segment.bucket_count = segment.geometry.bucket_count;
         segment.blocks_span = segment.geometry.size - segment.geometry.units_at - SB_BLOCK_MIN;
-        segment.values_end = segment.geometry.size - sizeof(struct sb_version) -
-                             segment.key_len_max - SB_TRAILER_TXN;
+        segment.values_end =
+                segment.geometry.size - sizeof(struct sb_version) - SB_TRAILER_TXN -
+                (segment.key_len_max < SB_KEY_WORDS ? SB_KEY_WORDS : segment.key_len_max);
         *ret = segment;
         return 0;
 }

@@ -27,26 +27,58 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
 
-/* Keys of these lengths are hashed and compared in line, as two words that overlap. */
-#define SB_FIND_KEY_MIN 9u
-#define SB_FIND_KEY_MAX 16u
+/* The least length of a key that may go the short ways. Where both ways are tested, shorter keys
+ * have to go the long ones. */
+#ifndef SB_FIND_KEY_MIN
+#define SB_FIND_KEY_MIN 1u
+#endif
 
 /* Everything in a function with a short way is inlined, the hash above all: a call would cost it
  * its registers. */
 #define SB_FIND_FLAT __attribute__((flatten))
 
-static inline bool sb_find_two_words(uint64_t key_len)
+/* Whether a key of this length can be one, so that its bytes may be compared with a version's. */
+static inline bool sb_find_takes(const struct sb_handle *handle, uint64_t key_len)
 {
-        return key_len - SB_FIND_KEY_MIN <= SB_FIND_KEY_MAX - SB_FIND_KEY_MIN;
+        return key_len - SB_FIND_KEY_MIN < handle->segment.key_len_max + 1 - SB_FIND_KEY_MIN;
 }
 
-/* The same hash as sb_hash_key(), in line for keys of the lengths above. */
+/* Lengths differ in the steps of hash, comparison and copy. So a function with a short way asks for
+ * a length at its beginning, once, and has a short way for each answer: the compiler leaves the
+ * steps that such lengths take. */
+static inline bool sb_find_two_words(uint64_t key_len)
+{
+        return key_len - 9 <= 16 - 9;
+}
+static inline bool sb_find_four_words(uint64_t key_len)
+{
+        return key_len - 17 <= 32 - 17;
+}
+static inline bool sb_find_eight_words(uint64_t key_len)
+{
+        return key_len - 33 <= 64 - 33;
+}
+static inline bool sb_find_one_word(uint64_t key_len)
+{
+        return key_len - SB_FIND_KEY_MIN <= 8 - SB_FIND_KEY_MIN;
+}
+
+/* The same hash as sb_hash_key(), in line. What is known of the length leaves one of these, and of
+ * that the steps that such a length takes. */
 static inline uint64_t sb_find_hash(
         const struct sb_handle *handle, const void *key, uint64_t key_len)
 {
-        if (SB_UNLIKELY(!sb_find_two_words(key_len)))
-                return sb_find_hash_any(handle, key, key_len);
-        return sb_hash_key(key, key_len, handle->segment.seed);
+        uint64_t seed = handle->segment.seed;
+
+        if (SB_LIKELY(sb_find_two_words(key_len)))
+                return sb_hash_key(key, key_len, seed);
+        if (SB_LIKELY(sb_find_four_words(key_len)))
+                return sb_hash_key(key, key_len, seed);
+        if (SB_LIKELY(sb_find_one_word(key_len)))
+                return sb_hash_key(key, key_len, seed);
+        if (SB_LIKELY(sb_find_eight_words(key_len)))
+                return sb_hash_key(key, key_len, seed);
+        return sb_find_hash_any(handle, key, key_len);
 }
 
 /* The first cell that has the key's tag; NULL: none. That says little about the key: it is a cell
@@ -124,15 +156,14 @@ static inline void sb_find_hold_and_unpin(struct sb_handle *handle, uint32_t ind
 /* Whether the keys are the same, both of @len bytes. */
 static inline bool sb_find_same(const unsigned char *a, const unsigned char *b, uint64_t len)
 {
-        uint64_t words[4];
-
-        if (SB_UNLIKELY(!sb_find_two_words(len)))
-                return sb_bytes_same(a, b, (uint32_t)len);
-        memcpy(words, a, 8);
-        memcpy(words + 1, b, 8);
-        memcpy(words + 2, a + len - 8, 8);
-        memcpy(words + 3, b + len - 8, 8);
-        return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
+        if (SB_LIKELY(sb_find_two_words(len)))
+                return sb_bytes_same_two_words(a, b, len);
+        if (SB_LIKELY(sb_find_four_words(len)))
+                return sb_bytes_same_four_words(a, b, len);
+        if (SB_LIKELY(sb_find_eight_words(len)))
+                return sb_bytes_same_four_words(a, b, 32) &&
+                       sb_bytes_same_four_words(a + len - 32, b + len - 32, 32);
+        return sb_bytes_same(a, b, len);
 }
 
 /* A value that the short way found. */

@@ -1,6 +1,8 @@
 /* Keys, values, revisions and guards, through the public interface alone. */
+#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "libclient/core/admin.h"
 #include "tests/api/world.h"
@@ -93,6 +95,67 @@ static void test_keys_of_every_length_and_of_any_bytes_are_told_apart(void)
                 CHECK(guard.key.len == len && memcmp(guard.key.data, key, len) == 0);
                 sb_guard_release(&guard);
         }
+        END();
+}
+
+/* A page with nothing readable before it and behind it. */
+#define PAGE 4096u
+static char *lonely_page(void)
+{
+        char *pages = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        if (pages == MAP_FAILED || mprotect(pages + PAGE, PAGE, PROT_READ | PROT_WRITE) != 0)
+                return NULL;
+        return pages + PAGE;
+}
+
+/* Write and read by every call that takes a key. */
+static bool is_kept(struct sb_bytes key, struct sb_bytes value, uint64_t *rev)
+{
+        struct sb_guard guards[2] = {0};
+        bool same;
+
+        if (sb_set(bus, key, value, NULL, rev) != 0 ||
+                sb_cas(bus, key, *rev, value, NULL, rev) != 0 ||
+                sb_get(bus, key, &guards[0]) != 0 || sb_get_many(bus, &key, 1, &guards[1]) != 0)
+                return false;
+        same = guards[1].bus && guards[0].value.data == guards[1].value.data;
+        for (int i = 0; i < 2; i++)
+                same = same && guards[i].key.len == key.len && guards[i].value.len == value.len &&
+                       memcmp(guards[i].key.data, key.data, key.len) == 0 &&
+                       memcmp(guards[i].value.data, value.data, value.len) == 0 &&
+                       guards[i].rev == *rev;
+        sb_guard_release(&guards[0]);
+        sb_guard_release(&guards[1]);
+        return same;
+}
+
+static void test_no_byte_beside_a_key_or_a_value_is_read(void)
+{
+        static const unsigned lens[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 24, 31, 32, 33,
+                40, 47, 48, 63, 64, 65, 96, 97, 127, 128, 129, 200, 240, 241, 512, 1000, 1024, 2048,
+                PAGE};
+        char *keys = lonely_page(), *values = lonely_page();
+        uint64_t rev;
+
+        BEGIN();
+        CHECK(keys && values);
+        for (unsigned i = 0; i < PAGE; i++) {
+                keys[i] = (char)('a' + i % 26);
+                values[i] = (char)(i * 7);
+        }
+        for (size_t k = 1; k < sizeof(lens) / sizeof(lens[0]) && lens[k] <= 1024; k++)
+                for (size_t v = 0; v < sizeof(lens) / sizeof(lens[0]); v++) {
+                        struct sb_bytes first = {keys, lens[k]},
+                                        last = {keys + PAGE - lens[k], lens[k]},
+                                        head = {values, lens[v]},
+                                        tail = {values + PAGE - lens[v], lens[v]};
+
+                        CHECK(is_kept(first, tail, &rev) && is_kept(last, head, &rev));
+                        CHECK(is_kept(first, head, &rev) && is_kept(last, tail, &rev));
+                }
+        munmap(keys - PAGE, 3 * PAGE);
+        munmap(values - PAGE, 3 * PAGE);
         END();
 }
 
@@ -404,6 +467,7 @@ int main(int argc, char **argv)
         RUN(test_set_then_get_gives_the_value_in_place);
         RUN(test_empty_value_is_a_value);
         RUN(test_keys_of_every_length_and_of_any_bytes_are_told_apart);
+        RUN(test_no_byte_beside_a_key_or_a_value_is_read);
         RUN(test_revisions_count_each_change_without_gaps);
         RUN(test_revision_of_a_key_that_was_forgotten_is_never_given_again);
         RUN(test_cas_with_0_creates_once);

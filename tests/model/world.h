@@ -26,7 +26,7 @@ enum world_key { KEY_A, KEY_B, KEY_C };
 enum world_op_kind {
         OP_NONE,
         OP_SET,
-        OP_PUT, /* set a value that is too small for the short way of a write */
+        OP_PUT, /* set a value that is too small for the short way of a write here */
         OP_CAS, /* expects the start state's revision */
         OP_CREATE,
         OP_DELETE,
@@ -163,7 +163,7 @@ struct world_spec {
         /* there are two buckets, and the one that is home to all keys is full of other keys: each
          * key's cell is in the other bucket */
         bool away;
-        bool short_keys;       /* too short for the short ways */
+        bool short_keys;       /* too short for the short ways here (meson.build) */
         uint32_t magazine;     /* entries in each record's magazine [none] */
         uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;

@@ -41,25 +41,42 @@ static void test_a_hash_is_the_same_by_both_ways_for_every_length(void)
                         key[i] = (char)draw(256);
                 CHECK_EQ(sb_find_hash(&reader, key, len), hash_of(key, len));
                 CHECK_EQ(sb_find_hash_any(&reader, key, len), hash_of(key, len));
-                CHECK_EQ(sb_find_two_words(len), len >= SB_FIND_KEY_MIN && len <= SB_FIND_KEY_MAX);
+                CHECK(sb_find_takes(&reader, len));
         }
+        CHECK(!sb_find_takes(&reader, 0) && !sb_find_takes(&reader, SB_KEY_LEN_MAX + 1));
         unmake_bus();
+}
+
+/* A length is asked for once, and its steps are those of one class of lengths. */
+static void test_each_length_is_in_one_class_at_most(void)
+{
+        for (uint64_t len = 0; len <= SB_KEY_LEN_MAX + 1; len++) {
+                CHECK_EQ(sb_find_one_word(len), len >= 1 && len <= 8);
+                CHECK_EQ(sb_find_two_words(len), len >= 9 && len <= 16);
+                CHECK_EQ(sb_find_four_words(len), len >= 17 && len <= 32);
+                CHECK_EQ(sb_find_eight_words(len), len >= 33 && len <= 64);
+        }
 }
 
 static void test_keys_are_the_same_if_each_byte_is(void)
 {
-        unsigned char a[64], b[64];
+        for (uint32_t len = 1; len <= 300; len++) {
+                /* Of just this size: a sanitizer sees a read beyond it. */
+                unsigned char *a = malloc(len), *b = malloc(len);
 
-        for (uint32_t len = 1; len <= 64; len++) {
-                memset(a, 'a', sizeof(a));
-                memset(b, 'a', sizeof(b));
-                CHECK(sb_find_same(a, b, len));
-                for (uint32_t i = 0; i < 64; i++) {
+                CHECK(a && b);
+                memset(a, 'a', len);
+                memset(b, 'a', len);
+                CHECK(sb_find_same(a, b, len) && sb_bytes_same(a, b, len));
+                for (uint32_t i = 0; i < len; i++) {
                         b[i] ^= (unsigned char)(1u << i % 8);
-                        CHECK_EQ(sb_find_same(a, b, len), i >= len);
+                        CHECK(!sb_find_same(a, b, len) && !sb_bytes_same(a, b, len));
                         b[i] = 'a';
                 }
+                free(a);
+                free(b);
         }
+        CHECK(sb_bytes_same((const unsigned char *)"a", "b", 0));
 }
 
 static void test_a_plain_value_is_found_at_once_whatever_its_keys_length(void)
@@ -194,6 +211,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_hash_is_the_same_by_both_ways_for_every_length);
+        RUN(test_each_length_is_in_one_class_at_most);
         RUN(test_keys_are_the_same_if_each_byte_is);
         RUN(test_a_plain_value_is_found_at_once_whatever_its_keys_length);
         RUN(test_what_is_not_plain_is_left_to_the_long_way);

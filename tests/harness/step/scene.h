@@ -150,8 +150,8 @@ static inline struct sb_handle *scene_handle(struct scene *scene, uint32_t actor
         return &scene->bus[actor].handle;
 }
 
-/* Whether the scenes made from now on have keys of 8 to 32 bytes, for which the common operations
- * have a short way, or keys of other lengths. */
+/* Whether the scenes made from now on have keys of 8 to 32 bytes, with which the common operations
+ * go the short way, or other ones, of which most are too short for that here. */
 void scene_use_long_keys(bool use);
 /* Whether the clients of scenes made from now on make the public calls. */
 void scene_use_calls(bool use);

@@ -1,0 +1,109 @@
+/*
+ * The short way of a write (ring/op/overwrite.h): it copies each byte of a key and of a value, and
+ * no byte beside them; it serves keys and values of all lengths up to its own limit.
+ */
+#include "ring/op/overwrite.h"
+#include "tests/unit/bus.h"
+
+#define SPACE 1100u
+
+/* Not inlined, as for lengths that are not known. */
+__attribute__((noipa)) static void copy(unsigned char *to, const unsigned char *from, uint64_t len)
+{
+        sb_overwrite_copy(to, from, len);
+}
+
+static void test_a_copy_has_each_byte_and_touches_no_other(void)
+{
+        unsigned char from[SPACE], to[SPACE + 16], *exact;
+
+        for (uint32_t i = 0; i < SPACE; i++)
+                from[i] = (unsigned char)(1 + i * 7 % 251);
+        for (uint32_t len = 0; len <= SPACE; len++) {
+                exact = malloc(len); /* a read beyond it is seen by a sanitizer */
+                CHECK(exact || len == 0);
+                memcpy(exact, from, len);
+                memset(to, 0xee, sizeof(to));
+                copy(to + 8, exact, len);
+                free(exact);
+                CHECK(memcmp(to + 8, from, len) == 0);
+                for (uint32_t i = 0; i < 8; i++)
+                        CHECK(to[i] == 0xee && to[8 + len + i] == 0xee);
+        }
+}
+
+/* A key has a value, and this writer has blocks of its size: then the short way does it. */
+__attribute__((noipa)) static bool overwrite(
+        const unsigned char *key, uint64_t key_len, const unsigned char *value, uint64_t value_len)
+{
+        struct sb_op_result result;
+
+        return sb_overwrite(&writer, key, key_len, value, value_len, SB_OP_ANY_REV, &result);
+}
+
+static bool has(
+        const unsigned char *key, uint32_t key_len, const unsigned char *value, uint64_t value_len)
+{
+        struct sb_version *version;
+        bool same;
+
+        sb_pin(&reader);
+        version = sb_find_newest(
+                &reader, key, key_len, sb_hash_key(key, key_len, writer.segment.seed));
+        same = version && SB_SHAPE_KEY_LEN(version->shape) == key_len &&
+               SB_SHAPE_VALUE_LEN(version->shape) == value_len &&
+               memcmp(version->bytes, key, key_len) == 0 &&
+               memcmp(version->bytes + key_len, value, value_len) == 0;
+        sb_unpin(&reader);
+        return same;
+}
+
+static void test_keys_and_values_of_all_lengths_go_the_short_way_up_to_its_limit(void)
+{
+        static unsigned char key[SB_KEY_LEN_MAX], value[SB_OVERWRITE_MAX + 1];
+        static const uint32_t key_lens[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 47,
+                48, 63, 64, 65, 128, 129, 240, 241, 500, 1023, 1024};
+
+        CHECK(make_bus(32 << 20));
+        for (uint32_t k = 0; k < sizeof(key_lens) / sizeof(key_lens[0]); k++) {
+                uint32_t key_len = key_lens[k];
+
+                for (uint32_t i = 0; i < key_len; i++)
+                        key[i] = (unsigned char)('a' + (i + k) % 26);
+                for (uint64_t len = 0; len <= SB_OVERWRITE_MAX - key_len;
+                        len += len < 70 ? 1 : 97) {
+                        struct sb_op_write write = {.key = key,
+                                .key_len = key_len,
+                                .value = value,
+                                .value_len = len,
+                                .expected_rev = SB_OP_ANY_REV};
+                        struct sb_op_result result;
+                        bool done;
+
+                        memset(value, (int)len, sizeof(value));
+                        if (len > 0)
+                                value[len - 1] ^= 0x80;
+                        /* The long way fetches blocks where this one has none at hand. */
+                        done = false;
+                        for (uint32_t tries = 0; tries < 40 && !done; tries++) {
+                                CHECK_EQ(sb_op_write(&writer, &write, &result), 0);
+                                value[0] ^= 1;
+                                done = overwrite(key, key_len, value, len);
+                        }
+                        CHECK(done);
+                        CHECK(has(key, key_len, value, len));
+                }
+                CHECK(!overwrite(key, key_len, value, SB_OVERWRITE_MAX - key_len + 1));
+                CHECK(!overwrite(key, key_len, value, UINT64_MAX));
+                CHECK(!overwrite(key, key_len, value, UINT64_MAX - key_len - 40));
+        }
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_a_copy_has_each_byte_and_touches_no_other);
+        RUN(test_keys_and_values_of_all_lengths_go_the_short_way_up_to_its_limit);
+        return test_end();
+}
