@@ -124,17 +124,19 @@ struct sb_magazine {
         uint16_t free;                /* entries without a block */
         uint32_t held, limit;         /* entries with one; how many there may be */
         uint16_t next[SB_MAGAZINE_MAX + 1];
-        uint32_t class_end; /* larger classes are not for the magazine */
+        uint32_t class_end; /* of larger classes it has no share */
+        uint32_t pass_from; /* blocks of this class and of larger ones become spares */
+        uint32_t pass_end;  /* still larger ones do not */
         bool lacking;       /* an entry was missing */
-        bool passes;        /* what it takes in hand becomes a spare: its share is too small */
-        uint64_t keeps;     /* bytes of spares that may come out of slabs */
+        bool passes;        /* pass_from is 0: its share is too small */
+        uint64_t keeps; /* bytes of spares that may come out of slabs, or are of large classes */
 };
 
 /* A dated block that no process can be reading any more. Lists end with 0. */
 struct sb_spare {
         uint64_t offset, era;
         uint32_t unit_kind;  /* as in limbo */
-        uint16_t next, kept; /* kept: it came out of a slab */
+        uint16_t next, kept; /* kept: it counts below */
 };
 struct sb_spares {
         struct sb_spare entries[SB_LIMBO_MAX + 1]; /* [0] is none */
@@ -142,7 +144,7 @@ struct sb_spares {
         uint64_t missed;     /* classes of which one was asked for when there was none, as bits */
         uint32_t free, used; /* entries: the first that was used and is free; how many ever were */
         uint32_t count;      /* spares */
-        uint64_t kept;       /* bytes of those that came out of slabs */
+        uint64_t kept;       /* bytes of those that magazine.keeps limits */
         uint64_t known;      /* since this era at least their grace periods are over */
 };
 

@@ -17,7 +17,7 @@
 #include "shm/memory/era.h"
 #include "shm/memory/unit.h"
 
-#define SPARE_SIZE_MAX 1024u /* bytes: what the short way of a write builds is smaller */
+#define SPARE_SIZE_MAX 2048u /* bytes: what the short way of a write builds is not larger */
 #define KEEPS_SHARE    16u   /* of the segment: what all clients together keep out of slabs */
 
 /* Tell the model checker, to which a block that is ready is free memory until it is built in. */
@@ -41,6 +41,18 @@ static uint32_t magazine_class_end(const struct sb_segment *segment)
         if (most < SB_MAGAZINE_BLOCK)
                 most = SB_MAGAZINE_BLOCK;
         while (class_end < segment->class_count && segment->class_size[class_end] <= most)
+                class_end++;
+        return class_end;
+}
+
+/* Where there is a magazine at all, larger classes go through it for a moment. */
+static uint32_t magazine_pass_end(const struct sb_handle *handle)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t class_end = handle->magazine.class_end;
+
+        while (class_end && class_end < segment->class_count &&
+                segment->class_size[class_end] <= SPARE_SIZE_MAX)
                 class_end++;
         return class_end;
 }
@@ -97,7 +109,7 @@ void sb_magazine_release(struct sb_handle *handle, struct sb_limbo_entry *waitin
 void sb_magazine_pass(struct sb_handle *handle, struct sb_limbo_entry *waiting)
 {
         sb_magazine_release(handle, waiting);
-        waiting->spare = handle->segment.class_size[waiting->unit_kind & 63] <= SPARE_SIZE_MAX;
+        waiting->spare = 1;
 }
 
 uint32_t sb_magazine_release_waiting(struct sb_handle *handle)
@@ -133,6 +145,15 @@ void sb_magazine_release_all(struct sb_handle *handle)
         sb_magazine_empty(handle);
 }
 
+/* Say which classes become spares: @all of the magazine's, where its share is too small; or larger
+ * ones, of which it has no share. */
+static void magazine_pass_on(struct sb_handle *handle, bool all)
+{
+        handle->magazine.passes = all;
+        handle->magazine.pass_from = all ? 0 : handle->magazine.class_end;
+        handle->magazine.pass_end = all ? handle->magazine.class_end : magazine_pass_end(handle);
+}
+
 void sb_magazine_limit(struct sb_handle *handle)
 {
         const struct sb_geometry *g = &handle->segment.geometry;
@@ -143,11 +164,11 @@ void sb_magazine_limit(struct sb_handle *handle)
         handle->magazine.keeps = (uint64_t)g->unit_count * g->unit_size / KEEPS_SHARE;
         handle->magazine.keeps /= clients ? clients : 1;
         handle->magazine.limit = g->magazine_count;
-        handle->magazine.passes = g->magazine_count == SB_MAGAZINE_HANDS;
+        magazine_pass_on(handle, g->magazine_count == SB_MAGAZINE_HANDS);
         if (g->magazine_count < SB_MAGAZINE_BATCH_MIN) /* such a count was asked for, or is least */
                 return;
         if (share < handle->magazine.limit) {
-                handle->magazine.passes = share < SB_MAGAZINE_BATCH_MIN;
+                magazine_pass_on(handle, share < SB_MAGAZINE_BATCH_MIN);
                 handle->magazine.limit = handle->magazine.passes ? SB_MAGAZINE_HANDS : share;
         }
         if (handle->magazine.held > handle->magazine.limit)

@@ -39,10 +39,10 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/unit.h"
 
-/* Whether blocks of this class are for the magazine at all. */
+/* Whether blocks of this class are for the magazine at all, be it for a moment. */
 static inline bool sb_magazine_serves(const struct sb_handle *handle, uint32_t class_)
 {
-        return class_ < handle->magazine.class_end;
+        return class_ < handle->magazine.pass_end;
 }
 /* The entry of a block of this class that is ready to be built in, or 0. It stays ready until
  * sb_magazine_take(). */
@@ -136,7 +136,7 @@ static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_han
         /* A:publish. Only the last version of its chain is taken: nothing can be taken out from
          * behind it, so its link needs no mark. */
         if (SB_UNLIKELY(sb_load_acquire(&old->prev) & SB_OFFSET_MASK) ||
-                SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= handle->magazine.class_end) ||
+                SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= handle->magazine.pass_end) ||
                 SB_UNLIKELY(handle->limbo.count == SB_LIMBO_MAX))
                 return false;
         if (!entry) {
@@ -170,7 +170,7 @@ static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_han
                 .unit_kind = unit_kind,
                 .held = (uint16_t)used,
         };
-        if (SB_UNLIKELY(handle->magazine.passes))
+        if (SB_UNLIKELY((unit_kind & 63) >= handle->magazine.pass_from))
                 sb_magazine_pass(handle, &handle->limbo.entries[handle->limbo.count]);
         sb_limbo_count(handle);
         return true;

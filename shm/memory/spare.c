@@ -36,15 +36,26 @@ static void spare_put(struct sb_handle *handle, const struct sb_spare *spare, ui
                 spares->kept += handle->segment.class_size[class_];
 }
 
+/* Whether a block of a class of which the magazine has no share is within this client's part of
+ * what all clients may keep. */
+static bool spare_has_space(const struct sb_handle *handle, uint32_t class_)
+{
+        return handle->spares.kept + handle->segment.class_size[class_] <= handle->magazine.keeps;
+}
+
 bool sb_spare_add(struct sb_handle *handle, const struct sb_limbo_entry *waiting)
 {
+        uint32_t class_ = waiting->unit_kind & 63;
+        bool large = class_ >= handle->magazine.class_end;
+
         if (!waiting->spare || waiting->era >= sb_era_looked(handle) ||
-                handle->spares.count == SB_LIMBO_MAX)
+                handle->spares.count == SB_LIMBO_MAX || (large && !spare_has_space(handle, class_)))
                 return false;
         spare_put(handle,
                 &(struct sb_spare){.offset = waiting->offset,
                         .era = waiting->era,
-                        .unit_kind = waiting->unit_kind},
+                        .unit_kind = waiting->unit_kind,
+                        .kept = large},
                 sb_era_looked(handle));
         return true;
 }

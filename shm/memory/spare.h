@@ -9,7 +9,8 @@
  * it, and that one look (grace.h) has found its grace period over. To build in it the client wins
  * its retire word, as if to free it, and has it in its magazine then, as the one block in hand.
  *
- * A client that may not keep a slab takes some blocks of it as spares, too.
+ * A client that may not keep a slab takes some blocks of it as spares, too. And so go blocks of
+ * classes that are too large for the share of any magazine, within the same bound.
  *
  * So clients that are idle, stopped or dead keep nothing from others, however many they are. A
  * client that writes pays no more beside a thousand of them than alone: one more locked instruction

@@ -219,6 +219,36 @@ static uint32_t room_beside_idle(uint32_t idle_count)
         return room;
 }
 
+/* The magazine has no share of classes as large as these. */
+static void test_large_values_on_a_small_bus_are_built_in_spares_up_to_a_share(void)
+{
+        enum { TURNS = 20 };
+        uint64_t freed, most = 0;
+
+        CHECK(make_crowd(16 << 20, 8, 3));
+        CHECK(!writer.magazine.passes && overwrite(&writer, 4000, 1, 1000, 1000));
+        freed = writer.counters.freed;
+        for (uint32_t i = 0; i < TURNS; i++) {
+                CHECK(overwrite(&writer, KEYS, 1, 1000, 1000));
+                CHECK(writer.spares.kept <= writer.magazine.keeps);
+                most = writer.spares.kept > most ? writer.spares.kept : most;
+        }
+        freed = writer.counters.freed - freed;
+        TEST_NOTE("%" PRIu64 " blocks freed in 1,000 sets; at most %" PRIu64
+                  " bytes in spares, of %" PRIu64,
+                freed / TURNS, most, writer.magazine.keeps);
+        CHECK(most > 0 && freed / TURNS <= 10);
+        /* With more clients a part is smaller, and what is beyond it goes back to its slab. */
+        CHECK(attach(8));
+        CHECK(overwrite(&writer, 4000, 1, 1000, 1000));
+        for (uint32_t i = 0; i < TURNS; i++) {
+                CHECK(overwrite(&writer, KEYS, 1, 1000, 1000));
+                CHECK(writer.spares.kept <= writer.magazine.keeps);
+        }
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 static void test_what_idle_clients_keep_is_there_for_others(void)
 {
         uint32_t alone = room_beside_idle(0), beside = room_beside_idle(100);
@@ -324,6 +354,7 @@ int main(int argc, char **argv)
         RUN(test_a_set_beside_a_thousand_goes_the_short_way);
         RUN(test_a_set_of_changing_sizes_takes_its_blocks_by_the_batch);
         RUN(test_a_new_key_beside_a_thousand_takes_its_value_from_spares);
+        RUN(test_large_values_on_a_small_bus_are_built_in_spares_up_to_a_share);
         RUN(test_what_idle_clients_keep_is_there_for_others);
         RUN(test_what_a_sweep_has_freed_is_no_spare_any_more);
         RUN(test_a_client_that_ends_leaves_no_spares);
