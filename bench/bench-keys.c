@@ -43,26 +43,33 @@ struct bench_case {
         enum bench_spread spread;
         uint32_t value_len;
         uint32_t number; /* BENCH_MIX: writes of 256 operations; BENCH_TRANSFER: accounts */
+        bool mixed;      /* keys of 16 to 32 bytes; otherwise of 16 */
 };
 
 static const struct bench_case cases[] = {
-        {"get-64-uniform", BENCH_GET, BENCH_UNIFORM, 64, 0},
-        {"get-64-zipf", BENCH_GET, BENCH_ZIPF, 64, 0},
-        {"get16-64-uniform", BENCH_GET_MANY, BENCH_UNIFORM, 64, 0},
-        {"get16-64-zipf", BENCH_GET_MANY, BENCH_ZIPF, 64, 0},
-        {"set-64-uniform", BENCH_MIX, BENCH_UNIFORM, 64, 256},
-        {"set-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 256},
-        {"mix95-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 13},
-        {"mix50-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 128},
-        {"cas-64-hot", BENCH_CAS, BENCH_UNIFORM, 64, 0},
-        {"bank-2", BENCH_TRANSFER, BENCH_UNIFORM, 64, 2},
-        {"bank-4", BENCH_TRANSFER, BENCH_UNIFORM, 64, 4},
-        {"bank-16", BENCH_TRANSFER, BENCH_UNIFORM, 64, 16},
-        {"bank-64", BENCH_TRANSFER, BENCH_UNIFORM, 64, 64},
-        {"scan-64", BENCH_SCAN, BENCH_UNIFORM, 64, 0},
-        {"get-1024-uniform", BENCH_GET, BENCH_UNIFORM, 1024, 0},
-        {"get-1024-zipf", BENCH_GET, BENCH_ZIPF, 1024, 0},
-        {"set-1024-uniform", BENCH_MIX, BENCH_UNIFORM, 1024, 256},
+        {"get-64-uniform", BENCH_GET, BENCH_UNIFORM, 64, 0, false},
+        {"get-64-zipf", BENCH_GET, BENCH_ZIPF, 64, 0, false},
+        {"get16-64-uniform", BENCH_GET_MANY, BENCH_UNIFORM, 64, 0, false},
+        {"get16-64-zipf", BENCH_GET_MANY, BENCH_ZIPF, 64, 0, false},
+        {"set-64-uniform", BENCH_MIX, BENCH_UNIFORM, 64, 256, false},
+        {"set-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 256, false},
+        {"mix95-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 13, false},
+        {"mix50-64-zipf", BENCH_MIX, BENCH_ZIPF, 64, 128, false},
+        {"cas-64-hot", BENCH_CAS, BENCH_UNIFORM, 64, 0, false},
+        {"bank-2", BENCH_TRANSFER, BENCH_UNIFORM, 64, 2, false},
+        {"bank-4", BENCH_TRANSFER, BENCH_UNIFORM, 64, 4, false},
+        {"bank-16", BENCH_TRANSFER, BENCH_UNIFORM, 64, 16, false},
+        {"bank-64", BENCH_TRANSFER, BENCH_UNIFORM, 64, 64, false},
+        {"scan-64", BENCH_SCAN, BENCH_UNIFORM, 64, 0, false},
+        {"get-mixed-uniform", BENCH_GET, BENCH_UNIFORM, 64, 0, true},
+        {"get-mixed-zipf", BENCH_GET, BENCH_ZIPF, 64, 0, true},
+        {"get16-mixed-uniform", BENCH_GET_MANY, BENCH_UNIFORM, 64, 0, true},
+        {"set-mixed-uniform", BENCH_MIX, BENCH_UNIFORM, 64, 256, true},
+        {"set-mixed-zipf", BENCH_MIX, BENCH_ZIPF, 64, 256, true},
+        {"mix95-mixed-zipf", BENCH_MIX, BENCH_ZIPF, 64, 13, true},
+        {"get-1024-uniform", BENCH_GET, BENCH_UNIFORM, 1024, 0, false},
+        {"get-1024-zipf", BENCH_GET, BENCH_ZIPF, 1024, 0, false},
+        {"set-1024-uniform", BENCH_MIX, BENCH_UNIFORM, 1024, 256, false},
 };
 #define CASE_COUNT (sizeof(cases) / sizeof(cases[0]))
 
@@ -129,6 +136,11 @@ static bool has_peer(
 static bool has_case(const struct bench_settings *settings, const struct bench_case *case_)
 {
         return !settings->only || strstr(case_->name, settings->only);
+}
+
+static bool in_phase(const struct bench_case *case_, uint32_t value_len)
+{
+        return case_->value_len == value_len && case_->mixed == bench_keys_mixed;
 }
 
 /* ---- a worker ---- */
@@ -463,7 +475,7 @@ static int profile_run(
                 return -ENOMEM;
         r = worker_prepare(worker, settings, stores, value_len);
         for (uint32_t i = 0; i < CASE_COUNT && !r; i++) {
-                if (cases[i].value_len != value_len || !has_case(settings, &cases[i]))
+                if (!in_phase(&cases[i], value_len) || !has_case(settings, &cases[i]))
                         continue;
                 for (uint32_t handle = 0; handle < BENCH_PEERS; handle++) {
                         if (!has_peer(settings, handle, &cases[i]))
@@ -509,18 +521,20 @@ static void stores_destroy(void **stores)
                 }
 }
 
-/* Run all cases with one size of value. All contenders have the same kind of pages: when the huge
- * pages do not suffice for the last contender, because another process took some, all contenders
- * start again without huge pages. */
-static int phase_run(const struct bench_settings *settings, uint32_t value_len)
+/* Run all cases with one size of value and one kind of keys. All contenders have the same kind of
+ * pages: when the huge pages do not suffice for the last contender, because another process took
+ * some, all contenders start again without huge pages. */
+static int phase_run(const struct bench_settings *settings, uint32_t value_len, bool mixed)
 {
         void *stores[BENCH_PEERS] = {NULL};
         struct crew crew = {0};
         uint32_t wanted = 0;
         int r;
 
+        bench_keys_mixed = mixed;
+
         for (uint32_t i = 0; i < CASE_COUNT; i++)
-                wanted += cases[i].value_len == value_len && has_case(settings, &cases[i]);
+                wanted += in_phase(&cases[i], value_len) && has_case(settings, &cases[i]);
         if (!wanted)
                 return 0;
         r = stores_create(settings, value_len, settings->pages, stores);
@@ -528,14 +542,14 @@ static int phase_run(const struct bench_settings *settings, uint32_t value_len)
                 stores_destroy(stores);
                 r = stores_create(settings, value_len, BENCH_PAGES_PLAIN, stores);
                 if (!r)
-                        printf("# pages_%u 4 KiB\n", value_len);
+                        printf("# pages_%u%s 4 KiB\n", value_len, mixed ? "_mixed" : "");
         }
         if (!r && settings->profile_ops) {
                 r = profile_run(settings, stores, value_len);
         } else if (!r) {
                 r = crew_start(&crew, settings, stores, value_len);
                 for (uint32_t i = 0; i < CASE_COUNT && !r; i++)
-                        if (cases[i].value_len == value_len && has_case(settings, &cases[i]))
+                        if (in_phase(&cases[i], value_len) && has_case(settings, &cases[i]))
                                 r = case_run(&crew, settings, stores, i);
                 crew_stop(&crew, r != 0);
         }
@@ -573,6 +587,7 @@ static uint64_t bytes_needed(const struct bench_settings *settings)
 
                 if (!has_case(settings, &cases[i]))
                         continue;
+                bench_keys_mixed = cases[i].mixed;
                 for (uint32_t handle = 0; handle < BENCH_PEERS; handle++)
                         if (has_peer(settings, handle, NULL) && !bench_peers[handle]->is_server)
                                 bytes +=
@@ -610,9 +625,11 @@ int main(int argc, char **argv)
                 return 1;
         }
         print_about(&settings);
-        r = phase_run(&settings, 64);
+        r = phase_run(&settings, 64, false);
         if (!r)
-                r = phase_run(&settings, 1024);
+                r = phase_run(&settings, 64, true);
+        if (!r)
+                r = phase_run(&settings, 1024, false);
         bench_pages_restore();
         if (r)
                 fprintf(stderr, "bench-keys: ended early: %s\n",

@@ -56,7 +56,7 @@ struct bench_case {
 
 static struct sb_bytes key_of(const struct bench *bench, uint32_t i)
 {
-        return (struct sb_bytes){bench->keys[i].bytes, BENCH_KEY_LEN};
+        return (struct sb_bytes){bench->keys[i].bytes, bench->keys[i].len};
 }
 
 static struct sb_bytes value_of(const struct bench *bench)

@@ -8,6 +8,8 @@
 #define _GNU_SOURCE
 #include "bench/bench.h"
 
+bool bench_keys_mixed;
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

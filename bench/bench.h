@@ -17,7 +17,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#define BENCH_KEY_LEN     16u
+#define BENCH_KEY_LEN     16u /* bytes of a key; of mixed ones at least */
+#define BENCH_KEY_MAX     32u
 #define BENCH_BATCH       256u /* keys; a multiple of BENCH_MANY */
 #define BENCH_MANY        16u  /* keys of one get_many */
 #define BENCH_KEYS_MAX    (1u << 24)
@@ -39,8 +40,16 @@ enum bench_spread { BENCH_UNIFORM, BENCH_ZIPF, BENCH_SPREAD_COUNT };
 enum bench_pages { BENCH_PAGES_PLAIN, BENCH_PAGES_HUGE };
 
 struct bench_key {
-        unsigned char bytes[BENCH_KEY_LEN];
+        unsigned char bytes[BENCH_KEY_MAX];
+        uint64_t len;
 };
+/* Whether keys have BENCH_KEY_LEN to BENCH_KEY_MAX bytes; set before the stores are made. */
+extern bool bench_keys_mixed;
+/* Bytes for a key in a store of records of one size. */
+static inline uint64_t bench_key_space(void)
+{
+        return bench_keys_mixed ? BENCH_KEY_MAX : BENCH_KEY_LEN;
+}
 
 struct bench_batch {
         enum bench_op op;
@@ -94,7 +103,10 @@ struct sb_bus *bench_statebus_bus(void *handle);
  * other workers replace more. */
 static inline uint64_t bench_segment_size(uint32_t key_count, uint32_t value_len)
 {
-        return (key_count * (UINT64_C(272) + 2 * (value_len + value_len / 4)) +
+        /* A mixed key's bytes, in its node and in two versions. */
+        uint64_t longer = bench_keys_mixed ? 3 * (BENCH_KEY_MAX - BENCH_KEY_LEN) : 0;
+
+        return (key_count * (UINT64_C(272) + longer + 2 * (value_len + value_len / 4)) +
                        (UINT64_C(64) << 20)) &
                ~((UINT64_C(2) << 20) - 1);
 }
@@ -119,7 +131,7 @@ static inline void bench_use(uint64_t value)
         __asm__ __volatile__("" : : "r"(value));
 }
 
-/* Write the text of key @number: "state:k/" and eight letters. */
+/* Write the text of key @number: "state:k/" and eight letters, and more where keys are mixed. */
 static inline void bench_key_write(uint32_t number, struct bench_key *ret)
 {
         uint64_t letters = number;
@@ -130,15 +142,27 @@ static inline void bench_key_write(uint32_t number, struct bench_key *ret)
         letters += UINT64_C(0x6161616161616161);
         memcpy(ret->bytes, "state:k/", 8);
         memcpy(ret->bytes + 8, &letters, 8);
+        ret->len = BENCH_KEY_LEN;
+        if (!bench_keys_mixed)
+                return;
+        memcpy(ret->bytes + BENCH_KEY_LEN, "/of-some-length!", BENCH_KEY_MAX - BENCH_KEY_LEN);
+        ret->len += (number * 0x9e3779b1u >> 16) % (BENCH_KEY_MAX - BENCH_KEY_LEN + 1);
 }
 
-static inline bool bench_key_equal(const void *a, const void *b)
+/* Whether these are the bytes of @key. The first 16 bytes differ from key to key. */
+static inline bool bench_key_equal(const unsigned char *bytes, const struct bench_key *key)
 {
         uint64_t words[4];
+        bool same;
 
-        memcpy(words, a, 16);
-        memcpy(words + 2, b, 16);
-        return ((words[0] ^ words[2]) | (words[1] ^ words[3])) == 0;
+        memcpy(words, bytes, 16);
+        memcpy(words + 2, key->bytes, 16);
+        same = ((words[0] ^ words[2]) | (words[1] ^ words[3])) == 0;
+        if (key->len == BENCH_KEY_LEN)
+                return same;
+        memcpy(words, bytes + key->len - 16, 16);
+        memcpy(words + 2, key->bytes + key->len - 16, 16);
+        return same & (((words[0] ^ words[2]) | (words[1] ^ words[3])) == 0);
 }
 
 /* Read a value: a word of each 64 bytes, and the last word. */

@@ -51,13 +51,13 @@ static int fill(struct store *store, const struct bench_shape *shape)
 
         for (uint32_t i = 0; i < shape->key_count && !r; i++) {
                 struct sb_op_write write = {.key = key.bytes,
-                        .key_len = BENCH_KEY_LEN,
                         .value = value,
                         .value_len = shape->value_len,
                         .expected_rev = SB_OP_ANY_REV};
                 struct sb_op_result result;
 
                 bench_key_write(i, &key);
+                write.key_len = (uint32_t)key.len;
                 memset(value, (int)i & 0xff, shape->value_len);
                 r = sb_op_write(store->engine, &write, &result);
                 if (i % 100000 == 0)
@@ -159,9 +159,9 @@ static uint32_t get_one(
 {
         struct sb_version *version;
 
-        if (sb_op_get(attached, key->bytes, BENCH_KEY_LEN, 0, &version))
+        if (sb_op_get(attached, key->bytes, (uint32_t)key->len, 0, &version))
                 return 0;
-        *sum += bench_consume(version->bytes + BENCH_KEY_LEN, value_len);
+        *sum += bench_consume(version->bytes + key->len, value_len);
         sb_guard_set(attached, 0, 0);
         return 1;
 }
@@ -172,18 +172,17 @@ static uint32_t get_many(struct sb_handle *attached, const struct bench_batch *b
         struct sb_version *versions[BENCH_MANY];
         uint32_t guards[BENCH_MANY], done = 0;
 
-        for (uint32_t i = 0; i < BENCH_MANY; i++) {
-                keys[i].len = BENCH_KEY_LEN;
+        for (uint32_t i = 0; i < BENCH_MANY; i++)
                 guards[i] = i;
-        }
         for (uint32_t from = 0; from < batch->count; from += BENCH_MANY) {
                 for (uint32_t i = 0; i < BENCH_MANY; i++)
-                        keys[i].data = batch->keys[from + i].bytes;
+                        keys[i] = (struct sb_op_key){
+                                batch->keys[from + i].bytes, batch->keys[from + i].len};
                 sb_op_get_many(attached, keys, BENCH_MANY, guards, versions);
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
                         if (!versions[i])
                                 continue;
-                        *sum += bench_consume(versions[i]->bytes + BENCH_KEY_LEN, batch->value_len);
+                        *sum += bench_consume(versions[i]->bytes + keys[i].len, batch->value_len);
                         sb_guard_set(attached, i, 0);
                         done++;
                 }
@@ -195,7 +194,7 @@ static uint32_t write_one(struct sb_handle *attached, const struct bench_batch *
         uint64_t *expected_rev)
 {
         struct sb_op_write write = {.key = batch->keys[i].bytes,
-                .key_len = BENCH_KEY_LEN,
+                .key_len = (uint32_t)batch->keys[i].len,
                 .value = batch->value,
                 .value_len = batch->value_len,
                 .expected_rev = *expected_rev};

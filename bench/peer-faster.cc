@@ -67,11 +67,11 @@ class Key
         }
         core::KeyHash GetHash() const
         {
-                return core::KeyHash{sb_hash_key(key_.bytes, BENCH_KEY_LEN, BENCH_SEED)};
+                return core::KeyHash{sb_hash_key(key_.bytes, key_.len, BENCH_SEED)};
         }
         bool operator==(const Key &other) const
         {
-                return bench_key_equal(&key_, &other.key_);
+                return bench_key_equal(key_.bytes, &other.key_);
         }
         bool operator!=(const Key &other) const
         {

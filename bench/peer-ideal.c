@@ -35,12 +35,13 @@ struct store {
         uint64_t bucket_mask;
         uint32_t value_len;
         uint32_t record_size;
+        uint64_t key_space;
         struct sb_word64 *word; /* for CAS; on a line of its own */
 };
 
 static int insert(struct store *store, const struct bench_key *key, uint64_t offset)
 {
-        uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
+        uint64_t hash = sb_hash_key(key->bytes, key->len, BENCH_SEED);
         uint64_t index = hash & store->bucket_mask;
 
         for (uint64_t i = 0; i <= store->bucket_mask;
@@ -69,7 +70,8 @@ static int ideal_create(const struct bench_shape *shape, void **ret_store)
                 bucket_count *= 2;
         store->bucket_mask = bucket_count - 1;
         store->value_len = shape->value_len;
-        store->record_size = BENCH_KEY_LEN + shape->value_len;
+        store->key_space = bench_key_space();
+        store->record_size = (uint32_t)store->key_space + shape->value_len;
         records_at = bucket_count * sizeof(struct bucket) + 128;
         store->size = records_at + (uint64_t)shape->key_count * store->record_size;
         store->base = bench_memory_map(store->size, shape->pages);
@@ -84,8 +86,8 @@ static int ideal_create(const struct bench_shape *shape, void **ret_store)
                 int r;
 
                 bench_key_write(i, &key);
-                memcpy(store->base + offset, key.bytes, BENCH_KEY_LEN);
-                memset(store->base + offset + BENCH_KEY_LEN, (int)i & 0xff, shape->value_len);
+                memcpy(store->base + offset, key.bytes, key.len);
+                memset(store->base + offset + store->key_space, (int)i & 0xff, shape->value_len);
                 r = insert(store, &key, offset);
                 if (r < 0)
                         return r;
@@ -148,7 +150,7 @@ static inline const unsigned char *find(
                         const unsigned char *record = store->base + (cell & OFFSET_MASK);
 
                         if (cell && bench_key_equal(record, key))
-                                return record + BENCH_KEY_LEN;
+                                return record + store->key_space;
                 }
                 if (!bucket->spilled)
                         return NULL;
@@ -165,7 +167,7 @@ static uint32_t get_each(const struct store *store, const struct bench_batch *ba
         for (uint32_t i = 0; i < batch->count; i++) {
                 const struct bench_key *key = &batch->keys[i];
                 const unsigned char *value =
-                        find(store, key, sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED));
+                        find(store, key, sb_hash_key(key->bytes, key->len, BENCH_SEED));
 
                 if (value) {
                         sum += bench_consume(value, store->value_len);
@@ -186,7 +188,7 @@ static uint32_t get_many(const struct store *store, const struct bench_batch *ba
                 const struct bench_key *keys = batch->keys + from;
 
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
-                        hashes[i] = sb_hash_key(keys[i].bytes, BENCH_KEY_LEN, BENCH_SEED);
+                        hashes[i] = sb_hash_key(keys[i].bytes, keys[i].len, BENCH_SEED);
                         __builtin_prefetch(&store->buckets[hashes[i] & store->bucket_mask]);
                 }
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
@@ -202,7 +204,7 @@ static uint32_t get_many(const struct store *store, const struct bench_batch *ba
                 for (uint32_t i = 0; i < BENCH_MANY; i++) {
                         const unsigned char *value =
                                 records[i] && bench_key_equal(records[i], &keys[i])
-                                        ? records[i] + BENCH_KEY_LEN
+                                        ? records[i] + store->key_space
                                         : find(store, &keys[i], hashes[i]);
 
                         if (value) {

@@ -47,7 +47,7 @@ static int env_open(const struct store *store, MDB_env **ret_env)
 
 static MDB_val key_of(const struct bench_key *key)
 {
-        return (MDB_val){.mv_size = BENCH_KEY_LEN, .mv_data = (void *)(uintptr_t)key->bytes};
+        return (MDB_val){.mv_size = key->len, .mv_data = (void *)(uintptr_t)key->bytes};
 }
 
 static int fill(MDB_env *env, const struct bench_shape *shape)

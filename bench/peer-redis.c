@@ -101,7 +101,7 @@ static int set_append(redisContext *connection, const struct bench_key *key,
         const unsigned char *value, uint32_t value_len)
 {
         const char *words[] = {"SET", (const char *)key->bytes, (const char *)value};
-        const size_t lengths[] = {3, BENCH_KEY_LEN, value_len};
+        const size_t lengths[] = {3, key->len, value_len};
 
         return redisAppendCommandArgv(connection, 3, words, lengths);
 }
@@ -109,7 +109,7 @@ static int set_append(redisContext *connection, const struct bench_key *key,
 static int get_append(redisContext *connection, const struct bench_key *key)
 {
         const char *words[] = {"GET", (const char *)key->bytes};
-        const size_t lengths[] = {3, BENCH_KEY_LEN};
+        const size_t lengths[] = {3, key->len};
 
         return redisAppendCommandArgv(connection, 2, words, lengths);
 }
@@ -238,7 +238,7 @@ static int transfer_once(redisContext *connection, const struct bench_batch *bat
         const struct bench_key *keys = &batch->keys[2 * i];
         const char *watch[] = {"WATCH", (const char *)keys[0].bytes, (const char *)keys[1].bytes};
         static const char *const multi[] = {"MULTI"}, *const exec[] = {"EXEC"};
-        static const size_t five[] = {5, BENCH_KEY_LEN, BENCH_KEY_LEN}, four[] = {4};
+        const size_t five[] = {5, keys[0].len, keys[1].len}, four[] = {4};
         unsigned char values[2][1024];
         uint64_t balances[2] = {0, 0};
         redisReply *reply = NULL;

@@ -71,7 +71,7 @@ static int store_open(const struct store *store, struct sb_bus **ret_bus)
 
 static struct sb_bytes key_bytes(const struct bench_key *key)
 {
-        return (struct sb_bytes){key->bytes, BENCH_KEY_LEN};
+        return (struct sb_bytes){key->bytes, key->len};
 }
 
 static int statebus_create(const struct bench_shape *shape, void **ret_store)

@@ -33,8 +33,7 @@ struct bucket {
 
 struct record {
         uint64_t rev;
-        struct bench_key key;
-        unsigned char value[];
+        unsigned char bytes[]; /* key, in space for the longest; value */
 };
 
 struct store {
@@ -42,7 +41,7 @@ struct store {
         struct lock *locks;
         struct bucket *buckets;
         uint64_t size;
-        uint64_t bucket_mask;
+        uint64_t bucket_mask, key_space;
         uint32_t value_len;
 };
 
@@ -71,7 +70,7 @@ static struct lock *lock_of(struct store *store, uint64_t hash)
 
 static int insert(struct store *store, const struct bench_key *key, uint64_t offset)
 {
-        uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
+        uint64_t hash = sb_hash_key(key->bytes, key->len, BENCH_SEED);
         uint64_t index = hash & store->bucket_mask;
 
         for (uint64_t i = 0; i <= store->bucket_mask;
@@ -91,8 +90,10 @@ static int insert(struct store *store, const struct bench_key *key, uint64_t off
 static int table_create(const struct bench_shape *shape, void **ret_store)
 {
         struct store *store = calloc(1, sizeof(*store));
-        uint64_t bucket_count = 64, record_size = sizeof(struct record) + shape->value_len,
+        uint64_t bucket_count = 64,
+                 record_size = sizeof(struct record) + bench_key_space() + shape->value_len,
                  records_at;
+        struct bench_key key;
         int r;
 
         if (!store)
@@ -101,6 +102,7 @@ static int table_create(const struct bench_shape *shape, void **ret_store)
                 bucket_count *= 2;
         store->bucket_mask = bucket_count - 1;
         store->value_len = shape->value_len;
+        store->key_space = bench_key_space();
         records_at = LOCKS * sizeof(struct lock) + bucket_count * sizeof(struct bucket);
         store->size = records_at + shape->key_count * record_size;
         store->base = bench_memory_map(store->size, shape->pages);
@@ -117,10 +119,11 @@ static int table_create(const struct bench_shape *shape, void **ret_store)
                 uint64_t offset = records_at + i * record_size;
                 struct record *record = (struct record *)(store->base + offset);
 
-                bench_key_write(i, &record->key);
+                bench_key_write(i, &key);
+                memcpy(record->bytes, key.bytes, key.len);
                 record->rev = 1;
-                memset(record->value, (int)i & 0xff, shape->value_len);
-                r = insert(store, &record->key, offset);
+                memset(record->bytes + store->key_space, (int)i & 0xff, shape->value_len);
+                r = insert(store, &key, offset);
                 if (r < 0)
                         return r;
         }
@@ -163,7 +166,7 @@ static inline struct record *find(
                         struct record *record =
                                 (struct record *)(store->base + (cell & OFFSET_MASK));
 
-                        if (cell >> 48 == hash >> 48 && cell && bench_key_equal(&record->key, key))
+                        if (cell >> 48 == hash >> 48 && cell && bench_key_equal(record->bytes, key))
                                 return record;
                 }
                 if (!bucket->spilled)
@@ -175,12 +178,12 @@ static inline struct record *find(
 
 static uint32_t get_one(struct store *store, const struct bench_key *key, uint64_t *sum)
 {
-        uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
+        uint64_t hash = sb_hash_key(key->bytes, key->len, BENCH_SEED);
         struct lock *lock = lock_of(store, hash);
         const struct record *record = find(store, key, hash);
 
         if (record)
-                *sum += bench_consume(record->value, store->value_len);
+                *sum += bench_consume(record->bytes + store->key_space, store->value_len);
         pthread_mutex_unlock(&lock->mutex);
         return record ? 1 : 0;
 }
@@ -188,12 +191,12 @@ static uint32_t get_one(struct store *store, const struct bench_key *key, uint64
 static uint32_t set_one(
         struct store *store, const struct bench_key *key, const unsigned char *value)
 {
-        uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
+        uint64_t hash = sb_hash_key(key->bytes, key->len, BENCH_SEED);
         struct lock *lock = lock_of(store, hash);
         struct record *record = find(store, key, hash);
 
         if (record) {
-                memcpy(record->value, value, store->value_len);
+                memcpy(record->bytes + store->key_space, value, store->value_len);
                 record->rev++;
         }
         pthread_mutex_unlock(&lock->mutex);
@@ -204,13 +207,13 @@ static uint32_t set_one(
 static uint32_t cas_one(struct store *store, const struct bench_key *key,
         const unsigned char *value, uint64_t *expected_rev)
 {
-        uint64_t hash = sb_hash_key(key->bytes, BENCH_KEY_LEN, BENCH_SEED);
+        uint64_t hash = sb_hash_key(key->bytes, key->len, BENCH_SEED);
         struct lock *lock = lock_of(store, hash);
         struct record *record = find(store, key, hash);
         uint32_t won = record && record->rev == *expected_rev;
 
         if (won) {
-                memcpy(record->value, value, store->value_len);
+                memcpy(record->bytes + store->key_space, value, store->value_len);
                 record->rev++;
         }
         if (record)
