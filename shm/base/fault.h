@@ -57,6 +57,8 @@
         X(ALLOC_BIT_FIRST, "a block's bit is set before its retire word is reset")                 \
         X(REAP_PIN_FIRST, "the reaper clears the pin before it finishes what is noted")            \
         X(REAP_FORGETS_FREEING, "the reaper does not finish a dead reclaimer's work")              \
+        X(REAP_LOOK_UNCOVERED,                                                                     \
+                "a dead client's note of a block is asked in steps that no pin covers")            \
         X(REAP_FORGETS_BLOCKS, "the reaper does not recover unpublished blocks")                   \
         X(REAP_FORGETS_MAGAZINE, "the reaper does not look at a dead client's magazine")           \
         X(REACH_UNCOVERED, "a retire word that no link led to is read without a look at the era")  \

@@ -73,7 +73,7 @@ static bool reap_is_in_hand(struct sb_handle *handle, uint64_t offset, uint32_t 
                 /* The bit before the word: a block that was taken again has its word reset before
                  * its bit is set. A:retire. */
                 won = set && sb_load_acquire(&block->retire) == (SB_RETIRE_FREEING | slot);
-        } while (!sb_pin_covers(handle));
+        } while (!SB_FAULT(REAP_LOOK_UNCOVERED) && !sb_pin_covers(handle));
         return won;
 }
 

@@ -29,6 +29,7 @@
 #define SWEEP    {OP_SWEEP, KEY_A}
 #define DUE      {OP_DUE, KEY_A}
 #define FREE     {OP_FREE, KEY_A}
+#define PASS     {OP_PASS, KEY_A}
 #define SPARE    {OP_SPARE, KEY_A}
 #define AGES     {OP_AGES, KEY_A}
 #define TICK     {OP_TICK, KEY_A}
@@ -326,6 +327,8 @@ static const struct world_case reaps[] = {
                 .focus = FOCUS_MEMORY}, 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed get, reaped", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}},
                 2, 2, 1, .crash_mask = 1, .reaper = true},
+        {"noted block, reaped in another life", {START_NOTED, {OPS(REAP), OPS(SET_A, WORK, PASS, MEMORY, LARGE_B)}, .unit_count = 6,
+                .setup_by = 1, .mimic = true, .focus = FOCUS_MEMORY, .engine = true}, 2, 3},
         {"killed snapshot, reaped", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}},
                 2, 1, 1, .crash_mask = 1, .reaper = true},
         {"killed late make", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, WORK)}},

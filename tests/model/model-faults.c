@@ -63,6 +63,7 @@ static const struct {
         {SB_FAULT_NO_SECOND_LOOK, "late make in short memory, taller"},
         {SB_FAULT_WALK_STEPS_DOWN, "remove and make a neighbour, tall"},
         {SB_FAULT_REAP_FORGETS_FREEING, "killed free, reaped, taken again"},
+        {SB_FAULT_REAP_LOOK_UNCOVERED, "noted block, reaped in another life"},
         {SB_FAULT_REAP_FORGETS_BLOCKS, "killed set, then reaped"},
         {SB_FAULT_FREE_TWO_WINNERS, "make twice, remove, late make"},
         {SB_FAULT_ORDER_STOPS_AT_KEY, "make, delete, remove, late make, tall"},

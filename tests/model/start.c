@@ -336,6 +336,20 @@ static void setup_dead(void)
         sb_store_release(&handle->record->operation, sb_offset_of(&handle->segment, node));
 }
 
+/* The second of the blocks that OP_PASS takes, in the first FREE unit. */
+static void setup_noted(void)
+{
+        struct sb_segment *segment = &world_peer(0)->segment;
+        struct sb_record *record = world_peer(DEAD_PEER)->record;
+        uint64_t size = segment->class_size[sb_unit_class(segment, world_passing_size(segment))];
+        uint32_t unit = 0;
+
+        while (SB_UNIT_KIND(sb_unit_word(segment, unit)) != SB_UNIT_FREE)
+                if (++unit == segment->geometry.unit_count)
+                        model_fail("no unit is free at the start");
+        sb_store_release(&record->freeing, sb_unit_offset(segment, unit) + size);
+}
+
 static void setup_placeholders(struct sb_handle *handle)
 {
         if (spec()->start == START_PLACEHOLDERS) {
@@ -554,6 +568,8 @@ void world_start(void)
                 setup_away();
         setup_made();
         setup_reserves();
+        if (spec()->start == START_NOTED)
+                setup_noted();
         world_txn_start_early();
         if (spec()->start == START_ABORTED_MEANWHILE) {
                 world_txn_start_aborted(setup_handle(), KEY_B, KEY_C);

@@ -133,6 +133,8 @@ int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len
 void world_check_version(const struct sb_version *version, enum world_key key);
 /* A value that was seen, or NULL: none. */
 void world_see(struct outcome *outcome, enum world_key key, const struct sb_version *version);
+/* A size of blocks: larger than versions of VALUE_LEN. */
+uint64_t world_passing_size(const struct sb_segment *segment);
 void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, uint32_t tag);
 void world_scan(struct sb_handle *handle, uint64_t cut, uint32_t keys, struct outcome *ret);
 /* observer.c: reads the key at the stable cut, twice; the same by an observer that comes and goes;

@@ -23,6 +23,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
+#include "shm/memory/unit.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
@@ -54,9 +55,25 @@ const char *const world_fault_names[SB_FAULT_COUNT] = {[SB_FAULT_NONE] = "NONE",
 #undef NAME
 };
 
+/* Byte @at of a large value, where it lies in what could be a block's retire word. Return: whether
+ * it does. */
+static bool mimic_byte(enum world_key key, uint64_t at, unsigned char *ret)
+{
+        uint64_t within = (sizeof(struct sb_version) + world_key_len(key) + at) % 16;
+
+        if (!spec()->mimic || at < VALUE_LEN || within < 4 || within >= 8)
+                return false;
+        *ret = (unsigned char)((SB_RETIRE_FREEING | DEAD_PEER) >> (8 * (within - 4)));
+        return true;
+}
+
 /* Byte @at of a value. */
 static unsigned char value_byte(uint32_t tag, enum world_key key, uint64_t at)
 {
+        unsigned char mimic;
+
+        if (mimic_byte(key, at, &mimic))
+                return mimic;
         return (unsigned char)(at % 2 ? 'a' + key : '0' + tag);
 }
 
@@ -405,6 +422,26 @@ static void do_ages(struct sb_handle *handle)
                 sb_cas64_full(&super->era, era, sb_era_whole(era + leap));
 }
 
+uint64_t world_passing_size(const struct sb_segment *segment)
+{
+        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN;
+
+        return segment->class_size[sb_unit_class(segment, size)] + 1;
+}
+
+/* In a unit of their own, if one is FREE. */
+static void do_pass(struct sb_handle *handle)
+{
+        uint64_t offset[2], size = world_passing_size(&handle->segment);
+        uint32_t count = 0;
+
+        while (count < 2 && sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &offset[count]) == 0)
+                count++;
+        while (count)
+                sb_slab_give_back(handle, offset[--count]);
+        sb_slab_release_all(handle);
+}
+
 /* A block of the size of all values is taken and not used. Where none is left, nothing happens. */
 static void do_spare(struct sb_handle *handle)
 {
@@ -450,6 +487,9 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
         case OP_FREE:
                 while (sb_reclaim_free(handle))
                         ;
+                break;
+        case OP_PASS:
+                do_pass(handle);
                 break;
         case OP_SPARE:
                 do_spare(handle);

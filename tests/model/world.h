@@ -58,6 +58,7 @@ enum world_op_kind {
         OP_ARRIVE, /* become an observer, read the key at the stable cut, twice; leave */
         OP_TXN,
         OP_FREE,    /* free what is in limbo, until nothing is */
+        OP_PASS,    /* take two blocks of a size that no key has, and give them back */
         OP_SPARE,   /* take a block, do not use it, and keep it as a spare */
         OP_DUE,     /* the look that a write takes at times: what it replaced becomes spares */
         OP_LOOK,    /* all keys at the stable cut, twice, stamping nothing */
@@ -118,7 +119,10 @@ enum world_start {
         /* A has a value; blocks that were versions, nodes and placeholders lie free with all that
          * was in them */
         START_FREED,
-        START_DEAD,  /* as PAIR_DELETED, and a client was killed right before it wrote A */
+        START_DEAD, /* as PAIR_DELETED, and a client was killed right before it wrote A */
+        /* A has a value; a client was killed behind its freeing of a block, and its note names the
+         * block still, in a unit that is FREE since */
+        START_NOTED,
         START_LARGE, /* A has a value of several units */
         /* A has a value; the client that made it has a block from before in its magazine, ready */
         START_MAGAZINE,
@@ -167,6 +171,9 @@ struct world_spec {
         uint32_t magazine;     /* entries in each record's magazine [none] */
         uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;
+        /* large values look like blocks that the dead client of START_NOTED frees, wherever a
+         * block can begin */
+        bool mimic;
         bool engine; /* thread 0 is the engine itself */
         /* the threads but the engine make the public calls, and what is read is held by guards */
         bool users;
