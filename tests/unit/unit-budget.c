@@ -14,7 +14,9 @@
 #include "shm/layout/reserved.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/unit.h"
+#include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
@@ -303,6 +305,45 @@ static void test_a_deleted_key_that_a_cut_needs_does_not_count(void)
         unmake_bus();
 }
 
+static uint64_t head_stamp(const char *key)
+{
+        uint32_t len = (uint32_t)strlen(key);
+        struct sb_version *head;
+        uint64_t stamp;
+
+        sb_pin(&writer);
+        head = sb_find_newest(&writer, key, len, hash_of(key, len));
+        stamp = head ? sb_load_relaxed(&head->stamp) : 0;
+        sb_unpin(&writer);
+        return stamp;
+}
+
+/* A sweep goes by the stable cut where there are observers. What was deleted in that very cut is
+ * history; what was deleted behind it is not yet. */
+static void test_a_key_that_was_deleted_in_the_last_cut_of_a_sweep_counts(void)
+{
+        uint64_t each;
+        uint32_t cursor = 0;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(sb_keep_write(&writer, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 1)), 0);
+        sb_store_relaxed(&super()->observers, 1);
+        CHECK(!put(&writer, "key1", "value", 5));
+        CHECK(!delete (&writer, "key1"));
+        sb_work_all(&writer, true);
+        CHECK_EQ(sb_load_relaxed(&super()->stable), head_stamp("key1"));
+        each = block_of(sizeof(struct sb_version) + 4) +
+               block_of(sb_node_size(sb_node_height(&writer.segment, hash_of("key1", 4)), 4));
+        CHECK_EQ(sb_load_relaxed(&super()->history_bytes), each);
+        CHECK(!put(&writer, "key2", "value", 5));
+        CHECK(!delete (&writer, "key2"));
+        sb_sweep_begin(&writer);
+        sb_sweep(&writer, &cursor, writer.segment.geometry.unit_count);
+        sb_sweep_end(&writer);
+        CHECK_EQ(sb_load_relaxed(&super()->history_bytes), each);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         fault_from_environment();
@@ -315,5 +356,6 @@ int main(int argc, char **argv)
         RUN(test_deleted_keys_that_a_rule_keeps_are_forgotten_before_they_fill_the_bus);
         RUN(test_beside_a_sweep_only_a_short_past_is_looked_through);
         RUN(test_a_deleted_key_that_a_cut_needs_does_not_count);
+        RUN(test_a_key_that_was_deleted_in_the_last_cut_of_a_sweep_counts);
         return test_end();
 }

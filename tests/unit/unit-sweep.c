@@ -11,6 +11,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
@@ -679,6 +680,64 @@ static void test_a_lap_goes_by_the_cuts_that_are_open_when_it_begins(void)
         unmake_bus();
 }
 
+static uint64_t listed(void)
+{
+        return (uint64_t)sb_limbo_waiting(&writer) + sb_limbo_pending(&writer) +
+               sb_spare_count(&writer);
+}
+
+/* Sets and deletes so many new keys. */
+static bool come_and_go(uint32_t first, uint32_t count)
+{
+        char key[16];
+
+        for (uint32_t i = first; i < first + count; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                if (put(&writer, key, "", 0) || delete (&writer, key))
+                        return false;
+        }
+        return true;
+}
+
+/* A write does the lists' work before it takes a larger block: that must not cost a sweep. And what
+ * it cannot free is no reason to do it again, until more has come. */
+static void test_the_work_of_the_lists_frees_what_is_on_them_and_sweeps_nothing(void)
+{
+        uint64_t freed, stuck, more = 0;
+
+        CHECK(begin(1 << 20));
+        while (sb_work_lists(&writer) && listed())
+                ;
+        CHECK(!sb_work_lists(&writer));
+        CHECK(come_and_go(0, 20));
+        CHECK(listed() > 0);
+        freed = writer.counters.freed;
+        writer.counters.swept = 0;
+        CHECK(sb_work_lists(&writer));
+        CHECK(writer.counters.freed >= freed + 20);
+        CHECK_EQ(writer.counters.swept, 0);
+        sb_pin(&reader); /* it is stopped */
+        CHECK(come_and_go(100, 20));
+        CHECK(sb_work_lists(&writer));
+        stuck = listed();
+        CHECK(stuck >= 20);
+        for (uint32_t i = 0; more < 64 && i < 200; i++) {
+                CHECK(!sb_work_lists_worth(&writer));
+                CHECK(come_and_go(200 + i, 1));
+                more = listed() - stuck;
+        }
+        CHECK(more >= 64 && sb_work_lists_worth(&writer));
+        writer.work.stuck = listed() - 64;
+        CHECK(sb_work_lists_worth(&writer));
+        writer.work.stuck++;
+        CHECK(!sb_work_lists_worth(&writer));
+        CHECK_EQ(writer.counters.swept, 0);
+        sb_unpin(&reader);
+        CHECK(sb_work_lists(&writer));
+        CHECK_EQ(writer.counters.swept, 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -698,5 +757,6 @@ int main(int argc, char **argv)
         RUN(test_an_empty_unit_is_free_again_once_no_process_can_know_its_life);
         RUN(test_keys_that_are_written_during_a_sweep_keep_nothing_of_an_ended_cut);
         RUN(test_a_lap_goes_by_the_cuts_that_are_open_when_it_begins);
+        RUN(test_the_work_of_the_lists_frees_what_is_on_them_and_sweeps_nothing);
         return test_end();
 }
