@@ -99,6 +99,26 @@ def rule_files_say_what_they_are(file):
         yield 1, 'does not open with a comment that says what it is'
 
 
+def rule_tests_do_not_vanish(file):
+    """An if of meson.build with a test in it has an else with `absent`: there the test is skipped, with the reason."""
+    if not re.fullmatch(r'tests/(.*/)?meson\.build', file.path):
+        return
+    open_ifs = []  # number, condition, tests in it, those among them that are absent
+    for number, line in enumerate(file.lines, 1):
+        code = line.split('#')[0].strip()
+        if re.search(r'\bfs\.exists\(', code):
+            yield number, 'fs.exists(): tests vanish with a folder'
+        if code.startswith('if '):
+            open_ifs.append([number, code[3:], 0, 0])
+        for own in open_ifs:
+            own[2] += code.startswith('test(')
+            own[3] += bool(re.match(r"test\([^,]*, absent,", code))
+        if code == 'endif' and open_ifs:
+            begin, condition, tests, absent = open_ifs.pop()
+            if tests and not absent and condition != "get_option('faults')":
+                yield begin, 'a test in an if, and no `absent` in its else'
+
+
 def rule_one_null_style(file):
     """A pointer is asked by itself: `!p`, `p`, `while ((p = f()))`."""
     if not file.is_c:
