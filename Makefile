@@ -58,7 +58,9 @@ test-long: tested
 mutants: deps
 	@tests/mutants/mutants --count $(COUNT) $(if $(SEED),--seed $(SEED))
 
-demo: build
+# What it runs: the tests' programs are not for it.
+demo: deps
+	@tests/build build=agentd/agentd,cli/agentctl,docs/examples/demo
 	@PATH="$(CURDIR)/build/agentd:$(CURDIR)/build/cli:$$PATH" build/docs/examples/demo $(if $(DIR),"$(patsubst ~%,$(HOME)%,$(DIR))")
 
 bench: build
