@@ -4,9 +4,10 @@
  * next instruction, registers, flags, stack and memory, to the bit.
  *
  * SB_TEST_LONG=1: all scenarios except those on a full segment. SB_SCENARIO=name: only that one.
+ * SB_FIRST=n: a quick run takes other scenarios.
  */
 #include <stdlib.h>
-#include <time.h>
+#include <sys/mman.h>
 
 #include "shm/base/hash.h"
 #include "tests/harness/step/runs.h"
@@ -16,6 +17,7 @@
 
 #define POINT_LIMIT     4000000u
 #define SCENARIOS_QUICK 24
+#define TOUCHING_QUICK  6
 #define TOYS            24u
 #define BYTES_MAX       5000u
 
@@ -215,32 +217,105 @@ static bool both_ways(const struct step_scenario *scenario, struct trial_report 
         return !trial_failed();
 }
 
-/* A quick run takes other scenarios each time. */
-static bool some_both_ways(const struct step_scenario *scenario, struct trial_report *report)
+/* A quick run takes one scenario in @every; which ones, SB_FIRST says. */
+static bool is_taken(const struct step_scenario *scenario, uint32_t every)
 {
         uint32_t i = 0;
 
         while (scenario_at(i) != scenario)
                 i++;
-        if (!getenv("SB_TEST_LONG") && !getenv("SB_SCENARIO") && (i + first) % SCENARIOS_QUICK)
-                return true;
-        return both_ways(scenario, report);
+        return getenv("SB_TEST_LONG") || getenv("SB_SCENARIO") || (i + first) % every == 0;
+}
+
+static bool some_both_ways(const struct step_scenario *scenario, struct trial_report *report)
+{
+        return !is_taken(scenario, SCENARIOS_QUICK) || both_ways(scenario, report);
 }
 
 static void test_copied_operations_have_the_points_that_trapped_ones_have(void)
 {
         CHECK_EQ(runs_all(some_both_ways, "copied and trapped", first / SCENARIOS_QUICK, 1, 1), 0);
         CHECK(runs_total.points > 0);
-        TEST_NOTE("pieces: %llu points of operations, the same by the trap flag (SB_FIRST=%llu)",
-                (unsigned long long)runs_total.points, (unsigned long long)first);
+        TEST_NOTE(
+                "pieces: %llu points of operations, the same by the trap flag; of the scenarios %s "
+                "(SB_FIRST=%llu)",
+                (unsigned long long)runs_total.points,
+                getenv("SB_TEST_LONG") ? "all that are not full" : "one in 24",
+                (unsigned long long)first);
+}
+
+/* ---- which instructions touch the segment ---- */
+
+static struct step_run guarded;
+static bool is_closed;
+
+/* The segment's whole pages. What follows it, the clients' heaps, may begin in its last page. */
+static void close_segment(bool close)
+{
+        if (close == is_closed)
+                return;
+        is_closed = close;
+        if (mprotect(scene.image, scene.image_size & ~(size_t)4095,
+                    close ? PROT_NONE : PROT_READ | PROT_WRITE))
+                abort();
+}
+
+static enum step_verdict close_before_what_does_not_touch(
+        void *context, uint64_t number, uintptr_t address)
+{
+        uint64_t *stops = context;
+
+        (void)number;
+        (void)address;
+        *stops += guarded.touches;
+        close_segment(!guarded.touches);
+        return STEP_ON;
+}
+
+/* Only instructions that are said to touch the segment find it open. */
+static bool touches_are_known(const struct step_scenario *scenario, struct trial_report *report)
+{
+        uint64_t stops = 0;
+        enum step_end end;
+
+        if (!is_taken(scenario, TOUCHING_QUICK))
+                return true;
+        if (!story_prepare(scenario, NULL, report))
+                return false;
+        guarded = (struct step_run){.operation = trial_operation,
+                .point = close_before_what_does_not_touch,
+                .context = &stops,
+                .shared = {scene.image, scene.image_size},
+                .point_limit = POINT_LIMIT};
+        end = step_run(&guarded);
+        close_segment(false);
+        if (end != STEP_DONE)
+                trial_fail("%s: %s at %s, which was said not to touch the segment", scenario->name,
+                        step_end_text(end), step_where(guarded.address));
+        if (stops == 0 || stops > guarded.points / 2)
+                trial_fail("%s: %llu of %llu instructions touch the segment", scenario->name,
+                        (unsigned long long)stops, (unsigned long long)guarded.points);
+        report->points += guarded.points;
+        report->branches += stops;
+        return !trial_failed();
+}
+
+static void test_an_instruction_that_touches_the_segment_is_known(void)
+{
+        uint64_t before = runs_total.points;
+
+        CHECK_EQ(runs_all(touches_are_known, "touching", 0, 2, 2), 0);
+        TEST_NOTE("touching: %llu of %llu instructions access the segment",
+                (unsigned long long)runs_total.branches,
+                (unsigned long long)(runs_total.points - before));
 }
 
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
-        first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10)
-                                   : (uint64_t)time(NULL) % 1000;
+        first = getenv("SB_FIRST") ? strtoull(getenv("SB_FIRST"), NULL, 10) : 0;
         RUN(test_copied_instructions_of_all_kinds_do_what_trapped_ones_do);
         RUN(test_copied_operations_have_the_points_that_trapped_ones_have);
+        RUN(test_an_instruction_that_touches_the_segment_is_known);
         return test_end();
 }

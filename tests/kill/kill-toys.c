@@ -255,6 +255,48 @@ static void test_an_operation_without_end_is_reported(void)
         CHECK(run.points == 5000);
 }
 
+static enum step_verdict count_touches(void *context, uint64_t number, uintptr_t address)
+{
+        struct step_run *run = context;
+
+        (void)number;
+        (void)address;
+        run->branches += run->touches;
+        return STEP_ON;
+}
+
+static struct play touched;
+
+static void write_touched(void *context)
+{
+        (void)context;
+        toy_write(&touched.toy, touched.kind, 7);
+}
+
+static void test_each_access_to_shared_memory_is_a_stop(void)
+{
+        static const struct {
+                int kind;
+                uint64_t stops;
+        } toys[] = {{TOY_LOCKED, 4}, {TOY_TWO_STORES, 2}, {TOY_RIGHT, 4}};
+
+        for (unsigned i = 0; i < sizeof(toys) / sizeof(toys[0]); i++) {
+                struct step_run run = {.operation = write_touched,
+                        .point = count_touches,
+                        .shared = {&touched.toy, sizeof(touched.toy)},
+                        .point_limit = 1000};
+
+                memset(&touched, 0, sizeof(touched));
+                touched.kind = toys[i].kind;
+                run.context = &run;
+                CHECK(step_run(&run) == STEP_DONE);
+                CHECK_EQ(run.branches, toys[i].stops);
+                run.shared.at = &touched.image;
+                CHECK(step_run(&run) == STEP_DONE);
+                CHECK_EQ(run.branches, 0);
+        }
+}
+
 static void test_every_image_of_a_long_run_is_new_once(void)
 {
         const uint64_t count = 100000, spread = UINT64_C(0x9e3779b97f4a7c15);
@@ -278,6 +320,7 @@ int main(int argc, char **argv)
         RUN(test_resumed_atomic_add_loses_none);
         RUN(test_a_crash_is_reported_and_survived);
         RUN(test_an_operation_without_end_is_reported);
+        RUN(test_each_access_to_shared_memory_is_a_stop);
         RUN(test_every_image_of_a_long_run_is_new_once);
         return test_end();
 }

@@ -84,9 +84,11 @@ static void spoil_all(void)
 
 static enum step_verdict spoil_point(void *context, uint64_t number, uintptr_t address)
 {
-        (void)context;
+        struct step_run *run = context;
+
+        (void)number;
         trial.report->points++;
-        if (number % trial.every != trial.first % trial.every)
+        if (!run->touches || trial.stops++ % trial.every != trial.first % trial.every)
                 return STEP_ON;
         stopped_at = address;
         step_branch();
@@ -120,6 +122,9 @@ bool trial_hostile(const struct step_scenario *scenario, enum hostile_target wha
                 return false;
         trial.first = first;
         trial.every = every;
+        trial.stops = 0;
+        run.context = &run;
+        run.shared = (struct step_memory){scene.image, scene.image_size};
         run.memory[0] = (struct step_memory){&scene, scene_size(&scene)};
         end = step_run(&run);
         report->branches += run.branches;

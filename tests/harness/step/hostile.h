@@ -1,8 +1,8 @@
 /*
- * A trial with hostile neighbours: one scenario, and after instructions of its operation one kind
- * of length or offset in shared memory is written over, in all blocks at once. What the operation
- * has checked before, and uses behind, is the copy that it checked: so it comes to an end and reads
- * nothing outside the segment. What it answers is not judged.
+ * A trial with hostile neighbours: one scenario, and before accesses of its operation to the
+ * segment one kind of length or offset in shared memory is written over, in all blocks at once.
+ * What the operation has checked before, and uses behind, is the copy that it checked: so it comes
+ * to an end and reads nothing outside the segment. What it answers is not judged.
  */
 #ifndef SB_TESTS_HOSTILE_H
 #define SB_TESTS_HOSTILE_H
@@ -24,7 +24,7 @@ enum hostile_target {
         HOSTILE_TARGETS
 };
 
-/* At points @first, first + every, ... Return: whether it passed. */
+/* At stops @first, first + every, ... Return: whether it passed. */
 bool trial_hostile(const struct step_scenario *scenario, enum hostile_target what, uint64_t first,
         uint64_t every, struct trial_report *report);
 

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tests/harness/step/x86.h"
-
 #define PIECES_MAX (1u << 16) /* power of two */
 #define AREA_SIZE  (4u << 20)
 #define PIECE_MAX  128u /* bytes of code */
@@ -204,7 +202,9 @@ static void make_piece(struct piece *ret, uintptr_t address, const struct pieces
         struct out out = {.at = area + area_used, .end = end};
 
         write_piece(&out, from, &is);
-        *ret = (struct piece){.address = address, .stores = true};
+        *ret = (struct piece){
+                .address = address, .len = is.len, .stores = true, .anywhere = is.anywhere};
+        memcpy(ret->operands, is.operands, sizeof(ret->operands));
         if (out.failed)
                 return;
         ret->code = area + area_used;
@@ -214,7 +214,7 @@ static void make_piece(struct piece *ret, uintptr_t address, const struct pieces
 
 const struct piece *piece_of(uintptr_t address, const struct pieces_end *end)
 {
-        static const struct piece none = {.stores = true};
+        static const struct piece none = {.stores = true, .anywhere = true};
         uint32_t at = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 
         if (!pieces_count && mprotect(area, AREA_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC))

@@ -17,10 +17,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/harness/step/x86.h"
+
 struct piece {
         uintptr_t address;
         const unsigned char *code; /* NULL: it cannot be copied */
-        bool stores;               /* perhaps: into memory other than the stack */
+        uint8_t len;
+        bool stores;   /* perhaps: into memory other than the stack */
+        bool anywhere; /* it may access memory that is not among its operands */
+        struct x86_operand operands[X86_OPERANDS];
 };
 
 /* Where pieces put the next address, and where they jump to. */

@@ -212,16 +212,49 @@ static void world_restore(void)
                 memcpy(running->memory[i].at, world.memory[i], running->memory[i].size);
 }
 
+static const struct pieces_end pieces_end = {&step_machine.next, &step_machine.scratch, step_hook};
+
+/* The value of a register as the processor numbers it. */
+static uint64_t register_value(uint8_t number, uint64_t next)
+{
+        /* rax rcx rdx rbx rsp rbp rsi rdi: their places in step_machine.registers */
+        static const uint8_t places[] = {0, 2, 3, 1, RSP, 6, 4, 5};
+
+        if (number == X86_NONE)
+                return 0;
+        if (number == X86_ADDRESS)
+                return next;
+        return step_machine.registers[number < 8 ? places[number] : number - 1];
+}
+
+/* Whether the next instruction may access running->shared. */
+static bool is_touching(void)
+{
+        const struct piece *piece = piece_of(step_machine.next, &pieces_end);
+        uint64_t from = (uintptr_t)running->shared.at;
+
+        for (int i = 0; i < X86_OPERANDS && piece->operands[i].size && !piece->anywhere; i++) {
+                const struct x86_operand *operand = &piece->operands[i];
+                uint64_t next = step_machine.next + piece->len;
+                uint64_t at = register_value(operand->base, next) +
+                              register_value(operand->index, next) * operand->scale +
+                              (uint64_t)operand->distance;
+
+                if (at < from + running->shared.size && at + operand->size > from)
+                        return true;
+        }
+        return piece->anywhere;
+}
+
 /* Goes on to the next instruction by its piece, or by the trap flag. */
 static void go_on(void)
 {
-        static const struct pieces_end end = {&step_machine.next, &step_machine.scratch, step_hook};
         const struct piece *piece;
 
         step_machine.go = step_machine.next;
         if (step_machine.next == (uintptr_t)step_returned)
                 return;
-        piece = piece_of(step_machine.next, &end);
+        piece = piece_of(step_machine.next, &pieces_end);
         stores = piece->stores;
         if (piece->code && !running->by_traps) {
                 step_machine.go = (uintptr_t)piece->code;
@@ -258,6 +291,7 @@ void step_look(void)
                 siglongjmp(run_exit, STEP_TOO_LONG);
         running->address = step_machine.next;
         running->stored = stores;
+        running->touches = running->shared.size && is_touching();
         running->points++;
         verdict = running->point(running->context, running->points - 1, running->address);
         turn++;

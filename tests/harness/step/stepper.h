@@ -46,15 +46,19 @@ struct step_run {
         void *context;
         /* what a branch puts back; unused entries have size 0 */
         struct step_memory memory[STEP_MEMORY_MAX];
-        uint64_t point_limit; /* more instructions than this: STEP_TOO_LONG */
-        bool by_traps;        /* the trap flag for each instruction */
-        uint64_t points;      /* out: instructions seen */
-        uint64_t branches;    /* out */
+        struct step_memory shared; /* for touches; size 0: no question */
+        uint64_t point_limit;      /* more instructions than this: STEP_TOO_LONG */
+        bool by_traps;             /* the trap flag for each instruction */
+        uint64_t points;           /* out: instructions seen */
+        uint64_t branches;         /* out */
         /* out: the address of the instruction that comes next at the last point */
         uintptr_t address;
         /* out, for point(): memory other than the operation's stack may differ from that of the
          * point before */
         bool stored;
+        /* out, for point(): the next instruction may load or store in shared. Where it does not,
+         * what others do there before it is what they do behind it. */
+        bool touches;
 };
 
 /**

@@ -47,7 +47,8 @@ extern struct trial {
         uint32_t least_story; /* what was seen once is never taken back */
         uint32_t play_story;
         void (*play)(void *context);
-        uint64_t first, every, pause_at;
+        uint64_t first, every, pause_at; /* of the stops that others may come at */
+        uint64_t stops;                  /* so many came in this run */
         /* how many of the others' acts come at the first stop, at pause_at */
         uint32_t pause;
         /* they all come at pause_at, and the kill is later; they have come */

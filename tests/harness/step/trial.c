@@ -196,13 +196,25 @@ static void examine(void)
                 trial.least_story = trial.play_story;
 }
 
+/* Whether others may come at this point: see trial.h. Counts those points. */
+static bool is_stop(const struct step_run *run)
+{
+        trial.stops += run->touches;
+        return run->touches;
+}
+
+static struct step_memory shared_memory(void)
+{
+        return (struct step_memory){scene.image, scene.image_size};
+}
+
 static enum step_verdict point(void *context, uint64_t number, uintptr_t address)
 {
         struct step_run *run = context;
 
         trial.report->points++;
-        if (trial.late && number <= trial.pause_at) {
-                if (number < trial.pause_at)
+        if (trial.late && !trial.others_came) {
+                if (!is_stop(run) || trial.stops <= trial.pause_at)
                         return STEP_ON;
                 trial.others_came = true;
                 trial_play(do_others, NULL, "what the others do");
@@ -221,18 +233,19 @@ static enum step_verdict point(void *context, uint64_t number, uintptr_t address
         return STEP_STOP;
 }
 
-static bool step_through(void (*play)(void *), uint64_t *ret_points)
+static bool step_through(void (*play)(void *))
 {
-        struct step_run run = {
-                .operation = trial_operation, .point = point, .point_limit = POINT_LIMIT};
+        struct step_run run = {.operation = trial_operation,
+                .point = point,
+                .shared = shared_memory(),
+                .point_limit = POINT_LIMIT};
         enum step_end end;
 
         run.context = &run;
         trial.play = play;
+        trial.stops = 0;
         trial.operation_done = 0;
         end = step_run(&run);
-        if (ret_points)
-                *ret_points = run.points;
         if (trial_failed())
                 return false;
         if (end != STEP_DONE) {
@@ -253,22 +266,23 @@ static bool step_through(void (*play)(void *), uint64_t *ret_points)
 bool trial_kill(const struct step_scenario *scenario, struct trial_report *report)
 {
         trial.kept_limit = 0;
-        return story_prepare(scenario, NULL, report) && step_through(play_kill, NULL);
+        return story_prepare(scenario, NULL, report) && step_through(play_kill);
 }
 
 bool trial_late(const struct step_scenario *scenario, uint64_t first, uint64_t every,
         struct trial_report *report)
 {
-        uint64_t points = UINT64_MAX, at;
-        bool passed = true;
+        bool passed = true, came = true;
 
         trial.kept_limit = 0;
-        for (at = first % every; passed && at < points; at += every) {
+        for (uint64_t at = first % every; passed && came; at += every) {
                 passed = story_prepare(scenario, NULL, report);
                 trial.late = true;
                 trial.others_came = false;
                 trial.pause_at = at;
-                passed = passed && step_through(play_kill, &points);
+                passed = passed && step_through(play_kill);
+                came = trial.others_came;
+                report->branches += came;
                 trial.late = trial.others_came = false;
         }
         return passed;
@@ -278,7 +292,7 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 {
         trial.kept_limit = 0;
         return story_prepare(scenario, NULL, report) &&
-               step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall, NULL);
+               step_through(scenario->flags & TRIAL_FULL ? play_stall_full : play_stall);
 }
 
 /* ---- stop and resume ---- */
@@ -400,18 +414,18 @@ static void do_share(void *context)
 static enum step_verdict point_resume(void *context, uint64_t number, uintptr_t address)
 {
         struct share share = {0, trial.others_count};
+        uint64_t stop = trial.stops;
 
-        (void)context;
         trial.report->points++;
         resumed_address = address;
         if (trial_failed())
                 return STEP_STOP;
-        if (trial.pause && number < trial.pause_at)
+        if (!is_stop(context) || (trial.pause && stop < trial.pause_at))
                 return STEP_ON;
-        if (trial.pause && number == trial.pause_at) {
+        if (trial.pause && stop == trial.pause_at) {
                 share.to = trial.pause;
         } else {
-                if (number % trial.every != trial.first)
+                if (stop % trial.every != trial.first)
                         return STEP_ON;
                 step_branch();
                 trial.report->branches++;
@@ -430,14 +444,17 @@ static void ended(void *context, uint64_t number)
 }
 
 /* One run with stops, from the start. Return: false when it failed. */
-static bool run_with_stops(uint64_t *ret_points)
+static bool run_with_stops(void)
 {
         struct step_run run = {.operation = trial_operation,
                 .point = point_resume,
                 .ended = ended,
+                .shared = shared_memory(),
                 .point_limit = POINT_LIMIT};
         enum step_end end;
 
+        run.context = &run;
+        trial.stops = 0;
         trial_restore(&scene_start);
         run.memory[0] = (struct step_memory){&scene, scene_size(&scene)};
         run.memory[1] = (struct step_memory){trial.operation, sizeof(trial.operation)};
@@ -446,37 +463,33 @@ static bool run_with_stops(uint64_t *ret_points)
                 trial_fail("resumed, the operation %s", step_end_text(end));
                 trial_locate(run.points, run.address);
         }
-        *ret_points = run.points;
         return !trial_failed();
 }
 
 bool trial_resume(const struct step_scenario *scenario, uint64_t first, uint64_t every,
         struct trial_report *report)
 {
-        uint64_t points;
-
         trial.kept_limit = 0;
         if (!story_prepare(scenario, NULL, report))
                 return false;
         trial.pause = 0;
         trial.every = every;
         trial.first = first % every;
-        return run_with_stops(&points);
+        return run_with_stops();
 }
 
 bool trial_twice(const struct step_scenario *scenario, uint64_t first, uint64_t every,
         struct trial_report *report)
 {
-        uint64_t points = UINT64_MAX;
-
         trial.kept_limit = 0;
+        trial.stops = UINT64_MAX;
         if (!story_prepare(scenario, NULL, report))
                 return false;
         trial.pause = scenario->pause;
         trial.every = every;
         trial.first = first % every;
-        for (trial.pause_at = trial.first; trial.pause_at < points; trial.pause_at += every)
-                if (!run_with_stops(&points))
+        for (trial.pause_at = trial.first; trial.pause_at < trial.stops; trial.pause_at += every)
+                if (!run_with_stops())
                         return false;
         return true;
 }
@@ -503,7 +516,7 @@ static bool collect_images(const struct step_scenario *scenario, struct trial_re
 
         trial.kept_count = 0;
         trial.kept_limit = KEPT_MAX;
-        passed = story_prepare(scenario, NULL, report) && step_through(play_kill, NULL);
+        passed = story_prepare(scenario, NULL, report) && step_through(play_kill);
         trial.kept_limit = 0;
         for (uint32_t i = 0; i < trial.kept_count; i++)
                 bury_companions(scenario->operation, kept[i]);
@@ -529,15 +542,13 @@ static bool fail_image(uint32_t image, struct trial_report *report)
 static bool stop_at_images(const struct step_scenario *what, uint32_t image_limit, uint64_t first,
         uint64_t every, struct trial_report *report)
 {
-        uint64_t points;
-
         for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step) {
                 if (!story_prepare(what, kept[i], report))
                         return fail_image(i, report);
                 trial.pause = 0;
                 trial.every = every;
                 trial.first = first % every;
-                if (!run_with_stops(&points))
+                if (!run_with_stops())
                         return fail_image(i, report);
         }
         return true;
@@ -591,7 +602,7 @@ bool trial_reaper(
                 return false;
         reaping = reaping_of(scenario);
         for (uint32_t step = stride(image_limit), i = step / 2; i < trial.kept_count; i += step)
-                if (!story_prepare(&reaping, kept[i], report) || !step_through(play_kill, NULL))
+                if (!story_prepare(&reaping, kept[i], report) || !step_through(play_kill))
                         return fail_image(i, report);
         return true;
 }

@@ -8,6 +8,9 @@
  * point like the same or a later one, and the point after the last instruction like the last: the
  * operation has happened wholly or not at all, and is never taken back.
  *
+ * Others come at points before an instruction that loads or stores in the segment: before any other
+ * one they find and leave what they find and leave behind it. These points are the stops.
+ *
  *      trial_kill     at each distinct image: the engine reaps, check is clean, a newcomer finds
  *                     what a story says and does everything to every key, and when it has deleted
  *                     all keys no block is left
@@ -34,7 +37,7 @@
 /* The operation's acts, for the stepper. */
 void trial_operation(void *context);
 
-/* Each returns whether it passed, and adds to the counts. @every, @first: points first, first +
+/* Each returns whether it passed, and adds to the counts. @every, @first: stops first, first +
  * every, ... */
 bool trial_kill(const struct step_scenario *scenario, struct trial_report *report);
 bool trial_late(const struct step_scenario *scenario, uint64_t first, uint64_t every,

@@ -10,16 +10,22 @@ struct reading {
         const unsigned char *at;
 };
 
+/* Whether it takes a bit of memory by a number in a register, which may lie beyond the operand. */
+static bool is_bit_by_number(const struct reading *reading)
+{
+        ZydisMnemonic what = reading->is.mnemonic;
+
+        return (what == ZYDIS_MNEMONIC_BT || what == ZYDIS_MNEMONIC_BTS ||
+                       what == ZYDIS_MNEMONIC_BTR || what == ZYDIS_MNEMONIC_BTC) &&
+               reading->operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+}
+
 /* Whether the instruction writes an operand in memory that is not surely on the stack. */
 static bool stores(const struct reading *reading)
 {
         for (uint32_t i = 0; i < reading->is.operand_count; i++) {
                 const ZydisDecodedOperand *operand = &reading->operands[i];
-                bool by_number = i == 0 &&
-                                 (reading->is.mnemonic == ZYDIS_MNEMONIC_BTS ||
-                                         reading->is.mnemonic == ZYDIS_MNEMONIC_BTR ||
-                                         reading->is.mnemonic == ZYDIS_MNEMONIC_BTC) &&
-                                 reading->operands[1].type == ZYDIS_OPERAND_TYPE_REGISTER;
+                bool by_number = i == 0 && is_bit_by_number(reading);
 
                 if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
                         !(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
@@ -30,6 +36,43 @@ static bool stores(const struct reading *reading)
                         return true;
         }
         return false;
+}
+
+static uint8_t register_number(ZydisRegister name)
+{
+        if (name == ZYDIS_REGISTER_NONE)
+                return X86_NONE;
+        return name == ZYDIS_REGISTER_RIP ? X86_ADDRESS : (uint8_t)ZydisRegisterGetId(name);
+}
+
+/* What the instruction loads and stores. A bit of a bit string by its number may lie anywhere, and
+ * memory that a thread has for itself is no operand. */
+static void read_operands(const struct reading *reading, struct x86_instruction *ret)
+{
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < reading->is.operand_count; i++) {
+                const ZydisDecodedOperand *operand = &reading->operands[i];
+
+                if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
+                        operand->mem.type == ZYDIS_MEMOP_TYPE_AGEN ||
+                        operand->mem.segment == ZYDIS_REGISTER_FS ||
+                        operand->mem.segment == ZYDIS_REGISTER_GS)
+                        continue;
+                if (count == X86_OPERANDS || operand->mem.type != ZYDIS_MEMOP_TYPE_MEM ||
+                        operand->size == 0 || operand->size > 255 * 8 ||
+                        is_bit_by_number(reading)) {
+                        ret->anywhere = true;
+                        return;
+                }
+                ret->operands[count++] = (struct x86_operand){
+                        .base = register_number(operand->mem.base),
+                        .index = register_number(operand->mem.index),
+                        .scale = operand->mem.scale,
+                        .size = (uint8_t)(operand->size / 8),
+                        .distance =
+                                operand->mem.disp.has_displacement ? operand->mem.disp.value : 0};
+        }
 }
 
 /* A jump, call or return within the program; anything else that goes elsewhere is X86_OTHER. */
@@ -109,7 +152,7 @@ struct x86_instruction x86_read(const unsigned char *at)
 {
         static ZydisDecoder decoder;
         static bool ready;
-        struct x86_instruction ret = {.kind = X86_OTHER, .stores = true};
+        struct x86_instruction ret = {.kind = X86_OTHER, .stores = true, .anywhere = true};
         struct reading reading = {.at = at};
         const ZydisDecodedInstruction *is = &reading.is;
 
@@ -123,6 +166,8 @@ struct x86_instruction x86_read(const unsigned char *at)
         ret.len = is->length;
         ret.condition = is->opcode & 15;
         ret.stores = stores(&reading);
+        ret.anywhere = is->address_width != 64;
+        read_operands(&reading, &ret);
         if (is->attributes & ZYDIS_ATTRIB_HAS_REX)
                 ret.rex = at[is->raw.rex.offset];
         if (is->attributes & ZYDIS_ATTRIB_HAS_MODRM) {

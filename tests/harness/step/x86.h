@@ -3,7 +3,8 @@
  * refers to by its own address, where it goes on, and whether it may store.
  *
  * Always true: an instruction that is not surely understood is X86_OTHER; `stores` is false only
- * where it certainly writes nothing but registers and the stack.
+ * where it certainly writes nothing but registers and the stack, and what it accesses in memory is
+ * among its `operands`, unless it is `anywhere`.
  */
 #ifndef SB_TESTS_X86_H
 #define SB_TESTS_X86_H
@@ -25,6 +26,16 @@ enum x86_kind {
         X86_REPEAT, /* rep movs, rep stos */
 };
 
+#define X86_OPERANDS 2
+#define X86_NONE     0xff /* no register */
+#define X86_ADDRESS  16   /* the address of the next instruction, as a base */
+
+/* A place in memory: base + index * scale + distance. Registers as the processor numbers them. */
+struct x86_operand {
+        uint8_t base, index, scale, size; /* size 0: there is none */
+        int64_t distance;
+};
+
 struct x86_instruction {
         enum x86_kind kind;
         uint8_t len;
@@ -33,6 +44,8 @@ struct x86_instruction {
         uint8_t modrm_at; /* 0: none */
         uint8_t disp_at;  /* of a displacement relative to the instruction's end; 0: none */
         bool stores;      /* perhaps: into memory other than the stack */
+        bool anywhere;    /* it may access memory that is not among its operands */
+        struct x86_operand operands[X86_OPERANDS];
         uintptr_t target;
 };
 
