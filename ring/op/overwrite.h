@@ -192,6 +192,13 @@ static inline __attribute__((always_inline)) void sb_overwrite_fault_live(struct
                 sb_magazine_publish(handle, &version->block);
 }
 
+/* Whether a rule of history may keep what the write replaced. Fault KEPT_UNASKED: it is not asked.
+ */
+static inline __attribute__((always_inline)) bool sb_overwrite_is_kept(const struct sb_found *found)
+{
+        return (found->word & SB_CELL_KEPT) && !SB_FAULT(KEPT_UNASKED);
+}
+
 /* ---- the write ---- */
 
 /* Builds the next version of the key in @block, and sets ret->rev. No other process can reach the
@@ -244,7 +251,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
         const struct sb_overwrite_block *block, struct sb_version *version,
         const struct sb_found *found, uint64_t stamp)
 {
-        bool held = SB_LIKELY(!(found->word & SB_CELL_KEPT)) &&
+        bool held = SB_LIKELY(!sb_overwrite_is_kept(found)) &&
                     SB_LIKELY(sb_horizon_passed(handle, stamp, found->stamp)) &&
                     SB_LIKELY(sb_magazine_hold(
                             handle, version, found->version, found->offset, block->entry));

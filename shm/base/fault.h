@@ -25,6 +25,7 @@
         X(GUARD_BEYOND, "a guard is set beyond the bound that reclaimers read to")                 \
         X(GUARD_AFTER_UNPIN, "a guard is published after the pin is gone")                         \
         X(NO_MEMBARRIER, "a reclaimer does not flush the other processes' store buffers")          \
+        X(LOOK_UNFLUSHED, "a look at all pins does not flush the other processes' stores")         \
         X(FREE_TWO_WINNERS, "a reclaimer clears the bit without winning the retire word")          \
         X(UNLINK_UNMARKED, "a version is unlinked without marking its own prev")                   \
         X(UNLINK_BEFORE_DYING, "a version is unlinked before its retire word says so")             \
@@ -75,6 +76,7 @@
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \
         X(HORIZON_LAST_MISSED, "the search in a prune horizon passes the last cut by")             \
+        X(KEPT_UNASKED, "a short write takes for its own what a rule keeps")                       \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \

@@ -123,6 +123,14 @@ void sb_era_read_pins(struct sb_handle *handle, uint64_t era)
         handle->era.floor = sb_load_acquire(&handle->segment.super->birth_floor);
 }
 
+/* The fault LOOK_UNFLUSHED leaves it out. */
+static void era_flush_pins(const struct sb_segment *segment)
+{
+        if (!SB_FAULT(LOOK_UNFLUSHED))
+                /* M:pins. Pins that other clients have stored are visible from here on. */
+                segment->os->membarrier(segment->os->context);
+}
+
 void sb_era_look(struct sb_handle *handle)
 {
         struct sb_segment *segment = &handle->segment;
@@ -131,8 +139,7 @@ void sb_era_look(struct sb_handle *handle)
         sb_era_advance(handle);
         /* A:era. What is dated before was unlinked before. */
         era = sb_load_acquire(&segment->super->era);
-        /* M:pins. Pins that other clients have stored are visible from here on. */
-        segment->os->membarrier(segment->os->context);
+        era_flush_pins(segment);
         sb_era_read_pins(handle, era);
 }
 

@@ -154,6 +154,8 @@ static const struct {
         {SB_FAULT_SWEEP_LIES_UNSAID, "tests/unit/unit-faults"},
         {SB_FAULT_LIMBO_IGNORES_SWEEPS, "tests/unit/unit-faults"},
         {SB_FAULT_LAP_KEEPS_HORIZON, "tests/unit/unit-faults"},
+        {SB_FAULT_LOOK_UNFLUSHED, "tests/unit/unit-faults"},
+        {SB_FAULT_KEPT_UNASKED, "tests/unit/unit-faults"},
         {SB_FAULT_SLICE_SKIPS_CHUNK, "tests/unit/unit-faults"},
         {SB_FAULT_WRITES_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_RANGES_READ_AGAIN, "tests/kill/kill-faults"},

@@ -14,8 +14,10 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/flush.h"
 
 #define CLIENTS 40u
 #define BLOCKS  300u
@@ -191,6 +193,96 @@ static void test_an_era_is_clear_as_the_pins_of_the_others_say(void)
                 unmake_bus();
         }
         CHECK(clear > 1000 && held > 1000);
+}
+
+/* Client 5 has been reading since era 900, and its pin has lain in its store buffer until now. */
+static void pin_comes_out(void)
+{
+        set_pin(5, 900, era_now());
+        sb_store_relaxed(&writer.segment.super->era, era_now() + 7);
+}
+
+/* The same client holds a block by a guard, and is not pinned any more. */
+static void guard_comes_out(void)
+{
+        struct sb_record *record = sb_record_at(&writer.segment, 5);
+
+        sb_store_relaxed(&record->guard_high, 1);
+        sb_store_relaxed(&sb_record_guards(&writer.segment, record)[0], blocks[0]);
+}
+
+static void test_a_look_flushes_first_and_goes_by_the_era_of_before(void)
+{
+        static void (*const outs[])(void) = {pin_comes_out, guard_comes_out, NULL};
+        bool free[BLOCKS];
+
+        CHECK(begin(1000));
+        flush_begin(&writer, pin_comes_out);
+        sb_era_look(&writer);
+        CHECK_EQ(flush_count, 1);
+        CHECK_EQ(sb_era_looked(&writer), 1001); /* what was dated since may not be over */
+        CHECK(!sb_era_clear(&writer, 950, 940));
+        CHECK(sb_era_clear(&writer, 899, 890));
+        unmake_bus();
+        for (uint32_t i = 0; i < 3; i++) {
+                CHECK(begin(1000) && wait_for(940, 950));
+                flush_begin(&writer, outs[i]);
+                CHECK_EQ(look(free), !outs[i]);
+                CHECK_EQ(flush_count, 1);
+                unmake_bus();
+        }
+}
+
+/* Another client pinned in the very era in which the block went, and before that: this era is not
+ * over, and the look does not move it on, because a ripe batch did before. */
+static void test_what_went_in_the_era_of_the_look_is_held_by_pins_of_that_era(void)
+{
+        bool free[BLOCKS];
+
+        CHECK(begin(1000) && wait_for(940, 1000));
+        sb_store_relaxed(&writer.segment.super->era, 1000);
+        writer.limbo.ripened = true;
+        set_pin(5, 1000, 1000);
+        CHECK_EQ(look(free), 0);
+        CHECK_EQ(era_now(), 1000);
+        set_pin(5, 1001, 1001);
+        CHECK_EQ(look(free), 1);
+        unmake_bus();
+}
+
+static void test_the_sum_of_pins_tells_of_all_that_were_begun_before_and_how_far_they_reach(void)
+{
+        uint64_t sum;
+
+        CHECK(begin(1000));
+        CHECK_EQ(sb_era_sum_pins(&writer, 900), 0);
+        set_pin(writer.slot, 800, 850);
+        set_pin(5, 900, 950);
+        CHECK_EQ(sb_era_sum_pins(&writer, 900), 0); /* its own, and one that was begun then */
+        set_pin(5, 899, 950);
+        sum = sb_era_sum_pins(&writer, 900);
+        CHECK(sum);
+        set_pin(5, 899, 951);
+        CHECK(sb_era_sum_pins(&writer, 900) && sb_era_sum_pins(&writer, 900) != sum);
+        set_pin(5, 899, 950);
+        set_pin(6, 899, 950);
+        CHECK(sb_era_sum_pins(&writer, 900) && sb_era_sum_pins(&writer, 900) != sum);
+        set_pin(5, 0, 0);
+        set_pin(6, 0, 0);
+        CHECK_EQ(sb_era_sum_pins(&writer, 900), 0);
+        unmake_bus();
+}
+
+static void test_a_look_reads_births_by_the_floor_of_now(void)
+{
+        uint64_t floor = UINT64_C(3) << 31;
+
+        CHECK(begin(1000));
+        sb_store_relaxed(&writer.segment.super->birth_floor, floor);
+        sb_store_relaxed(&writer.segment.super->era, floor + 100);
+        sb_era_look(&writer);
+        CHECK_EQ(sb_era_of_birth(&writer, sb_era_low(floor + 50)), floor + 50);
+        unmake_bus();
 }
 
 /* As many clients as there are, each stopped under another pin: what was born after it stopped,
@@ -579,10 +671,15 @@ static void test_a_list_full_of_what_is_pinned_is_left_to_a_sweep_but_for_a_quar
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_low_bits_of_an_era_say_which_it_is_from_a_floor_on);
         RUN(test_the_low_bits_of_eras_leave_out_what_means_something_else);
         RUN(test_an_era_far_ahead_of_the_floor_asks_for_a_sweep_and_then_stands_still);
         RUN(test_an_era_is_clear_as_the_pins_of_the_others_say);
+        RUN(test_a_look_flushes_first_and_goes_by_the_era_of_before);
+        RUN(test_what_went_in_the_era_of_the_look_is_held_by_pins_of_that_era);
+        RUN(test_the_sum_of_pins_tells_of_all_that_were_begun_before_and_how_far_they_reach);
+        RUN(test_a_look_reads_births_by_the_floor_of_now);
         RUN(test_any_number_of_stopped_clients_is_told_apart);
         RUN(test_a_handle_that_has_not_looked_yet_takes_no_date_for_old);
         RUN(test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning);

@@ -13,7 +13,9 @@
 #include "shm/layout/reserved.h"
 #include "shm/mvcc/evict.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/horizon.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
 
@@ -277,6 +279,52 @@ static uint32_t entries(void)
         return used;
 }
 
+/* How many versions of a key are in its chain; the newest has @rev, and each further one is right
+ * behind the one before. 0: it is not so. */
+static uint32_t versions_in_a_row(const char *key, uint64_t rev)
+{
+        struct sb_version *version;
+        uint32_t count = 0;
+
+        sb_pin(&reader);
+        for (version = find(key);
+                version && SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER;
+                version = sb_version_at(
+                        &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK))
+                if (version->rev != rev - count++) {
+                        count = 0;
+                        break;
+                }
+        sb_unpin(&reader);
+        return count;
+}
+
+/* The writer knows of no cut that needs what it replaces, so the rule alone keeps it. Lengths of
+ * the short way of a write and of the long one, and a write by each way after each. */
+static void test_what_a_rule_keeps_stays_by_each_way_of_a_write(void)
+{
+        static const uint32_t key_lens[] = {1, 8, 9, 12, 16, 17, 40},
+                              value_lens[] = {0, 7, 8, 64, 512, 513, 2000};
+        static const char value[2000];
+
+        for (uint32_t i = 0; i < 49; i++) {
+                char key[41] = {0};
+
+                memset(key, 'k', key_lens[i / 7]);
+                CHECK(begin() && !put(&writer, key, value, 64));
+                CHECK(!sb_keep_write(
+                        &writer, key, key_lens[i / 7], i % 2, SB_RULE_WORD(SB_RULE_LAST, 3)));
+                for (uint64_t rev = 2; rev <= 8; rev++) {
+                        sb_horizon_renew(&writer);
+                        CHECK(!put(&writer, key, value, rev % 3 ? value_lens[i % 7] : 64));
+                        CHECK(versions_in_a_row(key, rev) >= (rev < 3 ? rev : 3));
+                }
+                sb_work_all(&writer, true);
+                CHECK_EQ(versions_in_a_row(key, 8), 3);
+                unmake_bus();
+        }
+}
+
 static void test_a_name_has_one_mark_until_that_is_dropped(void)
 {
         uint64_t cuts[KEYS] = {0}, cut, least = 0;
@@ -404,11 +452,13 @@ static void test_the_longest_key_and_name_can_be_written(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_what_was_written_last_is_looked_up_and_stands_in_every_node);
         RUN(test_a_rule_that_goes_has_all_wider_ones_begin_anew_and_no_others);
         RUN(test_what_a_dead_process_left_in_the_middle_is_finished);
         RUN(test_repair_passes_by_the_keys_of_rules_that_are_gone);
         RUN(test_no_rule_is_gone_before_wider_ones_begin_anew_however_full_the_bus_is);
+        RUN(test_what_a_rule_keeps_stays_by_each_way_of_a_write);
         RUN(test_a_name_has_one_mark_until_that_is_dropped);
         RUN(test_a_full_table_is_full_but_for_what_dead_makers_left);
         RUN(test_a_mark_of_a_cut_that_was_taken_away_meanwhile_is_none);

@@ -19,6 +19,7 @@
 #include "shm/upkeep/stable.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/draw.h"
+#include "tests/unit/flush.h"
 
 #define CHAIN_MAX 24u
 #define CLOCK_MAX 60u
@@ -155,6 +156,30 @@ static void test_a_horizon_has_all_cuts_that_are_announced_or_marked(void)
                 CHECK_EQ(sb_load_relaxed(&super()->clock), 1000 + pending);
                 unmake_bus();
         }
+}
+
+/* A client has announced a cut that it took before the look; the store has lain in its store buffer
+ * until now. Another one takes a cut, and will announce it behind the look. */
+static void announcement_comes_out(void)
+{
+        sb_store_relaxed(announcement(4, 3), 500);
+        sb_store_relaxed(&super()->clock, 1001);
+}
+
+static void test_a_horizon_is_flushed_first_and_bounded_by_the_clock_of_before(void)
+{
+        uint64_t cuts[2 * CUTS_MAX];
+        struct sb_horizon horizon = {.cuts = cuts};
+
+        CHECK(make_bus_for(1 << 20, 9));
+        sb_store_relaxed(&super()->clock, 1000);
+        list_records(0, 9);
+        flush_begin(&writer, announcement_comes_out);
+        sb_horizon_take(&writer, &horizon);
+        CHECK_EQ(flush_count, 1);
+        CHECK(horizon.cut_count == 1 && horizon.cuts[0] == 500);
+        CHECK_EQ(horizon.bound, 1000);
+        unmake_bus();
 }
 
 /* Each a word of its own, in all records; cuts far apart and side by side, and equal ones. */
@@ -625,6 +650,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_version_is_needed_if_a_cut_lies_between_it_and_its_successor);
         RUN(test_a_horizon_has_all_cuts_that_are_announced_or_marked);
+        RUN(test_a_horizon_is_flushed_first_and_bounded_by_the_clock_of_before);
         RUN(test_any_number_of_cuts_is_told_apart);
         RUN(test_a_horizon_is_taken_anew_when_the_clock_has_moved);
         RUN(test_what_no_cut_needs_is_taken_out_and_all_else_stays);
