@@ -318,12 +318,23 @@ static void test_wrong_options_end_with_2_and_say_what_to_do(void)
                 {"--size", "-1", "--size 256M"},
                 {"--size", "99999999999999999999", "--size 256M"},
                 {"--size", "8K", "the least that serves"},
+                {"--size", "65T", "up to 64T"},
+                {"--size", "18446744073709551617", "up to 64T"},
+                {"--size", "64MiBs", "--size 256M"},
+                {"--history-memory", "0", "off: no limit"},
+                {"--history-memory", "65T", "up to 64T"},
+                {"--max-snapshot-age", "0s", "500ms, 30s"},
+                {"--max-snapshot-age", "30", "500ms, 30s"},
+                {"--max-snapshot-age", "8785h", "500ms, 30s"},
+                {"--max-snapshot-age", "0000000000000000000000000000000000000030s", "500ms, 30s"},
                 {"--hugepages", "perhaps", "auto, require or off"},
                 {"--durability", "batched", "--durability volatile"},
                 {"--durability", "strict", "--durability volatile"},
                 {"--durability", "maybe", "volatile"},
                 {"--flush-ms", "0", "1 to 60000"},
                 {"--flush-ms", "1x", "1 to 60000"},
+                {"--flush-ms", "60001", "1 to 60000"},
+                {"--flush-ms", "18446744073709551617", "1 to 60000"},
                 {"--clients", "0", "1 to 4000"},
                 {"--clients", "4001", "1 to 4000"},
                 {"--recover-to", "7", "durable"},
@@ -534,6 +545,47 @@ static void test_check_config_makes_nothing(void)
         CHECK_EQ(access(daemon.place.directory, F_OK), -1);
 }
 
+static void test_check_config_says_what_each_option_comes_to(void)
+{
+        static const struct {
+                const char *option, *value, *says;
+        } cases[] = {
+                {"--check-config", "",
+                        "size = 268435456\nhugepages = auto\ndurability = volatile\n"
+                        "flush-ms = 100\nclients = 256\nhistory-memory = 67108864\n"
+                        "max-snapshot-age = off\n"},
+                {"--size", "65536K", "\nsize = 67108864\n"},
+                {"--size", "64m", "history-memory = 16777216\n"},
+                {"--size", "1GiB", "\nsize = 1073741824\n"},
+                {"--size", "1TB", "\nsize = 1099511627776\n"},
+                {"--size", "8388609", "\nsize = 8388609\n"},
+                {"--hugepages", "auto", "hugepages = auto\n"},
+                {"--hugepages", "require", "hugepages = require\n"},
+                {"--hugepages", "off", "hugepages = off\n"},
+                {"--flush-ms", "1", "flush-ms = 1\n"},
+                {"--flush-ms", "60000", "flush-ms = 60000\n"},
+                {"--clients", "1", "clients = 1\n"},
+                {"--clients", "4000", "clients = 4000\n"},
+                {"--history-memory", "3M", "history-memory = 3145728\n"},
+                {"--history-memory", "off", "history-memory = off\n"},
+                {"--max-snapshot-age", "off", "max-snapshot-age = off\n"},
+                {"--max-snapshot-age", "1500ms", "max-snapshot-age = 1500ms\n"},
+                {"--max-snapshot-age", "30s", "max-snapshot-age = 30000ms\n"},
+                {"--max-snapshot-age", "10m", "max-snapshot-age = 600000ms\n"},
+                {"--max-snapshot-age", "8784h", "max-snapshot-age = 31622400000ms\n"},
+        };
+        struct daemon daemon;
+
+        daemon_place(&daemon.place);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                SPAWN(&daemon, "--check-config", cases[i].option,
+                        *cases[i].value ? cases[i].value : NULL);
+                CHECK_EQ(daemon_ended(&daemon), 0);
+                if (!strstr(daemon.said, cases[i].says))
+                        TEST_FAIL("%s %s said: %s", cases[i].option, cases[i].value, daemon.said);
+        }
+}
+
 static void test_a_long_directory_name_serves(void)
 {
         struct daemon daemon;
@@ -697,6 +749,7 @@ int main(int argc, char **argv)
         RUN(test_a_limit_on_file_sizes_is_a_sentence_and_no_death);
         RUN(test_lines_in_a_pipe_have_no_times);
         RUN(test_check_config_makes_nothing);
+        RUN(test_check_config_says_what_each_option_comes_to);
         RUN(test_a_long_directory_name_serves);
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);
         RUN(test_a_superblock_scribbled_over_is_not_adopted);
