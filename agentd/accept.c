@@ -185,6 +185,14 @@ static int accept_open_process(const struct sb_connection *connection, uint64_t 
         return pidfd;
 }
 
+/* Whether the record is of the same process. Fault TICKET_OF_ANY: of any. */
+static bool accept_is_same(
+        const struct sb_record *record, const struct sb_roster_identity *identity)
+{
+        return (record->pid == identity->pid && record->pid_start == identity->pid_start) ||
+               SB_FAULT(TICKET_OF_ANY);
+}
+
 /* Find the record that an earlier engine claimed for the same attempt to attach, without answering
  * the client any more. Return: its number; 0: there is none. */
 static uint32_t accept_find_ticket(const struct sb_engine *engine,
@@ -196,8 +204,7 @@ static uint32_t accept_find_ticket(const struct sb_engine *engine,
                 const struct sb_record *record = sb_record_at(segment, slot);
 
                 if (sb_roster_state(segment, slot, ret_generation) == SB_RECORD_ATTACHED &&
-                        record->ticket == identity->ticket && record->pid == identity->pid &&
-                        record->pid_start == identity->pid_start)
+                        record->ticket == identity->ticket && accept_is_same(record, identity))
                         return slot;
         }
         return 0;

@@ -33,6 +33,7 @@
 #include "agentd/guard.h"
 #include "agentd/life.h"
 #include "agentd/log.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/history/rules.h"
@@ -168,7 +169,7 @@ static bool engine_tick(struct sb_engine *engine)
                 engine_set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
                 engine_set_timer(engine, engine->interval_ns * 2);
-        if (engine->deaf) {
+        if (engine->deaf && !SB_FAULT(DEAF_FOR_EVER)) {
                 engine->deaf = false;
                 (void)sb_engine_add(engine, engine->supervisor->directory.listen_fd, EPOLLIN,
                         SB_EVENT_LISTEN, 0);

@@ -152,6 +152,8 @@
         X(SHAPE_READ_AGAIN, "a version's lengths are loaded again behind their check")             \
         X(STORED_READ_AGAIN, "the size of a stored rule or mark is loaded again behind its check") \
         X(PLACE_UNRESERVED, "a client gets the place that is kept for agentctl")                   \
+        X(TICKET_OF_ANY, "a ticket is known by its number, whichever process shows it")            \
+        X(DEAF_FOR_EVER, "an engine that found no descriptor once listens no more")                \
         X(MAP_UNLOCKED, "a client's map of the segment holds no lock")                             \
         X(MAP_LOCK_UNASKED, "the engine does not ask whether a record's map is gone")              \
         X(ROSTER_UNLISTED_EARLY, "a record leaves the roster before its owner's last pins")

@@ -20,6 +20,8 @@
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/upkeep/handle.h"
 #include "tests/api/daemon.h"
@@ -524,7 +526,8 @@ static void test_a_client_that_cannot_map_gives_its_record_back(void)
 
 /* Ask for a record as a client does, and keep the descriptor of the segment instead of mapping it.
  * Return: the descriptor; -1. */
-static int ask_and_hold(const struct daemon *daemon, uint64_t ticket, struct sb_hello_answer *ret)
+static int ask_and_hold_as(
+        const struct daemon *daemon, uint32_t verb, uint64_t ticket, struct sb_hello_answer *ret)
 {
         union {
                 struct cmsghdr header;
@@ -538,13 +541,18 @@ static int ask_and_hold(const struct daemon *daemon, uint64_t ticket, struct sb_
         struct sb_hello_request request;
         int fd = dial(daemon), held = -1;
 
-        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, ticket, &request);
+        sb_hello_ask(verb, SB_PEER, ticket, &request);
         if (send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) &&
                 recvmsg(fd, &message, MSG_CMSG_CLOEXEC) == (ssize_t)sizeof(*ret) &&
                 CMSG_FIRSTHDR(&message))
                 memcpy(&held, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
         close(fd);
         return held;
+}
+
+static int ask_and_hold(const struct daemon *daemon, uint64_t ticket, struct sb_hello_answer *ret)
+{
+        return ask_and_hold_as(daemon, SB_HELLO_ATTACH, ticket, ret);
 }
 
 static void test_the_same_ticket_gets_the_same_record(void)
@@ -578,6 +586,63 @@ static void test_the_same_ticket_gets_the_same_record(void)
         CHECK(WAIT(daemon_attached(&attachment) == 1));
         daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* The same number from another process, or from one that had this pid before, is another ticket;
+ * and a record that is free has none, whatever is written in it still. */
+static void test_a_ticket_is_of_one_process_and_of_a_record_in_use(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_answer first, second, third,
+                *others = mmap(NULL, sizeof(*others), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        struct sb_record *record;
+        uint32_t generation;
+        int fds[4];
+        pid_t child;
+
+        CHECK(others != MAP_FAILED);
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        fds[0] = ask_and_hold(&daemon, 4711, &first);
+        CHECK(fds[0] >= 0);
+        record = sb_record_at(&attachment.segment, first.slot);
+        CHECK(record->ticket == 4711 && record->pid == (uint32_t)getpid() &&
+                record->uid == getuid() && record->access == SB_PEER && record->attached_ns);
+        child = fork();
+        if (child == 0)
+                _exit(ask_and_hold(&daemon, 4711, others) < 0);
+        waitpid(child, NULL, 0);
+        CHECK(others->slot && others->slot != first.slot);
+        record->pid_start++;
+        fds[1] = ask_and_hold(&daemon, 4711, &second);
+        CHECK(fds[1] >= 0 && second.slot != first.slot);
+        record->pid_start--;
+        record->pid++;
+        sb_record_at(&attachment.segment, second.slot)->pid++;
+        fds[2] = ask_and_hold(&daemon, 4711, &third);
+        CHECK(fds[2] >= 0 && third.slot != first.slot && third.slot != second.slot);
+        for (int i = 0; i < 3; i++)
+                close(fds[i]);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        fds[0] = ask_and_hold(&daemon, 4711, &second);
+        CHECK(fds[0] >= 0);
+        CHECK_EQ(
+                sb_roster_state(&attachment.segment, second.slot, &generation), SB_RECORD_ATTACHED);
+        CHECK_EQ(generation, second.generation);
+        /* agentctl's place is the last one. */
+        fds[1] = ask_and_hold_as(&daemon, SB_HELLO_ATTACH_OPERATOR, 4713, &first);
+        fds[2] = ask_and_hold_as(&daemon, SB_HELLO_ATTACH_OPERATOR, 4713, &second);
+        CHECK(fds[1] >= 0 && fds[2] >= 0);
+        CHECK_EQ(first.slot, 17);
+        CHECK_EQ(second.slot, 17);
+        for (int i = 0; i < 3; i++)
+                close(fds[i]);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        munmap(others, sizeof(*others));
 }
 
 /* The engine that agentd runs now, by the kernel's list of children; 0: there is none. */
@@ -673,6 +738,7 @@ int main(int argc, char **argv)
         RUN(test_a_client_without_a_descriptor_for_the_segment_gives_its_record_back);
         RUN(test_a_client_that_cannot_map_gives_its_record_back);
         RUN(test_the_same_ticket_gets_the_same_record);
+        RUN(test_a_ticket_is_of_one_process_and_of_a_record_in_use);
         RUN(test_attaching_outlasts_engines_that_die_meanwhile);
         return daemon_end(test_end());
 }

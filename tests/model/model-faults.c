@@ -165,6 +165,8 @@ static const struct {
         {SB_FAULT_SHAPE_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_STORED_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_PLACE_UNRESERVED, "tests/api/api-faults"},
+        {SB_FAULT_TICKET_OF_ANY, "tests/api/api-faults"},
+        {SB_FAULT_DEAF_FOR_EVER, "tests/api/api-faults"},
         {SB_FAULT_MAP_UNLOCKED, "tests/api/api-faults"},
         {SB_FAULT_MAP_LOCK_UNASKED, "tests/api/api-faults"},
 };
