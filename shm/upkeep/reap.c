@@ -327,8 +327,9 @@ void sb_reap_record(struct sb_handle *handle, uint32_t slot, uint32_t generation
         reap_magazine(handle, dead, slot);
         for (chunk = 1; chunk < SB_GUARD_CHUNKS; chunk++)
                 sb_guard_chunk_free(handle, slot, generation, chunk);
-        sb_unpin(handle);
+        /* The pin last: in the reaper's own record it is what keeps the noted node. */
         sb_roster_clear(segment, slot);
+        sb_unpin(handle);
         reap_units(handle, slot, generation);
         /* Its private lists went with it: a sweep finds what was on them. */
         sb_limbo_leave(handle);
