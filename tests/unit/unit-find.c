@@ -104,6 +104,58 @@ static void test_a_plain_value_is_found_at_once_whatever_its_keys_length(void)
         unmake_bus();
 }
 
+/* Whether each way to a key's version finds one; -1: they do not say the same. */
+static int finds(const char *key, uint64_t len)
+{
+        uint64_t hash = hash_of(key, (uint32_t)len);
+        bool plain, whole, at, made;
+        struct sb_found found;
+        struct sb_spot spot;
+
+        plain = find_plain(key, len, &found);
+        whole = find_long(key, len);
+        sb_pin(&reader);
+        at = sb_find_at(&reader, key, (uint32_t)len, hash, UINT64_MAX >> 1);
+        made = sb_key_find(&reader, key, (uint32_t)len, hash, &spot);
+        sb_unpin(&reader);
+        if (plain == whole && plain == at && plain == made)
+                return plain;
+        TEST_NOTE("a key of %u: plain %d, the long way %d, at a cut %d, for a writer %d",
+                (unsigned)len, plain, whole, at, made);
+        return -1;
+}
+
+/* A cell with the tag of one key leads to the version of another, and that one's bytes, with its
+ * value behind them, are this key's: so it is where two keys share a tag, and in a forged segment.
+ */
+static void test_a_tag_of_another_key_finds_nothing_however_alike_the_bytes_are(void)
+{
+        static const char text[] = "0123456789abcdefghijklmnopqrstuvwxyz0123456789"
+                                   "abcdefghijklmnopqrstuvwxyz0123456789abcdefghijklmnopqrstuvwxyz";
+        static const uint32_t lens[] = {1, 4, 7, 8, 9, 10, 12, 15, 16, 17, 23, 24, 31, 32, 40, 64};
+
+        for (uint32_t i = 0; i < 256; i++) {
+                uint32_t stored_len = lens[i / 16], len = lens[i % 16];
+                uint64_t hash;
+                struct sb_bucket *home;
+                struct sb_spot spot;
+                char key[65] = {0};
+
+                memcpy(key, text, stored_len);
+                CHECK(make_bus(1 << 20) && !put(&writer, key, text + stored_len, 40));
+                sb_pin(&writer);
+                CHECK(spot_of(key, &spot));
+                sb_unpin(&writer);
+                hash = hash_of(text, len);
+                home = &writer.segment.buckets[sb_index_home(&writer.segment, hash)];
+                if (len != stored_len && &home->cell[1] != spot.cell)
+                        sb_store_relaxed(&home->cell[1],
+                                sb_tag_of(hash) | sb_offset_of(&writer.segment, spot.head));
+                CHECK_EQ(finds(text, len), len == stored_len);
+                unmake_bus();
+        }
+}
+
 static void test_what_is_not_plain_is_left_to_the_long_way(void)
 {
         enum {
@@ -214,6 +266,7 @@ int main(int argc, char **argv)
         RUN(test_each_length_is_in_one_class_at_most);
         RUN(test_keys_are_the_same_if_each_byte_is);
         RUN(test_a_plain_value_is_found_at_once_whatever_its_keys_length);
+        RUN(test_a_tag_of_another_key_finds_nothing_however_alike_the_bytes_are);
         RUN(test_what_is_not_plain_is_left_to_the_long_way);
         RUN(test_any_of_many_keys_is_found_as_the_long_way_finds_it);
         return test_end();
