@@ -7,6 +7,7 @@
  * The public calls are described in statebus.h.
  */
 #include "libclient/core/bus.h"
+#include "libclient/core/sized.h"
 #include "libclient/core/use.h"
 #include "libclient/core/write.h"
 #include "ring/op/keep.h"
@@ -34,8 +35,8 @@ static bool keep_is_rule(const struct sb_rule *rule)
 {
         bool counts = rule->kind == SB_KEEP_LAST || rule->kind == SB_KEEP_SPAN;
 
-        return rule->size == sizeof(*rule) && rule->zero == 0 && rule->kind <= SB_KEEP_ALL &&
-               (rule->value != 0) == counts && rule->value >> 62 == 0;
+        return sb_sized_is(rule->size, sizeof(*rule), NULL) && rule->zero == 0 &&
+               rule->kind <= SB_KEEP_ALL && (rule->value != 0) == counts && rule->value >> 62 == 0;
 }
 
 int sb_keep(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, const struct sb_rule *rule)

@@ -13,6 +13,7 @@
 #include "libclient/core/bus.h"
 #include "libclient/core/history.h"
 #include "libclient/core/scan.h"
+#include "libclient/core/sized.h"
 #include "libclient/core/txn.h"
 #include "libclient/core/use.h"
 #include "libclient/core/write-set.h"
@@ -23,20 +24,11 @@
 #include "shm/layout/roster.h"
 #include "shm/upkeep/handle.h"
 
-#define OPTIONS_SIZE_MAX 4096u
-
-/* Whether the options can be meant. As with struct sb_write, a larger struct comes from a program
- * made for a later version, and is fine while it asks for nothing that this version does not know.
- */
+/* Whether the options can be meant. */
 static int open_check_options(const struct sb_options *options)
 {
-        const unsigned char *bytes = (const unsigned char *)options;
-
-        if (options->size < sizeof(*options) || options->size > OPTIONS_SIZE_MAX)
+        if (!sb_sized_is(options->size, sizeof(*options), NULL))
                 return -EINVAL;
-        for (size_t i = sizeof(*options); i < options->size; i++)
-                if (bytes[i] != 0)
-                        return -EINVAL;
         return options->access > SB_PEER || (options->flags & ~SB_START) != 0 ? -EINVAL : 0;
 }
 

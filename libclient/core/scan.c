@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "libclient/core/scan-step.h"
+#include "libclient/core/sized.h"
 #include "libclient/core/use.h"
 #include "shm/base/bytes.h"
 #include "shm/base/fault.h"
@@ -83,8 +84,8 @@ int sb_scan_open(
 /* Whether the options can be meant. */
 static bool scan_options_are_valid(const struct sb_scan_options *how)
 {
-        return how->size == sizeof(*how) && (how->flags & ~SB_REVERSE) == 0 && how->zero == 0 &&
-               (how->cut == 0 || (!how->txn && how->cut > SB_STAMP_PLACEHOLDER));
+        return sb_sized_is(how->size, sizeof(*how), NULL) && (how->flags & ~SB_REVERSE) == 0 &&
+               how->zero == 0 && (how->cut == 0 || (!how->txn && how->cut > SB_STAMP_PLACEHOLDER));
 }
 
 int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "libclient/core/sized.h"
 #include "libclient/core/use.h"
 #include "ring/op/overwrite.h"
 #include "ring/op/put.h"
@@ -31,21 +32,13 @@
 #define ROOM_WAIT_NS   1000000000u /* for memory, when the caller names no deadline */
 #define PAUSE_FIRST_NS 20000u
 #define PAUSE_MAX_NS   5000000u
-#define HOW_SIZE_MAX   4096u
 
-/* A larger struct sb_write than ours comes from a program made for a later version. It is fine
- * while it asks for nothing that this version does not know. */
 int sb_write_check(const struct sb_write *how)
 {
-        const unsigned char *bytes = (const unsigned char *)how;
-
         if (!how)
                 return 0;
-        if (how->size < sizeof(*how) || how->size > HOW_SIZE_MAX)
+        if (!sb_sized_is(how->size, sizeof(*how), NULL))
                 return -EINVAL;
-        for (size_t i = sizeof(*how); i < how->size; i++)
-                if (bytes[i] != 0)
-                        return -EINVAL;
         return how->durability > SB_STRICT || how->flags != 0 ? -EINVAL : 0;
 }
 
