@@ -141,9 +141,21 @@ static bool scan_step_entry_is_first(const struct sb_write_set_entry *entry,
         return backwards ? order <= 0 : order >= 0;
 }
 
-static bool scan_step_in_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
+static bool scan_step_has_prefix(const struct sb_scan *scan, const void *key, uint32_t key_len)
 {
         return key_len >= scan->prefix_len && memcmp(key, scan->prefix, scan->prefix_len) == 0;
+}
+
+static bool scan_step_below_end(const struct sb_scan *scan, const void *key, uint32_t key_len)
+{
+        return !scan->bounded || sb_bytes_compare(key, key_len, scan->end, scan->end_len) < 0;
+}
+
+/* Whether a key is one of the scan's. Each step asks. */
+static inline __attribute__((always_inline)) bool scan_step_in_range(
+        const struct sb_scan *scan, const void *key, uint32_t key_len)
+{
+        return scan_step_has_prefix(scan, key, key_len) && scan_step_below_end(scan, key, key_len);
 }
 
 /* Stand behind a value of the write set; at @node, when that has the same key. */
@@ -208,7 +220,7 @@ static int scan_step_forward(struct sb_scan *scan, const struct sb_write_set_ent
                 if (!node)
                         break;
                 key = sb_node_key(&handle->segment, node);
-                if (!key.bytes || !scan_step_in_prefix(scan, key.bytes, key.len) ||
+                if (!key.bytes || !scan_step_in_range(scan, key.bytes, key.len) ||
                         scan_step_entry_is_first(entry, key.bytes, key.len, false))
                         break;
                 /* Bound: damage. A scan that goes round ends. */
@@ -253,11 +265,40 @@ static void scan_step_bound_set(struct bound *ret, const void *key, uint32_t len
         ret->inclusive = inclusive;
 }
 
+/* Whether a key lies below all keys with the prefix, or among them. */
+static bool scan_step_not_above_prefix(
+        const struct sb_scan *scan, const void *key, uint32_t key_len)
+{
+        return sb_bytes_compare(key, key_len, scan->prefix, scan->prefix_len) <= 0 ||
+               scan_step_has_prefix(scan, key, key_len);
+}
+
+/* Say where the scan's last key ends: in the lowest gap that no key of the scan lies above. */
+static void scan_step_bound_end(const struct sb_scan *scan, struct bound *ret)
+{
+        uint32_t len = scan->prefix_len;
+
+        if (scan->bounded && scan_step_not_above_prefix(scan, scan->end, scan->end_len)) {
+                scan_step_bound_set(ret, scan->end, scan->end_len, false);
+                return;
+        }
+        /* It is right before the least key that lies behind all keys with the prefix. */
+        while (len > 0 && scan->prefix[len - 1] == 0xff)
+                len--;
+        scan_step_bound_set(ret, scan->prefix, len, false);
+        if (len > 0) {
+                ret->key[len - 1]++;
+                return;
+        }
+        memset(ret->key, 0xff, SB_KEY_LEN_MAX); /* no key is larger */
+        ret->len = SB_KEY_LEN_MAX;
+        ret->inclusive = true;
+}
+
 /* Say where the scan stands. */
 static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
 {
         const struct sb_segment *segment = &scan->bus->handle.segment;
-        uint32_t len = scan->prefix_len;
 
         if (scan->position == AT_NODE) {
                 /* It stands behind this node's key. The guard word holds the node, and a key never
@@ -271,23 +312,13 @@ static void scan_step_bound_of(const struct sb_scan *scan, struct bound *ret)
                 return;
         }
         if (scan->position == AT_KEY &&
-                (sb_bytes_compare(scan->key, scan->key_len, scan->prefix, len) <= 0 ||
-                        (scan->key_len >= len && memcmp(scan->key, scan->prefix, len) == 0))) {
+                scan_step_not_above_prefix(scan, scan->key, scan->key_len) &&
+                scan_step_below_end(scan, scan->key, scan->key_len)) {
                 scan_step_bound_set(ret, scan->key, scan->key_len, scan->after);
                 return;
         }
-        /* It stands at the end, or above all keys with the prefix: the gap is right before the
-         * least key that lies behind all of these. */
-        while (len > 0 && scan->prefix[len - 1] == 0xff)
-                len--;
-        scan_step_bound_set(ret, scan->prefix, len, false);
-        if (len > 0) {
-                ret->key[len - 1]++;
-                return;
-        }
-        memset(ret->key, 0xff, SB_KEY_LEN_MAX); /* no key is larger */
-        ret->len = SB_KEY_LEN_MAX;
-        ret->inclusive = true;
+        /* It stands at the end, or above all of its keys. */
+        scan_step_bound_end(scan, ret);
 }
 
 /* Go from @bound, which moves down, to the last key in range below it with a value at the cut. Call
@@ -307,7 +338,7 @@ static int scan_step_back(struct sb_scan *scan, struct bound *bound,
 
                 if (node)
                         key = sb_node_key(&handle->segment, node);
-                if (!key.bytes || !scan_step_in_prefix(scan, key.bytes, key.len))
+                if (!key.bytes || !scan_step_in_range(scan, key.bytes, key.len))
                         key = (struct sb_node_key){0};
                 if (scan_step_entry_is_first(entry, key.bytes, key.len, true)) {
                         scan_step_bound_set(
@@ -345,7 +376,7 @@ static struct sb_write_set_entry *scan_step_entry_from(
                 return NULL;
         entry = backwards ? sb_write_set_below(writes, bound->key, bound->len, bound->inclusive)
                           : sb_write_set_above(writes, bound->key, bound->len, bound->inclusive);
-        if (!entry || !scan_step_in_prefix(scan, entry->value->bytes, entry->value->key_len))
+        if (!entry || !scan_step_in_range(scan, entry->value->bytes, entry->value->key_len))
                 return NULL;
         return entry;
 }
@@ -416,6 +447,13 @@ static void scan_step_note(struct sb_scan *scan, const struct bound *from, bool 
         sb_read_set_add_range(reads, &behind, &edges[1]);
 }
 
+/* Whether a step that answered @r is noted. Fault SCAN_NOT_NOTED: none is; SCAN_END_NOT_NOTED: not
+ * the last one, which gave no key. */
+static bool scan_step_noted(int r)
+{
+        return !SB_FAULT(SCAN_NOT_NOTED) && !(SB_FAULT(SCAN_END_NOT_NOTED) && r == SB_E_NOT_FOUND);
+}
+
 int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guard)
 {
         bool noted = scan->reader.txn && scan->reader.txn->serializable;
@@ -445,7 +483,7 @@ int sb_scan_step(struct sb_scan *scan, bool backwards, struct sb_guard *ret_guar
                 scan->lapped = true;
                 return SB_E_LAPPED;
         }
-        if (noted && !SB_FAULT(SCAN_NOT_NOTED))
+        if (noted && scan_step_noted(r))
                 scan_step_note(scan, &from, backwards);
         if (version)
                 shape = sb_version_shape(&bus->handle.segment, version);

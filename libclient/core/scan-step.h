@@ -42,6 +42,9 @@ struct sb_scan {
         bool compares;
         unsigned char key[SB_KEY_LEN_MAX];
         unsigned char prefix[SB_KEY_LEN_MAX];
+        bool bounded; /* the scan's keys are those below end */
+        uint32_t end_len;
+        unsigned char end[]; /* end_len bytes */
 };
 
 /* Stand right before @key (@after: right behind it); the key need not exist. */

@@ -30,6 +30,7 @@
 #include "shm/base/word.h"
 #include "shm/history/past.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/superblock.h"
@@ -81,59 +82,79 @@ int sb_scan_open(
         return sb_scan_open_at(bus, prefix, &how, ret_scan);
 }
 
-/* Whether the options can be meant. */
-static bool scan_options_are_valid(const struct sb_scan_options *how)
-{
-        return sb_sized_is(how->size, sizeof(*how), NULL) && (how->flags & ~SB_REVERSE) == 0 &&
-               how->zero == 0 && (how->cut == 0 || (!how->txn && how->cut > SB_STAMP_PLACEHOLDER));
-}
+/* The first header's scan had no end. */
+static const size_t scan_sizes_earlier[] = {offsetof(struct sb_scan_options, end), 0};
 
-int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *how,
-        struct sb_scan **ret_scan)
+/* Take the options as they are meant, all of them. Return: 0, -EINVAL, -ENAMETOOLONG. */
+static int scan_take_options(const struct sb_bus *bus, struct sb_bytes prefix,
+        const struct sb_scan_options *given, struct sb_scan_options *ret)
 {
         static const struct sb_scan_options plain = {.size = sizeof(plain)};
-        struct sb_scan *scan;
-        struct sb_txn *txn;
-        int r;
+        size_t len_max = bus->handle.segment.key_len_max;
 
-        SB_USE(bus, sb_scan_open_at(bus, prefix, how, ret_scan));
-        if (!bus || !ret_scan || (!prefix.data && prefix.len > 0))
+        if (!sb_sized_take(ret, sizeof(*ret), given ? given : &plain, scan_sizes_earlier) ||
+                (ret->flags & ~SB_REVERSE) != 0 || ret->zero != 0 ||
+                (!ret->end.data && ret->end.len > 0) ||
+                (ret->cut != 0 && (ret->txn || ret->cut <= SB_STAMP_PLACEHOLDER)))
                 return -EINVAL;
-        if (!how)
-                how = &plain;
-        if (!scan_options_are_valid(how))
+        if (ret->txn && (ret->txn->state != SB_BUS_TXN_OPEN || ret->txn->bus != bus))
                 return -EINVAL;
-        txn = how->txn;
-        if (txn && (txn->state != SB_BUS_TXN_OPEN || txn->bus != bus))
-                return -EINVAL;
-        if (prefix.len > bus->handle.segment.key_len_max)
-                return -ENAMETOOLONG;
-        if (sb_bus_detached(bus))
-                return SB_E_DETACHED;
-        /* A cut that was not taken yet has no past. */
-        if (how->cut != 0 && !sb_clock_reaches(&bus->handle, how->cut))
-                return -EINVAL;
-        r = sb_bus_guards_prepare(bus, 1);
-        if (r != 0)
-                return r;
-        scan = calloc(1, sizeof(*scan));
+        return prefix.len > len_max || ret->end.len > len_max ? -ENAMETOOLONG : 0;
+}
+
+/* Make a scan that stands nowhere yet. Return: NULL: there is no memory. */
+static struct sb_scan *scan_new(struct sb_bytes prefix, struct sb_bytes end)
+{
+        struct sb_scan *scan = calloc(1, sizeof(*scan) + end.len);
+
         if (!scan)
-                return -ENOMEM;
+                return NULL;
         scan->prefix_len = scan->key_len = (uint32_t)prefix.len;
         if (prefix.len > 0) {
                 memcpy(scan->prefix, prefix.data, prefix.len);
                 memcpy(scan->key, prefix.data, prefix.len);
         }
-        r = scan_take_cut(scan, bus, txn, how->cut);
+        scan->bounded = end.data;
+        scan->end_len = (uint32_t)end.len;
+        if (end.len > 0)
+                memcpy(scan->end, end.data, end.len);
+        return scan;
+}
+
+int sb_scan_open_at(struct sb_bus *bus, struct sb_bytes prefix, const struct sb_scan_options *given,
+        struct sb_scan **ret_scan)
+{
+        struct sb_scan_options how;
+        struct sb_scan *scan;
+        int r;
+
+        SB_USE(bus, sb_scan_open_at(bus, prefix, given, ret_scan));
+        if (!bus || !ret_scan || (!prefix.data && prefix.len > 0))
+                return -EINVAL;
+        r = scan_take_options(bus, prefix, given, &how);
+        if (r != 0)
+                return r;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        /* A cut that was not taken yet has no past. */
+        if (how.cut != 0 && !sb_clock_reaches(&bus->handle, how.cut))
+                return -EINVAL;
+        r = sb_bus_guards_prepare(bus, 1);
+        if (r != 0)
+                return r;
+        scan = scan_new(prefix, how.end);
+        if (!scan)
+                return -ENOMEM;
+        r = scan_take_cut(scan, bus, how.txn, how.cut);
         if (r != 0) {
                 free(scan);
                 return r;
         }
         scan->bus = bus;
         scan->guard = sb_bus_guard_take(bus);
-        scan->left = how->limit != 0 ? how->limit : UINT64_MAX;
+        scan->left = how.limit != 0 ? how.limit : UINT64_MAX;
         scan->ahead = 1;
-        scan->reverse = (how->flags & SB_REVERSE) != 0;
+        scan->reverse = (how.flags & SB_REVERSE) != 0;
         scan->position = scan->reverse ? AT_END : AT_KEY;
         scan->reserved = sb_reserved_is(scan->prefix, prefix.len);
         scan->next = bus->scans;
@@ -175,19 +196,59 @@ static int scan_turn(struct sb_scan *scan, bool backwards, struct sb_guard *ret_
         return r == SB_E_NOT_FOUND ? sb_bus_result(scan->bus, r) : r;
 }
 
+/* A next of a scan that can be used. Return: as sb_scan_next(). */
+static inline __attribute__((always_inline)) int scan_go_on(
+        struct sb_scan *scan, struct sb_guard *ret_guard)
+{
+        int r;
+
+        if (scan->left == 0)
+                return SB_E_NOT_FOUND;
+        r = scan_turn(scan, false, ret_guard);
+        scan->left -= r == 0 || (r == SB_E_LAPPED && scan->trimmed);
+        return r;
+}
+
 int sb_scan_next(struct sb_scan *scan, struct sb_guard *ret_guard)
 {
         int r;
 
         SB_USE(scan ? scan->bus : NULL, sb_scan_next(scan, ret_guard));
         r = scan_check_step(scan, ret_guard);
-        if (r != 0)
+        return r != 0 ? r : scan_go_on(scan, ret_guard);
+}
+
+/* The step behind a batch has answered @r, which the next call is to answer. Return: 0. */
+static int scan_take_back(struct sb_scan *scan, int r, struct sb_guard *guard)
+{
+        /* A step goes on behind a key of which too little is left. */
+        if (r == SB_E_LAPPED && scan->trimmed) {
+                sb_scan_stand_at_key(
+                        scan, guard->key.data, (uint32_t)guard->key.len, scan->reverse);
+                scan->left++;
+                sb_guard_release(guard);
+        }
+        if (r == -EIO)
+                sb_damage_note(&scan->bus->handle);
+        return 0;
+}
+
+int sb_scan_next_many(
+        struct sb_scan *scan, struct sb_guard *ret_guards, size_t count, size_t *ret_count)
+{
+        size_t done = 0;
+        int r;
+
+        SB_USE(scan ? scan->bus : NULL, sb_scan_next_many(scan, ret_guards, count, ret_count));
+        r = count == 0 || !ret_count ? -EINVAL : scan_check_step(scan, ret_guards);
+        while (r == 0 && done < count) {
+                r = scan_go_on(scan, &ret_guards[done]);
+                done += r == 0;
+        }
+        if (done == 0)
                 return r;
-        if (scan->left == 0)
-                return SB_E_NOT_FOUND;
-        r = scan_turn(scan, false, ret_guard);
-        scan->left -= r == 0 || (r == SB_E_LAPPED && scan->trimmed);
-        return r;
+        *ret_count = done;
+        return scan_take_back(scan, r, &ret_guards[done]);
 }
 
 int sb_scan_prev(struct sb_scan *scan, struct sb_guard *ret_guard)
@@ -213,11 +274,11 @@ int sb_scan_seek_end(struct sb_scan *scan)
         return 0;
 }
 
-int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
+/* Stand right before a key, or right @behind it. Return: as sb_scan_seek(). */
+static int scan_stand(struct sb_scan *scan, struct sb_bytes key, bool behind)
 {
         int r;
 
-        SB_USE(scan ? scan->bus : NULL, sb_scan_seek(scan, key));
         if (!scan || (!key.data && key.len > 0))
                 return -EINVAL;
         if (key.len > SB_KEY_LEN_MAX)
@@ -225,12 +286,25 @@ int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
         r = scan_check(scan);
         if (r != 0)
                 return r;
+        /* Below all keys of the scan it stands before the first one. */
         if (key.len == 0 ||
                 sb_bytes_compare(key.data, (uint32_t)key.len, scan->prefix, scan->prefix_len) < 0)
                 sb_scan_stand_at_key(scan, scan->prefix, scan->prefix_len, false);
         else
-                sb_scan_stand_at_key(scan, key.data, (uint32_t)key.len, false);
+                sb_scan_stand_at_key(scan, key.data, (uint32_t)key.len, behind);
         return 0;
+}
+
+int sb_scan_seek(struct sb_scan *scan, struct sb_bytes key)
+{
+        SB_USE(scan ? scan->bus : NULL, sb_scan_seek(scan, key));
+        return scan_stand(scan, key, false);
+}
+
+int sb_scan_seek_last(struct sb_scan *scan, struct sb_bytes key)
+{
+        SB_USE(scan ? scan->bus : NULL, sb_scan_seek_last(scan, key));
+        return scan_stand(scan, key, true);
 }
 
 uint64_t sb_scan_cut(const struct sb_scan *scan)

@@ -85,6 +85,7 @@
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
         X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \
         X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
+        X(SCAN_END_NOT_NOTED, "of a scan that ends, what lies behind its last key is not noted")   \
         X(SCAN_ENDS_TXN_CUT, "a scan in a transaction gives up the transaction's cut")             \
         X(TXN_CONFLICT_UNPINNED, "the key of a conflict is looked for without a pin")              \
         X(TXN_OWN_NOT_HELD, "a guard on a transaction's own write does not keep it")               \

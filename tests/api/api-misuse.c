@@ -319,6 +319,7 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         struct sb_watch *watch = NULL;
         struct sb_txn *txn = NULL;
         uint64_t rev = 9;
+        size_t count = 9;
 
         EXPECT(sb_get(bus, key, &mine) == SB_E_DETACHED);
         EXPECT(sb_get_many(bus, &key, 1, &mine) == SB_E_DETACHED);
@@ -329,6 +330,8 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_scan_open(bus, NULL, none, &opened) == SB_E_DETACHED);
         EXPECT(sb_scan_next(scan, &mine) == SB_E_DETACHED);
         EXPECT(sb_scan_seek(scan, key) == SB_E_DETACHED);
+        EXPECT(sb_scan_seek_last(scan, key) == SB_E_DETACHED);
+        EXPECT(sb_scan_next_many(scan, &mine, 1, &count) == SB_E_DETACHED);
         EXPECT(sb_watch_open(bus, key, 0, 0, &watch) == SB_E_DETACHED);
         EXPECT(sb_wait(bus, 0) == SB_E_DETACHED);
         EXPECT(sb_fd(bus) == -ENOTCONN);
@@ -347,7 +350,7 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_keep(bus, key, 0, &rule) == SB_E_DETACHED);
         EXPECT(sb_kept(bus, key, 0, &rule) == SB_E_DETACHED);
         EXPECT(sb_get(bus, empty, &mine) == -EINVAL); /* the library looks for misuse first */
-        EXPECT(!mine.bus && rev == 9);
+        EXPECT(!mine.bus && rev == 9 && count == 9);
         sb_guard_release(guard);
         EXPECT(!guard->bus);
         EXPECT(!sb_scan_close(scan));

@@ -75,8 +75,7 @@ static int call_open(const void *how)
         struct sb_bus *opened = NULL;
         int r = sb_open(how, &opened);
 
-        CHECK(!opened);
-        return r == -ECONNREFUSED ? 0 : r;
+        return opened ? 1 : r == -ECONNREFUSED ? 0 : r;
 }
 
 static int call_set(const void *how)
@@ -102,14 +101,12 @@ static int call_incr(const void *how)
 }
 static int call_commit(const void *how)
 {
-        struct sb_txn *txn = NULL;
-        int r;
+        sb_auto(sb_txn_endp) struct sb_txn *txn = NULL;
+        int r = sb_txn_begin(bus, SB_SNAPSHOT, &txn);
 
-        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
-        CHECK_EQ(sb_txn_set(txn, b("key"), b("value")), 0);
-        r = sb_txn_commit(txn, how);
-        CHECK(!sb_txn_end(txn));
-        return r;
+        if (r == 0)
+                r = sb_txn_set(txn, b("key"), b("value"));
+        return r == 0 ? sb_txn_commit(txn, how) : r;
 }
 static int write_in_txn(void *argument, struct sb_txn *txn)
 {
@@ -123,18 +120,17 @@ static int call_transact(const void *how)
 
 static int call_scan(const void *how)
 {
-        struct sb_scan *scan = NULL;
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
         struct sb_guard guard = {0};
+        unsigned count = 0;
         int r = sb_scan_open_at(bus, all, how, &scan);
 
         if (r != 0)
                 return r;
-        /* It goes to the end: an earlier header's scan has no bound. */
-        for (unsigned count = 0; (r = sb_scan_next(scan, &guard)) == 0; count++)
+        /* It gives both keys: an earlier header's scan has no end. */
+        for (; (r = sb_scan_next(scan, &guard)) == 0; count++)
                 sb_guard_release(&guard);
-        CHECK_EQ(r, SB_E_NOT_FOUND);
-        CHECK(!sb_scan_close(scan));
-        return 0;
+        return r == SB_E_NOT_FOUND && count == 2 ? 0 : 1;
 }
 
 static int call_keep(const void *rule)

@@ -26,6 +26,7 @@
 #define SCAN      {OP_SCAN, KEY_A}
 #define BACK      {OP_SCAN, KEY_A, .way = WAY_BACK}
 #define TURN      {OP_SCAN, KEY_A, .way = WAY_TURN}
+#define BATCHES   {OP_SCAN, KEY_A, .way = WAY_MANY}
 #define SNAP_A    {OP_SNAPSHOT, KEY_A}
 #define AT_A      {OP_AT, KEY_A}
 #define KEEP_A    {OP_KEEP, KEY_A}
@@ -65,6 +66,9 @@ static const struct world_case users[] = {
         {"users: scan of a past that is gone", {START_TRIMMED, {OPS(OLD_SCAN), OPS(SET_A, WORK)}, .users = true, .guards = 3,
                 .setup_by = 1}, 2, 2},
         {"users: scan and back", {START_PAIR, {OPS(TURN), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: scan by batches beside sets", {START_PAIR, {OPS(BATCHES), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: scan by batches over keys that go", {START_BOTH_DELETED, {OPS(BATCHES), OPS(WORK, WORK)}, .users = true, .guards = 4,
+                .setup_by = 1}, 2, 2},
         {"users: evict beside a scan", {START_PAIR, {OPS(EVICT), OPS(SCAN), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4,
                 .engine = true}, 3, 2},
         {"users: a cut", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
@@ -102,6 +106,10 @@ static const struct world_case users_txn[] = {
                 OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4}, 2, 2},
         {"users: txn, a range with a key that comes and goes", {START_VALUE, {OPS(TXN(.scan = 3, .writes = KA, .serializable = true,
                 .early = true)), OPS(SET_C, DELETE_C, WORK, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: txn, a range with an end", {START_PAIR, {OPS(TXN(.scan = 2, .writes = KC, .serializable = true, .ends = true,
+                .own = true)), OPS(SET_B, SET_C)}, .users = true, .guards = 9}, 2, 2},
+        {"users: txn, a range with an end, a key that comes", {START_VALUE, {OPS(TXN(.scan = 2, .writes = KC, .serializable = true,
+                .ends = true)), OPS(SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
         {"users: two transactions, one after the other", {START_PAIR, {OPS(SER(KA, KB), SER(KC, KC)), OPS(SET_A)}, .users = true,
                 .guards = 3}, 2, 2},
         {"users: phantoms", {START_EMPTY, {OPS(TXN(.scan = 2, .writes = KA, .serializable = true)),

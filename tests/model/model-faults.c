@@ -86,6 +86,7 @@ static const struct {
         {SB_FAULT_SCAN_NODE_NOT_HELD, "users: evict beside a scan"},
         {SB_FAULT_SCAN_GONE_IGNORED, "users: scan from a node that goes"},
         {SB_FAULT_SCAN_NOT_NOTED, "users: phantoms"},
+        {SB_FAULT_SCAN_END_NOT_NOTED, "users: txn, a range with an end, a key that comes"},
         {SB_FAULT_SCAN_ENDS_TXN_CUT, "users: txn, its own writes in a scan"},
         {SB_FAULT_TXN_OWN_NOT_HELD, "users: txn, its own writes"},
         {SB_FAULT_HISTORY_GUARD_LATE, "users: history, passing on"},

@@ -22,24 +22,9 @@
 #include "shm/memory/guard.h"
 #include "tests/model/world-core.h"
 
-#define STEPS_MAX (2 * WORLD_KEYS + 2)
-#define NO_KEY    WORLD_KEYS
-
 struct sb_bytes user_key(enum world_key key)
 {
         return (struct sb_bytes){world_key(key), world_key_len(key)};
-}
-
-static uint32_t user_key_number(const struct sb_guard *guard)
-{
-        uint32_t key;
-
-        for (key = 0; key < WORLD_KEYS; key++)
-                if (guard->key.len == world_key_len(key) &&
-                        !memcmp(guard->key.data, world_key(key), guard->key.len))
-                        return key;
-        model_fail("a guard shows a key that no thread wrote");
-        return NO_KEY;
 }
 
 uint32_t user_guard_tag(const struct sb_guard *guard)
@@ -225,124 +210,11 @@ static void do_get_many(const struct user *user)
         }
 }
 
-/* ---- scans ---- */
-
-struct walk {
-        struct sb_guard guards[STEPS_MAX];
-        uint32_t count, keys; /* keys: a bit for each that was seen */
-};
-
-static void walk_release(struct walk *walk)
-{
-        while (walk->count)
-                sb_guard_release(&walk->guards[--walk->count]);
-}
-
-/* Steps to the end, one way, and holds what it finds; or up to a key that is not one of the first
- * @stop. Return: 0, SB_E_LAPPED. */
-static int walk_on(struct sb_scan *scan, bool back, bool down, uint32_t stop,
-        struct outcome *outcome, struct walk *walk)
-{
-        uint32_t key, last = NO_KEY;
-
-        walk->keys = 0;
-        for (;;) {
-                struct sb_guard *guard = &walk->guards[walk->count];
-                int r = back ? sb_scan_prev(scan, guard) : sb_scan_next(scan, guard);
-
-                if (r == SB_E_NOT_FOUND)
-                        return 0;
-                if (r == SB_E_LAPPED) {
-                        /* It does not come back. */
-                        MODEL_CHECK(world_evicts() && sb_scan_next(scan, guard) == r);
-                        return r;
-                }
-                if (r)
-                        model_fail("a step of a scan: %d", r);
-                if (++walk->count == STEPS_MAX)
-                        model_fail("a scan has no end");
-                key = user_key_number(guard);
-                if (last != NO_KEY && (down ? key >= last : key <= last))
-                        model_fail("a scan gives %s behind %s", world_key(key), world_key(last));
-                walk->keys |= 1u << key;
-                last = key;
-                user_see(outcome, key, guard);
-                /* What was found one step before is held still. */
-                if (walk->count > 1)
-                        user_read_guard(guard - 1, user_key_number(guard - 1));
-                if (key >= stop)
-                        return 0;
-        }
-}
-
-/* Notes which keys a walk passed over: up to the one where it stopped, or all. */
-static void see_absent(struct outcome *outcome, const struct walk *walk, uint32_t stop)
-{
-        uint32_t key;
-
-        for (key = 0; key < WORLD_KEYS && !(walk->keys >> stop && key > stop); key++)
-                if (!(walk->keys >> key & 1))
-                        user_see(outcome, key, NULL);
-}
-
-static void read_walk(const struct walk *walk, const struct outcome *outcome)
-{
-        uint32_t i;
-
-        for (i = 0; i < walk->count; i++)
-                user_read_again(&walk->guards[i], user_key_number(&walk->guards[i]), outcome);
-}
-
-static void expect_same(const struct outcome *a, const struct outcome *b, uint32_t keys)
-{
-        uint32_t key;
-
-        for (key = 0; key < WORLD_KEYS; key++)
-                if ((keys >> key & 1) &&
-                        (a->seen[key] != b->seen[key] || a->tags[key] != b->tags[key]))
-                        model_fail("in one cut %s is %lu by %u, and then %lu by %u", world_key(key),
-                                (unsigned long)a->seen[key], a->tags[key],
-                                (unsigned long)b->seen[key], b->tags[key]);
-}
-
-static void do_scan(const struct user *user)
-{
-        struct sb_scan_options options = {
-                .size = sizeof options, .flags = user->op->way == WAY_BACK ? SB_REVERSE : 0};
-        struct outcome seen = *user->outcome, again;
-        struct walk walk = {.count = 0};
-        struct sb_scan *scan;
-
-        user_note_done(&seen);
-        seen.r = sb_scan_open_at(user->bus, (struct sb_bytes){NULL, 0}, &options, &scan);
-        if (seen.r)
-                model_fail("a scan: %d", seen.r);
-        seen.cut = seen.read_cut = sb_scan_cut(scan);
-        seen.begun = true;
-        seen.r = walk_on(scan, false, user->op->way == WAY_BACK, WORLD_KEYS, &seen, &walk);
-        if (!seen.r)
-                see_absent(&seen, &walk, WORLD_KEYS);
-        if (!seen.r && user->op->way == WAY_TURN) {
-                again = seen;
-                walk_release(&walk);
-                seen.r = walk_on(scan, true, true, WORLD_KEYS, &again, &walk);
-                if (!seen.r) {
-                        see_absent(&again, &walk, WORLD_KEYS);
-                        expect_same(&seen, &again, (1u << WORLD_KEYS) - 1);
-                }
-        }
-        sb_scan_close(scan);
-        /* The guards stay when the scan goes. */
-        read_walk(&walk, &seen);
-        walk_release(&walk);
-        *user->outcome = seen;
-}
-
 /* ---- transactions ---- */
 
 struct reads {
         struct sb_guard guards[WORLD_KEYS];
-        struct walk walk;
+        struct user_walk walk;
 };
 
 static void reads_release(struct reads *reads)
@@ -351,7 +223,7 @@ static void reads_release(struct reads *reads)
 
         for (key = 0; key < WORLD_KEYS; key++)
                 sb_guard_release(&reads->guards[key]);
-        walk_release(&reads->walk);
+        user_walk_release(&reads->walk);
 }
 
 /* What was read is held still. */
@@ -362,7 +234,7 @@ static void reads_again(const struct reads *reads, const struct outcome *outcome
         for (key = 0; key < WORLD_KEYS; key++)
                 if (reads->guards[key].bus)
                         user_read_again(&reads->guards[key], key, outcome);
-        read_walk(&reads->walk, outcome);
+        user_read_walk(&reads->walk, outcome);
 }
 
 static int txn_read(
@@ -377,9 +249,32 @@ static int txn_read(
         return 0;
 }
 
+/* The first keys, up to the end of the scan. */
+static int txn_scan_to_end(
+        struct user *user, struct sb_txn *txn, struct outcome *outcome, struct user_walk *walk)
+{
+        uint32_t count = user->op->txn.scan, key;
+        struct sb_scan_options how = {.size = sizeof how, .txn = txn};
+        struct sb_scan *scan;
+        int r;
+
+        if (count < WORLD_KEYS)
+                how.end = user_key(count);
+        r = sb_scan_open_at(user->bus, (struct sb_bytes){NULL, 0}, &how, &scan);
+        if (r)
+                model_fail("a scan in a transaction: %d", r);
+        r = user_walk_many(scan, false, outcome, walk);
+        MODEL_CHECK(!(walk->keys >> count));
+        for (key = 0; key < count && !r; key++)
+                if (!(walk->keys >> key & 1))
+                        user_see(outcome, key, NULL);
+        sb_scan_close(scan);
+        return r;
+}
+
 /* The first keys, or all. */
 static int txn_scan(
-        struct user *user, struct sb_txn *txn, struct outcome *outcome, struct walk *walk)
+        struct user *user, struct sb_txn *txn, struct outcome *outcome, struct user_walk *walk)
 {
         uint32_t count = user->op->txn.scan;
         struct sb_scan *scan;
@@ -387,9 +282,9 @@ static int txn_scan(
 
         if (r)
                 model_fail("a scan in a transaction: %d", r);
-        r = walk_on(scan, false, false, count, outcome, walk);
+        r = user_walk(scan, false, false, count, outcome, walk);
         if (!r)
-                see_absent(outcome, walk, count);
+                user_see_absent(outcome, walk, count);
         sb_scan_close(scan);
         return r;
 }
@@ -404,7 +299,8 @@ static int txn_reads(
                 if (keys >> key & 1)
                         r = txn_read(txn, key, outcome, &reads->guards[key]);
         if (user->op->txn.scan && !r)
-                r = txn_scan(user, txn, outcome, &reads->walk);
+                r = user->op->txn.ends ? txn_scan_to_end(user, txn, outcome, &reads->walk)
+                                       : txn_scan(user, txn, outcome, &reads->walk);
         return r;
 }
 
@@ -453,11 +349,12 @@ static int txn_own(struct user *user, struct sb_txn *txn, const struct outcome *
                 if (keys >> key & 1)
                         r = txn_read(txn, key, &again, &reads.guards[key]);
         if (!r)
-                expect_same(&expected, &again, keys);
+                user_expect_same(&expected, &again, keys);
         if (user->op->txn.scan && !r)
-                r = txn_scan(user, txn, &again, &reads.walk);
+                r = user->op->txn.ends ? txn_scan_to_end(user, txn, &again, &reads.walk)
+                                       : txn_scan(user, txn, &again, &reads.walk);
         if (!r) {
-                expect_same(&expected, &again, keys);
+                user_expect_same(&expected, &again, keys);
                 reads_again(&reads, &again);
         }
         reads_release(&reads);
@@ -542,7 +439,7 @@ static void do_snapshot(const struct user *user)
         if (!seen.r)
                 seen.r = txn_read(txn, user->op->key, &again, &second);
         if (!seen.r)
-                expect_same(&seen, &again, what.reads);
+                user_expect_same(&seen, &again, what.reads);
         sb_txn_end(txn);
         if (first.bus)
                 user_read_again(&first, user->op->key, &seen);
@@ -577,7 +474,7 @@ bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outco
         case OP_SCAN:
                 if (op->way == WAY_PAST)
                         return user_run_past(&user);
-                do_scan(&user);
+                user_scan(&user);
                 return true;
         case OP_SNAPSHOT:
                 do_snapshot(&user);
