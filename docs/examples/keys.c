@@ -100,6 +100,22 @@ static void give_back(void)
         printf("gave the claim back\n");
 }
 
+/* A value names its writer; number and generation together name no other client. */
+static void ask_after_the_writer(void)
+{
+        uint32_t number, generation;
+        struct sb_guard guard = {0};
+
+        expect(sb_client(bus, &number, &generation) == 0, "this client has a number");
+        expect(sb_set(bus, b("model"), b("mine"), NULL, NULL) == 0, "it writes");
+        expect(sb_get(bus, b("model"), &guard) == 0, "and reads");
+        expect(guard.writer == number, "what it wrote itself");
+        sb_guard_release(&guard);
+        expect(sb_alive(bus, number, generation) == 0, "it is there");
+        expect(sb_alive(bus, number, generation + 1) == SB_E_NOT_FOUND, "and no later one is");
+        printf("the writer is there\n");
+}
+
 int main(void)
 {
         open_bus();
@@ -108,6 +124,7 @@ int main(void)
         claim_once();
         read_many();
         give_back();
+        ask_after_the_writer();
         close_bus();
         return 0;
 }

@@ -19,6 +19,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"
+#include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/guard.h"
@@ -87,6 +88,39 @@ int sb_bus_open_segment(const struct sb_segment *segment, uint32_t slot, uint32_
 enum sb_access sb_granted(const struct sb_bus *bus)
 {
         return !bus ? SB_OBSERVER : bus->access;
+}
+
+int sb_client(struct sb_bus *bus, uint32_t *ret_number, uint32_t *ret_generation)
+{
+        SB_USE(bus, sb_client(bus, ret_number, ret_generation));
+        if (!bus || !ret_number || !ret_generation)
+                return -EINVAL;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        if (bus->access == SB_OBSERVER)
+                return SB_E_DENIED;
+        *ret_number = bus->handle.slot;
+        *ret_generation = bus->handle.generation;
+        return 0;
+}
+
+int sb_alive(struct sb_bus *bus, uint32_t number, uint32_t generation)
+{
+        const struct sb_segment *segment;
+        enum sb_record_state state;
+        uint32_t current;
+
+        SB_USE(bus, sb_alive(bus, number, generation));
+        if (!bus)
+                return -EINVAL;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        segment = &bus->handle.segment;
+        if (number >= segment->geometry.record_count)
+                return SB_E_NOT_FOUND;
+        /* A dead one is here until it is reaped: until then a process may finish what it began. */
+        state = sb_roster_state(segment, number, &current);
+        return state != SB_RECORD_FREE && current == generation ? 0 : SB_E_NOT_FOUND;
 }
 
 bool sb_bus_lost(struct sb_bus *bus)

@@ -320,9 +320,12 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         struct sb_txn *txn = NULL;
         uint64_t rev = 9;
         size_t count = 9;
+        uint32_t number, generation;
 
         EXPECT(sb_get(bus, key, &mine) == SB_E_DETACHED);
         EXPECT(sb_get_many(bus, &key, 1, &mine) == SB_E_DETACHED);
+        EXPECT(sb_client(bus, &number, &generation) == SB_E_DETACHED);
+        EXPECT(sb_alive(bus, 1, 1) == SB_E_DETACHED);
         EXPECT(sb_set(bus, key, value, NULL, &rev) == SB_E_DETACHED);
         EXPECT(sb_cas(bus, key, 1, value, NULL, &rev) == SB_E_DETACHED);
         EXPECT(sb_delete(bus, key, 1, NULL, &rev) == SB_E_DETACHED);
