@@ -74,6 +74,19 @@ static void read_many(void)
         }
 }
 
+/* The same at one moment: no other process's write lies between one value and the next. */
+static void read_many_at_once(void)
+{
+        struct sb_bytes keys[] = {b("model"), b("claim")};
+        struct sb_guard guards[2] = {0};
+
+        expect(sb_get_many_at(bus, keys, 2, 0, guards) == 0, "both as they are now");
+        printf("at one moment: %s and %s\n", guards[0].bus ? "held" : "no value",
+                guards[1].bus ? "held" : "no value");
+        sb_guard_release(&guards[0]);
+        sb_guard_release(&guards[1]);
+}
+
 /* Of several workers that claim a job, one gets 0. */
 static void claim_once(void)
 {
@@ -123,6 +136,7 @@ int main(void)
         read_in_place();
         claim_once();
         read_many();
+        read_many_at_once();
         give_back();
         ask_after_the_writer();
         close_bus();

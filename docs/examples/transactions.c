@@ -87,6 +87,21 @@ static void show_balances(void)
         printf("alice %ld, bob %ld\n", alice, bob);
 }
 
+/* Several keys with one call, its own writes among them. */
+static void read_both(void)
+{
+        struct sb_bytes keys[] = {b("alice"), b("bob")};
+        struct sb_guard guards[2] = {0};
+        struct sb_txn *txn;
+
+        expect(sb_txn_begin(bus, SB_SNAPSHOT, &txn) == 0, "a transaction");
+        expect(sb_txn_set(txn, b("bob"), b("1")) == 0, "a write");
+        expect(sb_txn_get_many(txn, keys, 2, guards) == 0 && guards[1].rev == 0, "not committed");
+        for (int i = 0; i < 2; i++)
+                sb_guard_release(&guards[i]);
+        sb_txn_end(txn); /* and never will be */
+}
+
 /* Both keys go at one moment. */
 static void close_accounts(void)
 {
@@ -127,6 +142,7 @@ int main(void)
         expect(sb_set(bus, b("bob"), b("100"), NULL, NULL) == 0, "bob has 100");
         move_money();
         show_balances();
+        read_both();
         meet_a_conflict();
         close_accounts();
         sb_close(bus);

@@ -133,13 +133,17 @@ static inline bool sb_bus_usable(const struct sb_bus *bus)
                SB_LIKELY(sb_segment_serving(&bus->handle.segment));
 }
 
-/* Whether @key can be a key of this bus. Return: 0, -EINVAL, -ENAMETOOLONG. */
-static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
+/* Whether @key can be a key. Return: 0, -EINVAL, -ENAMETOOLONG. */
+static inline int sb_bus_key_check_len(size_t key_len_max, struct sb_bytes key)
 {
         /* One comparison for both ends: 0 - 1 is more than any. */
-        if (SB_LIKELY(key.data) && SB_LIKELY(key.len - 1 < bus->handle.segment.key_len_max))
+        if (SB_LIKELY(key.data) && SB_LIKELY(key.len - 1 < key_len_max))
                 return 0;
         return !key.data || key.len == 0 ? -EINVAL : -ENAMETOOLONG;
+}
+static inline int sb_bus_key_check(const struct sb_bus *bus, struct sb_bytes key)
+{
+        return sb_bus_key_check_len(bus->handle.segment.key_len_max, key);
 }
 
 /* What a call answers that was to answer @r. When it met damage on its way (shm/layout/damage.h),

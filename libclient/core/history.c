@@ -17,7 +17,9 @@
 #include <stdlib.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/read.h"
 #include "libclient/core/use.h"
+#include "ring/op/get.h"
 #include "ring/op/past.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
@@ -31,6 +33,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
+#include "shm/mvcc/snapshot.h"
 
 #ifndef SB_HISTORY_BATCH_MAX
 #define SB_HISTORY_BATCH_MAX 32u
@@ -116,6 +119,79 @@ int sb_get_at(struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_g
         else if (r == SB_E_LAPPED)
                 ret_guard->bus = NULL;
         return version ? r : sb_bus_result(bus, r);
+}
+
+/* Hold the values of keys now, at one moment. Return: as sb_get_many_at(). */
+static int history_get_many_now(
+        struct sb_bus *bus, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)
+{
+        uint32_t snapshot;
+        uint64_t cut;
+        int r = sb_snapshot_open(&bus->handle, &snapshot, &cut);
+
+        if (r != 0)
+                return r;
+        r = sb_read_many_at(bus, keys, count, snapshot, cut, ret_guards);
+        sb_snapshot_close(&bus->handle, snapshot);
+        return r;
+}
+
+/* Hold the value of a key in an earlier cut. Return: 0: also without a value; as sb_past_get(). */
+static int history_get_one(
+        struct sb_bus *bus, struct sb_bytes key, uint64_t cut, struct sb_guard *ret_guard)
+{
+        uint32_t guard = sb_bus_guard_first(bus);
+        struct sb_version *version = NULL;
+        int r = sb_past_get(&bus->handle, key.data, (uint32_t)key.len, cut, guard, &version);
+
+        ret_guard->bus = NULL;
+        if (r == 0)
+                history_fill_guard(bus, sb_bus_ticket_take(bus), version, ret_guard);
+        else if (version)
+                sb_guard_set(&bus->handle, guard, 0); /* the oldest that is left */
+        return r == SB_E_NOT_FOUND ? 0 : r;
+}
+
+/* Hold the values of keys in an earlier cut. Each answer is the truth about that cut, so that all
+ * together are of one moment. Return: as sb_get_many_at(). */
+static int history_get_many(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
+        uint64_t cut, struct sb_guard *ret_guards)
+{
+        size_t done = 0;
+        int r = count > SB_GUARDS_MAX ? SB_E_FULL : sb_bus_guards_prepare(bus, (uint32_t)count);
+
+        if (r != 0)
+                return r;
+        sb_op_fetch(&bus->handle, (const struct sb_op_key *)(const void *)keys, (uint32_t)count);
+        while (r == 0 && done < count) {
+                r = history_get_one(bus, keys[done], cut, &ret_guards[done]);
+                done += r == 0;
+        }
+        if (r == 0)
+                r = sb_bus_result(bus, SB_E_NOT_FOUND) == -EIO ? -EIO : 0;
+        while (r != 0 && done > 0)
+                sb_guard_release(&ret_guards[--done]);
+        return r;
+}
+
+int sb_get_many_at(struct sb_bus *bus, const struct sb_bytes *keys, size_t count, uint64_t cut,
+        struct sb_guard *ret_guards)
+{
+        int r;
+
+        SB_USE(bus, sb_get_many_at(bus, keys, count, cut, ret_guards));
+        r = !bus || (cut != 0 && cut <= SB_STAMP_PLACEHOLDER)
+                    ? -EINVAL
+                    : sb_read_many_check(bus->handle.segment.key_len_max, keys, count, ret_guards);
+        if (r != 0)
+                return r;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        if (cut != 0 && !sb_clock_reaches(&bus->handle, cut))
+                return -EINVAL;
+        if (cut == 0)
+                return history_get_many_now(bus, keys, count, ret_guards);
+        return history_get_many(bus, keys, count, cut, ret_guards);
 }
 
 /* ---- all versions ---- */

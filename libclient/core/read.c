@@ -9,6 +9,8 @@
  *
  * The public calls are described in statebus.h.
  */
+#include "libclient/core/read.h"
+
 #include <string.h>
 
 #include "libclient/core/bus.h"
@@ -118,22 +120,34 @@ SB_FIND_FLAT int sb_get(struct sb_bus *bus, struct sb_bytes key, struct sb_guard
         return read_get_short(bus, key, ret_guard);
 }
 
-/* Get one batch of at least one key. @count guard words are free. */
-static void read_get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint32_t count,
+/* A cut that is announced; NULL: now, each key at some moment. */
+struct read_cut {
+        uint32_t snapshot;
+        uint64_t cut;
+};
+
+/* Get one batch of at least one key. @count guard words are free. Return: 0; SB_E_LAPPED: none of
+ * these is held. */
+static inline __attribute__((always_inline)) int read_get_batch(struct sb_bus *bus,
+        const struct sb_bytes *keys, uint32_t count, const struct read_cut *at,
         struct sb_guard *ret_guards)
 {
         /* The guard words are used where they lie on top of the stack. A key without a value leaves
          * its word over, which goes back to where one was read before. */
         uint32_t first = bus->guard_free_count - count;
         const uint32_t *indices = bus->guards_free + first;
+        const struct sb_op_key *names = (const struct sb_op_key *)(const void *)keys;
         struct sb_version *versions[BATCH_MAX];
 
         static_assert(sizeof(struct sb_op_key) == sizeof(*keys) &&
                               offsetof(struct sb_op_key, len) == offsetof(struct sb_bytes, len),
                 "the same layout");
+        if (!at)
+                sb_op_get_many(&bus->handle, names, count, indices, versions);
+        else if (sb_op_get_many_at(
+                         &bus->handle, names, count, at->snapshot, at->cut, indices, versions) != 0)
+                return SB_E_LAPPED;
         bus->guard_free_count = first;
-        sb_op_get_many(&bus->handle, (const struct sb_op_key *)(const void *)keys, count, indices,
-                versions);
         for (uint32_t i = 0; i < count; i++) {
                 uint32_t index = indices[i];
 
@@ -146,6 +160,45 @@ static void read_get_batch(struct sb_bus *bus, const struct sb_bytes *keys, uint
                 ret_guards[i].bus = NULL;
                 bus->guards_free[bus->guard_free_count++] = index;
         }
+        return 0;
+}
+
+/* Get all keys. Return: as sb_read_many_at(). */
+static inline __attribute__((always_inline)) int read_get_all(struct sb_bus *bus,
+        const struct sb_bytes *keys, size_t count, const struct read_cut *at,
+        struct sb_guard *ret_guards)
+{
+        size_t done = 0;
+        int r;
+
+        if (count > SB_GUARDS_MAX)
+                return SB_E_FULL;
+        r = sb_bus_guards_prepare(bus, (uint32_t)count);
+        while (SB_LIKELY(r == 0) && done < count) {
+                uint32_t batch = (uint32_t)(count - done < BATCH_MAX ? count - done : BATCH_MAX);
+
+                r = read_get_batch(bus, keys + done, batch, at, ret_guards + done);
+                done += r == 0 ? batch : 0;
+        }
+        if (SB_LIKELY(r == 0))
+                r = sb_bus_result(bus, SB_E_NOT_FOUND) == -EIO ? -EIO : 0;
+        for (size_t i = 0; SB_UNLIKELY(r != 0) && i < done; i++)
+                sb_guard_release(&ret_guards[i]);
+        return r;
+}
+
+int sb_read_many_check(size_t key_len_max, const struct sb_bytes *keys, size_t count,
+        const struct sb_guard *guards)
+{
+        if (count > 0 && (!keys || !guards))
+                return -EINVAL;
+        for (size_t i = 0; i < count; i++) {
+                int r = sb_bus_key_check_len(key_len_max, keys[i]);
+
+                if (SB_UNLIKELY(r != 0))
+                        return r;
+        }
+        return 0;
 }
 
 int sb_get_many(
@@ -154,29 +207,19 @@ int sb_get_many(
         int r;
 
         SB_USE(bus, sb_get_many(bus, keys, count, ret_guards));
-        if (!bus || (count > 0 && (!keys || !ret_guards)))
-                return -EINVAL;
-        for (size_t i = 0; i < count; i++) {
-                r = sb_bus_key_check(bus, keys[i]);
-                if (SB_UNLIKELY(r != 0))
-                        return r;
-        }
-        if (sb_bus_detached(bus))
-                return SB_E_DETACHED;
-        if (count > SB_GUARDS_MAX)
-                return SB_E_FULL;
-        r = sb_bus_guards_prepare(bus, (uint32_t)count);
+        r = !bus ? -EINVAL
+                 : sb_read_many_check(bus->handle.segment.key_len_max, keys, count, ret_guards);
         if (SB_UNLIKELY(r != 0))
                 return r;
-        for (size_t done = 0; done < count; done += BATCH_MAX) {
-                uint32_t batch = (uint32_t)(count - done < BATCH_MAX ? count - done : BATCH_MAX);
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        return read_get_all(bus, keys, count, NULL, ret_guards);
+}
 
-                read_get_batch(bus, keys + done, batch, ret_guards + done);
-        }
-        r = sb_bus_result(bus, SB_E_NOT_FOUND) == -EIO ? -EIO : 0;
-        for (size_t i = 0; SB_UNLIKELY(r != 0) && i < count; i++)
-                sb_guard_release(&ret_guards[i]);
-        return r;
+int sb_read_many_at(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
+        uint32_t snapshot, uint64_t cut, struct sb_guard *ret_guards)
+{
+        return read_get_all(bus, keys, count, &(struct read_cut){snapshot, cut}, ret_guards);
 }
 
 /* Release a guard on a value of a write set, or a copy of one that was released. */

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/core/read.h"
 #include "libclient/core/use.h"
 #include "libclient/core/write.h"
 #include "ring/op/commit.h"
@@ -224,6 +225,59 @@ int sb_txn_get(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *ret_gua
         if (r == 0)
                 sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), version, key.len,
                         sb_version_shape(&bus->handle.segment, version), ret_guard);
+        return r;
+}
+
+/* Put what the transaction itself wrote in the place of what was there at the cut. */
+static void txn_merge_own(struct sb_txn *txn, struct sb_bytes key, struct sb_guard *guard)
+{
+        const struct sb_write_set_entry *entry =
+                sb_write_set_find(&txn->write_set, key.data, key.len);
+
+        if (!entry)
+                return;
+        /* Where the key had no value at the cut, the word that was meant for it is free. */
+        sb_guard_release(guard);
+        if (entry->kind != SB_WRITE_SET_DELETED)
+                sb_bus_guard_fill_private(txn->bus, entry->value, guard);
+}
+
+/* Note that keys were read. Return: 0, -ENOMEM. */
+static int txn_note_keys(struct sb_txn *txn, const struct sb_bytes *keys, size_t count)
+{
+        for (size_t i = 0; i < count; i++) {
+                int r = sb_read_set_prepare(&txn->read_set, &txn->write_set);
+
+                if (r != 0)
+                        return r;
+                sb_read_set_add_key(&txn->read_set, keys[i].data, (uint32_t)keys[i].len);
+        }
+        return 0;
+}
+
+int sb_txn_get_many(
+        struct sb_txn *txn, const struct sb_bytes *keys, size_t count, struct sb_guard *ret_guards)
+{
+        int r;
+
+        SB_USE(txn ? txn->bus : NULL, sb_txn_get_many(txn, keys, count, ret_guards));
+        r = !txn || txn->state != SB_BUS_TXN_OPEN
+                    ? -EINVAL
+                    : sb_read_many_check(txn->read_set.key_len_max, keys, count, ret_guards);
+        if (r == 0)
+                r = sb_bus_check_txn(txn);
+        if (r == 0)
+                r = sb_read_many_at(txn->bus, keys, count, txn->snapshot, txn->cut, ret_guards);
+        if (r != 0)
+                return r;
+        if (txn->serializable && !SB_FAULT(TXN_MANY_NOT_NOTED))
+                r = txn_note_keys(txn, keys, count);
+        for (size_t i = 0; i < count; i++) {
+                if (r != 0)
+                        sb_guard_release(&ret_guards[i]);
+                else if (txn->write_set.count > 0)
+                        txn_merge_own(txn, keys[i], &ret_guards[i]);
+        }
         return r;
 }
 

@@ -125,9 +125,30 @@ static inline __attribute__((always_inline)) uint64_t get_pin_again(
         return SB_FAULT(GET_MANY_NO_PIN) ? era : sb_find_pin(handle);
 }
 
-/* Gets up to TOGETHER keys under one pin: first all buckets come, then all versions. */
+#define NEWEST UINT64_MAX /* a cut that contains all versions */
+
+/* Whether the newest version of a key, which the short way found, is what was current at @cut;
+ * fault GET_MANY_AT_NEWEST: it always is. */
+static inline __attribute__((always_inline)) bool get_in_cut(
+        const struct sb_found *found, uint64_t cut)
+{
+        return cut == NEWEST || SB_LIKELY(found->stamp <= cut) || SB_FAULT(GET_MANY_AT_NEWEST);
+}
+
+static inline __attribute__((always_inline)) bool get_slow(struct sb_handle *handle,
+        const struct sb_op_key *key, uint64_t cut, uint32_t guard_index,
+        struct sb_version **ret_version)
+{
+        if (cut == NEWEST)
+                return get_long(handle, key->data, (uint32_t)key->len, guard_index, ret_version) ==
+                       0;
+        return get_at_long(handle, key->data, (uint32_t)key->len, cut, guard_index, ret_version);
+}
+
+/* Gets up to TOGETHER keys at a cut, or NEWEST, under one pin: first all buckets come, then all
+ * versions. */
 static inline __attribute__((always_inline)) void get_together(struct sb_handle *handle,
-        const struct sb_op_key *keys, uint32_t count, const uint32_t *guard_indexes,
+        const struct sb_op_key *keys, uint32_t count, uint64_t cut, const uint32_t *guard_indexes,
         struct sb_version **ret_versions)
 {
         uint64_t hash[TOGETHER];
@@ -145,15 +166,15 @@ static inline __attribute__((always_inline)) void get_together(struct sb_handle 
         era = sb_find_pin(handle);
         for (i = 0; i < count; i++) {
                 if (SB_LIKELY(sb_find_plain_in(
-                            handle, cells[i], keys[i].data, keys[i].len, era, &found))) {
+                            handle, cells[i], keys[i].data, keys[i].len, era, &found)) &&
+                        get_in_cut(&found, cut)) {
                         sb_guard_set(handle, guard_indexes[i], found.offset);
                         ret_versions[i] = found.version;
                         continue;
                 }
                 /* Guards hold what was found so far, so another pin may take this one's
                  * place. */
-                if (get_long(handle, keys[i].data, (uint32_t)keys[i].len, guard_indexes[i],
-                            &ret_versions[i]))
+                if (!get_slow(handle, &keys[i], cut, guard_indexes[i], &ret_versions[i]))
                         ret_versions[i] = NULL;
                 era = get_pin_again(handle, era);
         }
@@ -167,5 +188,44 @@ SB_FIND_FLAT void sb_op_get_many(struct sb_handle *handle, const struct sb_op_ke
 
         for (done = 0; done < count; done += TOGETHER)
                 get_together(handle, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
-                        guard_indexes + done, ret_versions + done);
+                        NEWEST, guard_indexes + done, ret_versions + done);
+}
+
+/* Whether what was read at the cut counts: it was announced until behind the last read. Fault
+ * GET_MANY_AT_UNASKED: not asked. */
+static bool get_many_holds(struct sb_handle *handle, uint32_t snapshot, uint64_t cut)
+{
+        return SB_FAULT(GET_MANY_AT_UNASKED) || sb_snapshot_holds(handle, snapshot, cut);
+}
+
+SB_FIND_FLAT int sb_op_get_many_at(struct sb_handle *handle, const struct sb_op_key *keys,
+        uint32_t count, uint32_t snapshot, uint64_t cut, const uint32_t *guard_indexes,
+        struct sb_version **ret_versions)
+{
+        uint32_t done;
+
+        for (done = 0; done < count; done += TOGETHER)
+                get_together(handle, keys + done, count - done < TOGETHER ? count - done : TOGETHER,
+                        cut, guard_indexes + done, ret_versions + done);
+        if (get_many_holds(handle, snapshot, cut))
+                return 0;
+        for (done = 0; done < count; done++)
+                if (ret_versions[done])
+                        sb_guard_set(handle, guard_indexes[done], 0);
+        return SB_E_LAPPED;
+}
+
+void sb_op_fetch(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count)
+{
+        uint32_t done, i, end;
+
+        for (done = 0; done < count; done = end) {
+                end = count - done < TOGETHER ? count : done + TOGETHER;
+                for (i = done; i < end; i++)
+                        sb_find_fetch_bucket(
+                                handle, sb_find_hash(handle, keys[i].data, keys[i].len));
+                for (i = done; i < end; i++)
+                        (void)sb_find_fetch_version(
+                                handle, sb_find_hash(handle, keys[i].data, keys[i].len));
+        }
 }

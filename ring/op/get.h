@@ -40,5 +40,12 @@ struct sb_op_key {
  * values together are not of one cut. */
 void sb_op_get_many(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count,
         const uint32_t *guard_indexes, struct sb_version **ret_versions);
+/* The same at @cut, which the caller's word @snapshot announces. Return: 0; SB_E_LAPPED: the
+ * announcement was taken away, and no guard word holds anything. */
+int sb_op_get_many_at(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count,
+        uint32_t snapshot, uint64_t cut, const uint32_t *guard_indexes,
+        struct sb_version **ret_versions);
+/* Has the memory of @count keys come, some tens at once. */
+void sb_op_fetch(struct sb_handle *handle, const struct sb_op_key *keys, uint32_t count);
 
 #endif

@@ -27,6 +27,8 @@
 #define BACK      {OP_SCAN, KEY_A, .way = WAY_BACK}
 #define TURN      {OP_SCAN, KEY_A, .way = WAY_TURN}
 #define BATCHES   {OP_SCAN, KEY_A, .way = WAY_MANY}
+#define AT_ONCE   {OP_MANY, KEY_A, .way = WAY_MANY}
+#define AT_ALL_A  {OP_AT, KEY_A, .way = WAY_MANY}
 #define SNAP_A    {OP_SNAPSHOT, KEY_A}
 #define AT_A      {OP_AT, KEY_A}
 #define KEEP_A    {OP_KEEP, KEY_A}
@@ -56,6 +58,13 @@ static const struct world_case users[] = {
         {"users: cas and cas", {START_VALUE, {OPS(CAS_A), OPS(CAS_A)}, .users = true}, 2, 3},
         {"users: many, a slow key first", {START_PAIR, {OPS(MANY_C), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: many", {START_PAIR, {OPS(MANY_A), OPS(SET_B, WORK, DELETE_A)}, .users = true, .guards = 3}, 2, 2},
+        {"users: many at one moment", {START_PAIR, {OPS(AT_ONCE), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: many at one moment beside deletes", {START_PAIR, {OPS(AT_ONCE), OPS(DELETE_A, SET_B, WORK)}, .users = true,
+                .guards = 4}, 2, 2},
+        {"users: evict beside many at one moment", {START_PAIR, {OPS(EVICT), OPS(AT_ONCE), OPS(SET_B, DELETE_A, WORK, WORK)},
+                .users = true, .guards = 4, .engine = true}, 3, 2},
+        {"users: killed read at one moment", {START_PAIR, {OPS(AT_ONCE), OPS(SET_A, WORK)}, .users = true, .guards = 4}, 2, 0,
+                .crashes = 1, .crash_mask = 1, .reaper = true},
         {"users: scan beside sets", {START_PAIR, {OPS(SCAN), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
         {"users: scan over keys that go", {START_BOTH_DELETED, {OPS(SCAN), OPS(WORK, WORK)}, .users = true, .guards = 4,
                 .setup_by = 1}, 2, 2},
@@ -73,6 +82,7 @@ static const struct world_case users[] = {
                 .engine = true}, 3, 2},
         {"users: a cut", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: past", {START_VALUE, {OPS(AT_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
+        {"users: past by the call for many", {START_VALUE, {OPS(AT_ALL_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: past beside a delete and a removal", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, WORK)}, .users = true,
                 .guards = 3}, 2, 2},
         {"users: keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
@@ -110,6 +120,10 @@ static const struct world_case users_txn[] = {
                 .own = true)), OPS(SET_B, SET_C)}, .users = true, .guards = 9}, 2, 2},
         {"users: txn, a range with an end, a key that comes", {START_VALUE, {OPS(TXN(.scan = 2, .writes = KC, .serializable = true,
                 .ends = true)), OPS(SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: txn reads many, and its own", {START_PAIR, {OPS(TXN(.reads = KA | KB | KC, .writes = KB, .many = true, .own = true)),
+                OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 8}, 2, 2},
+        {"users: skew by batches", {START_PAIR, {OPS(TXN(.reads = KA | KC, .writes = KB, .many = true, .serializable = true)),
+                OPS(TXN(.reads = KB | KC, .writes = KA, .many = true, .serializable = true))}, .users = true, .guards = 4}, 2, 2},
         {"users: two transactions, one after the other", {START_PAIR, {OPS(SER(KA, KB), SER(KC, KC)), OPS(SET_A)}, .users = true,
                 .guards = 3}, 2, 2},
         {"users: phantoms", {START_EMPTY, {OPS(TXN(.scan = 2, .writes = KA, .serializable = true)),

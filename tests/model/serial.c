@@ -102,7 +102,7 @@ static void add_events(void)
                         if (!outcome->ran)
                                 continue;
                         if (kind == OP_TXN || kind == OP_LOOK || kind == OP_SCAN ||
-                                kind == OP_SNAPSHOT) {
+                                kind == OP_SNAPSHOT || (kind == OP_MANY && outcome->begun)) {
                                 add_txn(t, i);
                         } else if (is_write(kind) || (kind == OP_GET && outcome->finished)) {
                                 event = add(EVENT_PLAIN, t, i);

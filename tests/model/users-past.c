@@ -12,8 +12,14 @@ static const struct sb_bytes start_mark = {WORLD_MARK, sizeof WORLD_MARK - 1};
 static int read_at(
         const struct user *user, uint64_t cut, struct outcome *outcome, struct sb_guard *guard)
 {
-        int r = sb_get_at(user->bus, user_key(user->op->key), cut, guard);
+        struct sb_bytes key = user_key(user->op->key);
+        bool many = user->op->way == WAY_MANY;
+        int r = many ? sb_get_many_at(user->bus, &key, 1, cut, guard)
+                     : sb_get_at(user->bus, key, cut, guard);
 
+        if (many && !r && !guard->bus)
+                r = SB_E_NOT_FOUND;
+        MODEL_CHECK(!many || !r || !guard->bus);
         MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND || r == SB_E_LAPPED);
         if (r != SB_E_LAPPED)
                 user_see(outcome, user->op->key, r ? NULL : guard);

@@ -197,7 +197,13 @@ static void do_get_many(const struct user *user)
         user_note_done(user->outcome);
         for (i = 0; i < WORLD_KEYS; i++)
                 keys[i] = user_key((user->op->key + i) % WORLD_KEYS);
-        user->outcome->r = sb_get_many(user->bus, keys, WORLD_KEYS, guards);
+        user->outcome->begun = user->op->way == WAY_MANY;
+        if (user->outcome->begun)
+                user->outcome->r = sb_get_many_at(user->bus, keys, WORLD_KEYS, 0, guards);
+        else
+                user->outcome->r = sb_get_many(user->bus, keys, WORLD_KEYS, guards);
+        if (user->outcome->r == SB_E_LAPPED && user->outcome->begun && world_evicts())
+                return;
         MODEL_CHECK(!user->outcome->r);
         for (i = 0; i < WORLD_KEYS; i++)
                 user_see(user->outcome, (user->op->key + i) % WORLD_KEYS,
@@ -289,12 +295,40 @@ static int txn_scan(
         return r;
 }
 
+/* Keys, a bit for each, with one call. Return: 0, SB_E_LAPPED. */
+static int txn_read_many(
+        struct sb_txn *txn, uint32_t keys, struct outcome *outcome, struct reads *reads)
+{
+        struct sb_guard guards[WORLD_KEYS];
+        struct sb_bytes names[WORLD_KEYS];
+        uint32_t key, count = 0;
+        int r;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (keys >> key & 1)
+                        names[count++] = user_key(key);
+        r = sb_txn_get_many(txn, names, count, guards);
+        if (r == SB_E_LAPPED && world_evicts())
+                return r;
+        MODEL_CHECK(!r);
+        for (key = count = 0; key < WORLD_KEYS; key++)
+                if (keys >> key & 1) {
+                        reads->guards[key] = guards[count++];
+                        user_see(outcome, key, reads->guards[key].bus ? &reads->guards[key] : NULL);
+                }
+        return 0;
+}
+
 static int txn_reads(
         struct user *user, struct sb_txn *txn, struct outcome *outcome, struct reads *reads)
 {
         uint32_t keys = user->op->txn.reads | user->op->txn.deletes, key;
         int r = 0;
 
+        if (user->op->txn.many) {
+                r = txn_read_many(txn, keys, outcome, reads);
+                keys = 0;
+        }
         for (key = 0; key < WORLD_KEYS && !r; key++)
                 if (keys >> key & 1)
                         r = txn_read(txn, key, outcome, &reads->guards[key]);
@@ -345,7 +379,9 @@ static int txn_own(struct user *user, struct sb_txn *txn, const struct outcome *
                 if (outcome->deleted >> key & 1)
                         expected.tags[key] = 0;
         }
-        for (key = 0; key < WORLD_KEYS && !r; key++)
+        if (user->op->txn.many)
+                r = txn_read_many(txn, keys, &again, &reads);
+        for (key = 0; key < WORLD_KEYS && !r && !user->op->txn.many; key++)
                 if (keys >> key & 1)
                         r = txn_read(txn, key, &again, &reads.guards[key]);
         if (!r)

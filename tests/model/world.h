@@ -78,6 +78,7 @@ struct world_txn {
         bool early;    /* begun before any thread runs; one for each thread */
         bool prepared; /* early, and ready to be installed: one key, or two */
         uint8_t in;    /* of the prepared keys: installed already */
+        bool many;     /* users: it reads keys with one call */
         bool ends;     /* users: the scan has an end, and gives two keys with each call */
         bool own;      /* users: it reads what it read and wrote once more before its commit */
 };
@@ -88,8 +89,10 @@ enum world_way {
         WAY_BACK,  /* in reverse */
         WAY_TURN,  /* to the end, and back again; a history lets go each version at once */
         WAY_SHORT, /* a history: only the first step */
-        WAY_MANY,  /* a scan: two keys with each call */
-        WAY_PAST,  /* a scan: in the cut of START_TRIMMED */
+        /* a scan: two keys with each call; OP_MANY: all keys at one moment; OP_AT: by the call for
+         * many keys */
+        WAY_MANY,
+        WAY_PAST, /* a scan: in the cut of START_TRIMMED */
 };
 
 struct world_op {

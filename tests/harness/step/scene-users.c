@@ -147,7 +147,9 @@ static void do_get_many(struct scene *scene, const struct act *act, struct resul
 
         for (uint32_t i = 0; i < act->len; i++)
                 keys[i] = scene_key(act->key + i);
-        ret->code = sb_get_many(&scene->bus[act->actor], keys, act->len, guards);
+        ret->code = act->kind == GET_MANY
+                            ? sb_get_many(&scene->bus[act->actor], keys, act->len, guards)
+                            : sb_get_many_at(&scene->bus[act->actor], keys, act->len, 0, guards);
         if (ret->code)
                 return;
         for (uint32_t i = 0; i < act->len; i++)
@@ -217,6 +219,37 @@ static int walk(struct scene *scene, enum scene_actor actor, struct sb_txn *txn,
                 sb_guard_release(&guards[count]);
         }
         return r;
+}
+
+/* All keys, two with each call; the guards stay until the scan is over. */
+static void do_scan_many(struct scene *scene, const struct act *act, struct result *ret)
+{
+        static const unsigned char above[] = {0xff, 0xff};
+        const struct sb_scan_options how = {.size = sizeof(how), .end = {above, sizeof(above)}};
+        struct sb_guard guards[GUARDS_MAX];
+        size_t count = 0, given;
+        struct sb_scan *scan;
+        uint32_t key;
+
+        ret->code = sb_scan_open_at(&scene->bus[act->actor], all, &how, &scan);
+        if (ret->code)
+                return;
+        while (count + 2 <= GUARDS_MAX &&
+                (ret->code = sb_scan_next_many(scan, &guards[count], 2, &given)) == 0)
+                for (; given; given--, count++) {
+                        key = key_number(&guards[count]);
+                        if (key < SCENE_KEYS)
+                                ret->seen[key] = fact_of(scene, &guards[count], key);
+                }
+        sb_scan_close(scan);
+        ret->code = ret->code == SB_E_NOT_FOUND ? 0 : ret->code;
+        while (count) {
+                count--;
+                key = key_number(&guards[count]);
+                if (key == SCENE_KEYS || !shows(scene, &guards[count], key, &ret->seen[key]))
+                        ret->code = BAD_GUARD;
+                sb_guard_release(&guards[count]);
+        }
 }
 
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
@@ -451,7 +484,11 @@ static bool call(struct scene *scene, const struct act *act, struct result *ret)
                 do_let_go(scene, act, ret);
                 return true;
         case GET_MANY:
+        case GET_MANY_AT:
                 do_get_many(scene, act, ret);
+                return true;
+        case SCAN_MANY:
+                do_scan_many(scene, act, ret);
                 return true;
         case SCAN:
         case SNAPSHOT:
@@ -493,6 +530,8 @@ static bool can_be(const struct act *act, int code)
         case SET:
                 return act->expect != ANY || code == 0;
         case GET_MANY:
+        case GET_MANY_AT:
+        case SCAN_MANY:
         case UPDATE:
         case SCAN:
         case SNAPSHOT:

@@ -749,9 +749,10 @@ const char *scene_act_text(const struct act *act)
 {
         static const char *const names[] = {"end", "set", "cas", "delete", "get", "get_many",
                 "hold", "let_go", "scan", "snapshot", "snapshot_read", "snapshot_end",
-                "grow_guards", "work", "sweep", "lap", "stable", "tick", "attach", "detach", "reap",
-                "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict", "validate",
-                "txn", "txn_commit", "restore", "past", "history", "update"};
+                "grow_guards", "work", "due", "sweep", "lap", "stable", "tick", "attach", "detach",
+                "reap", "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict",
+                "validate", "txn", "txn_commit", "restore", "past", "history", "get_many_at",
+                "scan_many", "update"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

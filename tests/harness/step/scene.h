@@ -75,7 +75,9 @@ enum act_kind {
         /* all versions of the key that are left, newest first, in seen[]; with a len they are only
          * read: while others take them away, no moment has them all */
         HISTORY,
-        UPDATE, /* key, tag, len: by sb_update(), which reads before it writes */
+        GET_MANY_AT, /* as GET_MANY, at one moment */
+        SCAN_MANY,   /* as SCAN, two keys with each call, below an end that lies above all keys */
+        UPDATE,      /* key, tag, len: by sb_update(), which reads before it writes */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */

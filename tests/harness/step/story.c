@@ -294,7 +294,8 @@ void story_fail_results(
                 if (number < trial.story_count)
                         continue;
                 first = (const struct result *)((const char *)&trial.story[0] + member) + i;
-                while ((acts[i].kind == SCAN || acts[i].kind == GET_MANY) &&
+                while ((acts[i].kind == SCAN || acts[i].kind == SCAN_MANY ||
+                               acts[i].kind == GET_MANY || acts[i].kind == GET_MANY_AT) &&
                         key + 1 < scene.key_count &&
                         scene_fact_equal(&got[i].seen[key], &first->seen[key], true))
                         key++;
