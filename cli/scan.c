@@ -10,7 +10,6 @@
 
 #include "cli/cli.h"
 #include "cli/moments.h"
-#include "shm/layout/reserved.h"
 
 #define SHOWN_MAX 60 /* characters of a value on a terminal */
 
@@ -81,37 +80,24 @@ int cli_scan(struct cli *cli)
         return r == 0 || r == SB_E_NOT_FOUND ? CLI_DONE : cli_fail(cli, "scan", r);
 }
 
-/* What del --prefix takes away. */
-struct scan_range {
-        struct sb_bus *bus;
-        struct sb_bytes prefix;
-        uint64_t count; /* of keys */
-};
-
-static int scan_delete_range(void *argument, struct sb_txn *txn)
+/* Count the keys with a prefix. */
+static uint64_t scan_count(struct sb_bus *bus, struct sb_bytes prefix)
 {
         sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
-        struct scan_range *range = argument;
-        int r = sb_scan_open(range->bus, txn, range->prefix, &scan);
+        struct sb_guard guard = {0};
+        uint64_t count = 0;
 
-        range->count = 0;
-        while (r == 0) {
-                sb_auto(sb_guard_release) struct sb_guard guard = {0};
-
-                r = sb_scan_next(scan, &guard);
-                if (r == SB_E_NOT_FOUND)
-                        return 0;
-                if (r == 0)
-                        r = sb_txn_delete(txn, guard.key);
-                range->count++;
-        }
-        return r;
+        if (sb_scan_open(bus, NULL, prefix, &scan) == 0)
+                for (; sb_scan_next(scan, &guard) == 0; count++)
+                        sb_guard_release(&guard);
+        return count;
 }
 
 /* Say why nothing was deleted. Return: the exit code for it. */
-static int scan_fail_delete(const struct cli *cli, const struct scan_range *range, int result)
+static int scan_fail_delete(
+        const struct cli *cli, struct sb_bus *bus, struct sb_bytes prefix, int result)
 {
-        const char *word = cli_word(cli->operands[0]), *bus = cli_bus_words(cli);
+        const char *word = cli_word(cli->operands[0]), *words = cli_bus_words(cli);
 
         if (result != -EMSGSIZE && result != SB_E_FULL)
                 return cli_fail_write(cli, word, result);
@@ -120,7 +106,7 @@ static int scan_fail_delete(const struct cli *cli, const struct scan_range *rang
                 "'s/^/del /' >FILE`, then `agentctl %s--base64 batch <FILE` (while the scan is "
                 "open, nothing that it shows makes room)",
                 word, result == SB_E_FULL ? "the bus is too full" : "the bus is too small",
-                range->count, bus, bus);
+                scan_count(bus, prefix), words, words);
         return CLI_FAILED;
 }
 
@@ -128,35 +114,33 @@ int cli_del_prefix(struct cli *cli)
 {
         uint64_t expected, cut = 0;
         struct sb_write how = {.size = sizeof(how), .ret_cut = &cut};
-        struct scan_range range = {0};
+        struct sb_bytes prefix = {0};
+        struct sb_bus *bus = NULL;
+        uint64_t count = 0;
         int r;
 
         if (cli->if_rev)
                 return cli_usage("--if-rev is about one key: it does not stand with --prefix");
-        r = cli_key(cli, cli->operands[0], true, &range.prefix);
+        r = cli_key(cli, cli->operands[0], true, &prefix);
         if (r == 0)
                 r = cli_read_how(cli, &how, &expected);
-        if (r == 0 && range.prefix.len == 0)
+        if (r == 0 && prefix.len == 0)
                 r = cli_usage("del --prefix: an empty PREFIX would mean every key of the bus. Stop "
                               "agentd and start it again for that, or give each key to a batch");
         if (r == 0)
-                r = cli_open(cli, &range.bus);
+                r = cli_open(cli, &bus);
         if (r != 0)
                 return r;
-        if (sb_reserved_is(range.prefix.data, range.prefix.len))
-                r = -EPERM; /* also when there is no such key */
-        else if (cli->txn)
-                r = scan_delete_range(&range, cli->txn);
-        else
-                r = sb_transact(range.bus, SB_SERIALIZABLE, scan_delete_range, &range, &how);
+        r = sb_delete_range(bus, cli->txn, prefix, (struct sb_bytes){0}, SB_PREFIX,
+                cli->txn ? NULL : &how, &count);
         if (r != 0)
-                return scan_fail_delete(cli, &range, r);
+                return scan_fail_delete(cli, bus, prefix, r);
         if (!cli->json) {
-                printf("%" PRIu64 "\n", range.count);
+                printf("%" PRIu64 "\n", count);
                 return CLI_DONE;
         }
         cli_json_begin();
-        cli_json_number("deleted", range.count);
+        cli_json_number("deleted", count);
         if (!cli->txn)
                 cli_json_number("cut", cut);
         cli_json_end();

@@ -1,4 +1,4 @@
-/* Ranges: the keys from one to below another one, several with each call. */
+/* Ranges: the keys from one to below another one, several with each call; and their end. */
 #include <statebus.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +66,19 @@ static void list(void)
         sb_scan_close(scan);
 }
 
+/* The logs of a year go at one moment, and then all that is left. */
+static void forget(void)
+{
+        struct sb_bytes no_end = {NULL, 0};
+        uint64_t year = 0, rest = 0;
+        int r = sb_delete_range(bus, NULL, b("log/2024"), b("log/2025"), 0, NULL, &year);
+
+        expect(r == 0, "no other process keeps on writing there");
+        r = sb_delete_range(bus, NULL, b("log/"), no_end, SB_PREFIX, NULL, &rest);
+        expect(r == 0, "all with a prefix");
+        printf("forgot %d and %d\n", (int)year, (int)rest);
+}
+
 int main(void)
 {
         struct sb_options options = {.size = sizeof(options), .access = SB_PEER, .flags = SB_START};
@@ -77,6 +90,7 @@ int main(void)
         set("log/2025-02");
         seek_last();
         list();
+        forget();
         sb_close(bus);
         return 0;
 }

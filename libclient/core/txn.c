@@ -330,6 +330,16 @@ int sb_txn_delete(struct sb_txn *txn, struct sb_bytes key)
         return 0;
 }
 
+int sb_bus_txn_delete_shown(struct sb_txn *txn, const struct sb_guard *guard)
+{
+        /* A version has a revision: the key has a value at the cut, the scan has noted it, and the
+         * write set does not have it. */
+        if (guard->rev != 0)
+                return sb_write_set_put(&txn->write_set, SB_WRITE_SET_DELETED, guard->key,
+                        (struct sb_bytes){NULL, 0});
+        return sb_txn_delete(txn, guard->key);
+}
+
 /* ---- conflicts ---- */
 
 /* Remember the key that a conflict was over. */

@@ -67,6 +67,10 @@ static inline int sb_bus_check_txn(const struct sb_txn *txn)
         return !txn->bus || sb_bus_detached(txn->bus) ? SB_E_DETACHED : 0;
 }
 
+/* Take a key's value away, which a scan of the transaction has just shown. Return: as
+ * sb_txn_delete(). */
+int sb_bus_txn_delete_shown(struct sb_txn *txn, const struct sb_guard *guard);
+
 /* The bus is being closed: its transactions answer SB_E_DETACHED from now on. Their write sets are
  * cleared, and the spare transaction is freed. */
 void sb_bus_orphan_txns(struct sb_bus *bus);

@@ -84,6 +84,7 @@
         X(GET_MANY_AT_NEWEST, "a batch at a cut gives what is newer than the cut")                 \
         X(GET_MANY_AT_UNASKED, "a batch at a cut is believed though the cut was taken away")       \
         X(TXN_MANY_NOT_NOTED, "a serializable transaction does not note the keys of a batch")      \
+        X(DELETE_RANGE_BLIND, "keys that come while a range is deleted are no conflict")           \
         X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
         X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \

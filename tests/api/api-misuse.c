@@ -326,6 +326,7 @@ static int use_inherited_bus(struct sb_guard *guard, struct sb_scan *scan)
         EXPECT(sb_get_many(bus, &key, 1, &mine) == SB_E_DETACHED);
         EXPECT(sb_get_many_at(bus, &key, 1, 0, &mine) == SB_E_DETACHED);
         EXPECT(sb_get_many_at(bus, &key, 1, past.cut, &mine) == SB_E_DETACHED);
+        EXPECT(sb_delete_range(bus, NULL, key, none, SB_PREFIX, NULL, &rev) == SB_E_DETACHED);
         EXPECT(sb_client(bus, &number, &generation) == SB_E_DETACHED);
         EXPECT(sb_alive(bus, 1, 1) == SB_E_DETACHED);
         EXPECT(sb_set(bus, key, value, NULL, &rev) == SB_E_DETACHED);

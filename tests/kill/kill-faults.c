@@ -71,6 +71,7 @@ static const struct known {
         {"TXN_NOT_HELD", "commit at a cut that was taken before, stopped twice", RESUME},
         {"GET_MANY_NO_PIN", "call: get many, of which one is not there", RESUME},
         {"GET_MANY_AT_NEWEST", "call: get many at one moment", RESUME},
+        {"DELETE_RANGE_BLIND", "call: delete a range", RESUME},
         {"PAST_GUARD_LATE", "call: read in a cut while its rule goes", RESUME},
         {"SCAN_NOT_NOTED", "call: commit a key, serializable, with a range", RESUME},
         {"SCAN_ENDS_TXN_CUT", "call: commit a key, serializable, with a range", KILL},

@@ -29,6 +29,7 @@
 #define BATCHES   {OP_SCAN, KEY_A, .way = WAY_MANY}
 #define AT_ONCE   {OP_MANY, KEY_A, .way = WAY_MANY}
 #define AT_ALL_A  {OP_AT, KEY_A, .way = WAY_MANY}
+#define CLEAR     {OP_CLEAR, KEY_A}
 #define SNAP_A    {OP_SNAPSHOT, KEY_A}
 #define AT_A      {OP_AT, KEY_A}
 #define KEEP_A    {OP_KEEP, KEY_A}
@@ -124,6 +125,14 @@ static const struct world_case users_txn[] = {
                 OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 8}, 2, 2},
         {"users: skew by batches", {START_PAIR, {OPS(TXN(.reads = KA | KC, .writes = KB, .many = true, .serializable = true)),
                 OPS(TXN(.reads = KB | KC, .writes = KA, .many = true, .serializable = true))}, .users = true, .guards = 4}, 2, 2},
+        {"users: delete a range beside a key that comes", {START_PAIR, {OPS(CLEAR), OPS(SET_C, WORK)}, .users = true, .guards = 4}, 2, 2},
+        {"users: delete a range beside a set and a delete", {START_PAIR, {OPS(CLEAR), OPS(SET_B, DELETE_B)}, .users = true,
+                .guards = 4}, 2, 2},
+        {"users: delete an empty range beside a set", {START_EMPTY, {OPS(CLEAR), OPS(SET_B, GET_B)}, .users = true, .guards = 4}, 2, 2},
+        {"users: two delete a range", {START_PAIR, {OPS(CLEAR), OPS(CLEAR, SET_B)}, .users = true, .guards = 4}, 2, 2},
+        {"users: delete a range beside a transaction", {START_PAIR, {OPS(CLEAR), OPS(SER(KA, KB))}, .users = true, .guards = 4}, 2, 2},
+        {"users: killed delete of a range", {START_PAIR, {OPS(CLEAR), OPS(SET_C, WORK)}, .users = true, .guards = 4}, 2, 0,
+                .crashes = 1, .crash_mask = 1, .reaper = true},
         {"users: two transactions, one after the other", {START_PAIR, {OPS(SER(KA, KB), SER(KC, KC)), OPS(SET_A)}, .users = true,
                 .guards = 3}, 2, 2},
         {"users: phantoms", {START_EMPTY, {OPS(TXN(.scan = 2, .writes = KA, .serializable = true)),

@@ -85,6 +85,7 @@ static const struct {
         {SB_FAULT_GET_MANY_AT_NEWEST, "users: many at one moment"},
         {SB_FAULT_GET_MANY_AT_UNASKED, "users: evict beside many at one moment"},
         {SB_FAULT_TXN_MANY_NOT_NOTED, "users: skew by batches"},
+        {SB_FAULT_DELETE_RANGE_BLIND, "users: delete a range beside a key that comes"},
         {SB_FAULT_SCAN_GUARD_LATE, "users: scan of a past that is gone"},
         {SB_FAULT_SCAN_NODE_NOT_HELD, "users: evict beside a scan"},
         {SB_FAULT_SCAN_GONE_IGNORED, "users: scan from a node that goes"},

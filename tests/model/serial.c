@@ -104,6 +104,10 @@ static void add_events(void)
                         if (kind == OP_TXN || kind == OP_LOOK || kind == OP_SCAN ||
                                 kind == OP_SNAPSHOT || (kind == OP_MANY && outcome->begun)) {
                                 add_txn(t, i);
+                        } else if (kind == OP_CLEAR) {
+                                event = add(EVENT_PLAIN, t, i);
+                                event->writes = event->open || outcome->rev;
+                                event->stamp = event->open ? 0 : outcome->cut;
                         } else if (is_write(kind) || (kind == OP_GET && outcome->finished)) {
                                 event = add(EVENT_PLAIN, t, i);
                                 event->writes = is_write(kind) && (event->open || !outcome->r);
@@ -174,6 +178,20 @@ static bool write(struct key *key, uint64_t rev, uint32_t tag)
         return true;
 }
 
+/* All keys go, and as many had a value as was told. */
+static bool do_clear(const struct event *event, struct keys *keys)
+{
+        uint64_t count = 0;
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (keys->key[key].tag != NONE) {
+                        write(&keys->key[key], 0, NONE);
+                        count++;
+                }
+        return event->open || count == event->outcome->rev;
+}
+
 static bool do_plain(const struct event *event, struct keys *keys)
 {
         const struct outcome *outcome = event->outcome;
@@ -184,6 +202,8 @@ static bool do_plain(const struct event *event, struct keys *keys)
         uint32_t tag = world_tag(event->thread, event->op);
         bool live = key->tag != NONE;
 
+        if (kind == OP_CLEAR)
+                return do_clear(event, keys);
         if (kind == OP_GET || kind == OP_MANY)
                 return sees(key, outcome->seen[event->key], outcome->tags[event->key]);
         if (!event->open && outcome->r == SB_E_NOT_FOUND)

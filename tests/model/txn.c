@@ -390,7 +390,7 @@ void world_txn_start_early(void)
                 for (i = 0; i < WORLD_OPS; i++) {
                         const struct world_op *op = &spec()->ops[t][i];
 
-                        if (op->kind != OP_TXN && op->kind != OP_LOOK &&
+                        if (op->kind != OP_TXN && op->kind != OP_LOOK && op->kind != OP_CLEAR &&
                                 (op->kind != OP_MANY || op->way != WAY_MANY))
                                 continue;
                         world.serial = true;

@@ -458,6 +458,17 @@ static void do_txn(struct user *user)
         reads_release(&reads);
 }
 
+/* All keys go at one moment. */
+static void do_clear(const struct user *user)
+{
+        struct sb_bytes all = {NULL, 0};
+        struct sb_write how = {.size = sizeof how, .ret_cut = &user->outcome->cut};
+
+        user->outcome->r =
+                sb_delete_range(user->bus, NULL, all, all, SB_PREFIX, &how, &user->outcome->rev);
+        MODEL_CHECK(!user->outcome->r);
+}
+
 /* A cut that lasts for two reads. */
 static void do_snapshot(const struct user *user)
 {
@@ -517,6 +528,9 @@ bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outco
                 return true;
         case OP_TXN:
                 do_txn(&user);
+                return true;
+        case OP_CLEAR:
+                do_clear(&user);
                 return true;
         default:
                 return user_run_past(&user);

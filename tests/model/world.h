@@ -67,6 +67,7 @@ enum world_op_kind {
         OP_HISTORY, /* users: all versions of the key */
         OP_FIND,    /* users: the key in the cut of the start state's mark, if that is found */
         OP_DROP,    /* users: drop that mark */
+        OP_CLEAR,   /* users: all keys are deleted at one moment */
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read

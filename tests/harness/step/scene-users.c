@@ -252,6 +252,12 @@ static void do_scan_many(struct scene *scene, const struct act *act, struct resu
         }
 }
 
+static void do_clear(struct scene *scene, const struct act *act, struct result *ret)
+{
+        ret->code = sb_delete_range(
+                &scene->bus[act->actor], NULL, all, all, SB_PREFIX, NULL, &ret->rev);
+}
+
 static void do_snapshot(struct scene *scene, const struct act *act, struct result *ret)
 {
         struct sb_txn **txn = &scene->txn[act->actor];
@@ -490,6 +496,9 @@ static bool call(struct scene *scene, const struct act *act, struct result *ret)
         case SCAN_MANY:
                 do_scan_many(scene, act, ret);
                 return true;
+        case CLEAR:
+                do_clear(scene, act, ret);
+                return true;
         case SCAN:
         case SNAPSHOT:
         case SNAPSHOT_READ:
@@ -532,6 +541,7 @@ static bool can_be(const struct act *act, int code)
         case GET_MANY:
         case GET_MANY_AT:
         case SCAN_MANY:
+        case CLEAR:
         case UPDATE:
         case SCAN:
         case SNAPSHOT:

@@ -752,7 +752,7 @@ const char *scene_act_text(const struct act *act)
                 "grow_guards", "work", "due", "sweep", "lap", "stable", "tick", "attach", "detach",
                 "reap", "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict",
                 "validate", "txn", "txn_commit", "restore", "past", "history", "get_many_at",
-                "scan_many", "update"};
+                "scan_many", "clear", "update"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

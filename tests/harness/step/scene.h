@@ -77,6 +77,7 @@ enum act_kind {
         HISTORY,
         GET_MANY_AT, /* as GET_MANY, at one moment */
         SCAN_MANY,   /* as SCAN, two keys with each call, below an end that lies above all keys */
+        CLEAR,       /* all keys are deleted at one moment; rev: how many had a value */
         UPDATE,      /* key, tag, len: by sb_update(), which reads before it writes */
 };
 
