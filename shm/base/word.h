@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/base/model.h"
+
 struct sb_word64 {
         _Atomic uint64_t word_;
 };
@@ -32,9 +34,21 @@ struct sb_word32 {
 
 /* What was written before a release is visible after the acquire that reads its value. Each use
  * names its edge. */
-#define sb_load_acquire(word) atomic_load_explicit(&(word)->word_, memory_order_acquire)
+#define sb_load_acquire(word)                                                                      \
+        ({                                                                                         \
+                __typeof__(&(word)->word_) at_ = &(word)->word_;                                   \
+                                                                                                   \
+                sb_model_here();                                                                   \
+                atomic_load_explicit(at_, memory_order_acquire);                                   \
+        })
 #define sb_store_release(word, value)                                                              \
-        atomic_store_explicit(&(word)->word_, (value), memory_order_release)
+        ({                                                                                         \
+                __typeof__(&(word)->word_) at_ = &(word)->word_;                                   \
+                __typeof__(*at_ + 0) value_ = (value);                                             \
+                                                                                                   \
+                sb_model_here();                                                                   \
+                atomic_store_explicit(at_, value_, memory_order_release);                          \
+        })
 
 /* Return: the former value. Each is a locked instruction on x86-64, and so a full barrier. */
 #define sb_exchange_full(word, value)                                                              \

@@ -53,7 +53,7 @@ static struct sb_version *observe(struct sb_handle *handle, enum world_key key, 
                 version = NULL;
         for (; version; version = sb_version_at(
                                 segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK)) {
-                model_touch(version, sizeof *version);
+                model_touch(&version->node, sizeof version->node + sizeof version->shape);
                 stamp = observe_stamp(handle, version);
                 if (stamp > SB_STAMP_PLACEHOLDER && stamp <= cut)
                         return version;

@@ -139,7 +139,9 @@ void world_check_version(const struct sb_version *version, enum world_key key)
         uint64_t shape = version->shape, len = SB_SHAPE_VALUE_LEN(shape), at;
         const unsigned char *value = version->bytes + world_key_len(key);
 
-        model_touch(version, sizeof *version + world_key_len(key));
+        /* Its plain bytes: the words in front of them are no business of a reader's. */
+        model_touch(
+                &version->node, sizeof version->node + sizeof version->shape + world_key_len(key));
         MODEL_CHECK(SB_SHAPE_KEY_LEN(shape) == world_key_len(key) &&
                     !memcmp(version->bytes, world_key(key), world_key_len(key)));
         MODEL_CHECK(version->rev > 0);

@@ -34,7 +34,7 @@ static struct {
         struct choice *path;
         uint32_t path_len, depth;
         struct {
-                uint32_t preemptions, crashes, delays; /* left */
+                uint32_t preemptions, crashes, delays, older; /* left */
                 uint32_t directive_count;
                 uint32_t dead; /* the thread that the reaper is for */
         } bounds;
@@ -210,8 +210,9 @@ static void run_save(void)
         model_switch(&run.fibres[run.current].sp, search.main_sp);
 }
 
-/* The next number on the path, 0 .. @count-1. */
-static uint32_t path_take(uint32_t count)
+/* The next number on the path, 0 .. @count-1. @older: 1: the choice of model_choose_older(), at
+ * which the state is the same as at the choice of the same access before it. */
+static uint32_t path_take(uint32_t count, uint32_t older)
 {
         uint32_t at = search.depth;
 
@@ -227,7 +228,8 @@ static uint32_t path_take(uint32_t count)
                 return search.path[at].taken;
         }
         if (!run.scenario->unmerged &&
-                model_state_known(search.bounds.crashes << 8 | search.bounds.delays,
+                model_state_known(older << 24 | search.bounds.older << 16 |
+                                          search.bounds.crashes << 8 | search.bounds.delays,
                         search.bounds.preemptions))
                 run_leave(RUN_MERGED);
         if (count <= 1)
@@ -242,14 +244,15 @@ static uint32_t path_take(uint32_t count)
         return search.path[at].taken;
 }
 
-static const struct directive *directive_take(uint32_t point)
+static const struct directive *directive_take(uint32_t point, bool older)
 {
         uint32_t i;
 
         for (i = 0; i < search.bounds.directive_count; i++) {
                 struct directive *directive = &search.directives[i];
 
-                if (directive->used || directive->fibre != run.current || directive->point != point)
+                if (directive->used || directive->fibre != run.current ||
+                        directive->point != point || (directive->kind == ACTION_OLDER) != older)
                         continue;
                 directive->used = true;
                 return directive;
@@ -259,7 +262,7 @@ static const struct directive *directive_take(uint32_t point)
 
 static struct directive choose_directed(uint32_t me, uint32_t point)
 {
-        const struct directive *found = directive_take(point);
+        const struct directive *found = directive_take(point, false);
         struct directive none = {.kind = ACTION_RUN};
 
         if (!found)
@@ -294,7 +297,7 @@ static struct directive choose(uint32_t me, uint32_t point)
         n = 1 + drains + targets * ways + crash;
         if (n == 1)
                 return ret;
-        n = path_take(n);
+        n = path_take(n, 0);
         if (n-- == 0)
                 return ret;
         if (n < drains) {
@@ -323,12 +326,12 @@ static uint32_t pick(uint32_t me, uint32_t point)
         uint32_t count = ready_others(me), n = 0;
 
         if (run.directed) {
-                const struct directive *found = directive_take(point);
+                const struct directive *found = directive_take(point, false);
 
                 if (found && found->target != me && run.fibres[found->target].state == FIBRE_READY)
                         return found->target;
         } else {
-                n = path_take(count);
+                n = path_take(count, 0);
         }
         n = ready_nth(me, n);
         if (!run.directed && n != ready_nth(me, 0))
@@ -361,11 +364,11 @@ static void fibre_finish(void)
                 model_trace_event(fibre->state == FIBRE_DEAD ? "*** KILLED" : "done", me);
         if (fibre->state == FIBRE_DONE && fibre->buffered && ready_others(me)) {
                 if (run.directed) {
-                        const struct directive *found = directive_take(AT_END - 1);
+                        const struct directive *found = directive_take(AT_END - 1, false);
 
                         keep = found ? 1 : 0;
                 } else if (search.bounds.delays) {
-                        keep = path_take(2);
+                        keep = path_take(2, 0);
                         if (keep) {
                                 search.bounds.delays--;
                                 directive_note(AT_END - 1, ACTION_KEEP, 0);
@@ -386,8 +389,11 @@ static void fibre_crash(uint32_t me)
                 search.bounds.crashes--;
         if (me < MODEL_THREADS)
                 search.bounds.dead = me;
-        if (run.scenario->reaper && run.fibres[FIBRE_REAPER].state == FIBRE_ABSENT)
+        if (run.scenario->reaper && run.fibres[FIBRE_REAPER].state == FIBRE_ABSENT) {
                 fibre_make(FIBRE_REAPER);
+                if (run.scenario->weak)
+                        model_views_begin_behind(FIBRE_REAPER, me);
+        }
         fibre_finish();
 }
 
@@ -395,6 +401,7 @@ void model_point(uint32_t offset)
 {
         uint32_t me = run.current, point;
 
+        run.at_point = false;
         if (me >= FIBRE_CHECKER ||
                 (run.scenario->focus && offset != NO_OFFSET && !run.scenario->focus(offset)))
                 return;
@@ -404,6 +411,7 @@ void model_point(uint32_t offset)
 
                 switch (action.kind) {
                 case ACTION_RUN:
+                        run.at_point = true;
                         return;
                 case ACTION_DRAIN:
                         model_buffer_drain_one(action.target);
@@ -421,6 +429,27 @@ void model_point(uint32_t offset)
                 search.bounds.preemptions -= search.bounds.preemptions > 0;
                 fibre_go(action.target);
         }
+}
+
+uint32_t model_choose_older(uint32_t count)
+{
+        uint32_t me = run.current, point = run.fibres[me].points - 1, n;
+
+        if (count <= 1 || !run.scenario->older || !run.at_point)
+                return 0;
+        if (run.directed) {
+                const struct directive *found = directive_take(point, true);
+
+                return found && found->target < count ? found->target : 0;
+        }
+        if (!search.bounds.older)
+                return 0;
+        n = path_take(count, 1);
+        if (n) {
+                search.bounds.older--;
+                directive_note(point, ACTION_OLDER, n);
+        }
+        return n;
 }
 
 void model_yield(void)
@@ -497,6 +526,8 @@ static void execution_move(struct model_saved *saved)
                         model_saved_move(saved, run.fibres[i].sp, stack_size(i));
         model_heap_move(saved);
         model_memory_move(saved);
+        if (run.scenario->weak)
+                model_views_move(saved);
 }
 
 /* From the start. */
@@ -506,6 +537,7 @@ static void execute_anew(void)
         uint32_t i;
 
         model_memory_restore();
+        model_views_restore();
         model_heap_restore();
         if (scenario->world)
                 memcpy(scenario->world, search.world, scenario->world_size);
@@ -525,6 +557,7 @@ static void execute_anew(void)
         search.bounds.preemptions = scenario->preemptions;
         search.bounds.crashes = scenario->crashes;
         search.bounds.delays = scenario->delays;
+        search.bounds.older = scenario->older;
         run.current = FIBRE_NONE;
         if (!run.directed)
                 search.bounds.directive_count = 0;

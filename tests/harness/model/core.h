@@ -39,7 +39,8 @@ enum action_kind {
         ACTION_DRAIN,
         ACTION_CRASH,
         ACTION_PICK,
-        ACTION_KEEP
+        ACTION_KEEP,
+        ACTION_OLDER
 };
 
 /* What to do at choice number @point of @fibre, where that is not ACTION_RUN. */
@@ -61,6 +62,7 @@ struct model_run {
         uint64_t steps, step_max;
         uint64_t notes[MODEL_NOTES];
         bool failed, in_setup, trace, directed;
+        bool at_point; /* the access that is made now was a choice */
         enum run_result result;
         char message[256];
 };
@@ -89,6 +91,8 @@ void model_saved_forget(uint32_t depth);
 /* Called before an access of the current fibre: makes a choice. */
 void model_point(uint32_t offset);
 #define NO_OFFSET UINT32_MAX /* of a point that is no access */
+/* At the same choice, once more: how far back, of @count ways, the access reaches. */
+uint32_t model_choose_older(uint32_t count);
 /* Lets another fibre go on, at no cost. */
 void model_yield(void);
 void model_buffers_drain(uint32_t fibre);
@@ -112,6 +116,28 @@ void model_memory_restore(void);
 void model_memory_move(struct model_saved *saved);
 uint64_t model_memory_hash(void);
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value);
+
+uint64_t model_memory_load_word(uint32_t offset, uint32_t size);
+
+/* ---- views.c ---- */
+/* Accesses of fibre @me where the scenario is `weak`. Of a store and a locked instruction the call
+ * comes before memory changes. */
+uint64_t model_views_load(uint32_t me, uint32_t offset, uint32_t size, bool acquire);
+/* Return: whether memory is to hold the new value; another store is later in the order. */
+bool model_views_store(uint32_t me, uint32_t offset, uint32_t size, uint64_t value, bool release);
+void model_views_locked(uint32_t me, uint32_t offset, uint32_t size);
+/* Return: whether the compare-and-swap failed, and was a load of *@ret_value. */
+bool model_views_cas_fails(
+        uint32_t me, uint32_t offset, uint32_t size, uint64_t expected, uint64_t *ret_value);
+void model_views_plain(uint32_t me, uint32_t offset, uint32_t size, bool write);
+void model_views_fence(uint32_t me);
+void model_views_membarrier(void);
+void model_views_note(uint32_t me, uint32_t index, bool write);
+/* Fibre @me begins, and knows all that the dead one did. */
+void model_views_begin_behind(uint32_t me, uint32_t dead);
+void model_views_restore(void);
+void model_views_move(struct model_saved *saved);
+uint64_t model_views_hash(void);
 
 /* ---- heap.c ---- */
 void model_heap_begin(void);    /* before setup: empty */

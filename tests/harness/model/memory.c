@@ -17,6 +17,10 @@
 #define WORDS (MODEL_REGION_MAX / 8)
 #define GRAIN 16u
 
+/* The line of the acquire or release that is made next. */
+const char *sb_model_file;
+uint32_t sb_model_line;
+
 enum { WORD_TOUCHED = 1, WORD_DIRTY = 2 };
 enum { GHOST_NONE = 0, GHOST_FREE = 1, GHOST_ALLOCATED = 2 };
 
@@ -152,7 +156,7 @@ void model_memory_store(uint32_t offset, uint32_t size, uint64_t value)
         memcpy(region + offset, &value, size);
 }
 
-static uint64_t memory_load(uint32_t offset, uint32_t size)
+uint64_t model_memory_load_word(uint32_t offset, uint32_t size)
 {
         uint64_t value = 0;
 
@@ -213,6 +217,11 @@ static void ghost_refuse(uint32_t offset, uint32_t size, const char *what)
 static inline struct fibre *fibre_running(void)
 {
         return run.current < FIBRE_CHECKER ? &run.fibres[run.current] : NULL;
+}
+
+static bool is_weak(void)
+{
+        return run.scenario->weak && fibre_running();
 }
 
 void model_buffer_drain_one(uint32_t index)
@@ -303,7 +312,29 @@ static inline bool is_retire_word(uint32_t offset, uint32_t size)
         return size == 4 && offset % GRAIN == 4;
 }
 
-static uint64_t atomic_load_at(uint32_t offset, uint32_t size)
+/* Whether the acquire or release that is made now is one as its code says. */
+static bool is_ordered(int order, int wanted)
+{
+        const char *file = sb_model_file;
+
+        sb_model_file = NULL;
+        return order == wanted &&
+               !(file && run.scenario->weakened && run.scenario->weakened(file, sb_model_line));
+}
+
+static uint64_t weak_load_at(uint32_t offset, uint32_t size, int order)
+{
+        uint64_t value =
+                model_views_load(run.current, offset, size, is_ordered(order, __ATOMIC_ACQUIRE));
+
+        history_add(offset, value);
+        if (run.trace)
+                model_trace_line("load", offset, 0, value,
+                        value == model_memory_load_word(offset, size) ? "" : ", an older value");
+        return value;
+}
+
+static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
 {
         struct fibre *fibre;
         uint64_t value;
@@ -312,7 +343,9 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size)
         model_point(offset);
         access_check_as(offset, size, "load", is_retire_word(offset, size));
         fibre = fibre_running();
-        value = memory_load(offset, size);
+        if (fibre && run.scenario->weak)
+                return weak_load_at(offset, size, order);
+        value = model_memory_load_word(offset, size);
         for (i = fibre ? fibre->buffered : 0; i-- > 0;) {
                 if (fibre->buffer[i].offset == offset && fibre->buffer[i].size == size) {
                         value = fibre->buffer[i].value;
@@ -320,7 +353,7 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size)
                 }
                 if (fibre->buffer[i].offset / 8 == offset / 8) {
                         own_drain();
-                        value = memory_load(offset, size);
+                        value = model_memory_load_word(offset, size);
                         break;
                 }
         }
@@ -339,7 +372,15 @@ static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int 
         history_add(offset, 3);
         fibre = fibre_running();
         if (run.trace)
-                model_trace_line("store", offset, memory_load(offset, size), value, "");
+                model_trace_line("store", offset, model_memory_load_word(offset, size), value, "");
+        if (fibre && run.scenario->weak) {
+                if (model_views_store(
+                            run.current, offset, size, value, is_ordered(order, __ATOMIC_RELEASE)))
+                        model_memory_store(offset, size, value);
+                else if (run.trace)
+                        model_trace_event("(another store is later)", run.current);
+                return;
+        }
         if (!fibre || !run.scenario->delays || order == __ATOMIC_SEQ_CST) {
                 own_drain();
                 model_memory_store(offset, size, value);
@@ -361,7 +402,9 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
         model_point(offset);
         access_check(offset, size, names[what]);
         own_drain();
-        old = memory_load(offset, size);
+        if (is_weak())
+                model_views_locked(run.current, offset, size);
+        old = model_memory_load_word(offset, size);
         switch (what) {
         case RMW_EXCHANGE:
                 break;
@@ -384,7 +427,8 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
         model_memory_store(offset, size, new);
         history_add(offset, old);
         if (run.trace)
-                model_trace_line(names[what], offset, old, memory_load(offset, size), "");
+                model_trace_line(
+                        names[what], offset, old, model_memory_load_word(offset, size), "");
         return old;
 }
 
@@ -395,15 +439,20 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
 
         model_point(offset);
         own_drain();
-        old = memory_load(offset, size);
+        old = model_memory_load_word(offset, size);
+        if (is_weak())
+                model_views_cas_fails(run.current, offset, size, expected, &old);
         access_check_as(
                 offset, size, "compare-and-swap", is_retire_word(offset, size) && old != expected);
         history_add(offset, old);
         if (run.trace)
                 model_trace_line("cas", offset, old, old == expected ? desired : expected,
                         old == expected ? "" : " FAILED, it is not what was expected");
-        if (old == expected)
-                model_memory_store(offset, size, desired);
+        if (old != expected)
+                return old;
+        if (is_weak())
+                model_views_locked(run.current, offset, size);
+        model_memory_store(offset, size, desired);
         return old;
 }
 
@@ -415,6 +464,8 @@ static void plain_read(const volatile void *pointer, uint64_t size)
         if (!inside(pointer, &offset) || !size)
                 return;
         access_check(offset, (uint32_t)size, "read");
+        if (is_weak())
+                model_views_plain(run.current, offset, (uint32_t)size, false);
         own_drain_overlapping(offset, (uint32_t)size);
         for (at = 0; at < size; at += 8) {
                 value = 0;
@@ -430,6 +481,8 @@ static void plain_write(const volatile void *pointer, uint64_t size)
         if (!inside(pointer, &offset) || !size)
                 return;
         access_check(offset, (uint32_t)size, "write");
+        if (is_weak())
+                model_views_plain(run.current, offset, (uint32_t)size, true);
         own_drain_overlapping(offset, (uint32_t)size);
         mark_changed(offset, (uint32_t)size);
         if (run.trace)
@@ -441,11 +494,15 @@ static void plain_write(const volatile void *pointer, uint64_t size)
 void model_note(uint32_t index, uint64_t value)
 {
         run.notes[index] = value;
+        if (is_weak())
+                model_views_note(run.current, index, true);
 }
 
 uint64_t model_noted(uint32_t index)
 {
         history_add(0xffffff00u + index, run.notes[index]);
+        if (is_weak())
+                model_views_note(run.current, index, false);
         return run.notes[index];
 }
 
@@ -469,6 +526,8 @@ static void os_membarrier(void *context)
         model_point(NO_OFFSET);
         for (i = 0; i < FIBRE_CHECKER; i++)
                 model_buffers_drain(i);
+        if (is_weak())
+                model_views_membarrier();
         history_add(0xfffffe00u, 0);
         if (run.trace)
                 model_trace_event("membarrier", run.current);
@@ -495,8 +554,9 @@ const struct sb_os model_os = {
                 const volatile uint##bits##_t *p, int order)                                       \
         {                                                                                          \
                 uint32_t offset;                                                                   \
-                (void)order;                                                                       \
-                return inside(p, &offset) ? (uint##bits##_t)atomic_load_at(offset, bits / 8) : *p; \
+                return inside(p, &offset)                                                          \
+                               ? (uint##bits##_t)atomic_load_at(offset, bits / 8, order)           \
+                               : *p;                                                               \
         }                                                                                          \
         CALLBACK void __tsan_atomic##bits##_store(                                                 \
                 volatile uint##bits##_t *p, uint##bits##_t value, int order);                      \
@@ -593,6 +653,8 @@ CALLBACK void __tsan_atomic_thread_fence(int order)
 {
         struct fibre *fibre = fibre_running();
 
+        if (order == __ATOMIC_SEQ_CST && is_weak())
+                model_views_fence(run.current);
         if (order != __ATOMIC_SEQ_CST || !fibre || !fibre->buffered)
                 return;
         model_point(NO_OFFSET);

@@ -7,7 +7,8 @@
  * as it is. choices.c walks all choices depth first by running the scenario again from its start
  * image, or from where an execution before was saved: which fibre goes on (bounded by a number of
  * preemptions), which fibre is killed (bounded by a number of crashes), and under TSO which stores
- * wait in a buffer (bounded by a number of delays).
+ * wait in a buffer (bounded by a number of delays), or under C11's orders which loads read an older
+ * value (views.c; bounded, too).
  *
  * Two executions that meet in one state are walked on once. A state is the region, the buffers, and
  * for each fibre a hash of all that it has read: a fibre is a function of that, so the checker
@@ -54,6 +55,12 @@ struct model_scenario {
         uint32_t crash_mask;
         /* > 0: TSO; how often a store buffer may outlive a switch */
         uint32_t delays;
+        /* memory is ordered as C11 orders it (views.c), instead of TSO; how many accesses of an
+         * execution may read or write behind a store that is there already */
+        bool weak;
+        uint32_t older;
+        /* optional, under weak: whether the acquire or release in this line counts as relaxed */
+        bool (*weakened)(const char *file, uint32_t line);
         /* these two check the checker: walk known states again; begin each execution at its start
          */
         bool unmerged, anew;
@@ -82,7 +89,8 @@ bool model_explore(const struct model_scenario *scenario, struct model_report *r
 bool model_replay(const struct model_scenario *scenario, const char *schedule);
 
 /* The common main of model tests: [--long] [--only SCENARIO] [--replay SCHEDULE] [--preemptions N]
- * [--list]. Without --long and --only each scenario has one preemption less than it asks for,
+ * [--weak N] [--list]. --weak: C11's orders, with N for `older`. Without --long and --only each
+ * scenario has one preemption less than it asks for,
  * though never less than one. Return: the exit status. */
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count);
 /* Prints one line about a walk to stdout. */

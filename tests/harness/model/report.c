@@ -10,6 +10,7 @@
  *      x   the fibre was killed
  *      pN  fibre N went on after an end ("e" for the choice)
  *      b   the fibre's buffer outlived it
+ *      oN  the access read the value N stores back, or its store came N stores late
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static const char action_letters[] = {
         [ACTION_CRASH] = 'x',
         [ACTION_PICK] = 'p',
         [ACTION_KEEP] = 'b',
+        [ACTION_OLDER] = 'o',
 };
 
 static void fibre_name(uint32_t fibre, char ret[16])
@@ -148,14 +150,14 @@ static uint64_t clock_ns(void)
 static int model_usage(const char *program, const char *argument)
 {
         printf("FAIL %s: usage: %s [--long] [--only SCENARIO] [--replay SCHEDULE] "
-               "[--preemptions N] [--list]\n",
+               "[--preemptions N] [--weak N] [--list]\n",
                 argument, program);
         return 1;
 }
 
 int model_main(int argc, char **argv, const struct model_scenario *scenarios, uint32_t count)
 {
-        const char *only = NULL, *replay = NULL, *preemptions = NULL;
+        const char *only = NULL, *replay = NULL, *preemptions = NULL, *weak = NULL;
         uint64_t executions = 0, states = 0, begin_ns = clock_ns();
         uint32_t i, ran = 0, failed = 0;
         bool deep = getenv("SB_TEST_LONG");
@@ -176,6 +178,8 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                         replay = argv[++k];
                 else if (k + 1 < argc && !strcmp(argv[k], "--preemptions"))
                         preemptions = argv[++k];
+                else if (k + 1 < argc && !strcmp(argv[k], "--weak"))
+                        weak = argv[++k];
                 else
                         return model_usage(argv[0], argv[k]);
         }
@@ -188,6 +192,11 @@ int model_main(int argc, char **argv, const struct model_scenario *scenarios, ui
                         continue;
                 if (!deep && !only && scenario.preemptions > 1)
                         scenario.preemptions--;
+                if (weak) {
+                        scenario.weak = true;
+                        scenario.older = (uint32_t)atoi(weak);
+                        scenario.delays = 0;
+                }
                 if (replay)
                         return model_replay(&scenario, replay) ? 0 : 1;
                 if (preemptions)

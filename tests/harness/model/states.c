@@ -32,6 +32,8 @@ static uint64_t state_hash(bool with_current, uint64_t left)
         }
         for (i = 0; i < MODEL_NOTES; i++)
                 hash = model_mix(hash, run.notes[i]);
+        if (run.scenario->weak)
+                hash = model_mix(hash, model_views_hash());
         return with_current ? model_mix(hash, (uint64_t)run.current << 32 | left) : hash;
 }
 
