@@ -85,4 +85,4 @@ compile-commands: deps
 	@ln -sf build/compile_commands.json compile_commands.json
 
 clean:
-	rm -rf build build-faults build-asan
+	rm -rf build build-faults build-asan build-mutants

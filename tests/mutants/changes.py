@@ -10,6 +10,8 @@ from collections import namedtuple
 Change = namedtuple('Change', 'kind path line function start end to text')
 
 HOOKS = re.compile(r'SB_FAULT|sb_model_|_fault_|_tell_model|sb_log|TEST_')
+# What it does is in the order of the compiler's instructions, which a choice at run time cannot take back.
+COMPILERS = ('sb_compiler_barrier',)
 COMPARED = {' < ': ' <= ', ' <= ': ' < ', ' > ': ' >= ', ' >= ': ' > ', ' == ': ' != ', ' != ': ' == '}
 JOINED = {' && ': ' || ', ' || ': ' && '}
 # A statement begins behind one of these.
@@ -52,7 +54,8 @@ def dropped_calls(text):
     for found in re.finditer(rf'(?:{BEGIN})((?:\w+(?:->|\.))*(\w+))\(', text):
         end = closing(text, found.end() - 1)
         if text[end:end + 1] != ';' or found[2] in ('if', 'while', 'for', 'switch', 'return', 'sizeof', 'static_assert',
-                                                    'sb_assert', 'va_end', 'va_start', 'close', 'munmap'):
+                                                    'sb_assert', 'va_end', 'va_start', 'close', 'munmap',
+                                                    *COMPILERS):
             continue
         start = found.start(1)
         if found[2].startswith('sb_store_'):
@@ -140,3 +143,74 @@ def changes(path, original):
 
 def applied(original, change):
     return original[:change.start] + change.to + original[change.end:]
+
+
+# ---- many changes in one text ----
+
+def whole_expression(text, start, end):
+    """(start, end) of the expression around a place: up to what cannot be part of it."""
+    depth, place = 0, start
+    while place > 0:
+        letter = text[place - 1]
+        if letter in ')]}':
+            depth += 1
+        elif letter in '([{':
+            if not depth:
+                break
+            depth -= 1
+        elif not depth and (letter in ';,?:' or (letter == '=' and text[place - 2] not in '=!<>' and text[place] != '=')
+                            or re.search(r'\b(return|else|case|do)$', text[max(0, place - 8):place])):
+            break
+        place -= 1
+    depth, last = 0, end
+    while last < len(text):
+        letter = text[last]
+        if letter in '([{':
+            depth += 1
+        elif letter in ')]}':
+            if not depth:
+                break
+            depth -= 1
+        elif not depth and letter in ';,?:':
+            break
+        last += 1
+    while text[place].isspace():
+        place += 1
+    return place, last
+
+
+def arms(original, text, change):
+    """(start, end, what stands there when the change is on, whether there is no value) of a change as a choice."""
+    if not change.to.strip():
+        return change.start, change.end, '(void)0', True
+    if change.kind == 'a CAS made a store':
+        return change.start, change.end, change.to.strip(), False
+    if change.to[:4] in ('0 &&', '1 ||'):
+        return change.start, change.end, change.to[0], False
+    start, end = whole_expression(text, change.start, change.end)
+    plain = re.sub(r'/\*.*?\*/', lambda found: ' ' * len(found[0]), original[start:end], flags=re.S)
+    changed = plain[:change.start - start] + change.to + plain[change.end - start:]
+    return start, end, re.sub(r'\s+', ' ', changed).strip(), False
+
+
+def switched(original, numbered):
+    """The text with each of the changes in it as a choice, by (number, change). The number of lines stays."""
+    text = masked(original)
+    chosen = sorted(((*arms(original, text, change), number) for number, change in numbered),
+                    key=lambda one: (one[0], -one[1], not one[3]))
+
+    def render(start, end, within):
+        made, at = '', start
+        while within:
+            first = within[0]
+            inside = [one for one in within[1:] if one[0] < first[1]]
+            if any(one[1] > first[1] for one in inside):
+                raise ValueError('changes overlap')
+            within = within[1 + len(inside):]
+            kept = render(first[0], first[1], inside)
+            made += original[at:first[0]] + f'(SB_CHANGED({first[4]}) ? {first[2]} : '
+            made += f'(void)({kept}))' if first[3] else f'({kept}))'
+            at = first[1]
+        return made + original[at:end]
+
+    return render(0, len(original), chosen)
