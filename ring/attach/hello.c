@@ -65,7 +65,7 @@ int sb_hello_hear(const void *packet, size_t len, struct sb_hello_answer *ret)
 
         if (len < offsetof(struct sb_hello_answer, layout_version))
                 return -EPROTO;
-        memset(&answer, 0, sizeof(answer));
+        /* Of a shorter answer only the words up to layout_version are looked at. */
         memcpy(&answer, packet, len < sizeof(answer) ? len : sizeof(answer));
         if (answer.magic != SB_HELLO_MAGIC)
                 return -EPROTO;
