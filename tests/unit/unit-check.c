@@ -61,7 +61,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 23u
+#define CASES 25u
 
 /* Where the key "k" is. */
 struct place {
@@ -170,10 +170,29 @@ static const char *damage_memory(uint32_t number, const struct place *at)
         case 21:
                 list_records(4, 5);
                 return "is free and in the roster";
-        default:
+        case 22:
                 sb_store_relaxed(&sb_record_at(s, 4)->pin, SB_PIN(16, 0));
                 return "is free but pinned";
+        default:
+                return NULL;
         }
+}
+
+/* The same to the order of two versions of a key. */
+static const char *damage_descent(uint32_t number)
+{
+        struct sb_version *version;
+        uint64_t stamp = sb_load_relaxed(&writer.segment.super->clock);
+
+        sb_pin(&writer);
+        version = push("k", SB_VERSION_VALUE, number == 23 ? 1 : stamp);
+        sb_unpin(&writer);
+        if (!version || stamp < 2)
+                return NULL;
+        if (number == 23)
+                return "stamps do not descend";
+        version->rev--;
+        return "revisions do not descend";
 }
 
 static const char *damage(uint32_t number)
@@ -190,7 +209,9 @@ static const char *damage(uint32_t number)
         sb_unpin(&writer);
         if (!at.node || !at.before)
                 return NULL;
-        return number <= 10 ? damage_links(number, &at) : damage_memory(number, &at);
+        return number <= 10   ? damage_links(number, &at)
+               : number <= 22 ? damage_memory(number, &at)
+                              : damage_descent(number);
 }
 
 static void test_each_kind_of_damage_is_found_and_named(void)

@@ -199,10 +199,63 @@ static void test_with_less_space_it_gets_coarser_and_forgets_nothing(void)
                 CHECK(all_rounds(len_max, false));
 }
 
+/* What lies behind keys[@from] up to keys[@to] with it, or, backwards, from keys[@to] on up to
+ * keys[@from]. */
+static void add_step(struct sb_read_set *reads, uint32_t from, uint32_t to, bool back)
+{
+        struct sb_read_set_edge low = {keys[from].bytes, keys[from].len, !back},
+                                high = {keys[to].bytes, keys[to].len, !back};
+
+        sb_read_set_add_range(reads, &low, &high);
+}
+
+static void test_a_scan_is_one_range_however_many_steps_it_takes(void)
+{
+        struct sb_read_set reads = {.key_len_max = KEY_LEN_MAX, .len_max = 1 << 20};
+        struct sb_write_set writes = {0};
+
+        make_keys();
+        for (uint32_t i = 10; i < 40; i++) {
+                CHECK_EQ(sb_read_set_prepare(&reads, &writes), 0);
+                add_step(&reads, i, i + 1, false);
+                CHECK_EQ(reads.count, 1);
+        }
+        for (uint32_t i = 80; i > 50; i--) {
+                CHECK_EQ(sb_read_set_prepare(&reads, &writes), 0);
+                add_step(&reads, i - 1, i, true);
+                CHECK_EQ(reads.count, 2);
+        }
+        sb_read_set_fini(&reads);
+}
+
+static void test_commits_that_are_tried_again_take_no_more_memory(void)
+{
+        struct sb_read_set reads = {.key_len_max = KEY_LEN_MAX, .len_max = 1 << 20};
+        struct sb_write_set writes = {0};
+        const struct sb_commit_range *ordered;
+        uint64_t used = 0;
+        uint32_t count;
+
+        make_keys();
+        for (uint32_t i = 10; i < 70; i += 3) {
+                CHECK_EQ(sb_read_set_prepare(&reads, &writes), 0);
+                add_step(&reads, i, i + 1, false);
+        }
+        for (uint32_t i = 0; i < 20; i++) {
+                CHECK_EQ(sb_read_set_order(&reads, &writes, 1 << 20, &ordered, &count), 0);
+                CHECK_EQ(count, 20);
+                CHECK(!i || reads.used == used);
+                used = reads.used;
+        }
+        sb_read_set_fini(&reads);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_was_read_is_in_exactly_one_range_and_nothing_else_is);
         RUN(test_with_less_space_it_gets_coarser_and_forgets_nothing);
+        RUN(test_a_scan_is_one_range_however_many_steps_it_takes);
+        RUN(test_commits_that_are_tried_again_take_no_more_memory);
         return test_end();
 }
