@@ -99,6 +99,7 @@ static void test_the_floor_rises_until_what_is_kept_is_within_the_limit_and_not_
                          floor, above = 0, step = (clock - from) / SB_BUDGET_STEPS + 1,
                          above_less = 0;
                 const struct sb_version *version = sized(60); /* in a block of 64 */
+                bool rose;
 
                 CHECK(begin(clock, from));
                 sb_store_relaxed(&super()->history_limit, limit);
@@ -107,9 +108,10 @@ static void test_the_floor_rises_until_what_is_kept_is_within_the_limit_and_not_
                         successors[i] = from + 1 + draw((uint32_t)(clock - from));
                         CHECK(sb_budget_count(&writer, &keeps_all, version, successors[i]));
                 }
-                sb_budget_end(&writer);
+                rose = sb_budget_end(&writer);
                 floor = sb_load_relaxed(&super()->history_floor);
                 CHECK(floor >= from);
+                CHECK_EQ(rose, floor != from);
                 for (uint32_t i = 0; i < VERSIONS; i++) {
                         above += successors[i] > floor ? 64 : 0;
                         above_less += successors[i] > floor - step ? 64 : 0;

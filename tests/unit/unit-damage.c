@@ -52,6 +52,18 @@ static bool make_a_round(void)
         return true;
 }
 
+static void test_a_walk_that_came_to_its_bound_stays_there(void)
+{
+        uint64_t left;
+
+        CHECK(make_bus(1 << 20));
+        left = 3;
+        for (uint32_t i = 0; i < 10; i++)
+                CHECK_EQ(sb_damage_step(&writer, &left), i < 3);
+        CHECK(sb_damage_take(&writer) && !sb_damage_take(&writer));
+        unmake_bus();
+}
+
 static void test_a_round_in_the_index_ends_the_look_at_what_was_read(void)
 {
         struct sb_commit_write write = {
@@ -185,6 +197,7 @@ static void test_a_write_to_a_key_with_a_lost_cell_ends(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        RUN(test_a_walk_that_came_to_its_bound_stays_there);
         RUN(test_a_round_in_the_index_ends_the_look_at_what_was_read);
         RUN(test_a_round_in_the_index_ends_the_making_and_the_removal_of_keys);
         RUN(test_a_round_in_a_chain_ends_a_read_at_a_cut_and_keeps_what_it_leads_to);

@@ -100,10 +100,41 @@ static void test_little_more_than_a_span_is_kept(void)
         unmake_bus();
 }
 
+/* A clock that stands still, but for one time that this process was stopped for so long that what
+ * it looks for was overwritten. */
+static uint32_t asked;
+static uint64_t get_late(void *context)
+{
+        (void)context;
+        if (++asked == 2)
+                for (uint32_t i = 0; i < 5000; i++)
+                        tick(10 * MILLI);
+        return now_ns;
+}
+
+static void test_a_process_that_was_stopped_while_it_looked_looks_again(void)
+{
+        struct sb_os os;
+        uint64_t cut, age;
+
+        CHECK(begin());
+        for (uint32_t n = 0; n < 5000; n++)
+                tick(10 * MILLI);
+        os = *writer.segment.os;
+        os.now_ns = get_late;
+        writer.segment.os = &os;
+        asked = 0;
+        age = age_of(30 * MILLI, &cut);
+        CHECK(age >= 30 * MILLI && age <= 40 * MILLI);
+        CHECK_EQ(asked, 4);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_a_span_let_go_stays_let_go);
         RUN(test_little_more_than_a_span_is_kept);
+        RUN(test_a_process_that_was_stopped_while_it_looked_looks_again);
         return test_end();
 }
