@@ -118,7 +118,7 @@ static bool config_read_age(const char *text, uint64_t *ret_ns)
                 uint64_t ns;
         } units[] = {{"ms", 1000000}, {"s", 1000000000}, {"m", 60000000000}, {"h", 3600000000000}};
         size_t digits = strspn(text, "0123456789");
-        char number[16];
+        char number[16] = {0};
         uint64_t value;
 
         if (!strcmp(text, "off")) {
@@ -128,7 +128,6 @@ static bool config_read_age(const char *text, uint64_t *ret_ns)
         if (!digits || digits >= sizeof(number))
                 return false;
         memcpy(number, text, digits);
-        number[digits] = 0;
         for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
                 if (!strcmp(text + digits, units[i].unit) &&
                         config_read_number(number, 1, AGE_MAX_NS / units[i].ns, &value)) {
