@@ -495,10 +495,12 @@ static void test_births_of_long_ago_become_labels_by_which_each_stopped_client_i
                  * and its bases come back. */
                 for (uint32_t turn = 1; turn < 8 && pins; turn++) {
                         struct sb_record *record = sb_record_at(&writer.segment, 3);
+                        uint64_t now = era + turn * 16 + ((uint64_t)turn << 28) + 99;
 
                         sb_store_relaxed(&record->pin, SB_PIN(era + turn * 16, 0));
-                        sb_store_relaxed(&super()->era, era + turn * 16 + (turn << 28) + 99);
+                        sb_store_relaxed(&super()->era, now);
                         sweep_whole(&writer);
+                        CHECK_EQ(sb_load_relaxed(&super()->birth_floor), now + 1 - SB_ERA_OLD);
                         for (uint32_t i = 0; i < COUNT; i++) {
                                 uint32_t birth = sb_load_relaxed(&versions[i]->block.birth);
 
