@@ -156,6 +156,85 @@ static void test_null_and_empty_arguments_are_einval(void)
         END();
 }
 
+static int keep_as_it_is(void *argument, const struct sb_guard *old, struct sb_bytes *ret_new)
+{
+        (void)argument;
+        *ret_new = old->value;
+        return 0;
+}
+
+/* Each call about the past and about the values that a key had: one wrong argument at a time. */
+static void test_each_wrong_argument_alone_is_einval(void)
+{
+        struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 2},
+                       found = {.size = sizeof(found)};
+        struct sb_bytes key = b("key");
+        struct sb_history *walk = NULL;
+        struct sb_guard guard = {0};
+        struct sb_txn *txn = NULL;
+        uint64_t cut = 0, now = 0;
+        int64_t sum;
+
+        BEGIN();
+        CHECK_EQ(sb_set(bus, b("other"), value, NULL, NULL), 0);
+        CHECK_EQ(sb_mark(bus, b("here"), &now), 0);
+        CHECK_EQ(sb_cut_at(NULL, 1, &cut), -EINVAL);
+        CHECK_EQ(sb_cut_at(bus, 1, NULL), -EINVAL);
+        CHECK_EQ(sb_mark(NULL, b("name"), &cut), -EINVAL);
+        CHECK_EQ(sb_mark(bus, none, &cut), -EINVAL);
+        CHECK_EQ(sb_mark(bus, empty, &cut), -EINVAL);
+        CHECK_EQ(sb_mark_find(NULL, b("here"), &cut), -EINVAL);
+        CHECK_EQ(sb_mark_find(bus, b("here"), NULL), -EINVAL);
+        CHECK_EQ(sb_mark_find(bus, none, &cut), -EINVAL);
+        CHECK_EQ(sb_mark_drop(NULL, b("here")), -EINVAL);
+        CHECK_EQ(sb_mark_drop(bus, none), -EINVAL);
+        CHECK_EQ(sb_keep(NULL, key, 0, &rule), -EINVAL);
+        CHECK_EQ(sb_keep(bus, no_data, 0, &rule), -EINVAL);
+        CHECK_EQ(sb_keep(bus, no_data, SB_PREFIX, &rule), -EINVAL);
+        CHECK_EQ(sb_keep(bus, none, 0, &rule), -EINVAL);
+        CHECK_EQ(sb_keep(bus, key, 2, &rule), -EINVAL);
+        CHECK_EQ(sb_keep(bus, key, 0, NULL), -EINVAL);
+        CHECK_EQ(sb_kept(NULL, key, 0, &found), -EINVAL);
+        CHECK_EQ(sb_kept(bus, no_data, SB_PREFIX, &found), -EINVAL);
+        CHECK_EQ(sb_kept(bus, key, 2, &found), -EINVAL);
+        CHECK_EQ(sb_kept(bus, key, 0, NULL), -EINVAL);
+        CHECK_EQ(sb_get_at(NULL, key, now, &guard), -EINVAL);
+        CHECK_EQ(sb_get_at(bus, key, now, NULL), -EINVAL);
+        CHECK_EQ(sb_get_at(bus, key, 0, &guard), -EINVAL);
+        CHECK_EQ(sb_get_at(bus, no_data, now, &guard), -EINVAL);
+        CHECK_EQ(sb_history_open(NULL, key, 0, &walk), -EINVAL);
+        CHECK_EQ(sb_history_open(bus, key, 0, NULL), -EINVAL);
+        CHECK_EQ(sb_history_open(bus, key, SB_REVERSE << 1, &walk), -EINVAL);
+        CHECK_EQ(sb_history_open(bus, no_data, 0, &walk), -EINVAL);
+        CHECK_EQ(sb_history_next(NULL, &guard, NULL), -EINVAL);
+        CHECK_EQ(sb_history_open(bus, key, 0, &walk), 0);
+        CHECK_EQ(sb_history_next(walk, NULL, NULL), -EINVAL);
+        CHECK(!sb_history_close(walk));
+        CHECK_EQ(sb_restore(NULL, key, 0, now, NULL), -EINVAL);
+        CHECK_EQ(sb_restore(bus, no_data, SB_PREFIX, now, NULL), -EINVAL);
+        CHECK_EQ(sb_restore(bus, key, 2, now, NULL), -EINVAL);
+        CHECK_EQ(sb_restore(bus, key, 0, 0, NULL), -EINVAL);
+        CHECK_EQ(sb_update(NULL, key, keep_as_it_is, NULL, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_update(bus, key, NULL, NULL, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_incr(NULL, key, 1, NULL, &sum, NULL), -EINVAL);
+        CHECK_EQ(sb_max(NULL, key, 1, NULL, &sum, NULL), -EINVAL);
+        CHECK_EQ(sb_append(NULL, key, value, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_append(bus, key, no_data, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_transact(bus, SB_SNAPSHOT, NULL, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_transact(bus, SB_SERIALIZABLE + 1, do_nothing, NULL, NULL), -EINVAL);
+        CHECK_EQ(sb_txn_begin(bus, SB_SERIALIZABLE + 1, &txn), -EINVAL);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, NULL), -EINVAL);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        CHECK_EQ(sb_txn_get(txn, key, NULL), -EINVAL);
+        CHECK_EQ(sb_txn_get(txn, no_data, &guard), -EINVAL);
+        CHECK_EQ(sb_txn_set(txn, key, no_data), -EINVAL);
+        CHECK_EQ(sb_txn_set(txn, no_data, value), -EINVAL);
+        CHECK_EQ(sb_txn_delete(txn, empty), -EINVAL);
+        CHECK(!sb_txn_end(txn));
+        CHECK(!guard.bus && !cut);
+        END();
+}
+
 static void test_too_long_a_key_is_enametoolong(void)
 {
         struct sb_bytes key = {large, 1025}, keys[2];
@@ -437,6 +516,7 @@ int main(int argc, char **argv)
         RUN(test_null_bus_is_einval_everywhere);
         RUN(test_null_scan_watch_and_transaction_are_einval);
         RUN(test_null_and_empty_arguments_are_einval);
+        RUN(test_each_wrong_argument_alone_is_einval);
         RUN(test_too_long_a_key_is_enametoolong);
         RUN(test_too_large_a_value_is_emsgsize);
         RUN(test_revisions_that_cannot_be_meant_are_einval);
