@@ -562,6 +562,7 @@ static void test_check_config_says_what_each_option_comes_to(void)
                 {"--hugepages", "auto", "hugepages = auto\n"},
                 {"--hugepages", "require", "hugepages = require\n"},
                 {"--hugepages", "off", "hugepages = off\n"},
+                {"--durability", "volatile", "durability = volatile\n"},
                 {"--flush-ms", "1", "flush-ms = 1\n"},
                 {"--flush-ms", "60000", "flush-ms = 60000\n"},
                 {"--clients", "1", "clients = 1\n"},

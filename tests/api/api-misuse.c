@@ -235,6 +235,22 @@ static void test_each_wrong_argument_alone_is_einval(void)
         END();
 }
 
+static void test_a_guard_of_a_key_that_is_not_there_stays_as_it_was(void)
+{
+        struct sb_guard guard, before;
+        uint64_t now;
+
+        BEGIN();
+        CHECK_EQ(sb_mark(bus, b("here"), &now), 0);
+        memset(&before, 0xee, sizeof(before));
+        guard = before;
+        CHECK_EQ(sb_get(bus, b("none"), &guard), SB_E_NOT_FOUND);
+        CHECK(!memcmp(&guard, &before, sizeof(guard)));
+        CHECK_EQ(sb_get_at(bus, b("none"), now, &guard), SB_E_NOT_FOUND);
+        CHECK(!memcmp(&guard, &before, sizeof(guard)));
+        END();
+}
+
 static void test_too_long_a_key_is_enametoolong(void)
 {
         struct sb_bytes key = {large, 1025}, keys[2];
@@ -517,6 +533,7 @@ int main(int argc, char **argv)
         RUN(test_null_scan_watch_and_transaction_are_einval);
         RUN(test_null_and_empty_arguments_are_einval);
         RUN(test_each_wrong_argument_alone_is_einval);
+        RUN(test_a_guard_of_a_key_that_is_not_there_stays_as_it_was);
         RUN(test_too_long_a_key_is_enametoolong);
         RUN(test_too_large_a_value_is_emsgsize);
         RUN(test_revisions_that_cannot_be_meant_are_einval);

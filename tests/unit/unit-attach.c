@@ -282,8 +282,11 @@ static void test_an_address_holds_the_name_or_goes_through_the_directory(void)
         struct sockaddr_un address;
         struct stat direct, through;
         char path[SB_PLACE_MAX], text[sizeof(address.sun_path) + 1] = {0};
-        int fd, r;
+        int fd, r, high[10];
 
+        /* So that the directory's descriptor has two digits. */
+        for (int i = 0; i < 10; i++)
+                high[i] = dup(STDERR_FILENO);
         CHECK(make_folder());
         for (size_t len = strlen(folder) + 1; len < 240; len++) {
                 size_t at = (size_t)snprintf(path, sizeof(path), "%s/", folder);
@@ -310,6 +313,8 @@ static void test_an_address_holds_the_name_or_goes_through_the_directory(void)
         }
         strcpy(place.directory + strlen(place.directory) - 1, "x/y");
         CHECK_EQ(sb_place_address(&place, SB_PLACE_SOCKET, &address, &fd), -ENOENT);
+        for (int i = 0; i < 10; i++)
+                close(high[i]);
         remove_folder();
 }
 

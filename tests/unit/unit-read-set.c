@@ -215,6 +215,9 @@ static void test_a_scan_is_one_range_however_many_steps_it_takes(void)
         struct sb_write_set writes = {0};
 
         make_keys();
+        CHECK_EQ(sb_read_set_prepare(&reads, &writes), 0);
+        add_step(&reads, 10, 10, false); /* nothing */
+        CHECK_EQ(reads.count, 0);
         for (uint32_t i = 10; i < 40; i++) {
                 CHECK_EQ(sb_read_set_prepare(&reads, &writes), 0);
                 add_step(&reads, i, i + 1, false);
