@@ -286,6 +286,7 @@ static void test_a_transaction_on_a_closed_bus_is_detached(void)
         CHECK_EQ(sb_scan_open(other, txn, none, &scan), 0);
         CHECK_EQ(sb_scan_next(scan, &guard), 0);
         other = sb_close(other);
+        sb_guard_release(&guard);
         CHECK_EQ(sb_txn_get(txn, b("key"), &guard), SB_E_DETACHED);
         CHECK_EQ(set(txn, "key", "mine"), SB_E_DETACHED);
         CHECK_EQ(sb_txn_delete(txn, b("key")), SB_E_DETACHED);

@@ -394,6 +394,8 @@ static void test_a_bus_that_is_closed_ends_all_guards_of_own_writes(void)
         CHECK(!sb_txn_end(past));
         other = sb_close(other);
         CHECK(!sb_txn_end(txn));
+        sb_guard_release(&open);
+        sb_guard_release(&ended);
         other = world_bus(&world);
         CHECK(other);
         END();

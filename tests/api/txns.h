@@ -39,8 +39,10 @@ static inline int take(const char *key)
 static inline bool lacks(const char *key)
 {
         struct sb_guard guard = {0};
+        int r = sb_get(other, b(key), &guard);
 
-        return sb_get(other, b(key), &guard) == SB_E_NOT_FOUND;
+        sb_guard_release(&guard);
+        return r == SB_E_NOT_FOUND;
 }
 static inline uint64_t rev_of(const char *key)
 {
