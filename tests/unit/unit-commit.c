@@ -6,6 +6,7 @@
 #include "shm/base/result.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/mvcc/snapshot.h"
@@ -15,6 +16,7 @@
 #include "tests/unit/bus.h"
 
 #define MANY 3000u
+#define KEYS 300u
 
 static char value[100000];
 
@@ -318,6 +320,51 @@ static void test_conflicts_for_ever_leave_nothing(void)
         unmake_bus();
 }
 
+/* Write all keys once, by the short way of a write, by the long one, or by commits. Return: false:
+ * one failed, or a look through the list was worth it, and was not taken. */
+static bool write_all(uint32_t form)
+{
+        static const char *const forms[] = {
+                "twelve-%05u", "%u", "a-key-of-more-than-sixteen-bytes-%u", "%05u-commit"};
+
+        for (uint32_t i = 0; i < KEYS; i++) {
+                struct sb_commit_result result;
+                struct sb_commit_write write;
+                struct txn txn;
+                char key[64];
+
+                snprintf(key, sizeof(key), forms[form], i);
+                write = write_of(key, "a value of 24 bytes ....");
+                if (form < 3 && put(&writer, key, write.value, write.value_len))
+                        return false;
+                if (form == 3 && (!begin(&writer, &txn) ||
+                                         commit(&writer, &txn, &write, 1, NULL, 0, &result)))
+                        return false;
+                if (sb_limbo_pending_due(&writer))
+                        return false;
+        }
+        return true;
+}
+
+/* No engine ticks here, and none sweeps. */
+static void test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an_engine(void)
+{
+        for (uint32_t form = 0; form < 4; form++) {
+                struct sb_check_report report;
+                struct txn held;
+
+                CHECK(make_bus(8 << 20) && write_all(form) && write_all(form));
+                for (uint32_t i = 0; i < 2; i++)
+                        sb_work_all(&writer, false);
+                CHECK_EQ(sb_check(&writer, true, &report), 0);
+                CHECK_EQ(report.versions, KEYS);
+                /* While a cut needs what is replaced, each look is in vain, and is taken. */
+                CHECK(begin(&reader, &held) && write_all(form) && write_all(form));
+                sb_snapshot_close(&reader, held.snapshot);
+                unmake_bus();
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -330,5 +377,6 @@ int main(int argc, char **argv)
         RUN(test_thousands_of_keys_commit_together);
         RUN(test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some);
         RUN(test_conflicts_for_ever_leave_nothing);
+        RUN(test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an_engine);
         return test_end();
 }
