@@ -139,36 +139,38 @@ static inline __attribute__((always_inline)) bool write_quick_reserved(
 }
 
 /* Write without wishes, on a bus that serves, over a value, of a key of any length that can be one.
- * Return: false: nothing happened, the long way has to tell. */
-static inline __attribute__((always_inline)) bool write_quick(struct sb_bus *bus,
+ * Return: as sb_overwrite(), with *ret_rev set unless it is SB_OVERWRITE_LEFT. */
+static inline __attribute__((always_inline)) enum sb_overwritten write_quick(struct sb_bus *bus,
         uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value, uint64_t *ret_rev)
 {
+        enum sb_overwritten done;
         struct sb_op_result result;
 
-        if (SB_UNLIKELY(write_quick_reserved(key.data, key.len)) ||
-                SB_UNLIKELY(!sb_overwrite(&bus->handle, key.data, key.len, value.data, value.len,
-                        expected_rev, &result)))
-                return false;
-        if (ret_rev)
+        if (SB_UNLIKELY(write_quick_reserved(key.data, key.len)))
+                return SB_OVERWRITE_LEFT;
+        done = sb_overwrite(
+                &bus->handle, key.data, key.len, value.data, value.len, expected_rev, &result);
+        if (SB_LIKELY(done != SB_OVERWRITE_LEFT) && ret_rev)
                 *ret_rev = result.rev;
-        return true;
+        return done;
 }
 
 /* Nearly every write is such a one. Return: as write_quick(). */
-static inline __attribute__((always_inline)) bool write_short(struct sb_bus *bus,
+static inline __attribute__((always_inline)) enum sb_overwritten write_short(struct sb_bus *bus,
         uint64_t expected_rev, struct sb_bytes key, struct sb_bytes value,
         const struct sb_write *how, uint64_t *ret_rev)
 {
         if (SB_UNLIKELY(how) || SB_UNLIKELY(!sb_bus_usable(bus)) ||
                 SB_UNLIKELY(bus->access != SB_PEER) || SB_UNLIKELY(!key.data) ||
                 SB_UNLIKELY(!value.data))
-                return false;
+                return SB_OVERWRITE_LEFT;
         if (SB_LIKELY(sb_find_two_words(key.len)))
                 return write_quick(bus, expected_rev, key, value, ret_rev);
         if (SB_LIKELY(sb_find_four_words(key.len)))
                 return write_quick(bus, expected_rev, key, value, ret_rev);
-        return SB_LIKELY(sb_find_takes(&bus->handle, key.len)) &&
-               write_quick(bus, expected_rev, key, value, ret_rev);
+        if (SB_UNLIKELY(!sb_find_takes(&bus->handle, key.len)))
+                return SB_OVERWRITE_LEFT;
+        return write_quick(bus, expected_rev, key, value, ret_rev);
 }
 
 /* Write the long way. It checks lengths and @how; the caller has checked the expected revision.
@@ -219,7 +221,8 @@ SB_FIND_FLAT int sb_set(struct sb_bus *bus, struct sb_bytes key, struct sb_bytes
 
         if (!bus)
                 return -EINVAL;
-        if (SB_LIKELY(write_short(bus, SB_OP_ANY_REV, key, value, how, ret_rev)))
+        if (SB_LIKELY(
+                    write_short(bus, SB_OP_ANY_REV, key, value, how, ret_rev) == SB_OVERWRITE_DONE))
                 return 0;
         SB_USE(bus, sb_set(bus, key, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = SB_OP_ANY_REV};
@@ -230,11 +233,15 @@ SB_FIND_FLAT int sb_cas(struct sb_bus *bus, struct sb_bytes key, uint64_t expect
         struct sb_bytes value, const struct sb_write *how, uint64_t *ret_rev)
 {
         struct sb_op_write write;
+        enum sb_overwritten done;
 
         if (!bus || expected_rev == SB_ANY_REV)
                 return -EINVAL;
-        if (SB_LIKELY(write_short(bus, expected_rev, key, value, how, ret_rev)))
+        done = write_short(bus, expected_rev, key, value, how, ret_rev);
+        if (SB_LIKELY(done == SB_OVERWRITE_DONE))
                 return 0;
+        if (done == SB_OVERWRITE_CONFLICT)
+                return SB_E_CONFLICT;
         SB_USE(bus, sb_cas(bus, key, expected_rev, value, how, ret_rev));
         write = (struct sb_op_write){.kind = SB_VERSION_VALUE, .expected_rev = expected_rev};
         return write_apply(bus, &write, key, value, how, ret_rev);

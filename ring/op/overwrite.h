@@ -2,8 +2,8 @@
  * The short way of a write: its fast path. It overwrites a key that has a value, succeeds at the
  * first try, and builds the new version in a block that the client already has, in its magazine or
  * in its slab cache. Nearly every write is like that. The short way is inline and makes no call.
- * Where anything is different, sb_overwrite() changes nothing and returns false; the caller then
- * goes the long way (put.c), which takes the same steps in the same order.
+ * Where anything is different, sb_overwrite() changes nothing and says so; the caller then goes the
+ * long way (put.c), which takes the same steps in the same order.
  *
  * A write ends in locked instructions, and the next write's cache misses begin only behind them. So
  * the cost of a write is the number of instructions between the two, and each one here counts.
@@ -264,12 +264,16 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
         return held;
 }
 
+/* What came of a write the short way: it happened, with ret->rev and ret->cut set; the key has
+ * another revision than was expected, ret->rev; nothing happened, so the long way has to be gone.
+ */
+enum sb_overwritten { SB_OVERWRITE_DONE, SB_OVERWRITE_CONFLICT, SB_OVERWRITE_LEFT };
+
 /* Overwrites the value of a key. Lengths may be any that the segment takes: the caller has asked
- * sb_find_takes() about the key's. @expected_rev as in struct sb_op_write. Return: true with
- * ret->rev and ret->cut set; false: nothing happened, go the long way. */
-static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle *handle,
-        const void *key, uint64_t key_len, const void *value, uint64_t value_len,
-        uint64_t expected_rev, struct sb_op_result *ret)
+ * sb_find_takes() about the key's. @expected_rev as in struct sb_op_write. */
+static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
+        struct sb_handle *handle, const void *key, uint64_t key_len, const void *value,
+        uint64_t value_len, uint64_t expected_rev, struct sb_op_result *ret)
 {
         const uint64_t most = SB_OVERWRITE_MAX - SB_OVERWRITE_MIN;
         struct sb_overwrite_block block;
@@ -283,19 +287,24 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle 
         if (SB_UNLIKELY(value_len - SB_OVERWRITE_MIN > most - key_len) ||
                 SB_UNLIKELY(!sb_overwrite_block(
                         handle, sizeof(*version) + key_len + value_len, &block)))
-                return false;
+                return SB_OVERWRITE_LEFT;
         era = sb_find_pin(handle);
         if (SB_UNLIKELY(!sb_find_plain(
-                    handle, key, key_len, sb_find_hash(handle, key, key_len), era, &found)) ||
-                SB_UNLIKELY(expected_rev != SB_OP_ANY_REV && expected_rev != found.version->rev)) {
+                    handle, key, key_len, sb_find_hash(handle, key, key_len), era, &found))) {
                 sb_overwrite_leave(handle, &block);
-                return false;
+                return SB_OVERWRITE_LEFT;
+        }
+        /* The version is stamped, so a cut that is taken after this answer has it. */
+        if (SB_UNLIKELY(expected_rev != SB_OP_ANY_REV && expected_rev != found.version->rev)) {
+                ret->rev = found.version->rev;
+                sb_overwrite_leave(handle, &block);
+                return SB_OVERWRITE_CONFLICT;
         }
         version = sb_overwrite_build(
                 handle, &block, &found, era, key, key_len, value, value_len, ret);
         if (SB_UNLIKELY(!sb_overwrite_is_young(&handle->segment, era))) {
                 sb_overwrite_leave(handle, &block);
-                return false;
+                return SB_OVERWRITE_LEFT;
         }
         sb_overwrite_fault_live(handle, &block, version);
         early = sb_overwrite_fault_clock(&handle->segment);
@@ -306,7 +315,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle 
                 /* R:operation > A:operation. Nothing was installed. */
                 sb_store_release(&handle->record->operation, 0);
                 sb_overwrite_leave(handle, &block);
-                return false;
+                return SB_OVERWRITE_LEFT;
         }
         sb_overwrite_fault_note(handle, version->node);
         sb_overwrite_take(handle, &block, version);
@@ -318,7 +327,7 @@ static inline __attribute__((always_inline)) bool sb_overwrite(struct sb_handle 
         sb_find_unpin(handle);
         if (SB_UNLIKELY(!held))
                 sb_work_due(handle);
-        return true;
+        return SB_OVERWRITE_DONE;
 }
 
 #endif

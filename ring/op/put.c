@@ -427,12 +427,15 @@ static __attribute__((noinline)) SB_FIND_FLAT int put_long(
 SB_FIND_FLAT int sb_op_write(
         struct sb_handle *handle, const struct sb_op_write *write, struct sb_op_result *ret)
 {
+        enum sb_overwritten done = SB_OVERWRITE_LEFT;
+
         if (SB_LIKELY(write->kind == SB_VERSION_VALUE) &&
-                SB_LIKELY(sb_find_takes(handle, write->key_len)) &&
-                SB_LIKELY(sb_overwrite(handle, write->key, write->key_len, write->value,
-                        write->value_len, write->expected_rev, ret)))
+                SB_LIKELY(sb_find_takes(handle, write->key_len)))
+                done = sb_overwrite(handle, write->key, write->key_len, write->value,
+                        write->value_len, write->expected_rev, ret);
+        if (SB_LIKELY(done == SB_OVERWRITE_DONE))
                 return 0;
-        return put_long(handle, write, ret);
+        return done == SB_OVERWRITE_CONFLICT ? SB_E_CONFLICT : put_long(handle, write, ret);
 }
 
 int sb_op_write_reserved(struct sb_handle *handle, const void *key, uint32_t key_len,

@@ -99,6 +99,17 @@ static uint32_t cas(struct shape *shape)
         return ROUNDS * KEYS;
 }
 
+/* Another write came first: what a process does most that shares a busy key with others. */
+static uint32_t cas_lost(struct shape *shape)
+{
+        uint64_t rev;
+
+        for (uint32_t i = 0; i < KEYS; i++)
+                NEED(sb_cas(bus, shape->keys[i], shape->revs[i] + 1, shape->values[0], NULL,
+                             &rev) == SB_E_CONFLICT);
+        return KEYS;
+}
+
 static uint32_t incr(struct shape *shape)
 {
         for (uint32_t i = 0; i < ROUNDS * KEYS; i++)
@@ -219,6 +230,8 @@ int main(int argc, char **argv)
                         measure("scan", scan, &shape);
                         measure("set", set, &shape);
                         measure("cas", cas, &shape);
+                        if (values[v] == 64)
+                                measure("cas_lost", cas_lost, &shape);
                         measure("commit", commit, &shape);
                         end();
                         if (keys[k] != 16)

@@ -38,7 +38,8 @@ __attribute__((noipa)) static bool overwrite(
 {
         struct sb_op_result result;
 
-        return sb_overwrite(&writer, key, key_len, value, value_len, SB_OP_ANY_REV, &result);
+        return sb_overwrite(&writer, key, key_len, value, value_len, SB_OP_ANY_REV, &result) ==
+               SB_OVERWRITE_DONE;
 }
 
 static bool has(
@@ -100,10 +101,41 @@ static void test_keys_and_values_of_all_lengths_go_the_short_way_up_to_its_limit
         unmake_bus();
 }
 
+/* Such an answer needs no memory, and leaves the block where it was. */
+static void test_another_revision_than_was_expected_is_told_the_short_way(void)
+{
+        static const unsigned char key[] = "a key of some length", value[] = "some value";
+        struct sb_op_write write = {.key = key,
+                .key_len = sizeof(key),
+                .value = value,
+                .value_len = sizeof(value),
+                .expected_rev = SB_OP_ANY_REV};
+        static const uint64_t others[] = {0, 1, 3, 7, UINT64_MAX - 1};
+        struct sb_op_result result;
+
+        CHECK(make_bus(16 << 20));
+        CHECK_EQ(sb_op_write(&writer, &write, &result), 0);
+        CHECK_EQ(sb_op_write(&writer, &write, &result), 0);
+        CHECK_EQ(result.rev, 2);
+        for (uint32_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+                result.rev = 77;
+                CHECK_EQ(sb_overwrite(&writer, key, sizeof(key), value, sizeof(value), others[i],
+                                 &result),
+                        SB_OVERWRITE_CONFLICT);
+                CHECK_EQ(result.rev, 2);
+                CHECK_EQ(sb_load_relaxed(&writer.record->pin), 0);
+        }
+        CHECK_EQ(sb_overwrite(&writer, key, sizeof(key), value, sizeof(value), 2, &result),
+                SB_OVERWRITE_DONE);
+        CHECK_EQ(result.rev, 3);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_copy_has_each_byte_and_touches_no_other);
         RUN(test_keys_and_values_of_all_lengths_go_the_short_way_up_to_its_limit);
+        RUN(test_another_revision_than_was_expected_is_told_the_short_way);
         return test_end();
 }
