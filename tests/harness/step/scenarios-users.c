@@ -40,7 +40,9 @@ const struct step_scenario step_scenarios_users[] = {
                 .flags = TRIAL_USERS,
                 .setup = {THREE_KEYS, DO(OTHER, DELETE, K(2))},
                 .operation = {DO(SUBJECT, GET_MANY_AT, K(0), .len = 4)},
-                .others = {DO(OTHER, SET, K(1), V(20, 10)), DO(OTHER, SET, K(0), V(21, 10)),
+                /* In the order in which the keys are read: at no moment the second one is new and
+                 * the first one old. */
+                .others = {DO(OTHER, SET, K(0), V(20, 10)), DO(OTHER, SET, K(1), V(21, 10)),
                         DO(OTHER, WORK, .len = 1), DO(ENGINE, TICK), DO(ENGINE, WORK, .len = 1)}},
         {.name = "call: set and update",
                 .key_count = 3,
