@@ -14,7 +14,7 @@ void sb_model_block(uint64_t offset, uint64_t size, int allocated);
 /* Accesses in between may meet freed memory: the code does not depend on what they find. */
 void sb_model_unchecked_begin(void);
 void sb_model_unchecked_end(void);
-/* Where the acquire or release stands that comes next. */
+/* Where the acquire, release or locked instruction stands that comes next. */
 extern const char *sb_model_file;
 extern uint32_t sb_model_line;
 #define sb_model_here() ((void)(sb_model_file = __FILE__, sb_model_line = __LINE__))

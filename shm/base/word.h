@@ -32,33 +32,30 @@ struct sb_word32 {
 #define sb_store_relaxed(word, value)                                                              \
         atomic_store_explicit(&(word)->word_, (value), memory_order_relaxed)
 
+/* An access that orders; the model checker learns in which line it stands. */
+#define sb_access_(word, operation, ...)                                                           \
+        ({                                                                                         \
+                __typeof__(&(word)->word_) at_ = &(word)->word_;                                   \
+                                                                                                   \
+                sb_model_here();                                                                   \
+                operation(at_, __VA_ARGS__);                                                       \
+        })
+
 /* What was written before a release is visible after the acquire that reads its value. Each use
  * names its edge. */
-#define sb_load_acquire(word)                                                                      \
-        ({                                                                                         \
-                __typeof__(&(word)->word_) at_ = &(word)->word_;                                   \
-                                                                                                   \
-                sb_model_here();                                                                   \
-                atomic_load_explicit(at_, memory_order_acquire);                                   \
-        })
+#define sb_load_acquire(word) sb_access_(word, atomic_load_explicit, memory_order_acquire)
 #define sb_store_release(word, value)                                                              \
-        ({                                                                                         \
-                __typeof__(&(word)->word_) at_ = &(word)->word_;                                   \
-                __typeof__(*at_ + 0) value_ = (value);                                             \
-                                                                                                   \
-                sb_model_here();                                                                   \
-                atomic_store_explicit(at_, value_, memory_order_release);                          \
-        })
+        sb_access_(word, atomic_store_explicit, (value), memory_order_release)
 
 /* Return: the former value. Each is a locked instruction on x86-64, and so a full barrier. */
 #define sb_exchange_full(word, value)                                                              \
-        atomic_exchange_explicit(&(word)->word_, (value), memory_order_seq_cst)
+        sb_access_(word, atomic_exchange_explicit, (value), memory_order_seq_cst)
 #define sb_add_full(word, value)                                                                   \
-        atomic_fetch_add_explicit(&(word)->word_, (value), memory_order_seq_cst)
+        sb_access_(word, atomic_fetch_add_explicit, (value), memory_order_seq_cst)
 #define sb_or_full(word, value)                                                                    \
-        atomic_fetch_or_explicit(&(word)->word_, (value), memory_order_seq_cst)
+        sb_access_(word, atomic_fetch_or_explicit, (value), memory_order_seq_cst)
 #define sb_and_full(word, value)                                                                   \
-        atomic_fetch_and_explicit(&(word)->word_, (value), memory_order_seq_cst)
+        sb_access_(word, atomic_fetch_and_explicit, (value), memory_order_seq_cst)
 
 /* Compare and swap. True: the word was @expected, and is @desired now. False: it was something
  * else, and this was an acquire load. */
@@ -73,6 +70,23 @@ static inline bool sb_cas32_full(struct sb_word32 *word, uint32_t expected, uint
         return atomic_compare_exchange_strong_explicit(
                 &word->word_, &expected, desired, memory_order_seq_cst, memory_order_acquire);
 }
+
+#ifdef SB_MODEL
+#define sb_cas64_full(word, ...)                                                                   \
+        ({                                                                                         \
+                struct sb_word64 *at_ = (word);                                                    \
+                                                                                                   \
+                sb_model_here();                                                                   \
+                sb_cas64_full(at_, __VA_ARGS__);                                                   \
+        })
+#define sb_cas32_full(word, ...)                                                                   \
+        ({                                                                                         \
+                struct sb_word32 *at_ = (word);                                                    \
+                                                                                                   \
+                sb_model_here();                                                                   \
+                sb_cas32_full(at_, __VA_ARGS__);                                                   \
+        })
+#endif
 
 /* A plain number in shared memory, a length or an offset: it is loaded here and nowhere else, so
  * that the number that is checked is the number that is used, whatever another process writes there

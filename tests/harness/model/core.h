@@ -125,11 +125,13 @@ uint64_t model_memory_load_word(uint32_t offset, uint32_t size);
 uint64_t model_views_load(uint32_t me, uint32_t offset, uint32_t size, bool acquire);
 /* Return: whether memory is to hold the new value; another store is later in the order. */
 bool model_views_store(uint32_t me, uint32_t offset, uint32_t size, uint64_t value, bool release);
-void model_views_locked(uint32_t me, uint32_t offset, uint32_t size);
+void model_views_locked(uint32_t me, uint32_t offset, uint32_t size, enum model_order order);
 /* Return: whether the compare-and-swap failed, and was a load of *@ret_value. */
-bool model_views_cas_fails(
-        uint32_t me, uint32_t offset, uint32_t size, uint64_t expected, uint64_t *ret_value);
+bool model_views_cas_fails(uint32_t me, uint32_t offset, uint32_t size, uint64_t expected,
+        enum model_order order, uint64_t *ret_value);
 void model_views_plain(uint32_t me, uint32_t offset, uint32_t size, bool write);
+/* The bytes are a block that @me has just freed: all reads of it came before. */
+void model_views_freed(uint32_t me, uint32_t offset, uint32_t size);
 void model_views_fence(uint32_t me);
 void model_views_membarrier(void);
 void model_views_note(uint32_t me, uint32_t index, bool write);

@@ -17,7 +17,7 @@
 #define WORDS (MODEL_REGION_MAX / 8)
 #define GRAIN 16u
 
-/* The line of the acquire or release that is made next. */
+/* The line of the acquire, release or locked instruction that is made next. */
 const char *sb_model_file;
 uint32_t sb_model_line;
 
@@ -164,6 +164,18 @@ uint64_t model_memory_load_word(uint32_t offset, uint32_t size)
         return value;
 }
 
+/* ---- the fibre that runs ---- */
+
+static inline struct fibre *fibre_running(void)
+{
+        return run.current < FIBRE_CHECKER ? &run.fibres[run.current] : NULL;
+}
+
+static bool is_weak(void)
+{
+        return run.scenario->weak && fibre_running();
+}
+
 /* ---- ghost state of blocks ---- */
 
 void model_ghost_area(uint64_t offset, uint64_t size)
@@ -184,6 +196,8 @@ void sb_model_block(uint64_t offset, uint64_t size, int allocated)
                 model_trace_line(
                         allocated ? "(allocated)" : "(freed)", (uint32_t)offset, 0, size, " bytes");
         ghost_changed = true;
+        if (!allocated && is_weak())
+                model_views_freed(run.current, (uint32_t)offset, (uint32_t)size);
         for (grain = offset / GRAIN; grain < (offset + size) / GRAIN; grain++) {
                 if (allocated != 2 && ghost[grain] != wanted && ghost[grain] != GHOST_NONE)
                         model_fail(
@@ -213,16 +227,6 @@ static void ghost_refuse(uint32_t offset, uint32_t size, const char *what)
 }
 
 /* ---- store buffers ---- */
-
-static inline struct fibre *fibre_running(void)
-{
-        return run.current < FIBRE_CHECKER ? &run.fibres[run.current] : NULL;
-}
-
-static bool is_weak(void)
-{
-        return run.scenario->weak && fibre_running();
-}
 
 void model_buffer_drain_one(uint32_t index)
 {
@@ -312,20 +316,24 @@ static inline bool is_retire_word(uint32_t offset, uint32_t size)
         return size == 4 && offset % GRAIN == 4;
 }
 
-/* Whether the acquire or release that is made now is one as its code says. */
-static bool is_ordered(int order, int wanted)
+/* How the access that comes now orders. To be asked before its choice, at which others go on. */
+static enum model_order order_now(void)
 {
         const char *file = sb_model_file;
 
         sb_model_file = NULL;
-        return order == wanted &&
-               !(file && run.scenario->weakened && run.scenario->weakened(file, sb_model_line));
+        return file && is_weak() && run.scenario->order ? run.scenario->order(file, sb_model_line)
+                                                        : MODEL_AS_WRITTEN;
 }
 
-static uint64_t weak_load_at(uint32_t offset, uint32_t size, int order)
+static bool is_ordered(int order, int wanted)
 {
-        uint64_t value =
-                model_views_load(run.current, offset, size, is_ordered(order, __ATOMIC_ACQUIRE));
+        return order == wanted && order_now() == MODEL_AS_WRITTEN;
+}
+
+static uint64_t weak_load_at(uint32_t offset, uint32_t size, bool acquire)
+{
+        uint64_t value = model_views_load(run.current, offset, size, acquire);
 
         history_add(offset, value);
         if (run.trace)
@@ -336,6 +344,7 @@ static uint64_t weak_load_at(uint32_t offset, uint32_t size, int order)
 
 static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
 {
+        bool acquire = is_ordered(order, __ATOMIC_ACQUIRE);
         struct fibre *fibre;
         uint64_t value;
         uint32_t i;
@@ -344,7 +353,7 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
         access_check_as(offset, size, "load", is_retire_word(offset, size));
         fibre = fibre_running();
         if (fibre && run.scenario->weak)
-                return weak_load_at(offset, size, order);
+                return weak_load_at(offset, size, acquire);
         value = model_memory_load_word(offset, size);
         for (i = fibre ? fibre->buffered : 0; i-- > 0;) {
                 if (fibre->buffer[i].offset == offset && fibre->buffer[i].size == size) {
@@ -365,6 +374,7 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
 
 static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int order)
 {
+        bool release = is_ordered(order, __ATOMIC_RELEASE);
         struct fibre *fibre;
 
         model_point(offset);
@@ -374,8 +384,7 @@ static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int 
         if (run.trace)
                 model_trace_line("store", offset, model_memory_load_word(offset, size), value, "");
         if (fibre && run.scenario->weak) {
-                if (model_views_store(
-                            run.current, offset, size, value, is_ordered(order, __ATOMIC_RELEASE)))
+                if (model_views_store(run.current, offset, size, value, release))
                         model_memory_store(offset, size, value);
                 else if (run.trace)
                         model_trace_event("(another store is later)", run.current);
@@ -397,13 +406,14 @@ enum rmw { RMW_EXCHANGE, RMW_ADD, RMW_SUB, RMW_AND, RMW_OR, RMW_XOR };
 static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uint64_t value)
 {
         static const char *const names[] = {"exchange", "add", "subtract", "and", "or", "xor"};
+        enum model_order order = order_now();
         uint64_t old, new = value;
 
         model_point(offset);
         access_check(offset, size, names[what]);
         own_drain();
         if (is_weak())
-                model_views_locked(run.current, offset, size);
+                model_views_locked(run.current, offset, size, order);
         old = model_memory_load_word(offset, size);
         switch (what) {
         case RMW_EXCHANGE:
@@ -435,13 +445,14 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
 /* Return: the old value; the word changes when that is @expected. */
 static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected, uint64_t desired)
 {
+        enum model_order order = order_now();
         uint64_t old;
 
         model_point(offset);
         own_drain();
         old = model_memory_load_word(offset, size);
         if (is_weak())
-                model_views_cas_fails(run.current, offset, size, expected, &old);
+                model_views_cas_fails(run.current, offset, size, expected, order, &old);
         access_check_as(
                 offset, size, "compare-and-swap", is_retire_word(offset, size) && old != expected);
         history_add(offset, old);
@@ -451,7 +462,7 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
         if (old != expected)
                 return old;
         if (is_weak())
-                model_views_locked(run.current, offset, size);
+                model_views_locked(run.current, offset, size, order);
         model_memory_store(offset, size, desired);
         return old;
 }

@@ -32,6 +32,9 @@
 #define MODEL_NOTES      16u
 #define MODEL_REAPER     (1u << MODEL_THREADS)
 
+/* MODEL_ACQ_REL: a locked instruction that is an acquire and a release, and no full barrier. */
+enum model_order { MODEL_AS_WRITTEN, MODEL_ACQ_REL, MODEL_RELAXED };
+
 struct model_scenario {
         const char *name;
         const void *spec;    /* for setup, thread and check, by model_spec() */
@@ -59,8 +62,9 @@ struct model_scenario {
          * execution may read or write behind a store that is there already */
         bool weak;
         uint32_t older;
-        /* optional, under weak: whether the acquire or release in this line counts as relaxed */
-        bool (*weakened)(const char *file, uint32_t line);
+        /* optional, under weak: how the acquire, release or locked instruction in this line orders
+         */
+        enum model_order (*order)(const char *file, uint32_t line);
         /* these two check the checker: walk known states again; begin each execution at its start
          */
         bool unmerged, anew;

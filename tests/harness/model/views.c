@@ -290,29 +290,34 @@ void model_views_fence(uint32_t me)
         knows_noted(me);
 }
 
-void model_views_locked(uint32_t me, uint32_t offset, uint32_t size)
+void model_views_locked(uint32_t me, uint32_t offset, uint32_t size, enum model_order order)
 {
         uint32_t grain = offset / GRAIN, grains = size / GRAIN, i;
 
-        model_views_fence(me);
+        if (order == MODEL_AS_WRITTEN)
+                model_views_fence(me);
         views.knows[me].of[me]++;
         for (i = 0; i < grains; i++)
-                message_read(cell_at(grain + i)->latest, me, true);
-        model_views_fence(me);
+                message_read(cell_at(grain + i)->latest, me, order != MODEL_RELAXED);
+        if (order == MODEL_AS_WRITTEN)
+                model_views_fence(me);
         for (i = 0; i < grains; i++) {
                 struct cell *cell = cell_at(grain + i);
+                struct known carries = messages[cell->latest].carries;
                 struct message *message;
 
                 if (!is_ordered(&cell->read, me))
                         race("locked instruction", offset, size);
                 message = message_put(cell, me, 0, 0);
-                message->carries = views.knows[me];
+                join(&carries, order == MODEL_RELAXED ? &views.fenced[me] : &views.knows[me]);
+                message->carries = carries;
                 message->locked = true;
         }
+        knows_noted(me);
 }
 
-bool model_views_cas_fails(
-        uint32_t me, uint32_t offset, uint32_t size, uint64_t expected, uint64_t *ret_value)
+bool model_views_cas_fails(uint32_t me, uint32_t offset, uint32_t size, uint64_t expected,
+        enum model_order order, uint64_t *ret_value)
 {
         uint32_t grain = offset / GRAIN, grains = size / GRAIN, count, back, i, way = 0;
         uint32_t ways[OLDER_MAX];
@@ -327,7 +332,7 @@ bool model_views_cas_fails(
                 return false;
         views.knows[me].of[me]++;
         for (i = 0; i < grains; i++)
-                message_read(message_back(cell_at(grain + i), back), me, true);
+                message_read(message_back(cell_at(grain + i), back), me, order != MODEL_RELAXED);
         knows_noted(me);
         return true;
 }
@@ -352,6 +357,15 @@ void model_views_plain(uint32_t me, uint32_t offset, uint32_t size, bool write)
                 else
                         message_put(cell, me, 0, 0)->plain = true;
         }
+}
+
+void model_views_freed(uint32_t me, uint32_t offset, uint32_t size)
+{
+        uint32_t grain;
+
+        for (grain = offset / GRAIN; grain < (offset + size) / GRAIN; grain++)
+                if (cell_of[grain] && !is_ordered(&cell_at(grain)->read, me))
+                        race("free", offset, size);
 }
 
 void model_views_membarrier(void)
