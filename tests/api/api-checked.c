@@ -51,23 +51,30 @@ static struct sb_txn *new_txn;
 static struct sb_watch *watch;
 static struct sb_rule rule = {.size = sizeof(rule)};
 static uint64_t cut;
+static uint32_t number, generation;
+static size_t count;
 
 #define CALLS(X)                                                                                   \
         X(sb_get, (bus, b("key"), &got))                                                           \
         X(sb_get_many, (bus, &(struct sb_bytes){"key", 3}, 1, &got))                               \
+        X(sb_get_many_at, (bus, &(struct sb_bytes){"key", 3}, 1, 0, &got))                         \
         X(sb_set, (bus, b("key"), b("v"), NULL, NULL))                                             \
         X(sb_cas, (bus, b("key"), 1, b("v"), NULL, NULL))                                          \
         X(sb_delete, (bus, b("key"), SB_ANY_REV, NULL, NULL))                                      \
+        X(sb_delete_range, (bus, NULL, b("a"), b("z"), 0, NULL, NULL))                             \
         X(sb_update, (bus, b("key"), set_nothing, NULL, NULL, NULL))                               \
         X(sb_incr, (bus, b("key"), 1, NULL, NULL, NULL))                                           \
         X(sb_max, (bus, b("key"), 1, NULL, NULL, NULL))                                            \
         X(sb_append, (bus, b("key"), b("v"), NULL, NULL))                                          \
         X(sb_flush, (bus, 0))                                                                      \
+        X(sb_client, (bus, &number, &generation))                                                  \
+        X(sb_alive, (bus, 1, 1))                                                                   \
         X(sb_watch_open, (bus, b("key"), 0, 0, &watch))                                            \
         X(sb_wait, (bus, 0))                                                                       \
         X(sb_fd, (bus))                                                                            \
         X(sb_txn_begin, (bus, SB_SNAPSHOT, &new_txn))                                              \
         X(sb_txn_get, (txn, b("key"), &got))                                                       \
+        X(sb_txn_get_many, (txn, &(struct sb_bytes){"key", 3}, 1, &got))                           \
         X(sb_txn_set, (txn, b("key"), b("v")))                                                     \
         X(sb_txn_delete, (txn, b("key")))                                                          \
         X(sb_txn_commit, (txn, NULL))                                                              \
@@ -75,8 +82,10 @@ static uint64_t cut;
         X(sb_scan_open, (bus, NULL, all, &new_scan))                                               \
         X(sb_scan_open_at, (bus, all, NULL, &new_scan))                                            \
         X(sb_scan_next, (scan, &got))                                                              \
+        X(sb_scan_next_many, (scan, &got, 1, &count))                                              \
         X(sb_scan_prev, (scan, &got))                                                              \
         X(sb_scan_seek, (scan, b("key")))                                                          \
+        X(sb_scan_seek_last, (scan, b("key")))                                                     \
         X(sb_scan_seek_end, (scan))                                                                \
         X(sb_cut_at, (bus, 1, &cut))                                                               \
         X(sb_mark, (bus, b("mark"), &cut))                                                         \
