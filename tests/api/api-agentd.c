@@ -22,6 +22,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
+#include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/upkeep/check.h"
@@ -701,6 +702,43 @@ static void test_start_in_the_background_by_many_at_once(void)
         CHECK(WAIT(sb_place_supervisor(&daemon.place, &supervisor) == -ESRCH));
 }
 
+/* What is in the superblock for people, and for clients that look whether the bus is lost; and a
+ * record that a dead engine had only claimed. */
+static void test_what_agentd_writes_of_itself_is_so_after_each_change(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_superblock *super;
+        struct sb_record *claimed;
+        char path[SB_PLACE_MAX + 16];
+        struct stat lock;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        super = attachment.segment.super;
+        engine = daemon_engine(&attachment);
+        CHECK_EQ(sb_load_relaxed(&super->supervisor), daemon.pid);
+        CHECK_EQ(sb_load_relaxed(&super->engine_generation), 1);
+        CHECK_EQ(sb_load_relaxed(&super->clients_max), 16);
+        CHECK_EQ(sb_load_relaxed(&super->history_limit), 1 << 20);
+        claimed = sb_record_at(&attachment.segment, 9);
+        sb_store_relaxed(&claimed->tag, SB_RECORD_TAG(4, SB_RECORD_CLAIMED));
+        kill(engine, SIGKILL);
+        CHECK(WAIT(sb_load_relaxed(&super->engine_generation) == 2));
+        CHECK(WAIT(sb_load_relaxed(&claimed->tag) == SB_RECORD_TAG(5, SB_RECORD_FREE)));
+        engine = daemon_engine(&attachment);
+        kill(daemon.pid, SIGKILL);
+        CHECK(WAIT(sb_load_relaxed(&super->supervisor) == (uint64_t)engine));
+        CHECK(WAIT(sb_load_relaxed(&super->engine_generation) == 3));
+        daemon_detach(&attachment, &daemon_handle);
+        kill(engine, SIGTERM);
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+        snprintf(path, sizeof(path), "%s/%s", daemon.place.directory, SB_PLACE_LOCK);
+        CHECK(WAIT(stat(path, &lock) == 0 &&
+                   lock.st_size == 0)); /* no pid of a process that is gone */
+}
+
 /* How often a process has gone to sleep. */
 static unsigned long sleeps_of(pid_t pid)
 {
@@ -778,6 +816,7 @@ int main(int argc, char **argv)
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);
         RUN(test_a_superblock_scribbled_over_is_not_adopted);
         RUN(test_start_in_the_background_by_many_at_once);
+        RUN(test_what_agentd_writes_of_itself_is_so_after_each_change);
         RUN(test_an_idle_engine_hardly_runs);
         return daemon_end(test_end());
 }

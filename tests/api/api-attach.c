@@ -123,6 +123,35 @@ static void test_a_bus_with_all_its_clients_has_a_place_for_agentctl(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+static unsigned times_said(struct daemon *daemon, const char *words)
+{
+        unsigned count = 0;
+
+        daemon_hear_more(daemon);
+        for (const char *at = daemon->said; (at = strstr(at, words)); at++)
+                count++;
+        return count;
+}
+
+static void test_a_full_table_is_said_once_until_there_was_a_place_again(void)
+{
+        static const char words[] = "all 1 clients of --clients are attached";
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off", "--clients", "1");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        for (unsigned round = 1; round <= 2; round++) {
+                CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+                for (unsigned i = 0; i < 3; i++)
+                        CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), SB_E_FULL);
+                CHECK_EQ(times_said(&daemon, words), round);
+                daemon_detach(&attachment, &daemon_handle);
+        }
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 static void test_a_full_table_outlasts_engines(void)
 {
         struct daemon daemon;
@@ -726,6 +755,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_clients_says_how_many_and_records_come_back);
         RUN(test_a_bus_with_all_its_clients_has_a_place_for_agentctl);
+        RUN(test_a_full_table_is_said_once_until_there_was_a_place_again);
         RUN(test_a_full_table_outlasts_engines);
         RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
         RUN(test_another_user_is_refused);

@@ -168,7 +168,7 @@ static bool start(struct daemon *daemon)
 
 /* The bus's table is full: one that asks is refused, and so is one that asks for what there is not,
  * or says nothing that has a meaning; an operator asks for a client that is not there. */
-static void be_refused(const struct daemon *daemon)
+static void be_refused(const struct daemon *daemon, pid_t engine)
 {
         struct sb_attachment more;
         uint32_t count;
@@ -178,7 +178,10 @@ static void be_refused(const struct daemon *daemon)
         close(ask(daemon, SB_HELLO_ATTACH, SB_PEER + 1, 5));
         close(ask(daemon, SB_HELLO_ATTACH, SB_PEER - 1, 5));
         close(ask(daemon, 77, SB_PEER, 5));
-        CHECK_EQ(sb_attach_evict(&daemon->place, 77, false, &count), SB_E_NOT_FOUND);
+        /* agentd itself, and behind the last one. */
+        CHECK_EQ(sb_attach_evict(&daemon->place, (uint64_t)engine << 32, false, &count),
+                SB_E_NOT_FOUND);
+        CHECK_EQ(sb_attach_evict(&daemon->place, 5, false, &count), SB_E_NOT_FOUND);
         fd = dial(daemon);
         CHECK(fd >= 0);
         close(fd);
@@ -212,7 +215,7 @@ static void test_what_agentd_holds_it_needs_whatever_happened_before(void)
                 CHECK_EQ(r, 0);
         }
         look(getpid(), &own);
-        be_refused(&daemon);
+        be_refused(&daemon, engine);
         HOLDS(engine, &engine_holds, 3);
         /* One dies and is reaped; many come and go, more than there are entries for. */
         daemon_end_child(children[0]);
