@@ -68,6 +68,9 @@
         X(MAGAZINE_LIVE_EARLY, "a block in hand is said to be live before it is installed")        \
         X(SPARE_NOT_WON, "a client builds in a spare without winning its retire word")             \
         X(SPARE_NOTE_LATE, "a client wins a spare before it is noted")                             \
+        X(SPARE_ERA_OPEN, "a block becomes a spare in the era of its date")                        \
+        X(SPARE_OLD_BELIEVED, "a spare that was found free ages ago is built in")                  \
+        X(SPARE_SHAPE_KEPT, "a spare out of a slab says still what the block was before")          \
         X(PRUNE_TAKES_MAGAZINE, "a pruner unlinks a version that a client has in hand")            \
         X(NOTE_AFTER_INSTALL, "the operation is noted after the install")                          \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \

@@ -43,12 +43,24 @@ static bool spare_has_space(const struct sb_handle *handle, uint32_t class_)
         return handle->spares.kept + handle->segment.class_size[class_] <= handle->magazine.keeps;
 }
 
+/* Whether the era of a date was over at the last look. */
+static bool spare_is_over(const struct sb_handle *handle, uint64_t era)
+{
+        return era < sb_era_looked(handle) || SB_FAULT(SPARE_ERA_OPEN);
+}
+
+/* Whether the spares were found free so long before @era that their dates may be later ones. */
+static bool spare_is_old(const struct sb_handle *handle, uint64_t era)
+{
+        return era - handle->spares.known > SB_ERA_OLD && !SB_FAULT(SPARE_OLD_BELIEVED);
+}
+
 bool sb_spare_add(struct sb_handle *handle, const struct sb_limbo_entry *waiting)
 {
         uint32_t class_ = waiting->unit_kind & 63;
         bool large = class_ >= handle->magazine.class_end;
 
-        if (!waiting->spare || waiting->era >= sb_era_looked(handle) ||
+        if (!waiting->spare || !spare_is_over(handle, waiting->era) ||
                 handle->spares.count == SB_LIMBO_MAX || (large && !spare_has_space(handle, class_)))
                 return false;
         spare_put(handle,
@@ -67,7 +79,8 @@ static void spare_date(struct sb_handle *handle, uint64_t offset, uint64_t era)
         struct sb_version *version = (struct sb_version *)(handle->segment.base + offset);
 
         sb_model_unchecked_begin();
-        version->shape = SB_SHAPE(0, 0, SB_VERSION_VALUE, handle->slot);
+        if (!SB_FAULT(SPARE_SHAPE_KEPT))
+                version->shape = SB_SHAPE(0, 0, SB_VERSION_VALUE, handle->slot);
         /* Relaxed: published with the date. */
         sb_store_relaxed(&version->block.birth, sb_era_low(era));
         /* R:retire > A:retire. From here on a sweep finds it. */
@@ -118,7 +131,7 @@ static bool spare_waits(struct sb_handle *handle, const struct sb_spare *spare)
         bool same;
 
         /* It was found free ages ago: perhaps its date is one of a later life. A sweep looks. */
-        if (SB_UNLIKELY(sb_pin_era(handle) - handle->spares.known > SB_ERA_OLD)) {
+        if (SB_UNLIKELY(spare_is_old(handle, sb_pin_era(handle)))) {
                 sb_limbo_leave(handle);
                 return false;
         }
@@ -147,7 +160,7 @@ static bool spare_win(struct sb_handle *handle, const struct sb_spare *spare)
                     &block->retire, sb_era_low(spare->era), SB_RETIRE_FREEING | handle->slot))
                 return false;
         era = sb_load_acquire(&handle->segment.super->era); /* A:era. */
-        if (SB_LIKELY(era - handle->spares.known <= SB_ERA_OLD))
+        if (SB_LIKELY(!spare_is_old(handle, era)))
                 return true;
         /* That was ages ago: perhaps the date is one of a later life. The block begins its
          * grace period again. R:retire > A:retire. */

@@ -21,6 +21,7 @@
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/report.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 
 #define KEYS 1000u
@@ -351,6 +352,7 @@ static void test_a_block_out_of_a_slab_is_a_plain_version_of_before(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_set_beside_a_thousand_goes_the_short_way);
         RUN(test_a_set_of_changing_sizes_takes_its_blocks_by_the_batch);
         RUN(test_a_new_key_beside_a_thousand_takes_its_value_from_spares);
