@@ -79,7 +79,7 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy(
         unsigned char *to, const unsigned char *from, uint64_t len)
 {
         const unsigned char *end = from + len;
-        uint64_t first, last;
+        uint64_t first, last, at;
 
         if (SB_UNLIKELY(len <= 16)) {
                 if (SB_UNLIKELY(len < 8)) {
@@ -92,13 +92,14 @@ static inline __attribute__((always_inline)) void sb_overwrite_copy(
                 memcpy(to + len - 8, &last, 8);
                 return;
         }
-        for (; end - from > 32; from += 32, to += 32) {
-                sb_overwrite_copy_pair(to, from);
-                sb_overwrite_copy_pair(to + 16, from + 16);
+        /* One index for both sides: so the loop takes few registers. */
+        for (at = 0; at + 32 < len; at += 32) {
+                sb_overwrite_copy_pair(to + at, from + at);
+                sb_overwrite_copy_pair(to + at + 16, from + at + 16);
         }
-        if (end - from > 16)
-                sb_overwrite_copy_pair(to, from);
-        sb_overwrite_copy_pair(to + (end - from) - 16, end - 16);
+        if (len - at > 16)
+                sb_overwrite_copy_pair(to + at, from + at);
+        sb_overwrite_copy_pair(to + len - 16, end - 16);
 }
 
 /* The block that a short write builds in. It stays where it is until the write has happened. */
