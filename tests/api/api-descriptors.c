@@ -42,7 +42,7 @@ static const struct holding engine_holds = {.count = {1, 2, 1, 1, 1, 1, 1, 0, 0,
 
 static unsigned flags_of(pid_t pid, const char *fd)
 {
-        char path[64], line[128];
+        char path[300], line[128];
         unsigned flags = 0;
         FILE *file;
 
@@ -157,7 +157,7 @@ static int ask(const struct daemon *daemon, uint32_t verb, uint32_t access, uint
  * agentd gives it; with pages of any size. */
 static bool start(struct daemon *daemon)
 {
-        char name[160];
+        char name[300];
 
         snprintf(name, sizeof(name), "%s/%0100d", daemon_home, 7);
         if (sb_place_resolve(name, &daemon->place) || mkdir(name, 0700))
