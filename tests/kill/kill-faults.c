@@ -126,7 +126,7 @@ static bool try(const void *context, struct trial_report *report)
         case RESUME:
                 return trial_resume(scenario, 0, 1, report);
         case TWICE:
-                return trial_twice(scenario, 0, 3, report);
+                return trial_twice(scenario, 0, 1, report);
         case BESIDE:
                 return trial_beside(scenario, 4, 0, 5, report);
         }
