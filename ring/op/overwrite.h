@@ -246,8 +246,14 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
         return stamp;
 }
 
-/* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false
- * when it stays in its chain; then its cell is noted, and pruned later. */
+/* The replaced version does not go into the magazine: out of its chain behind @version, if only
+ * older ones keep it from there; else its cell is noted, and pruned later. @entry: a free one to
+ * give back, or 0; @old: NULL: a rule of history may keep it; @stamp: of @version. */
+void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
+        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
+
+/* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false:
+ * that was for sb_overwrite_later(). */
 static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb_handle *handle,
         const struct sb_overwrite_block *block, struct sb_version *version,
         const struct sb_found *found, uint64_t stamp)
@@ -257,11 +263,10 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
                     SB_LIKELY(sb_magazine_hold(
                             handle, version, found->version, found->offset, block->entry));
 
-        if (SB_UNLIKELY(!held)) {
-                if (block->entry)
-                        sb_magazine_vacate(handle, block->entry);
-                sb_limbo_later(handle, sb_cell_number(&handle->segment, found->cell), stamp);
-        }
+        if (SB_UNLIKELY(!held))
+                sb_overwrite_later(handle, version,
+                        sb_overwrite_is_kept(found) ? NULL : found->version, block->entry,
+                        found->cell, stamp);
         return held;
 }
 

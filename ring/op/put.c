@@ -246,6 +246,20 @@ static bool put_supersede(struct sb_handle *handle, struct sb_version *version,
         return sb_prune_behind(handle, version, old);
 }
 
+void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
+        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
+{
+        if (entry)
+                sb_magazine_vacate(handle, entry);
+        /* A:publish. Where older ones lie below that some cut needs, each write takes out the one
+         * that it replaced, and none walks down the chain. */
+        if (old && sb_horizon_has_cuts(handle) && (sb_load_acquire(&old->prev) & SB_OFFSET_MASK) &&
+                sb_prune_behind(handle, version, old))
+                sb_limbo_pass(handle);
+        else
+                sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), stamp);
+}
+
 /* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */
 static inline __attribute__((always_inline)) void put_fault_stamp(
         struct sb_version *version, uint64_t early)

@@ -80,6 +80,12 @@ static inline uint32_t sb_limbo_pending(const struct sb_handle *handle)
 {
         return handle->limbo.pending_tail - handle->limbo.pending_head;
 }
+/* A write took out what it replaced, and went by what is noted already: that counts as well, so
+ * that what waits there does not wait for the writes of other keys. */
+static inline void sb_limbo_pass(struct sb_handle *handle)
+{
+        handle->limbo.noted += handle->limbo.pending_head != handle->limbo.pending_tail;
+}
 /* So much was noted that a new prune horizon is worth what it costs. */
 static inline bool sb_limbo_pending_due(const struct sb_handle *handle)
 {

@@ -58,6 +58,11 @@ static inline bool sb_horizon_needs(
         return horizon->cuts[low] < successor;
 }
 
+/* Whether any cut was open when the handle took its horizon. */
+static inline bool sb_horizon_has_cuts(const struct sb_handle *handle)
+{
+        return handle->horizon.cut_count > 0;
+}
 /* By the handle's own horizon: whether no cut, open or to come, reads what was current from
  * @old_stamp until @stamp. However old the horizon is, it says so for good where @stamp is not
  * above its bound. */
