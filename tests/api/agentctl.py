@@ -40,7 +40,7 @@ class Bus:
 
     def on_terminal(self, *arguments):
         """Run agentctl with a terminal as its standard output. Return: what the terminal got, its line ends as agentctl wrote them."""
-        controller, terminal = pty.openpty()
+        controller, terminal = open_terminal()
         process = subprocess.Popen([AGENTCTL, '-b', self.directory, *arguments], stdin=subprocess.DEVNULL, stdout=terminal,
                                    stderr=subprocess.PIPE)
         os.close(terminal)
@@ -83,6 +83,23 @@ def lives(pid):
         return False
 
 
+class Skip(Exception):
+    """A test cannot be made here; why."""
+
+
+def need(program):
+    if shutil.which(program) is None:
+        raise Skip(f'there is no {program}')
+
+
+def open_terminal():
+    """A terminal: its controller, and its own end."""
+    try:
+        return pty.openpty()
+    except OSError as error:
+        raise Skip(f'no terminal can be made here: {error}') from error
+
+
 def expect(ended, code, out=None, words=None):
     assert ended.code == code, ended
     assert out is None or ended.out == out, ended
@@ -93,13 +110,17 @@ def expect(ended, code, out=None, words=None):
 
 def main(tests):
     """Run the functions of @tests that are tests, or the one that the command line names. Return: the exit code."""
-    failed = 0
+    failed = skipped = count = 0
     for name, test in list(tests.items()):
         if not name.startswith('test_') or (len(sys.argv) > 3 and sys.argv[3] != name):
             continue
+        count += 1
         try:
             test()
             print(f'ok {name}', flush=True)
+        except Skip as why:
+            skipped += 1
+            print(f'skip {name}: {why}', flush=True)
         except Exception as error:  # of any kind: it is told below
             failed += 1
             line = error.__traceback__.tb_next
@@ -107,5 +128,5 @@ def main(tests):
                 line = line.tb_next
             where = line.tb_lineno if line is not None else 0
             print(f'FAIL {name}: {os.path.basename(sys.argv[0])}:{where} {type(error).__name__} {error}', flush=True)
-    return 1 if failed else 0
+    return 1 if failed else 77 if skipped == count else 0
 
