@@ -9,9 +9,9 @@
  */
 #include <errno.h>
 
-#include "libclient/core/update.h"
 #include "libclient/core/use.h"
 #include "libclient/core/write.h"
+#include "shm/base/os.h"
 
 #define ATTEMPTS_MAX 100u
 #define PAUSE_MORE   5u  /* the second pause has at most 2 to the power of this + 2 turns */
@@ -28,7 +28,7 @@ static void transact_pause_before(struct sb_bus *bus, uint32_t number)
         /* Another transaction committed: a second try at once may well be in time. */
         if (number < 2)
                 return;
-        sb_update_pause(number ^ bus->handle.slot << 8, bits < PAUSE_BITS ? bits : PAUSE_BITS);
+        sb_os_give_way(os, number ^ bus->handle.slot << 8, bits < PAUSE_BITS ? bits : PAUSE_BITS);
         if (number >= SLEEP_FROM)
                 os->pause(os->context, SLEEP_NS);
 }

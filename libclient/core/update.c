@@ -3,14 +3,12 @@
  * file (a sum, a maximum, a tail).
  *
  * Always true: an attempt that fails has lost against a write that succeeded, so some of the
- * processes that update one key get on. Each one pauses a little longer before every further
+ * processes that update one key get on. Each one pauses longer before every further
  * attempt, up to some microseconds, so that few are in each other's way.
  *
  * The public calls are described in statebus.h.
  */
 #define _GNU_SOURCE
-#include "libclient/core/update.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,19 +17,11 @@
 #include "libclient/core/number.h"
 #include "libclient/core/use.h"
 #include "libclient/core/write.h"
+#include "shm/base/os.h"
 
 #define ATTEMPTS_MAX 1000u
-#define PAUSE_BITS   10u /* some ten microseconds */
-
-/* The address of the stack and the attempt make the number of turns. */
-void sb_update_pause(uint32_t attempt, uint32_t bits)
-{
-        uint64_t mixed = ((uint64_t)(uintptr_t)&attempt >> 4 ^ attempt) * 0x9e3779b97f4a7c15u;
-        uint32_t turns = (uint32_t)(mixed >> 32) & ((1u << bits) - 1);
-
-        while (turns--)
-                sb_stall();
-}
+#define PAUSE_MORE   5u  /* the first pause has at most 2 to the power of this + 1 turns */
+#define PAUSE_BITS   10u /* some twenty microseconds on average */
 
 /* Make one attempt. Return: as sb_update(); SB_E_CONFLICT: another write came in between. */
 static int update_once(struct sb_bus *bus, struct sb_bytes key, sb_update_function *function,
@@ -72,7 +62,9 @@ int sb_update(struct sb_bus *bus, struct sb_bytes key, sb_update_function *funct
         /* Bound: result. SB_E_CONFLICT: as the manual says. */
         for (uint32_t attempt = 0; attempt < ATTEMPTS_MAX && r == SB_E_CONFLICT; attempt++) {
                 if (attempt)
-                        sb_update_pause(attempt, attempt < PAUSE_BITS ? attempt : PAUSE_BITS);
+                        sb_os_give_way(bus->handle.segment.os, attempt ^ bus->handle.slot << 8,
+                                attempt + PAUSE_MORE < PAUSE_BITS ? attempt + PAUSE_MORE
+                                                                  : PAUSE_BITS);
                 r = update_once(bus, key, function, argument, how, ret_rev);
         }
         return r;

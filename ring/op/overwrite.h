@@ -252,6 +252,10 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
 
+/* Behind a lost CAS on a cell: counts it, and gives way. @lost: how often this write has lost
+ * before. */
+void sb_overwrite_lose(struct sb_handle *handle, uint32_t lost);
+
 /* Takes the replaced version into the magazine, where no cut and no rule needs it. Return: false:
  * that was for sb_overwrite_later(). */
 static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb_handle *handle,
@@ -321,6 +325,7 @@ static inline __attribute__((always_inline)) enum sb_overwritten sb_overwrite(
                 /* R:operation > A:operation. Nothing was installed. */
                 sb_store_release(&handle->record->operation, 0);
                 sb_overwrite_leave(handle, &block);
+                sb_overwrite_lose(handle, 0);
                 return SB_OVERWRITE_LEFT;
         }
         sb_overwrite_fault_note(handle, version->node);

@@ -13,6 +13,7 @@
 #include "shm/base/assert.h"
 #include "shm/base/fault.h"
 #include "shm/base/model.h"
+#include "shm/base/os.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/keys/index.h"
@@ -46,6 +47,7 @@ struct attempt {
         struct sb_key_supplies supplies;
         uint32_t also; /* what may serve when memory is short: SB_SLAB_* */
         struct sb_spot spot;
+        uint32_t lost;   /* times that another process's CAS on the cell came first */
         bool look_again; /* the chain has a version that can go once the stable cut has moved */
 };
 
@@ -55,6 +57,10 @@ struct attempt {
 #ifndef SB_PUT_ROUNDS_MAX
 #define SB_PUT_ROUNDS_MAX (1u << 20)
 #endif
+/* A writer that lost gives way for some five microseconds on average, and for twice as long each
+ * further time, up to some twenty. */
+#define PAUSE_BITS  8u
+#define PAUSE_GROWS 2u
 /* Marks and rules are written without a deadline: so much of a sweep such a write does at most. */
 #define RESERVED_SLICES 8u
 
@@ -268,6 +274,13 @@ static inline __attribute__((always_inline)) void put_fault_stamp(
                 sb_cas64_full(&version->stamp, 0, early); /* R:stamp > A:stamp. */
 }
 
+void sb_overwrite_lose(struct sb_handle *handle, uint32_t lost)
+{
+        handle->counters.lost++;
+        sb_os_give_way(handle->segment.os, handle->counters.lost << 8 ^ handle->slot,
+                lost < PAUSE_GROWS ? PAUSE_BITS + lost : PAUSE_BITS + PAUSE_GROWS);
+}
+
 /* Installs the version over the head that was found. Return: 0, AGAIN, SB_E_CONFLICT,
  * SB_E_NOT_FOUND. */
 static inline __attribute__((always_inline)) int put_install(
@@ -300,7 +313,7 @@ static inline __attribute__((always_inline)) int put_install(
         /* R:publish > A:publish. This is the write: the new offset, the same tag and flags. */
         if (SB_UNLIKELY(!sb_cas64_full(attempt->spot.cell, attempt->spot.word,
                     (attempt->spot.word & (SB_TAG_MASK | SB_CELL_FLAGS)) | attempt->version))) {
-                handle->counters.retried++;
+                sb_overwrite_lose(handle, ++attempt->lost);
                 return AGAIN;
         }
         sb_overwrite_fault_note(handle, head->node);

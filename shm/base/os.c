@@ -49,12 +49,28 @@ static void os_pause(void *context, uint64_t ns)
         nanosleep(&wait, NULL);
 }
 
+static void os_spin(void *context, uint32_t turns)
+{
+        (void)context;
+        while (turns--)
+                sb_stall();
+}
+
 const struct sb_os sb_os_linux = {
         .now_ns = os_now_ns,
         .realtime_ns = os_realtime_ns,
         .membarrier = os_membarrier,
         .pause = os_pause,
+        .spin = os_spin,
 };
+
+/* The address of the stack and the seed make the number of turns. */
+void sb_os_give_way(const struct sb_os *os, uint64_t seed, uint32_t bits)
+{
+        uint64_t mixed = ((uint64_t)(uintptr_t)&seed >> 4 ^ seed) * 0x9e3779b97f4a7c15u;
+
+        os->spin(os->context, (uint32_t)(mixed >> 32) & ((UINT32_C(1) << bits) - 1));
+}
 
 int sb_os_register(void)
 {

@@ -199,7 +199,7 @@ struct sb_damage {
 
 /* For people, never for decisions. */
 struct sb_counters {
-        uint64_t helped, retried, freed, swept, slices, walked;
+        uint64_t helped, retried, lost, freed, swept, slices, walked;
 };
 
 struct sb_handle {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libclient/core/bus.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -72,6 +73,55 @@ static void test_max_only_raises(void)
         CHECK_EQ(sb_max(bus, b("m"), 9, NULL, &most, &rev), 0);
         CHECK_EQ(sb_max(bus, b("m"), 10, NULL, NULL, &rev), 0);
         CHECK(most == 10 && rev == 77 && has(bus, "m", "10"));
+        END();
+}
+
+/* The system of a bus, with a spin that counts. */
+static struct {
+        struct sb_os os;
+        uint32_t spins, turns;
+} counted;
+
+static void counted_spin(void *context, uint32_t turns)
+{
+        (void)context;
+        counted.spins++;
+        counted.turns += turns;
+}
+
+struct rival {
+        struct sb_bus *bus;
+        uint32_t left; /* times that it comes first */
+};
+
+static int lose_to(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+{
+        struct rival *rival = argument;
+
+        (void)old;
+        *ret_value = b("mine");
+        return rival->left-- ? sb_set(rival->bus, b("k"), b("the rival's"), NULL, NULL) : 0;
+}
+
+static void test_an_update_that_loses_gives_way_each_time(void)
+{
+        struct rival rival = {.left = 7};
+        uint64_t rev = 0;
+
+        BEGIN();
+        counted.os = *bus->handle.segment.os;
+        counted.os.spin = counted_spin;
+        bus->handle.segment.os = &counted.os;
+        counted.spins = counted.turns = 0;
+        rival.bus = world_bus(&world);
+        CHECK_EQ(sb_incr(bus, b("n"), 1, NULL, NULL, NULL), 0);
+        CHECK_EQ(counted.spins, 0);
+        CHECK_EQ(sb_update(bus, b("k"), lose_to, &rival, NULL, &rev), 0);
+        CHECK(rev == 8 && has(bus, "k", "mine"));
+        CHECK_EQ(counted.spins, 7);
+        CHECK(counted.turns > 7 && counted.turns < 7 * 1024);
+        sb_close(rival.bus);
+        bus->handle.segment.os = &sb_os_linux;
         END();
 }
 
@@ -241,6 +291,7 @@ int main(int argc, char **argv)
         RUN(test_incr_begins_at_nothing_and_adds);
         RUN(test_incr_refuses_what_is_no_integer_and_sums_that_do_not_fit);
         RUN(test_max_only_raises);
+        RUN(test_an_update_that_loses_gives_way_each_time);
         RUN(test_append_makes_and_lengthens);
         RUN(test_append_refuses_what_is_too_large);
         RUN(test_update_calls_again_when_another_write_comes_in_between);

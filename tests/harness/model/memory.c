@@ -551,8 +551,17 @@ static void os_pause(void *context, uint64_t ns)
         model_yield();
 }
 
-const struct sb_os model_os = {
-        .now_ns = os_now, .realtime_ns = os_now, .membarrier = os_membarrier, .pause = os_pause};
+/* No other process goes on meanwhile. */
+static void os_spin(void *context, uint32_t turns)
+{
+        (void)context, (void)turns;
+}
+
+const struct sb_os model_os = {.now_ns = os_now,
+        .realtime_ns = os_now,
+        .membarrier = os_membarrier,
+        .pause = os_pause,
+        .spin = os_spin};
 
 /* ---- the compiler's callbacks ---- */
 

@@ -66,10 +66,20 @@ static void scene_pause(void *context, uint64_t ns)
         (void)context;
         (void)ns;
 }
-static const struct sb_os scene_os = {.now_ns = scene_now,
+/* No other client goes on meanwhile, so it is only counted. */
+static void scene_spin(void *context, uint32_t turns)
+{
+        struct scene *scene = context;
+
+        (void)turns;
+        if (scene)
+                scene->ways_given++;
+}
+static struct sb_os scene_os = {.now_ns = scene_now,
         .realtime_ns = scene_now,
         .membarrier = scene_membarrier,
-        .pause = scene_pause};
+        .pause = scene_pause,
+        .spin = scene_spin};
 
 static const struct sb_word32 living = {1};
 static bool long_keys, calls;
@@ -204,6 +214,7 @@ int scene_make(
         scene->users = calls;
         sb_segment_format(scene->image, &geometry,
                 one_home ? scene_one_home_seed(key_count) : SCENE_SEED, id, 1);
+        scene_os.context = scene;
         r = sb_segment_open(scene->image, scene->image_size, &scene_os, &scene->segment);
         if (!r)
                 r = attach(scene, ENGINE, 0);

@@ -143,6 +143,7 @@ struct scene {
         struct sb_txn *txn[SCENE_PEERS];    /* users: by SNAPSHOT */
         uint32_t strays;                    /* users: guards that showed bytes of nothing here */
         uint64_t marked_cut;
+        uint64_t ways_given; /* behind lost races for a word */
         size_t image_size;
         unsigned char image[SCENE_IMAGE_MAX + SCENE_PEERS * SCENE_HEAP]
                 __attribute__((aligned(4096)));

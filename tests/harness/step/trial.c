@@ -364,6 +364,18 @@ static bool story_fits(const struct story *story, const struct fact *facts)
         return story_others_fit(story) && story_facts_equal(facts, story->after);
 }
 
+/* A write that lost against another one gives way, each time. */
+static void losers_gave_way(void)
+{
+        uint64_t lost = 0;
+
+        for (uint32_t actor = 0; actor < SCENE_PEERS; actor++)
+                lost += scene_handle(&scene, actor)->counters.lost;
+        if (lost > scene.ways_given)
+                trial_fail("writes lost %llu races, and gave way %llu times",
+                        (unsigned long long)lost, (unsigned long long)scene.ways_given);
+}
+
 static void play_resumed(void *context)
 {
         struct sb_check_report report;
@@ -373,6 +385,7 @@ static void play_resumed(void *context)
         (void)context;
         read_cuts_again();
         revisions_are_new();
+        losers_gave_way();
         scene_facts(&scene, trial_witness(), facts);
         while (number < trial.story_count && !story_fits(&trial.story[number], facts))
                 number++;
