@@ -64,10 +64,14 @@ static inline __attribute__((always_inline)) int read_get_short(
                 return read_get_long(bus, key, ret_guard);
         handle = &bus->handle;
         ticket = bus->quick + 1;
-        if (SB_UNLIKELY(!(ticket & 1)) ||
-                SB_UNLIKELY(!sb_find_plain(handle, key.data, key.len,
-                        sb_find_hash(handle, key.data, key.len), sb_find_pin(handle), &found)))
+        if (SB_UNLIKELY(!(ticket & 1)))
                 return read_get_long(bus, key, ret_guard);
+        if (SB_UNLIKELY(!sb_find_plain(handle, key.data, key.len,
+                    sb_find_hash(handle, key.data, key.len), sb_find_pin(handle), &found))) {
+                /* The long way may end before it pins. */
+                sb_find_unpin(handle);
+                return read_get_long(bus, key, ret_guard);
+        }
         bus->quick = ticket;
         sb_find_hold_and_unpin(handle, 0, found.offset);
         return sb_bus_guard_fill(bus, ticket, found.version, key.len, found.shape, ret_guard);

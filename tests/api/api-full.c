@@ -295,6 +295,43 @@ static void test_guards_hold_their_memory_and_give_it_back(void)
         END();
 }
 
+/* All guard words are in use but the one that a get tries first, and there is no block for more. A
+ * get that needs another one ends half way, and its client does nothing more. */
+static void test_a_get_that_finds_no_guard_word_holds_up_no_memory(void)
+{
+        static struct sb_guard guards[4096];
+        struct sb_guard guard = {0};
+        unsigned count, again, held = 0, small = 100000;
+        struct sb_bus *other;
+        uint64_t slices;
+        char text[32];
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other);
+        count = fill(1000);
+        CHECK(count != UINT32_MAX && count > 1000);
+        CHECK(wait_until_full(&small, 20000000) > 0);
+        while (held < count && sb_get(other, key_of(held, text), &guards[held]) == 0)
+                held++;
+        CHECK(held > 1 && held < count / 10);
+        sb_guard_release(&guards[1]); /* the first get made the words */
+        /* Until one comes in the rest between sweeps. */
+        do {
+                slices = other->handle.counters.slices;
+                CHECK_EQ(sb_get(other, b("absent"), &guard), SB_E_FULL);
+        } while (slices != other->handle.counters.slices);
+        for (unsigned i = 0; i < count; i++)
+                CHECK_EQ(sb_delete(bus, key_of(i, text), SB_ANY_REV, &at_once, NULL), 0);
+        again = fill_patiently(1000, 300000000);
+        if (again == UINT32_MAX || again + held < count - count / 10)
+                TEST_FAIL("%u keys fitted, but only %u after all were deleted", count, again);
+        for (unsigned i = 0; i < held; i++)
+                sb_guard_release(&guards[i]);
+        CHECK(!sb_close(other));
+        END();
+}
+
 /* ---- what a full bus costs ---- */
 
 /* A clock that the test drives: each look at it is 300 us later. It notes how many slices of a
@@ -508,6 +545,7 @@ int main(int argc, char **argv)
         RUN(test_a_write_that_waits_gets_the_memory_that_another_makes);
         RUN(test_a_signal_ends_the_wait_for_memory);
         RUN(test_guards_hold_their_memory_and_give_it_back);
+        RUN(test_a_get_that_finds_no_guard_word_holds_up_no_memory);
         RUN(test_a_full_bus_says_so_within_the_deadline_and_one_slice_of_a_sweep);
         RUN(test_a_deadline_in_the_past_sweeps_nothing);
         RUN(test_a_full_bus_is_not_swept_again_and_again_for_nothing);
