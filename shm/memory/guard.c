@@ -177,7 +177,9 @@ int sb_guard_grow(struct sb_handle *handle, uint32_t index)
                 sb_store_release(&record->guard_chunk[chunk], offset);
                 sb_slab_settle(handle);
         }
-        guard_raise(handle, index);
+        /* Words of a chunk are read from the first guard in them on. */
+        if (!chunk)
+                guard_raise(handle, index);
         return 0;
 }
 

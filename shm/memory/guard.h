@@ -48,8 +48,8 @@ static inline void sb_guard_init(struct sb_handle *handle)
 {
         handle->guards.words = sb_record_guards(&handle->segment, handle->record);
 }
-/* See to it that the caller's guard word @index exists, and that reclaimers read it. Return: 0,
- * SB_E_FULL. */
+/* See to it that the caller's guard word @index exists, and that reclaimers read it; words in a
+ * chunk they read once there is a guard in it. Return: 0, SB_E_FULL. */
 int sb_guard_grow(struct sb_handle *handle, uint32_t index);
 
 /* What guard word @index of any record holds; 0 when it holds nothing or was never made. */

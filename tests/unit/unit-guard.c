@@ -61,11 +61,14 @@ static void test_every_index_has_a_word_of_its_own_up_to_the_limit(void)
 
                         CHECK(word);
                         CHECK_EQ(sb_load_relaxed(word), 0);
-                        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), count + 1);
+                        /* Reclaimers need not read a chunk until there is a guard in it. */
+                        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high),
+                                count + (count < shapes[s].guard_inline));
                         places[count] = sb_offset_of(&writer.segment, word);
                         CHECK(count >= shapes[s].guard_inline ||
                                 word == &reader.guards.words[count]);
                         sb_guard_set(&reader, count, 3 * (uint64_t)count + 1);
+                        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), count + 1);
                 }
                 chunks = chunks_made();
                 /* All there may be, or as many as there are words in a record for chunks. */
@@ -98,9 +101,10 @@ static void test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for
         CHECK_EQ(sb_guard_read(&writer.segment, reader.record, 15), 0);
         CHECK_EQ(sb_guard_grow(&reader, 20), 0); /* is there already */
         CHECK_EQ(chunks_made(), 1);
-        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 36);
         CHECK_EQ(sb_guard_grow(&reader, 12), 0);
         CHECK_EQ(chunks_made(), 2);
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 10);
+        sb_guard_set(&reader, 35, 64);
         CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 36);
         unmake_bus();
 }
@@ -115,7 +119,8 @@ static void test_reclaimers_read_to_the_last_guard_of_now(void)
         memset(set, 0, sizeof(set));
         for (uint32_t i = 0; i < WORDS; i++)
                 CHECK_EQ(sb_guard_grow(&reader, i), 0);
-        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), WORDS);
+        /* Keys that were asked for and not there needed words, and no guard. */
+        CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 8);
         draw_state = 3;
         for (uint32_t step = 0; step < 60000; step++) {
                 /* Now few, now many of them, in rounds. */
