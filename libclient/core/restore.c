@@ -17,6 +17,7 @@
 #include "libclient/core/bus.h"
 #include "libclient/core/use.h"
 #include "libclient/core/write.h"
+#include "shm/base/fault.h"
 
 struct wish {
         struct sb_bus *bus;
@@ -67,6 +68,24 @@ static int restore_order(const struct sb_guard *a, const struct sb_guard *b)
         return r != 0 ? r : (a->key.len > b->key.len) - (a->key.len < b->key.len);
 }
 
+/* The same in a range, where @now shows the key that is to be deleted, and so is held meanwhile.
+ * Fault RESTORE_NOW_RELEASED_FIRST: no longer. */
+static int restore_shown(struct sb_txn *txn, struct sb_guard *now, const struct sb_guard *then)
+{
+        struct sb_guard shown = *now;
+
+        if (SB_FAULT(RESTORE_NOW_RELEASED_FIRST))
+                sb_guard_release(now);
+        return restore_key(txn, &shown, then);
+}
+
+/* Whether a step of a scan came to its end. Fault RESTORE_LAPPED_ENDS: or its cut was taken away.
+ */
+static bool restore_is_end(int r)
+{
+        return r == SB_E_NOT_FOUND || (r == SB_E_LAPPED && SB_FAULT(RESTORE_LAPPED_ENDS));
+}
+
 /* Go on to the next key; at the end the guard is not held. Return: 0, or as sb_scan_next(). */
 static int restore_step(struct sb_scan *scan, struct sb_guard *guard)
 {
@@ -76,13 +95,13 @@ static int restore_step(struct sb_scan *scan, struct sb_guard *guard)
         r = sb_scan_next(scan, guard);
         if (r == SB_E_LAPPED)
                 sb_guard_release(guard);
-        return r == SB_E_NOT_FOUND ? 0 : r;
+        return restore_is_end(r) ? 0 : r;
 }
 
 static int restore_between(struct sb_txn *txn, struct sb_scan *nows, struct sb_scan *thens)
 {
         struct sb_guard now = {0}, then = {0};
-        const struct sb_guard none = {0};
+        struct sb_guard none = {0};
         int r = restore_step(nows, &now);
 
         if (r == 0)
@@ -90,7 +109,7 @@ static int restore_between(struct sb_txn *txn, struct sb_scan *nows, struct sb_s
         while (r == 0 && (now.bus || then.bus)) {
                 int which = restore_order(&now, &then);
 
-                r = restore_key(txn, which <= 0 ? &now : &none, which >= 0 ? &then : &none);
+                r = restore_shown(txn, which <= 0 ? &now : &none, which >= 0 ? &then : &none);
                 if (r == 0 && which <= 0)
                         r = restore_step(nows, &now);
                 if (r == 0 && which >= 0)
@@ -113,6 +132,12 @@ static int restore_all(void *argument, struct sb_txn *txn)
         return r != 0 ? r : restore_between(txn, nows, thens);
 }
 
+/* What a state is restored under; fault RESTORE_BLIND: nothing looks at what was read. */
+static uint32_t restore_isolation(void)
+{
+        return SB_FAULT(RESTORE_BLIND) ? SB_SNAPSHOT : SB_SERIALIZABLE;
+}
+
 int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t cut,
         const struct sb_write *how)
 {
@@ -130,6 +155,6 @@ int sb_restore(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t
                 r = sb_write_key(key);
         if (r != 0)
                 return r;
-        return sb_transact(
-                bus, SB_SERIALIZABLE, flags & SB_PREFIX ? restore_all : restore_one, &wish, how);
+        return sb_transact(bus, restore_isolation(), flags & SB_PREFIX ? restore_all : restore_one,
+                &wish, how);
 }

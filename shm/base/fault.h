@@ -88,6 +88,9 @@
         X(GET_MANY_AT_UNASKED, "a batch at a cut is believed though the cut was taken away")       \
         X(TXN_MANY_NOT_NOTED, "a serializable transaction does not note the keys of a batch")      \
         X(DELETE_RANGE_BLIND, "keys that come while a range is deleted are no conflict")           \
+        X(RESTORE_BLIND, "keys that come while a state is restored are no conflict")               \
+        X(RESTORE_LAPPED_ENDS, "a past that was taken away is restored as far as it was read")     \
+        X(RESTORE_NOW_RELEASED_FIRST, "a key is deleted by what a guard showed that was released") \
         X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
         X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \

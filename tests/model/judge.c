@@ -519,8 +519,8 @@ static void check_answers(void)
                                     spec()->start == START_HINTED);
                         MODEL_CHECK(
                                 outcome->r == SB_E_FULL ||
-                                (outcome->r == SB_E_LAPPED &&
-                                        (kind == OP_TXN || kind == OP_MANY)) ||
+                                (outcome->r == SB_E_LAPPED && (kind == OP_TXN || kind == OP_MANY ||
+                                                                      kind == OP_RESTORE)) ||
                                 (outcome->r == SB_E_CONFLICT &&
                                         (kind == OP_TXN || kind == OP_CAS || kind == OP_CREATE)) ||
                                 (outcome->r == SB_E_NOT_FOUND &&

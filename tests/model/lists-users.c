@@ -30,6 +30,8 @@
 #define AT_ONCE   {OP_MANY, KEY_A, .way = WAY_MANY}
 #define AT_ALL_A  {OP_AT, KEY_A, .way = WAY_MANY}
 #define CLEAR     {OP_CLEAR, KEY_A}
+#define RESTORE   {OP_RESTORE, KEY_A}
+#define UNDO_A    {OP_RESTORE, KEY_A, .way = WAY_SHORT}
 #define SNAP_A    {OP_SNAPSHOT, KEY_A}
 #define AT_A      {OP_AT, KEY_A}
 #define KEEP_A    {OP_KEEP, KEY_A}
@@ -47,6 +49,7 @@
 #define DROP      {OP_DROP, KEY_A}
 #define SER(read, keys) TXN(.reads = read, .writes = keys, .serializable = true)
 #define EVICT     {OP_EVICT, KEY_A}
+#define EVICT_OLD {OP_EVICT, KEY_A, .way = WAY_PAST}
 
 static const struct world_case users[] = {
         {"users: get under set and free", {START_VALUE, {OPS(GET_A), OPS(SET_A, WORK)}, .users = true}, 2, 2},
@@ -132,6 +135,25 @@ static const struct world_case users_txn[] = {
         {"users: two delete a range", {START_PAIR, {OPS(CLEAR), OPS(CLEAR, SET_B)}, .users = true, .guards = 4}, 2, 2},
         {"users: delete a range beside a transaction", {START_PAIR, {OPS(CLEAR), OPS(SER(KA, KB))}, .users = true, .guards = 4}, 2, 2},
         {"users: killed delete of a range", {START_PAIR, {OPS(CLEAR), OPS(SET_C, WORK)}, .users = true, .guards = 4}, 2, 0,
+                .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"users: restore beside a key that comes", {START_MARKED, {OPS(RESTORE), OPS(SET_B, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: restore beside sets", {START_MARKED, {OPS(RESTORE), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: restore beside a delete and a removal", {START_MARKED_MADE, {OPS(RESTORE), OPS(DELETE_B, WORK, WORK)},
+                .users = true, .guards = 6}, 2, 2},
+        {"users: restore a key beside sets", {START_MARKED, {OPS(UNDO_A), OPS(SET_A, DELETE_A, WORK)}, .users = true,
+                .guards = 3}, 2, 2},
+        {"users: restore beside a cut", {START_MARKED_MADE, {OPS(RESTORE), OPS(SCAN)}, .users = true, .guards = 6}, 2, 2},
+        {"users: two restore", {START_MARKED_MADE, {OPS(RESTORE), OPS(RESTORE, SET_B)}, .users = true, .guards = 6}, 2, 2},
+        {"users: restore beside a transaction", {START_MARKED_MADE, {OPS(RESTORE), OPS(SER(KA | KB, KC))}, .users = true,
+                .guards = 6}, 2, 2},
+        {"users: restore beside a sweep", {START_MARKED_MADE, {OPS(RESTORE), OPS(SET_A, MEMORY)}, .users = true, .guards = 6}, 2, 2},
+        {"users: restore, its mark dropped", {START_MARKED_MADE, {OPS(RESTORE), OPS(DROP, WORK, SET_A, WORK)}, .users = true,
+                .guards = 6, .setup_by = 1}, 2, 2},
+        {"users: restore, evicted beside a key that goes", {START_MARKED_MADE, {OPS(EVICT), OPS(RESTORE), OPS(SET_B, WORK, WORK)},
+                .users = true, .guards = 6, .engine = true, .setup_by = 2}, 3, 2},
+        {"users: restore, its past evicted", {START_MARKED_MADE, {OPS(EVICT_OLD), OPS(RESTORE), OPS(DROP, WORK, WORK)},
+                .users = true, .guards = 6, .engine = true, .setup_by = 2}, 3, 2},
+        {"users: killed restore", {START_MARKED_MADE, {OPS(RESTORE), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 0,
                 .crashes = 1, .crash_mask = 1, .reaper = true},
         {"users: two transactions, one after the other", {START_PAIR, {OPS(SER(KA, KB), SER(KC, KC)), OPS(SET_A)}, .users = true,
                 .guards = 3}, 2, 2},

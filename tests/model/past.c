@@ -64,7 +64,8 @@ void world_past_run(struct sb_handle *handle, const struct world_op *op, struct 
         switch (op->kind) {
         case OP_EVICT:
                 for (slot = 1; slot < handle->segment.geometry.record_count; slot++)
-                        sb_evict_client(handle, slot, UINT64_MAX);
+                        sb_evict_client(
+                                handle, slot, op->way == WAY_PAST ? world.engine_cut : UINT64_MAX);
                 break;
         case OP_AT:
                 read_twice(handle, op, false, outcome);

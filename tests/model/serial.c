@@ -17,7 +17,7 @@
 #include "tests/model/world-core.h"
 
 #define EVENTS_MAX 48u
-#define NONE       UINT32_MAX
+#define NO_CUT     UINT32_MAX
 
 enum event_kind { EVENT_PLAIN, EVENT_CUT, EVENT_COMMIT, EVENT_CONFLICT };
 
@@ -34,7 +34,7 @@ struct event {
 };
 
 struct key {
-        uint32_t tag; /* NONE: no value */
+        uint32_t tag; /* NO_TAG: no value */
         uint64_t rev; /* the highest that is known */
         bool exact;   /* it is the present value's */
         uint32_t changes;
@@ -62,7 +62,7 @@ static struct event *add(enum event_kind kind, uint32_t thread, uint32_t op)
                 .outcome = &world.outcomes[thread][op],
                 .what = &spec()->ops[thread][op],
                 .key = spec()->ops[thread][op].key,
-                .cut = NONE};
+                .cut = NO_CUT};
         event->open = !event->outcome->finished;
         return event;
 }
@@ -87,6 +87,20 @@ static void add_txn(uint32_t thread, uint32_t op)
         event->stamp = event->writes && outcome->finished ? outcome->cut : 0;
 }
 
+/* One that wrote nothing is a look at its cut. No process takes the same cut once it was told of
+ * one: so in the order of stamps it may count as a write. */
+static void add_restore(uint32_t thread, uint32_t op)
+{
+        const struct outcome *outcome = &world.outcomes[thread][op];
+        struct event *event;
+
+        if (outcome->finished && outcome->r == SB_E_LAPPED)
+                return;
+        event = add(EVENT_PLAIN, thread, op);
+        event->writes = true;
+        event->stamp = event->open ? 0 : outcome->cut;
+}
+
 static void add_events(void)
 {
         uint32_t t, i;
@@ -108,6 +122,8 @@ static void add_events(void)
                                 event = add(EVENT_PLAIN, t, i);
                                 event->writes = event->open || outcome->rev;
                                 event->stamp = event->open ? 0 : outcome->cut;
+                        } else if (kind == OP_RESTORE) {
+                                add_restore(t, i);
                         } else if (is_write(kind) || (kind == OP_GET && outcome->finished)) {
                                 event = add(EVENT_PLAIN, t, i);
                                 event->writes = is_write(kind) && (event->open || !outcome->r);
@@ -156,7 +172,7 @@ static void find_bounds(void)
 static bool sees(struct key *key, uint64_t rev, uint32_t tag)
 {
         if (!rev)
-                return key->tag == NONE;
+                return key->tag == NO_TAG;
         if (key->tag != tag || (key->exact ? key->rev != rev : rev < key->rev))
                 return false;
         key->rev = rev;
@@ -167,7 +183,7 @@ static bool sees(struct key *key, uint64_t rev, uint32_t tag)
 /* @rev 0: it is not known. The next revision in a life is one more. */
 static bool write(struct key *key, uint64_t rev, uint32_t tag)
 {
-        bool live = key->tag != NONE;
+        bool live = key->tag != NO_TAG;
 
         if (rev && (live && key->exact ? rev != key->rev + 1 : rev <= key->rev))
                 return false;
@@ -185,11 +201,23 @@ static bool do_clear(const struct event *event, struct keys *keys)
         uint32_t key;
 
         for (key = 0; key < WORLD_KEYS; key++)
-                if (keys->key[key].tag != NONE) {
-                        write(&keys->key[key], 0, NONE);
+                if (keys->key[key].tag != NO_TAG) {
+                        write(&keys->key[key], 0, NO_TAG);
                         count++;
                 }
         return event->open || count == event->outcome->rev;
+}
+
+/* What was restored is what it was at the mark; what is so already has not changed. */
+static bool do_restore(const struct event *event, struct keys *keys)
+{
+        uint32_t key;
+
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (keys->key[key].tag != world.mark_tag[key] &&
+                        (event->what->way != WAY_SHORT || key == event->what->key))
+                        write(&keys->key[key], 0, world.mark_tag[key]);
+        return true;
 }
 
 static bool do_plain(const struct event *event, struct keys *keys)
@@ -200,10 +228,12 @@ static bool do_plain(const struct event *event, struct keys *keys)
         uint64_t expected = world.start_seen[event->what->key],
                  rev = event->open ? 0 : outcome->rev;
         uint32_t tag = world_tag(event->thread, event->op);
-        bool live = key->tag != NONE;
+        bool live = key->tag != NO_TAG;
 
         if (kind == OP_CLEAR)
                 return do_clear(event, keys);
+        if (kind == OP_RESTORE)
+                return do_restore(event, keys);
         if (kind == OP_GET || kind == OP_MANY)
                 return sees(key, outcome->seen[event->key], outcome->tags[event->key]);
         if (!event->open && outcome->r == SB_E_NOT_FOUND)
@@ -219,7 +249,7 @@ static bool do_plain(const struct event *event, struct keys *keys)
         if ((kind == OP_CAS && (!live || (key->exact && key->rev != expected))) ||
                 (kind == OP_CREATE && live) || (kind == OP_DELETE && !live))
                 return false;
-        return write(key, rev, kind == OP_DELETE ? NONE : tag);
+        return write(key, rev, kind == OP_DELETE ? NO_TAG : tag);
 }
 
 static bool do_reads(const struct event *event, struct keys *keys)
@@ -240,7 +270,7 @@ static bool unchanged(const struct event *event, const struct keys *keys, uint32
 {
         const struct key *before = &order.at_cut[event->cut].key[key], *now = &keys->key[key];
 
-        return before->changes == now->changes || (before->tag == NONE && now->tag == NONE);
+        return before->changes == now->changes || (before->tag == NO_TAG && now->tag == NO_TAG);
 }
 
 static bool do_commit(const struct event *event, struct keys *keys)
@@ -257,9 +287,9 @@ static bool do_commit(const struct event *event, struct keys *keys)
                         continue;
                 if (!event->what->txn.serializable && !unchanged(event, keys, key))
                         return false;
-                if ((deletes && keys->key[key].tag == NONE) ||
+                if ((deletes && keys->key[key].tag == NO_TAG) ||
                         !write(&keys->key[key], 0,
-                                deletes ? NONE : world_tag(event->thread, event->op)))
+                                deletes ? NO_TAG : world_tag(event->thread, event->op)))
                         return false;
         }
         return true;
@@ -405,7 +435,7 @@ void world_serial_judge(void)
 
         for (key = 0; key < WORLD_KEYS; key++)
                 keys.key[key] = (struct key){
-                        .tag = world.start_seen[key] ? world.start_tag[key] : NONE,
+                        .tag = world.start_seen[key] ? world.start_tag[key] : NO_TAG,
                         .rev = world.start_rev[key],
                         .exact = world.start_seen[key] != 0,
                 };

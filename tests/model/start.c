@@ -427,7 +427,11 @@ static void setup_marked(struct sb_handle *handle)
         if (sb_op_mark(handle, WORLD_MARK, sizeof WORLD_MARK - 1, &world.engine_cut))
                 model_fail("a mark at the start");
         world.past_seen = world.start_seen[KEY_A];
+        world.mark_tag[KEY_A] = world.start_tag[KEY_A];
+        world.mark_tag[KEY_B] = world.mark_tag[KEY_C] = NO_TAG;
         setup_write(KEY_A, VALUE_LEN);
+        if (spec()->start == START_MARKED_MADE)
+                setup_write(KEY_B, VALUE_LEN);
 }
 
 /* All keys have values, and then two of them, or none. */
@@ -474,6 +478,7 @@ static void setup_made(void)
                 setup_deleted(handle);
                 break;
         case START_MARKED:
+        case START_MARKED_MADE:
                 setup_marked(handle);
                 break;
         case START_RETIRED:

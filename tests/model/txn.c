@@ -34,16 +34,26 @@ static bool writes_any(const struct world_txn *txn)
         return txn->writes || txn->deletes;
 }
 
-/* Whether any thread evicts snapshots. */
-bool world_evicts(void)
+/* Whether any thread does it. */
+static bool is_done(enum world_op_kind kind)
 {
         uint32_t t, i;
 
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
-                        if (spec()->ops[t][i].kind == OP_EVICT)
+                        if (spec()->ops[t][i].kind == kind)
                                 return true;
         return false;
+}
+
+bool world_evicts(void)
+{
+        return is_done(OP_EVICT);
+}
+
+bool world_drops(void)
+{
+        return is_done(OP_DROP);
 }
 
 static void read_key(struct sb_handle *handle, enum world_key key, uint32_t index, uint64_t cut,
@@ -391,6 +401,7 @@ void world_txn_start_early(void)
                         const struct world_op *op = &spec()->ops[t][i];
 
                         if (op->kind != OP_TXN && op->kind != OP_LOOK && op->kind != OP_CLEAR &&
+                                op->kind != OP_RESTORE &&
                                 (op->kind != OP_MANY || op->way != WAY_MANY))
                                 continue;
                         world.serial = true;

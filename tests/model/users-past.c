@@ -142,6 +142,18 @@ static void do_find(const struct user *user)
                 user->outcome->r = 0;
 }
 
+/* All keys, or one, become what they were in the cut of the start state's mark. */
+static void do_restore(const struct user *user)
+{
+        struct sb_write how = {.size = sizeof how, .ret_cut = &user->outcome->cut};
+        bool one = user->op->way == WAY_SHORT;
+        struct sb_bytes key = one ? user_key(user->op->key) : (struct sb_bytes){NULL, 0};
+
+        user->outcome->r = sb_restore(user->bus, key, one ? 0 : SB_PREFIX, world.engine_cut, &how);
+        if (user->outcome->r)
+                MODEL_CHECK(user->outcome->r == SB_E_LAPPED && (world_evicts() || world_drops()));
+}
+
 static void do_drop(const struct user *user)
 {
         int r = sb_mark_drop(user->bus, start_mark);
@@ -225,6 +237,9 @@ bool user_run_past(const struct user *user)
                 return true;
         case OP_FIND:
                 do_find(user);
+                return true;
+        case OP_RESTORE:
+                do_restore(user);
                 return true;
         case OP_DROP:
                 do_drop(user);

@@ -33,8 +33,9 @@ struct outcome {
         uint32_t cause;
 };
 #define TAG_SETUP 40u /* and above: the start state's */
+#define NO_TAG    UINT32_MAX
 
-#define WORLD_MARK "s" /* START_MARKED */
+#define WORLD_MARK "s" /* START_MARKED, START_MARKED_MADE */
 
 /* What a user holds of a key from one operation to the next. */
 struct world_guard {
@@ -56,6 +57,8 @@ struct world_state {
         uint64_t start_cut[WORLD_KEYS];  /* stamp of start_rev */
         uint32_t engine_snapshot;
         uint64_t engine_cut, past_seen;
+        /* which operations wrote what the keys were at the start state's mark; NO_TAG: no value */
+        uint32_t mark_tag[WORLD_KEYS];
         bool left[PEERS];
         bool adopted, reaped;
         bool serial; /* the scenario has transactions: serial.c judges */
@@ -145,8 +148,9 @@ void world_look(struct sb_handle *handle, struct outcome *outcome);
 /* txn.c */
 void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome);
-/* Whether cuts may be taken away. */
+/* Whether cuts may be taken away; whether the start state's mark may be. */
 bool world_evicts(void);
+bool world_drops(void);
 /* The setup of aborted intents, and of transactions that begin early. */
 void world_txn_start_placeholder(struct sb_handle *handle, enum world_key key);
 void world_txn_start_aborted(struct sb_handle *handle, enum world_key in, enum world_key changed);

@@ -51,7 +51,9 @@ enum world_op_kind {
         OP_HOLD_FAR,
         OP_MANY,   /* all keys by sb_op_get_many(), released at once */
         OP_ATTACH, /* claim a record, set the key as a new client, leave */
-        OP_EVICT,  /* the engine's own: evict all snapshots of the others */
+        /* the engine's own: evict all snapshots of the others; WAY_PAST: those of START_MARKED's
+         * cut alone, and of older ones */
+        OP_EVICT,
         OP_AT,     /* take a cut, announce nothing, read the key in it twice */
         OP_KEEP,   /* keep all of the key's past from now on, then as OP_AT: nothing is lost */
         OP_MARK,   /* mark a cut, read the key in it twice, drop the mark */
@@ -68,6 +70,8 @@ enum world_op_kind {
         OP_FIND,    /* users: the key in the cut of the start state's mark, if that is found */
         OP_DROP,    /* users: drop that mark */
         OP_CLEAR,   /* users: all keys are deleted at one moment */
+        OP_RESTORE, /* users: all keys, or with WAY_SHORT the key, become what they were at the
+                       start state's mark */
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -114,7 +118,8 @@ enum world_start {
         START_PAIR_DELETED, /* A was deleted, B has a value */
         /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_SNAPSHOT,
-        START_MARKED, /* A has a value over an older one, which a mark keeps */
+        START_MARKED,      /* A has a value over an older one, which a mark keeps */
+        START_MARKED_MADE, /* as MARKED, and B was made since */
         /* A has a value; a rule keeps the last version of each key. What A was in a cut before is
          * gone. */
         START_TRIMMED,
