@@ -61,7 +61,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 25u
+#define CASES 57u
 
 /* Where the key "k" is. */
 struct place {
@@ -195,6 +195,219 @@ static const char *damage_descent(uint32_t number)
         return "revisions do not descend";
 }
 
+/* The same to the intent of a transaction, or to what was one. */
+static const char *damage_intent(uint32_t number, const struct place *at)
+{
+        uint64_t clock = sb_load_relaxed(&writer.segment.super->clock);
+        struct sb_descriptor *commit = make_descriptor(1, 1, 0);
+        struct sb_version *version;
+
+        if (!commit)
+                return NULL;
+        sb_pin(&writer);
+        version =
+                push("k", number == 26 ? SB_VERSION_VALUE : SB_VERSION_HAS_TXN, intent_of(commit));
+        sb_unpin(&writer);
+        if (!version)
+                return NULL;
+        switch (number) {
+        case 25:
+                sb_store_relaxed(&version->stamp, SB_STAMP_INTENT);
+                return "a stamp makes no sense";
+        case 26:
+                return "an intent has no transaction's number";
+        case 27:
+                sb_store_relaxed(
+                        &version->stamp, SB_STAMP_INTENT | sb_offset_of(&writer.segment, at->head));
+                return "an intent names no transaction";
+        case 28:
+                sb_store_relaxed(&commit->status, SB_STATUS_ABORTED + 1);
+                return "an intent names no transaction";
+        case 29:
+                sb_pin(&writer);
+                version = push("k", SB_VERSION_VALUE, clock);
+                sb_unpin(&writer);
+                return version ? "an intent was replaced before it was decided" : NULL;
+        case 30:
+                sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
+                sb_store_relaxed(&version->prev, sb_offset_of(&writer.segment, version));
+                return "the chain is endless";
+        case 31:
+                sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
+                sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
+                return "1 versions are held, transactions list 0";
+        case 32: /* it is listed, and held no more */
+                sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
+                sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
+                commit->write[0] = sb_offset_of(&writer.segment, version);
+                sb_store_relaxed(&commit->status, SB_STATUS_COMMITTED);
+                sb_store_relaxed(&commit->block.retire, SB_RETIRE_DYING);
+                return "1 versions are held, transactions list 0";
+        case 33: /* a transaction that is not over lists what is held itself */
+                sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
+                sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
+                commit->write[0] = sb_offset_of(&writer.segment, version);
+                sb_store_relaxed(&commit->status, SB_STATUS_ABORTED);
+                return "1 versions are held, transactions list 0";
+        default:
+                return NULL;
+        }
+}
+
+/* The same to what lies in a chain, below the newest version or as that. */
+static const char *damage_chain(uint32_t number, const struct place *at)
+{
+        struct sb_segment *s = &writer.segment;
+        struct sb_version *below = at->head, *head;
+
+        sb_pin(&writer);
+        head = push("k", SB_VERSION_VALUE, sb_load_relaxed(&s->super->clock));
+        sb_unpin(&writer);
+        if (!head)
+                return NULL;
+        switch (number) {
+        case 34:
+                sb_store_relaxed(&head->prev, sb_offset_of(s, at->node));
+                return "the chain leads to what is no version";
+        case 35:
+                sb_store_relaxed(&head->prev, s->geometry.size);
+                return "the chain leads out of the segment";
+        case 36:
+                sb_store_relaxed(&head->prev, sb_offset_of(s, below) | SB_PREV_MARKED);
+                return "the newest version is on its way out";
+        case 37:
+                below->shape = SB_SHAPE(4096, 1, SB_VERSION_VALUE, 0);
+                return "key and value do not fit their block";
+        case 38:
+                below->shape = SB_SHAPE(1, 0, SB_VERSION_VALUE, 0);
+                return "key and value do not fit their block";
+        case 39:
+                below->node = sb_offset_of(s, at->before);
+                return "a version of another key is in the chain";
+        case 40:
+                sb_store_relaxed(&below->block.retire, sb_load_relaxed(&s->super->era));
+                return "a version in the chain is dated";
+        case 41:
+                sb_store_relaxed(&below->block.birth, sb_load_relaxed(&s->super->era) + 1);
+                return "a version is born in an era to come";
+        default:
+                return NULL;
+        }
+}
+
+/* The same to a cell and the node of its key. */
+static const char *damage_head(uint32_t number, const struct place *at)
+{
+        struct sb_segment *s = &writer.segment;
+        struct sb_version *head = at->head;
+        struct sb_node *node = at->node;
+        struct sb_word64 *cell = sb_cell_at(s, sb_load_relaxed(&node->cell));
+        uint64_t word = sb_load_relaxed(cell);
+        uint32_t bucket, index;
+
+        switch (number) {
+        case 42: /* another cell says what this one says; no node names it, so it comes first here
+                  */
+                bucket = (uint32_t)(sb_load_relaxed(&node->cell) / 8 - 1);
+                for (index = 0; index < SB_BUCKET_CELLS; index++)
+                        if (!sb_load_relaxed(&s->buckets[bucket].cell[index]))
+                                sb_store_relaxed(&s->buckets[bucket].cell[index], word);
+                return "its node names another cell";
+        case 43: /* a bucket on which no lookup of the key comes by */
+                for (bucket = 0; bucket < s->geometry.bucket_count; bucket++)
+                        if (!sb_load_relaxed(&s->buckets[bucket].cell[0]))
+                                sb_store_relaxed(&s->buckets[bucket].cell[0], word);
+                return "the key does not belong in this bucket";
+        case 44:
+                node->hash ^= 1;
+                return "the key does not belong in this bucket";
+        case 45:
+                sb_store_relaxed(cell, word ^ UINT64_C(1) << 50);
+                return "the key does not belong in this bucket";
+        case 46:
+                for (uint32_t i = 0; i < node->height; i++)
+                        sb_store_relaxed(
+                                &node->next[i], sb_load_relaxed(&node->next[i]) | SB_PREV_MARKED);
+                return "its node is leaving the ordered index";
+        case 47:
+                head->shape = SB_SHAPE(0, 0, SB_VERSION_VALUE, 0);
+                return "its version has impossible lengths";
+        case 48: /* while the node itself leaves: else the walk of the nodes sees it */
+                for (uint32_t i = 0; i < node->height; i++)
+                        sb_store_relaxed(
+                                &node->next[i], sb_load_relaxed(&node->next[i]) | SB_PREV_MARKED);
+                head->node = sb_offset_of(s, head);
+                return "its version names no node";
+        default:
+                return NULL;
+        }
+}
+
+/* A key's node that is linked at several levels. */
+static struct sb_node *high_node(void)
+{
+        for (char key[3] = "h0"; key[1] <= 'z'; key[1]++) {
+                struct sb_node *node;
+
+                if (put(&writer, key, "1", 1))
+                        return NULL;
+                sb_pin(&writer);
+                node = sb_order_find(&writer, key, 2);
+                sb_unpin(&writer);
+                if (node && node->height > 1)
+                        return node;
+        }
+        return NULL;
+}
+
+/* The same to the levels of the ordered index, and to units. */
+static const char *damage_levels_or_units(uint32_t number, const struct place *at)
+{
+        struct sb_segment *s = &writer.segment;
+        uint32_t unit = sb_unit_of(s, sb_offset_of(s, at->head)), last = s->geometry.unit_count - 1;
+        struct sb_node *node = at->node;
+
+        switch (number) {
+        case 49:
+                sb_store_relaxed(
+                        &s->super->order[0], sb_load_relaxed(&s->super->order[0]) | SB_PREV_MARKED);
+                return "its beginning is marked";
+        case 50:
+                sb_store_relaxed(&node->next[0], sb_offset_of(s, node) | SB_PREV_MARKED);
+                return "the walk is endless";
+        case 51:
+                node = high_node();
+                if (node)
+                        sb_store_relaxed(
+                                &node->next[0], sb_load_relaxed(&node->next[0]) | SB_PREV_MARKED);
+                return node ? "it is marked at level 0 before the levels above" : NULL;
+        case 52: /* no client has such a record */
+                sb_store_relaxed(&s->unit_words[unit],
+                        (sb_load_relaxed(&s->unit_words[unit]) & UINT64_C(0xffc) << 52) |
+                                (uint64_t)(s->geometry.record_count + 1) << 32 | 1);
+                return "belongs to a client that is gone";
+        case 53: /* the last record is free */
+                sb_store_relaxed(&s->unit_words[unit],
+                        (sb_load_relaxed(&s->unit_words[unit]) & UINT64_C(0xffc) << 52) |
+                                (uint64_t)s->geometry.record_count << 32);
+                return "belongs to a client that is gone";
+        case 54: /* an earlier life of this client */
+                sb_store_relaxed(&s->unit_words[unit],
+                        (sb_load_relaxed(&s->unit_words[unit]) & UINT64_C(0xffc) << 52) |
+                                (uint64_t)(writer.slot + 1) << 32 | (writer.generation - 1));
+                return "belongs to a client that is gone";
+        case 55: /* a part of what is no large block */
+                sb_store_relaxed(&s->unit_words[last], (uint64_t)SB_UNIT_PART << 60 | unit);
+                return "makes no sense";
+        case 56: /* empty since an era to come */
+                sb_store_relaxed(&s->unit_words[last],
+                        SB_UNIT_EMPTY_WORD(0, 0, sb_load_relaxed(&s->super->era) + 1));
+                return "makes no sense";
+        default:
+                return NULL;
+        }
+}
+
 static const char *damage(uint32_t number)
 {
         struct place at = {0};
@@ -211,7 +424,11 @@ static const char *damage(uint32_t number)
                 return NULL;
         return number <= 10   ? damage_links(number, &at)
                : number <= 22 ? damage_memory(number, &at)
-                              : damage_descent(number);
+               : number <= 24 ? damage_descent(number)
+               : number <= 33 ? damage_intent(number, &at)
+               : number <= 41 ? damage_chain(number, &at)
+               : number <= 48 ? damage_head(number, &at)
+                              : damage_levels_or_units(number, &at);
 }
 
 static void test_each_kind_of_damage_is_found_and_named(void)
@@ -232,6 +449,89 @@ static void test_each_kind_of_damage_is_found_and_named(void)
                                 report.problem_count ? report.problems[0] : "");
                 unmake_bus();
         }
+}
+
+/* What a transaction that is under way, or was aborted, leaves for the others to meet. */
+static void test_intents_and_what_an_aborted_transaction_holds_are_sound(void)
+{
+        static const uint64_t statuses[] = {
+                0, SB_STATUS_OF(SB_STATUS_COMMITTED, 0), SB_STATUS_OF(SB_STATUS_ABORTED, 0)};
+
+        for (uint32_t i = 0; i < 5; i++) {
+                struct sb_descriptor *commit;
+                struct sb_version *version;
+
+                CHECK(make_bus_for(1 << 20, 5));
+                CHECK(!put(&writer, "a", "1", 1) && !put(&writer, "k", "1", 1));
+                settle();
+                /* The last one has read so much that it takes a block of several units. */
+                CHECK((commit = make_descriptor(1, 1, i < 4 ? 0 : 160000)));
+                sb_pin(&writer);
+                version = intend(commit, 0, "k");
+                CHECK(version && install_intent(version, "k"));
+                sb_unpin(&writer);
+                sb_store_relaxed(&commit->status, statuses[i < 3 ? i : 2]);
+                if (i > 2) { /* the outcome was copied; the list goes after a grace period */
+                        sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
+                        sb_store_relaxed(&commit->block.retire, SB_RETIRE_DYING);
+                }
+                CHECK_EQ(sb_check(&reader, true, &report), 0);
+                if (report.problem_count)
+                        TEST_FAIL("status %u: %s", i, report.problems[0]);
+                CHECK(report.keys == 2 && report.versions == 3);
+                unmake_bus();
+        }
+}
+
+static void test_a_large_version_that_is_held_is_counted_as_held(void)
+{
+        struct sb_version *version;
+        static char large[200000];
+
+        CHECK(make_bus_for(4 << 20, 5));
+        CHECK(!put(&writer, "k", large, sizeof(large)));
+        settle();
+        sb_pin(&reader);
+        CHECK((version = find("k")));
+        CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment,
+                         sb_unit_of(&writer.segment, sb_offset_of(&writer.segment, version)))),
+                SB_UNIT_LARGE);
+        sb_unpin(&reader);
+        sb_store_relaxed(&version->stamp, SB_STAMP_ABORTED);
+        sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
+        CHECK_EQ(sb_check(&reader, true, &report), 0);
+        CHECK_EQ(report.problem_count, 1);
+        CHECK(strstr(report.problems[0], "1 versions are held, transactions list 0"));
+        unmake_bus();
+}
+
+/* Its remover was stopped behind the marks: the walk passes by it at each level, once. */
+static void test_a_node_that_is_leaving_is_passed_and_each_level_is_seen_to_its_end(void)
+{
+        struct sb_version *version;
+        struct sb_word64 *cell;
+        struct sb_node *node;
+
+        CHECK(make_bus_for(1 << 20, 5));
+        CHECK(!put(&writer, "a", "1", 1) && !put(&writer, "k", "1", 1) &&
+                !put(&writer, "z", "1", 1));
+        settle();
+        sb_pin(&writer);
+        CHECK((node = sb_order_find(&writer, "k", 1)));
+        sb_unpin(&writer);
+        CHECK((cell = sb_cell_at(&writer.segment, sb_load_relaxed(&node->cell))));
+        version = sb_version_at(&writer.segment, sb_load_relaxed(cell) & SB_OFFSET_MASK);
+        sb_store_relaxed(cell, sb_load_relaxed(cell) | SB_CELL_FROZEN);
+        sb_store_relaxed(&version->block.retire, SB_RETIRE_DYING);
+        sb_store_relaxed(&node->cell, SB_NODE_GONE);
+        for (uint32_t i = 0; i < node->height; i++)
+                sb_store_relaxed(&node->next[i], sb_load_relaxed(&node->next[i]) | SB_PREV_MARKED);
+        CHECK_EQ(sb_check(&reader, true, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        CHECK_EQ(report.levels_unseen, 0);
+        CHECK_EQ(report.nodes, 2);
+        unmake_bus();
 }
 
 static void test_a_superblock_that_is_unusable_is_another_matter(void)
@@ -285,6 +585,9 @@ int main(int argc, char **argv)
         RUN(test_a_sound_bus_is_counted);
         RUN(test_the_versions_of_a_long_chain_are_checked_in_a_few_steps_each);
         RUN(test_each_kind_of_damage_is_found_and_named);
+        RUN(test_intents_and_what_an_aborted_transaction_holds_are_sound);
+        RUN(test_a_large_version_that_is_held_is_counted_as_held);
+        RUN(test_a_node_that_is_leaving_is_passed_and_each_level_is_seen_to_its_end);
         RUN(test_a_superblock_that_is_unusable_is_another_matter);
         RUN(test_only_the_first_findings_are_told_and_all_are_counted);
         return test_end();
