@@ -39,6 +39,10 @@ extern const struct world_list world_users_txn;  /* transactions by the public c
 extern const struct world_list world_deep;       /* more preemptions, but only at some accesses */
 extern const struct world_list world_txn_deep;   /* the same, with transactions */
 
+/* All of them but the deep ones, which take long. */
+#define WORLD_CHOSEN 13u
+extern const struct world_list *const world_chosen[WORLD_CHOSEN];
+
 /* Walks a list. Return: the exit status. */
 int world_main(int argc, char **argv, struct world_list list);
 

@@ -272,19 +272,8 @@ int main(int argc, char **argv)
         uint32_t fault, bad = 0, ran = 0;
 
         setvbuf(stdout, NULL, _IOLBF, 0);
-        add(world_keys);
-        add(world_memory);
-        add(world_snapshot);
-        add(world_reap);
-        add(world_magazine);
-        add(world_large);
-        add(world_away);
-        add(world_records);
-        add(world_checks);
-        add(world_txn);
-        add(world_txn_memory);
-        add(world_users);
-        add(world_users_txn);
+        for (uint32_t i = 0; i < WORLD_CHOSEN; i++)
+                add(*world_chosen[i]);
         for (fault = SB_FAULT_NONE + 1; fault < SB_FAULT_COUNT; fault++) {
                 if (argc > 1 && strcmp(argv[1], world_fault_names[fault]))
                         continue;

@@ -140,19 +140,8 @@ static void add(struct world_list list)
 static void add_all(void)
 {
         add(world_pairs(PAIRS_PLAIN));
-        add(world_keys);
-        add(world_memory);
-        add(world_snapshot);
-        add(world_reap);
-        add(world_magazine);
-        add(world_large);
-        add(world_away);
-        add(world_records);
-        add(world_checks);
-        add(world_txn);
-        add(world_txn_memory);
-        add(world_users);
-        add(world_users_txn);
+        for (uint32_t i = 0; i < WORLD_CHOSEN; i++)
+                add(*world_chosen[i]);
 }
 
 static bool is_sound(const struct judged *what)
