@@ -142,6 +142,32 @@ static void test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished(void)
         CHECK(fitted > 5000);
 }
 
+/* All magazines together are a sixteenth of the bus; where that is too little for each client, it
+ * has as many entries as it takes blocks in hand. */
+static void test_a_magazine_is_a_clients_share_or_the_few_entries_that_it_needs(void)
+{
+        uint32_t few = 0, some = 0, most = 0;
+
+        draw_state = 3;
+        for (uint32_t step = 0; step < 3000; step++) {
+                struct sb_geometry_wish wish = {.size = (UINT64_C(1) << 18) + (draw_word() >> 38),
+                        .clients = 1 + draw(300)};
+                uint64_t share = wish.size / 16 / (wish.clients + 1) / SB_MAGAZINE_BLOCK;
+                struct sb_geometry g;
+
+                if (sb_geometry_fit(&wish, &g))
+                        continue;
+                CHECK_EQ(g.magazine_count, share < SB_MAGAZINE_BATCH_MIN ? SB_MAGAZINE_HANDS
+                                           : share < SB_MAGAZINE_MAX     ? share
+                                                                         : SB_MAGAZINE_MAX);
+                few += g.magazine_count == SB_MAGAZINE_HANDS;
+                some += g.magazine_count >= SB_MAGAZINE_BATCH_MIN &&
+                        g.magazine_count < SB_MAGAZINE_MAX;
+                most += g.magazine_count == SB_MAGAZINE_MAX;
+        }
+        CHECK(few > 100 && some > 100 && most > 100);
+}
+
 static void test_for_a_size_too_small_the_least_that_serves_is_said(void)
 {
         uint32_t refused = 0;
@@ -328,6 +354,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished);
+        RUN(test_a_magazine_is_a_clients_share_or_the_few_entries_that_it_needs);
         RUN(test_for_a_size_too_small_the_least_that_serves_is_said);
         RUN(test_a_wish_that_cannot_be_is_refused);
         RUN(test_a_geometry_with_a_field_that_was_changed_is_refused);

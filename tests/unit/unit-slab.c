@@ -423,6 +423,51 @@ static void test_a_large_block_that_died_half_freed_or_half_claimed_serves_again
         unmake_bus();
 }
 
+/* A hint at a unit is older than the unit's word: of the run that it promises, any unit may be
+ * taken by now. What was claimed of the run goes back. */
+static void test_a_run_of_which_one_unit_is_taken_is_given_back_as_a_whole(void)
+{
+        enum { RUN_UNITS = 5 };
+
+        for (uint32_t taken_one = 0; taken_one < RUN_UNITS; taken_one++) {
+                uint32_t first, unit;
+
+                CHECK(begin(1 << 20, 0));
+                first = units_for_all() - RUN_UNITS;
+                unit = first + taken_one;
+                sb_store_relaxed(&writer.segment.unit_words[unit],
+                        SB_UNIT_WORD(SB_UNIT_NODES, 0, reader.slot + 1, reader.generation));
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, RUN_UNITS * 4096, 0), 0);
+                CHECK(sb_unit_of(&writer.segment, taken[0].offset) + RUN_UNITS <= unit);
+                CHECK_EQ(owned_by(&writer), 1);
+                CHECK_EQ(count_kind(SB_UNIT_LARGE), 1);
+                CHECK_EQ(count_kind(SB_UNIT_PART), RUN_UNITS - 1);
+                CHECK_EQ(SB_UNIT_KIND(sb_unit_word(&writer.segment, unit)), SB_UNIT_NODES);
+                CHECK_EQ(count_bits_set(), 1);
+                unmake_bus();
+        }
+}
+
+/* A unit that a pinned client may know is not made free, and the search goes on behind it. */
+static void test_a_large_block_is_found_behind_empty_units_that_a_reader_may_know(void)
+{
+        uint64_t old, count;
+
+        CHECK(begin(1 << 20, 0));
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 1000, 0), 0);
+        old = taken[0].offset;
+        sb_slab_release_all(&writer);
+        sb_pin(&reader);
+        clear_one(&writer, 0);
+        CHECK_EQ(SB_UNIT_KIND(word_of(old)), SB_UNIT_EMPTY);
+        count = units_for_all() - sb_unit_of(&writer.segment, old) - 1;
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, (count + 1) * 4096, 0), SB_E_FULL);
+        CHECK_EQ(SB_UNIT_KIND(word_of(old)), SB_UNIT_EMPTY);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, count * 4096, 0), 0);
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
 static void test_larger_classes_serve_only_those_that_ask(void)
 {
         uint32_t many;
@@ -634,6 +679,8 @@ int main(int argc, char **argv)
         RUN(test_a_large_block_has_a_head_and_parts_and_goes_whole);
         RUN(test_a_large_block_can_be_all_units_but_the_reserve_and_no_more);
         RUN(test_a_large_block_that_died_half_freed_or_half_claimed_serves_again);
+        RUN(test_a_run_of_which_one_unit_is_taken_is_given_back_as_a_whole);
+        RUN(test_a_large_block_is_found_behind_empty_units_that_a_reader_may_know);
         RUN(test_larger_classes_serve_only_those_that_ask);
         RUN(test_units_in_reserve_serve_tombstones_of_a_full_bus_alone);
         RUN(test_an_empty_unit_serves_its_class_at_once_and_others_when_no_pin_is_left);

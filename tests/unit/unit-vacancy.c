@@ -134,6 +134,34 @@ static void test_a_sweep_sets_the_hints_that_kills_lost(void)
         unmake_bus();
 }
 
+/* Every taker of a block would look at it again and again. */
+static void test_a_unit_without_a_free_block_has_no_hint(void)
+{
+        const struct sb_segment *segment = &writer.segment;
+        uint32_t list, unit, last;
+        uint64_t first, offset;
+
+        CHECK(begin(1 << 20, 0));
+        list = sb_vacancy_list(segment, SB_UNIT_VERSIONS, sb_unit_class(segment, 1000));
+        CHECK(!sb_slab_take(&writer, SB_UNIT_VERSIONS, 1000, 0, &first));
+        unit = sb_unit_of(segment, first);
+        while (!sb_slab_take(&writer, SB_UNIT_VERSIONS, 1000, 0, &offset))
+                ;
+        sb_slab_release_all(&writer);
+        last = sb_unit_of(segment, offset);
+        CHECK(!SB_UNIT_OWNER(sb_unit_word(segment, unit)) && unit != last);
+        CHECK(!sb_vacancy_has(segment, list, unit));
+        sb_unit_hint(segment, unit);
+        CHECK(!sb_vacancy_has(segment, list, unit));
+        CHECK(!sb_vacancy_any(segment, list));
+        /* The last one of the blocks that it is asked for. */
+        sb_unit_clear(&reader, first);
+        CHECK(sb_vacancy_has(segment, list, unit));
+        CHECK_EQ(sb_slab_take(&reader, SB_UNIT_VERSIONS, 1000, 0, &offset), 0);
+        CHECK_EQ(offset, first);
+        unmake_bus();
+}
+
 static void test_wrong_hints_lead_to_no_block_that_is_in_use(void)
 {
         const struct sb_segment *segment = &writer.segment;
@@ -159,6 +187,7 @@ int main(int argc, char **argv)
         RUN(test_a_list_answers_as_a_plain_array_does);
         RUN(test_no_unit_lacks_a_hint_after_any_churn);
         RUN(test_a_sweep_sets_the_hints_that_kills_lost);
+        RUN(test_a_unit_without_a_free_block_has_no_hint);
         RUN(test_wrong_hints_lead_to_no_block_that_is_in_use);
         return test_end();
 }
