@@ -438,6 +438,54 @@ static void test_what_is_dying_and_still_linked_is_not_dated(void)
         unmake_bus();
 }
 
+/* The remover of a key died between the mark in the node and the emptying of the cell. However far
+ * from its home the cell is, it is emptied with the node, and all of the key goes. */
+static void test_a_removal_that_ended_at_its_node_is_finished_in_whichever_cell_it_is(void)
+{
+        enum { KEYS = 2 * SB_BUCKET_CELLS - 1 };
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
+        uint32_t outside = 0;
+        struct sb_check_report report;
+        char key[8];
+
+        CHECK(make_bus_of(&wish));
+        for (uint32_t i = 0; i < KEYS; i++) {
+                snprintf(key, sizeof(key), "k%u", i);
+                CHECK_EQ(put(&writer, key, "1", 1), 0);
+        }
+        for (uint32_t i = 0; i < KEYS; i++) {
+                struct sb_spot spot;
+                struct sb_node *node;
+
+                snprintf(key, sizeof(key), "k%u", i);
+                sb_pin(&writer);
+                CHECK(spot_of(key, &spot));
+                node = sb_node_at(&writer.segment, spot.head->node);
+                outside += sb_path_first(&writer.segment, node->hash).bucket !=
+                           spot.cell_number / 8 - 1;
+                sb_unpin(&writer);
+                sb_or_full(spot.cell, SB_CELL_FROZEN);
+                CHECK(sb_limbo_begin(&writer, &spot.head->block));
+                sb_store_relaxed(&node->cell, SB_NODE_GONE);
+        }
+        CHECK(outside > 0 && outside < KEYS);
+        lose_lists(&writer);
+        for (uint32_t i = 0; i < 8; i++) {
+                sweep_whole(&reader);
+                sb_slab_release_all(&writer);
+                sb_slab_release_all(&reader);
+        }
+        CHECK_EQ(sb_check(&reader, true, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        CHECK_EQ(report.blocks_used, 0);
+        for (uint32_t i = 0; i < 2 * SB_BUCKET_CELLS; i++)
+                CHECK_EQ(sb_load_relaxed(&writer.segment.buckets[i / SB_BUCKET_CELLS]
+                                                  .cell[i % SB_BUCKET_CELLS]),
+                        0);
+        unmake_bus();
+}
+
 /* The era in which a block was born, as far as its word says. */
 static uint64_t born(uint32_t birth)
 {
@@ -513,6 +561,26 @@ static void test_births_of_long_ago_become_labels_by_which_each_stopped_client_i
                 unmake_bus();
         }
         CHECK(labelled > 300);
+}
+
+/* Nothing is older than what a birth can say: it stays as it is. */
+static void test_a_sweep_of_a_young_bus_labels_nothing_and_makes_no_floor(void)
+{
+        static const uint32_t eras[] = {SB_ERA_MIN + 1, SB_ERA_OLD / 2, SB_ERA_OLD - 1, SB_ERA_OLD,
+                SB_ERA_OLD + SB_ERA_MIN - 1};
+
+        for (uint32_t i = 0; i < sizeof(eras) / sizeof(eras[0]); i++) {
+                struct sb_version *version;
+
+                CHECK(begin(1 << 20));
+                CHECK((version = take(70, 0)));
+                sb_store_relaxed(&version->block.birth, SB_ERA_MIN);
+                sb_store_relaxed(&super()->era, eras[i]);
+                sweep_whole(&reader);
+                CHECK_EQ(sb_load_relaxed(&super()->birth_floor), SB_ERA_MIN);
+                CHECK_EQ(sb_load_relaxed(&version->block.birth), SB_ERA_MIN);
+                unmake_bus();
+        }
 }
 
 static void test_a_floor_that_another_sweep_made_is_not_taken_back(void)
@@ -752,7 +820,9 @@ int main(int argc, char **argv)
         RUN(test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it);
         RUN(test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for);
         RUN(test_what_is_dying_and_still_linked_is_not_dated);
+        RUN(test_a_removal_that_ended_at_its_node_is_finished_in_whichever_cell_it_is);
         RUN(test_births_of_long_ago_become_labels_by_which_each_stopped_client_is_told);
+        RUN(test_a_sweep_of_a_young_bus_labels_nothing_and_makes_no_floor);
         RUN(test_a_floor_that_another_sweep_made_is_not_taken_back);
         RUN(test_a_date_of_long_ago_is_renewed_while_a_guard_keeps_the_block);
         RUN(test_a_date_that_was_stored_ages_too_late_is_renewed);
