@@ -10,7 +10,6 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
-#include "shm/upkeep/work.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -66,18 +65,6 @@ static const char *at(const char *key, uint64_t cut)
 }
 #define AT(key, cut, expected) CHECK(strcmp(at(key, cut), expected) == 0)
 
-/* Do memory work and ticks until everything that may go is gone. */
-static void work(void)
-{
-        uint64_t end = now_ns() + UINT64_C(30000000);
-
-        do {
-                for (int i = 0; i < 3; i++)
-                        sb_work_all(&bus->handle, true);
-                world_tick(&world);
-        } while (world.remote && now_ns() < end);
-}
-
 /* All versions of a key, a space behind each; @ret_end: the last result. */
 static const char *history(const char *key, uint32_t flags, int *ret_end)
 {
@@ -127,7 +114,7 @@ static void test_keys_that_come_and_go_under_a_rule_never_fill_the_bus(void)
                 r = r ? r : sb_delete(bus, b(key), SB_ANY_REV, NULL, NULL);
         }
         CHECK_EQ(r, 0);
-        work();
+        world_prune(&world, bus);
         CHECK(sb_load_relaxed(&super->history_bytes) <= limit);
         AT("s/49999", cut_now(), "-");
         END();
@@ -147,7 +134,7 @@ static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
                 CHECK(!put("a", "2"));
         CHECK_EQ(sb_delete(bus, b("gone"), SB_ANY_REV, NULL, NULL), 0);
         CHECK(!put("new", "2") && !put("new", "3"));
-        work();
+        world_prune(&world, bus);
         AT("a", cut, "1");
         AT("gone", cut, "1");
         AT("same", cut, "1");
@@ -164,13 +151,13 @@ static void test_a_marked_cut_can_be_read_until_the_mark_is_dropped(void)
         sb_guard_release(&guard);
         /* From here on the scan keeps the cut. */
         CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
-        work();
+        world_prune(&world, bus);
         CHECK_EQ(sb_scan_next(scan, &guard), 0);
         CHECK(guard.key.len == 4 && memcmp(guard.key.data, "same", 4) == 0);
         sb_guard_release(&guard);
         CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
         scan = sb_scan_close(scan);
-        work();
+        world_prune(&world, bus);
         AT("a", cut, "?2");
         AT("never", cut, "?");
         AT("same", cut, "1"); /* known only because nothing happened to this key */
@@ -194,8 +181,8 @@ static void test_a_rule_keeps_everything_that_was_since_it_was_made(void)
                 CHECK(!put("log/a", value) && !put("log/made-later", value) && !put("other", "o"));
         }
         CHECK_EQ(sb_delete(bus, b("log/a"), SB_ANY_REV, NULL, NULL), 0);
-        work();
-        work();
+        world_prune(&world, bus);
+        world_prune(&world, bus);
         AT("log/a", cuts[0], "old");
         AT("log/a", cuts[1], "v0");
         AT("log/a", cuts[5], "v4");
@@ -214,8 +201,8 @@ static void test_a_rule_keeps_everything_that_was_since_it_was_made(void)
         CHECK_EQ(end, SB_E_NOT_FOUND);
         /* Without the rule the past goes. */
         CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
-        work();
-        work();
+        world_prune(&world, bus);
+        world_prune(&world, bus);
         AT("log/a", cuts[1], "?");
         CHECK(strcmp(history("log/made-later", 0, &end), "6:v5 ") == 0);
         CHECK_EQ(end, SB_E_LAPPED);
@@ -238,18 +225,18 @@ static void test_the_last_versions_of_a_key_are_kept_and_no_more(void)
                 CHECK(!put("k", value) && !put("kk", value));
                 cut_now();
         }
-        work();
+        world_prune(&world, bus);
         CHECK(strcmp(history("k", 0, &end), "9:v9 8:v8 7:v7 ") == 0);
         CHECK_EQ(end, SB_E_LAPPED);
         CHECK(strcmp(history("kk", 0, &end), "9:v9 ") == 0);
         CHECK_EQ(end, SB_E_LAPPED);
         AT("k", cut, "?v7");
         CHECK_EQ(sb_delete(bus, b("k"), SB_ANY_REV, NULL, NULL), 0);
-        work();
+        world_prune(&world, bus);
         CHECK(strcmp(history("k", SB_REVERSE, &end), "... 8:v8 9:v9 10:x ") == 0);
         AT("k", cut, "?v8");
         CHECK_EQ(keep("k", 0, SB_KEEP_LAST, 1), 0);
-        work();
+        world_prune(&world, bus);
         AT("k", cut, "?deleted");
         CHECK_EQ(keep("k", 0, SB_KEEP_NEWEST, 0), 0);
         END();
@@ -267,7 +254,7 @@ static void test_a_span_of_time_is_kept_and_no_more(void)
         CHECK(!put("k", "2"));
         CHECK_EQ(sb_delete(bus, b("gone"), SB_ANY_REV, NULL, NULL), 0);
         world_tick(&world);
-        work();
+        world_prune(&world, bus);
         AT("k", cut, "1");
         AT("gone", cut, "1");
         AT("never", cut, "-");
@@ -276,8 +263,8 @@ static void test_a_span_of_time_is_kept_and_no_more(void)
                 world_tick(&world);
         }
         AT("never", cut, "?");
-        work();
-        work();
+        world_prune(&world, bus);
+        world_prune(&world, bus);
         CHECK(strcmp(history("k", 0, &end), "2:2 ") == 0);
         CHECK_EQ(end, SB_E_LAPPED);
         CHECK(strcmp(history("gone", 0, &end), "") == 0);
@@ -302,7 +289,7 @@ static void test_the_longest_rule_applies_and_a_keys_own_before_any(void)
                 CHECK(!put("x", "v") && !put("a/x", "v") && !put("a/b", "v"));
                 cut_now();
         }
-        work();
+        world_prune(&world, bus);
         CHECK(strcmp(history("x", 0, &end), "6:v 5:v ") == 0);
         CHECK(strcmp(history("a/x", 0, &end), "6:v 5:v 4:v 3:v ") == 0);
         CHECK(strcmp(history("a/b", 0, &end), "6:v 5:v 4:v ") == 0);
@@ -313,7 +300,7 @@ static void test_the_longest_rule_applies_and_a_keys_own_before_any(void)
         CHECK_EQ(keep("a/b", 0, SB_KEEP_NEWEST, 0), 0);
         CHECK_EQ(keep("a/", SB_PREFIX, SB_KEEP_NEWEST, 0), 0);
         CHECK_EQ(sb_kept(bus, b("a/"), SB_PREFIX, &rule), SB_E_NOT_FOUND);
-        work();
+        world_prune(&world, bus);
         CHECK(strcmp(history("a/x", 0, &end), "6:v 5:v ") == 0);
         CHECK(strcmp(history("a/b", 0, &end), "6:v 5:v ") == 0);
         END();
@@ -333,7 +320,7 @@ static void test_what_a_narrow_rule_did_not_keep_no_wider_one_claims(void)
         for (int i = 0; i < 3; i++) {
                 sb_os_linux.pause(NULL, 20000000);
                 world_tick(&world);
-                work();
+                world_prune(&world, bus);
         }
         AT("tmp/x", cut, "?");
         AT("x", cut, "1");
@@ -391,7 +378,7 @@ static void test_a_scan_of_the_past_shows_what_rules_kept(void)
                 cut_now();
         }
         CHECK(!put("k55", "now") && !put("k55", "now"));
-        work();
+        world_prune(&world, bus);
         CHECK_EQ(sb_scan_open_at(bus, all, &how, &scan), SB_E_LAPPED);
         CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
         for (int r; (r = sb_scan_next(scan, &guard)) != SB_E_NOT_FOUND; count++) {
@@ -435,7 +422,7 @@ static void test_a_long_history_comes_whole_and_in_both_orders(void)
                 if (i % 100 == 0)
                         world_tick(&world);
         }
-        work();
+        world_prune(&world, bus);
         for (uint32_t flags = 0; flags <= SB_REVERSE; flags += SB_REVERSE) {
                 CHECK_EQ(sb_history_open(bus, b("k"), flags, &walk), 0);
                 for (uint64_t i = 1; i <= 1000; i++) {
@@ -457,7 +444,7 @@ static void test_a_long_history_comes_whole_and_in_both_orders(void)
                 CHECK_EQ(sb_history_next(walk, &held[i], NULL), 0);
         walk = sb_history_close(walk);
         CHECK_EQ(keep("k", 0, SB_KEEP_NEWEST, 0), 0);
-        work();
+        world_prune(&world, bus);
         for (int i = 0; i < 3; i++) {
                 CHECK(held[i].rev == 1000 - (uint64_t)i &&
                         *(const char *)held[i].value.data == 'v');
@@ -486,7 +473,7 @@ static void test_a_walk_goes_on_while_what_it_stands_on_is_pruned(void)
         }
         for (unsigned i = 0; i < 48; i++)
                 CHECK(!put("k", "v"));
-        work();
+        world_prune(&world, bus);
         while ((r = sb_history_next(walk, &guard, NULL)) == 0) {
                 CHECK(guard.rev < last);
                 last = guard.rev;
@@ -523,8 +510,8 @@ static void test_memory_for_history_has_a_limit_and_marks_are_not_touched(void)
                         cut_now();
         }
         CHECK_EQ(r, 0);
-        work();
-        work();
+        world_prune(&world, bus);
+        world_prune(&world, bus);
         CHECK(sb_load_relaxed(&super->history_bytes) <= 5 * MIB);
         CHECK(sb_load_relaxed(&super->history_floor) > early);
         AT("k1", cut, "marked");
@@ -560,12 +547,12 @@ static void test_restore_undoes_what_came_after_a_cut(void)
         CHECK_EQ(sb_restore(bus, all, SB_PREFIX, cut, NULL), 0);
         CHECK(has(bus, "a/changed", "1"));
         CHECK_EQ(sb_mark_drop(bus, b("m")), 0);
-        work();
+        world_prune(&world, bus);
         CHECK_EQ(sb_restore(bus, all, SB_PREFIX, cut, NULL), SB_E_LAPPED);
         CHECK_EQ(sb_restore(bus, b("absent"), 0, cut, NULL), SB_E_LAPPED);
         CHECK(has(bus, "a/changed", "1"));
         CHECK(!put("b", "6"));
-        work();
+        world_prune(&world, bus);
         CHECK_EQ(sb_restore(bus, b("b"), 0, cut, NULL), SB_E_LAPPED);
         CHECK(has(bus, "b", "6"));
         END();
@@ -656,7 +643,7 @@ static void test_the_past_reads_the_same_while_a_writer_goes_on(void)
                         read += again[0] != '?';
                 }
                 if (i % 16 == 0)
-                        work();
+                        world_prune(&world, bus);
         }
         sb_store_relaxed(&writer_stops, 1);
         CHECK_EQ(pthread_join(thread, NULL), 0);

@@ -6,7 +6,6 @@
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "shm/mvcc/evict.h"
-#include "shm/upkeep/work.h"
 #include "tests/api/txns.h"
 
 #define MANY        5000u
@@ -173,18 +172,6 @@ static void test_thousands_of_keys_some_of_them_gone(void)
         END();
 }
 
-/* Have what no cut and no rule needs pruned. */
-static void work(void)
-{
-        uint64_t end = now_ns() + UINT64_C(30000000);
-
-        do {
-                for (int i = 0; i < 3; i++)
-                        sb_work_all(&other->handle, true);
-                world_tick(&world);
-        } while (world.remote && now_ns() < end);
-}
-
 static void test_where_one_key_is_not_known_any_more_none_is_held(void)
 {
         const struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_ALL};
@@ -199,7 +186,7 @@ static void test_where_one_key_is_not_known_any_more_none_is_held(void)
                 CHECK(!put("kept/a", "2") && !put("lost", "2"));
                 CHECK_EQ(sb_cut_at(bus, UINT64_MAX, &between), 0);
         }
-        work();
+        world_prune(&world, other);
         /* No guard word is lost, however often: a bus has 65,536. */
         for (unsigned i = 0; i < 70000; i++) {
                 CHECK_EQ(sb_get_many_at(bus, names, 3, cut, guards), SB_E_LAPPED);

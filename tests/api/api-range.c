@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "libclient/core/bus.h"
-#include "shm/upkeep/work.h"
 #include "tests/api/txns.h"
 
 /* A plain write of another client. */
@@ -418,18 +417,6 @@ static void test_a_batch_ends_at_the_limit_and_shows_own_writes(void)
         END();
 }
 
-/* Have what no cut and no rule needs pruned. */
-static void work(void)
-{
-        uint64_t end = now_ns() + UINT64_C(30000000);
-
-        do {
-                for (int i = 0; i < 3; i++)
-                        sb_work_all(&other->handle, true);
-                world_tick(&world);
-        } while (world.remote && now_ns() < end);
-}
-
 /* A rule keeps too little of one key in the middle: the batch ends before it, the next call says
  * so, and the one behind that goes on. */
 static void test_a_key_of_which_too_little_is_left_ends_a_batch_and_begins_the_next(void)
@@ -453,7 +440,7 @@ static void test_a_key_of_which_too_little_is_left_ends_a_batch_and_begins_the_n
                         CHECK(!give("k2"));
                         CHECK_EQ(sb_cut_at(bus, UINT64_MAX, &between), 0);
                 }
-                work();
+                world_prune(&world, other);
                 CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
                 CHECK_EQ(sb_scan_next_many(scan, guards, 4, &count), 0);
                 CHECK(count == 1 && memcmp(guards[0].key.data, reverse ? "k3" : "k1", 2) == 0);

@@ -159,6 +159,17 @@ void world_tick(struct world *world)
         }
 }
 
+void world_prune(struct world *world, struct sb_bus *bus)
+{
+        uint64_t end = now_ns() + UINT64_C(30000000);
+
+        do {
+                for (int i = 0; i < 3; i++)
+                        sb_work_all(&bus->handle, true);
+                world_tick(world);
+        } while (world->remote && now_ns() < end);
+}
+
 static bool report_sound(const struct sb_check_report *report)
 {
         for (uint32_t i = 0; i < report->problem_count && i < 8; i++)

@@ -40,6 +40,9 @@ void world_drop(struct world *world);
 struct sb_bus *world_bus(struct world *world);
 /* Do what an engine does every few milliseconds. */
 void world_tick(struct world *world);
+/* Has the client, and the engine, take out what no cut and no rule needs: a remote engine in its
+ * own time, of which it gets 30 milliseconds. */
+void world_prune(struct world *world, struct sb_bus *bus);
 /* Whether the validator finds nothing wrong while buses are open and idle. */
 bool world_sound(struct world *world, struct sb_bus *bus);
 
