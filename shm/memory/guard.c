@@ -175,6 +175,7 @@ int sb_guard_grow(struct sb_handle *handle, uint32_t index)
                         sb_store_relaxed(&block->guard[i], 0);
                 /* R:guard-chunk > A:guard-chunk. The chunk's words are zero before it is named. */
                 sb_store_release(&record->guard_chunk[chunk], offset);
+                sb_slab_leave_guards(handle);
                 sb_slab_settle(handle);
         }
         /* Words of a chunk are read from the first guard in them on. */

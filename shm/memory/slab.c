@@ -282,12 +282,14 @@ static void slab_fetch_next(
 }
 
 /* How many blocks to take at once. Where the slab is given up when the operation is over, few: what
- * is not used then must be given back, if it does not become spares. */
+ * is not used then must be given back, if it does not become spares. Of guards, one. */
 static uint32_t slab_refill_count(
         const struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_)
 {
         uint32_t wanted = SB_SLAB_CACHE_MAX;
 
+        if (kind == SB_UNIT_GUARDS)
+                return 1;
         if (SB_UNLIKELY(handle->slabs.many)) {
                 wanted = kind == SB_UNIT_VERSIONS ? sb_spare_wants(handle, class_) : 0;
                 /* One is used at once. */
@@ -526,11 +528,9 @@ int sb_slab_take(struct sb_handle *handle, enum sb_unit_kind kind, uint64_t size
                 return slab_take_large(handle, size, ret_offset);
         cache = slab_cache_of(handle, kind, class_);
         if (kind == SB_UNIT_GUARDS && cache->unit != NO_UNIT) {
-                /* Chunks differ in class and are rare: each has a slab, given up at once. */
+                /* Chunks differ in class: the next one needs another slab. */
                 slab_exhaust(handle, cache->unit);
                 cache->unit = NO_UNIT;
-                while (cache->count)
-                        sb_unit_clear(handle, cache->offset[--cache->count]);
         }
         if (SB_UNLIKELY(!cache->count)) {
                 cache = slab_cache_serving(handle, kind, class_, also);
@@ -651,11 +651,16 @@ void sb_slab_settle_some(struct sb_handle *handle)
                 slab_leave(handle);
 }
 
+void sb_slab_leave_guards(struct sb_handle *handle)
+{
+        slab_release(handle, &handle->slabs.guards);
+}
+
 void sb_slab_release_all(struct sb_handle *handle)
 {
         sb_slab_settle(handle);
         slab_release_classes(handle);
-        slab_release(handle, &handle->slabs.guards);
+        sb_slab_leave_guards(handle);
         slab_release(handle, &handle->slabs.tombstones);
 }
 

@@ -73,6 +73,8 @@ static inline void sb_slab_settle(struct sb_handle *handle)
                         handle->slabs.tombstones.unit != UINT32_MAX))
                 sb_slab_settle_some(handle);
 }
+/* Behind a chunk of guard words that is named: other clients' chunks may come out of its slab. */
+void sb_slab_leave_guards(struct sb_handle *handle);
 /* Give up all slabs, and the blocks in the slab cache. */
 void sb_slab_release_all(struct sb_handle *handle);
 /* For a handle that begins. */

@@ -238,6 +238,37 @@ static void test_on_a_full_bus_no_more_words_are_promised(void)
         unmake_bus();
 }
 
+/* Each of many clients needed one word more than its record has. */
+static void test_chunks_of_many_clients_lie_in_few_slabs(void)
+{
+        enum { CLIENTS = 60 };
+        static struct sb_handle clients[CLIENTS];
+        struct sb_geometry_wish wish = {
+                .size = 8 << 20, .clients = CLIENTS + 2, .guard_inline = 64, .unit_size = 4096};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation, slabs = 0, each;
+
+        CHECK(make_bus_of(&wish));
+        each = 4096 / writer.segment.class_size[sb_unit_class(
+                              &writer.segment, sizeof(struct sb_guard_chunk) + 8 * 64)];
+        for (uint32_t i = 0; i < CLIENTS; i++) {
+                CHECK(!sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation));
+                make_handle(&clients[i], &writer.segment, slot, generation);
+                CHECK_EQ(sb_guard_grow(&clients[i], 64), 0);
+        }
+        for (uint32_t unit = 0; unit < writer.segment.geometry.unit_count; unit++)
+                slabs += SB_UNIT_KIND(sb_load_relaxed(&writer.segment.unit_words[unit])) ==
+                         SB_UNIT_GUARDS;
+        CHECK(each > 3);
+        CHECK_EQ(slabs, (CLIENTS + each - 1) / each);
+        for (uint32_t i = 0; i < CLIENTS; i++)
+                sb_handle_fini(&clients[i]);
+        for (uint32_t unit = 0; unit < writer.segment.geometry.unit_count; unit++)
+                CHECK(SB_UNIT_KIND(sb_load_relaxed(&writer.segment.unit_words[unit])) !=
+                        SB_UNIT_GUARDS);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -249,5 +280,6 @@ int main(int argc, char **argv)
         RUN(test_only_its_owners_life_frees_a_chunk);
         RUN(test_a_chunk_that_was_freed_and_is_being_made_by_another_stays);
         RUN(test_on_a_full_bus_no_more_words_are_promised);
+        RUN(test_chunks_of_many_clients_lie_in_few_slabs);
         return test_end();
 }
