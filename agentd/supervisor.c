@@ -21,7 +21,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -53,11 +52,9 @@ static int supervisor_close_fd(int fd)
 static int supervisor_become(struct sb_supervisor *supervisor)
 {
         prctl(PR_SET_NAME, "agentd");
-        supervisor->engine = 0;
         supervisor->engine_fd = supervisor->channel = -1;
-        supervisor->adopted = false;
+        /* A process that was the engine was forked with what its supervisor had counted by then. */
         supervisor->failures = supervisor->crashes = 0;
-        supervisor->retry_ns = 0;
         supervisor->self_fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
         if (supervisor->self_fd < 0) {
                 sb_log("this system cannot watch processes (pidfd_open: %s): Linux 5.3 or later is "
@@ -94,7 +91,6 @@ static int supervisor_start_engine(struct sb_supervisor *supervisor, enum sb_eng
         int channel[2] = {-1, -1};
         pid_t child;
 
-        supervisor->retry_ns = 0;
         supervisor->adopted = false;
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel) < 0) {
                 sb_log("cannot start an engine: %s", strerror(errno));
@@ -186,8 +182,7 @@ static int supervisor_judge_death(struct sb_supervisor *supervisor)
         int status = 0, signal;
 
         supervisor_listen_to_engine(supervisor);
-        while (waitpid(supervisor->engine, &status, 0) < 0 && errno == EINTR)
-                ;
+        (void)waitpid(supervisor->engine, &status, 0); /* no signal has a handler here */
         supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
         supervisor->channel = supervisor_close_fd(supervisor->channel);
         signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
@@ -231,17 +226,9 @@ static void supervisor_stop_engine(struct sb_supervisor *supervisor)
         if (supervisor->channel < 0 || send(supervisor->channel, &word, 1, MSG_NOSIGNAL) != 1 ||
                 poll(&gone, 1, STOP_PATIENCE_MS) < 1)
                 (void)kill(supervisor->engine, SIGKILL);
-        while (waitpid(supervisor->engine, NULL, 0) < 0 && errno == EINTR)
-                ;
+        (void)waitpid(supervisor->engine, NULL, 0);
         supervisor->engine_fd = supervisor_close_fd(supervisor->engine_fd);
         supervisor->channel = supervisor_close_fd(supervisor->channel);
-}
-
-static bool supervisor_is_told_to_stop(const struct sb_supervisor *supervisor)
-{
-        struct signalfd_siginfo info;
-
-        return read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
 }
 
 static int supervisor_leave(struct sb_supervisor *supervisor, int status)
@@ -278,15 +265,15 @@ static int supervisor_wait_once(struct sb_supervisor *supervisor)
         }
         if (poll(fds, 3, timeout_ms) < 0)
                 return errno == EINTR ? 0 : -1;
-        if (fds[0].revents && supervisor_is_told_to_stop(supervisor))
-                return 1;
+        if (fds[0].revents)
+                return 1; /* the signal stays where it is: this process ends */
         if (fds[2].revents)
                 return supervisor_judge_death(supervisor);
-        if (fds[1].revents & POLLIN)
-                supervisor_listen_to_engine(supervisor);
-        if (fds[1].revents && !supervisor->adopted)
-                supervisor->channel = supervisor_close_fd(
-                        supervisor->channel); /* hung up: the engine is about to end */
+        /* What is left is a word of the engine's, or that it hung up and is about to end; or the
+         * next one may be started, and there is no channel. */
+        supervisor_listen_to_engine(supervisor);
+        if (!supervisor->adopted)
+                supervisor->channel = supervisor_close_fd(supervisor->channel);
         return 0;
 }
 
