@@ -1,0 +1,413 @@
+/*
+ * Parts of agentd where the system says no: the memory of a segment (agentd/memory.h) on machines
+ * that have too little, or an older kernel; lines of the log (agentd/log.h) that nothing reads; and
+ * when a process was started (agentd/engine.h).
+ *
+ * The program is linked so that the calls by which memory is made and looked at come here first
+ * (see meson.build).
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agentd/engine.h"
+#include "agentd/log.h"
+#include "agentd/memory.h"
+#include "ring/attach/limit.h"
+#include "shm/base/word.h"
+#include "tests/harness/test.h"
+
+#define MIB (UINT64_C(1) << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* ---- the machine ---- */
+
+static struct {
+        int populate[4]; /* how the first attempts to make pages present end; 0: well */
+        unsigned populated, advised, allocated, huge_asked;
+        bool huge_works;      /* plain pages stand for huge ones */
+        const char *memory;   /* /proc/meminfo; NULL: it cannot be read */
+        const char *pages[3]; /* of 2 MiB: all, those that are free, and those that are promised */
+        enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM } fails; /* with EPERM */
+        unsigned maps;
+        uint64_t limit; /* of the cgroup; 0: none */
+} machine;
+
+static struct sb_config config = {.size = 4 * MIB, .clients = 4, .hugepages = SB_HUGEPAGES_OFF};
+static int said_fd = -1;
+
+int __wrap_madvise(void *base, size_t size, int advice);
+int __wrap_madvise(void *base, size_t size, int advice)
+{
+        (void)base;
+        (void)size;
+        machine.advised += advice == MADV_HUGEPAGE;
+        if (advice != MADV_POPULATE_WRITE)
+                return 0;
+        errno = machine.populate[machine.populated < 3 ? machine.populated : 3];
+        machine.populated++;
+        if (errno)
+                return -1;
+        errno = EPERM; /* what an earlier call left there says nothing */
+        return 0;
+}
+
+int __real_fallocate64(int fd, int mode, off_t from, off_t size);
+int __wrap_fallocate64(int fd, int mode, off_t from, off_t size);
+int __wrap_fallocate64(int fd, int mode, off_t from, off_t size)
+{
+        machine.allocated++;
+        return __real_fallocate64(fd, mode, from, size);
+}
+
+int __real_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags);
+int __wrap_memfd_create(const char *name, unsigned flags)
+{
+        machine.huge_asked += !!(flags & MFD_HUGETLB);
+        errno = EPERM;
+        if (((flags & MFD_HUGETLB) && !machine.huge_works) || machine.fails == MEMFD)
+                return -1;
+        return __real_memfd_create(name, flags & (MFD_CLOEXEC | MFD_ALLOW_SEALING));
+}
+
+void *__real_mmap64(void *base, size_t size, int protection, int flags, int fd, off_t from);
+void *__wrap_mmap64(void *base, size_t size, int protection, int flags, int fd, off_t from);
+void *__wrap_mmap64(void *base, size_t size, int protection, int flags, int fd, off_t from)
+{
+        machine.maps++;
+        if (machine.fails == FIRST_MAP + machine.maps - 1 && machine.maps <= 2) {
+                errno = EPERM;
+                return MAP_FAILED;
+        }
+        return __real_mmap64(base, size, protection, flags, fd, from);
+}
+
+ssize_t __real_getrandom(void *bytes, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
+{
+        errno = EPERM;
+        return machine.fails == RANDOM ? -1 : __real_getrandom(bytes, size, flags);
+}
+
+static FILE *open_text(const char *text)
+{
+        return text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : NULL;
+}
+
+FILE *__real_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode);
+FILE *__wrap_fopen64(const char *path, const char *mode)
+{
+        static const char *const names[] = {"nr_hugepages", "free_hugepages", "resv_hugepages"};
+        static const char folder[] = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
+
+        if (strcmp(path, "/proc/meminfo") == 0)
+                return open_text(machine.memory);
+        for (size_t i = 0; i < 3 && strncmp(path, folder, strlen(folder)) == 0; i++)
+                if (strcmp(path + strlen(folder), names[i]) == 0)
+                        return open_text(machine.pages[i]);
+        return __real_fopen64(path, mode);
+}
+
+uint64_t __wrap_sb_limit_memory(void);
+uint64_t __wrap_sb_limit_memory(void)
+{
+        return machine.limit ? machine.limit : SB_LIMIT_NONE;
+}
+
+/* Make a segment. Return: whether that worked, and it is whole. */
+static bool makes(void)
+{
+        uint64_t page = machine.huge_works ? 2 * MIB : (uint64_t)sysconf(_SC_PAGESIZE);
+        struct sb_memory memory = {.fd = -1};
+        struct sb_superblock *super;
+        struct stat status;
+        bool whole;
+
+        if (ftruncate(said_fd, 0) || lseek(said_fd, 0, SEEK_SET))
+                return false;
+        if (sb_memory_make(&config, &memory))
+                return false;
+        super = __real_mmap64(
+                NULL, sizeof(*super), PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd, 0);
+        whole = super != MAP_FAILED && !fstat(memory.fd, &status) && status.st_size == 4 << 20 &&
+                memory.size == 4 * MIB && memory.page_size == page &&
+                (status.st_mode & 07777) == 0600 && super->id[0] && super->id[1] &&
+                super->id[0] != super->id[1] && super->seed != super->id[0] &&
+                sb_load_relaxed(&super->state) == SB_SEGMENT_SERVING;
+        sb_memory_drop(&memory);
+        whole = whole && memory.fd == -1 && !memory.super &&
+                sb_load_relaxed(&super->state) == SB_SEGMENT_REPLACED;
+        munmap(super, sizeof(*super));
+        return whole;
+}
+
+static bool said(const char *words)
+{
+        char text[4096];
+        ssize_t len = pread(said_fd, text, sizeof(text) - 1, 0);
+
+        text[len > 0 ? len : 0] = 0;
+        return strstr(text, words);
+}
+
+#define MACHINE(...)                                                                               \
+        do {                                                                                       \
+                machine = (typeof(machine)){__VA_ARGS__};                                          \
+                config.hugepages = SB_HUGEPAGES_OFF;                                               \
+        } while (0)
+
+/* ---- tests ---- */
+
+static void test_pages_that_could_not_be_made_just_then_are_asked_for_again(void)
+{
+        MACHINE(.populate = {EINTR, EAGAIN, EINTR, 0});
+        CHECK(makes());
+        CHECK_EQ(machine.populated, 4);
+        CHECK_EQ(machine.allocated, 0);
+}
+
+static void test_an_older_kernel_allocates_the_pages_in_another_way(void)
+{
+        MACHINE(.populate = {EINVAL, EINVAL, EINVAL, EINVAL});
+        CHECK(makes());
+        CHECK_EQ(machine.populated, 1);
+        CHECK_EQ(machine.allocated, 1);
+}
+
+static void test_pages_that_there_are_not_are_one_sentence(void)
+{
+        static const int ends[] = {EFAULT, EHWPOISON, ENOMEM};
+
+        for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+                MACHINE(.populate = {ends[i]});
+                CHECK(!makes());
+                CHECK(said("Cannot allocate memory: a limit on memory was met"));
+                CHECK_EQ(machine.allocated, 0);
+        }
+        MACHINE(.populate = {EPERM});
+        CHECK(!makes());
+        CHECK(said("cannot make a segment of 4194304 bytes: Operation not permitted\n"));
+}
+
+static void test_large_pages_of_the_plain_kind_are_asked_for_with_auto_alone(void)
+{
+        MACHINE();
+        CHECK(makes());
+        CHECK(machine.advised == 0 && machine.huge_asked == 0);
+        MACHINE();
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK(machine.advised == 1 && machine.huge_asked == 1);
+        CHECK(said("warning: using 4 KiB pages"));
+        MACHINE(.huge_works = true);
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(makes());
+        CHECK(machine.advised == 0 && machine.huge_asked == 1 && !said("warning"));
+        MACHINE();
+        config.hugepages = SB_HUGEPAGES_REQUIRE;
+        CHECK(!makes());
+        CHECK(machine.advised == 0 && said("start without --hugepages require"));
+}
+
+/* The kernel would end a process that takes more; so agentd asks first, and says what to do. */
+static void test_a_segment_has_to_fit_into_what_is_free(void)
+{
+        static const struct {
+                const char *memory;
+                bool fits;
+        } cases[] = {
+                {"MemTotal: 9\nMemAvailable:    4096 kB\nSwapFree: 0 kB\n", true},
+                {"MemTotal: 9999999\nMemAvailable:    4095 kB\nSwapFree: 0 kB\n", false},
+                {"MemAvailable: 4000 kB\nSwapTotal: 9 kB\nSwapFree: 96 kB\n", true},
+                {"MemAvailable: 4000 kB\nSwapTotal: 999 kB\nSwapFree: 95 kB\n", false},
+                {"MemAvailable: 4096 kB\n", true},
+                {"MemAvailable: 4095 kB\n", false},
+                {"MemTotal: 9 kB\nMemFree: 9 kB\n", true}, /* it does not say */
+                {"MemAvailable: many kB\nSwapFree: 0 kB\n", true},
+                {NULL, true},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                MACHINE(.memory = cases[i].memory);
+                if (makes() != cases[i].fits)
+                        TEST_FAIL("%s", cases[i].memory);
+                CHECK_EQ(said("M of memory free; give a smaller --size"), !cases[i].fits);
+        }
+        MACHINE(.memory = "MemAvailable: 2048 kB\nSwapFree: 1024 kB\n");
+        CHECK(!makes());
+        CHECK(said("--size 4M: this machine has 3M of memory free"));
+}
+
+static void test_a_segment_has_to_fit_into_the_limit_of_its_cgroup(void)
+{
+        MACHINE(.limit = 4 * MIB);
+        CHECK(makes());
+        MACHINE(.limit = 4 * MIB - 1);
+        CHECK(!makes());
+        CHECK(said("--size 4M: the memory cgroup allows this process 3M; give a smaller --size"));
+}
+
+static void test_missing_huge_pages_are_counted(void)
+{
+        static const struct {
+                const char *pages[3], *says;
+        } cases[] = {
+                {{"10\n", "1\n", "0\n"}, "2 huge pages are needed and 1 are free: `sysctl "
+                                         "vm.nr_hugepages=11` as root, or start without"},
+                {{"10\n", "3\n", "2\n"}, "needed and 1 are free: `sysctl vm.nr_hugepages=11`"},
+                {{"10\n", "1\n", "3\n"}, "needed and 0 are free: `sysctl vm.nr_hugepages=12`"},
+                /* There seem to be enough, and the kernel gave none. */
+                {{"10\n", "2\n", "0\n"}, "needed and 2 are free: `sysctl vm.nr_hugepages=12`"},
+                {{"10\n", "6\n", "2\n"}, "needed and 4 are free: `sysctl vm.nr_hugepages=12`"},
+                {{NULL, NULL, NULL}, "needed and 0 are free: `sysctl vm.nr_hugepages=2`"},
+        };
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                MACHINE();
+                memcpy(machine.pages, cases[i].pages, sizeof(machine.pages));
+                config.hugepages = SB_HUGEPAGES_REQUIRE;
+                CHECK(!makes());
+                if (!said(cases[i].says))
+                        TEST_FAIL("not said: %s", cases[i].says);
+        }
+}
+
+static void test_a_segment_that_cannot_be_made_leaves_nothing_behind(void)
+{
+        for (int call = MEMFD; call <= RANDOM; call++) {
+                int next = dup(said_fd), after;
+
+                close(next);
+                MACHINE(.fails = call);
+                CHECK(!makes());
+                CHECK(said("cannot make a segment of 4194304 bytes: Operation not permitted\n"));
+                after = dup(said_fd);
+                close(after);
+                CHECK_EQ(after, next);
+        }
+        MACHINE();
+        config.size = 16384;
+        config.clients = 4000;
+        config.hugepages = SB_HUGEPAGES_AUTO;
+        CHECK(!makes());
+        config.size = 4 * MIB;
+        config.clients = 4;
+        CHECK(machine.huge_asked == 0 && machine.maps == 0);
+        CHECK(said("cannot make a segment of 16384 bytes: No space left on device"));
+}
+
+/* A line is written whole, or not at all, and never waited for. */
+static void test_a_log_that_nothing_reads_keeps_no_process_waiting(void)
+{
+        char bytes[4096] = {0}, line[64] = "";
+        size_t filled = 0;
+        int fds[2], status;
+        ssize_t len;
+        pid_t child;
+
+        CHECK(!pipe2(fds, O_CLOEXEC | O_NONBLOCK));
+        while ((len = write(fds[1], bytes, sizeof(bytes))) > 0)
+                filled += (size_t)len;
+        CHECK(!fcntl(fds[1], F_SETFL, 0));
+        child = fork();
+        if (child == 0) {
+                dup2(fds[1], STDERR_FILENO);
+                alarm(5);
+                sb_log("this line is lost");
+                sb_log_word("and this one");
+                _exit(0);
+        }
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        for (; filled > 0; filled -= (size_t)len)
+                CHECK((len = read(fds[0], bytes, sizeof(bytes))) > 0);
+        child = fork();
+        if (child == 0) {
+                dup2(fds[1], STDERR_FILENO);
+                sb_log("this %s is not", "line");
+                _exit(0);
+        }
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        CHECK_EQ(read(fds[0], line, sizeof(line)), 25);
+        CHECK_EQ(strcmp(line, "agentd: this line is not\n"), 0);
+        close(fds[0]);
+        close(fds[1]);
+}
+
+static void test_a_line_of_any_length_is_one_line_and_ends(void)
+{
+        char words[2048], text[4096];
+        ssize_t len;
+
+        for (size_t count = 980; count < 1080; count++) {
+                size_t expected = count < 1014 - 21 ? count : 1014 - 21;
+
+                memset(words, 'x', count);
+                words[count] = 0;
+                CHECK(!ftruncate(said_fd, 0) && !lseek(said_fd, 0, SEEK_SET));
+                sb_log("%s", words);
+                len = pread(said_fd, text, sizeof(text) - 1, 0);
+                text[len > 0 ? len : 0] = 0;
+                /* A file's lines begin with the time, of 21 bytes. */
+                CHECK(text[4] == '-' && text[10] == 'T' && text[19] == 'Z' && text[20] == ' ');
+                CHECK_EQ(strncmp(text + 21, "agentd: ", 8), 0);
+                CHECK_EQ(strspn(text + 29, "x"), expected);
+                CHECK_EQ(strcmp(text + 29 + expected, "\n"), 0);
+        }
+}
+
+/* Write over what a function called from here finds on its stack. */
+static __attribute__((noinline)) void litter(void)
+{
+        volatile char bytes[8192];
+
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = ") "[i % 2];
+}
+
+/* The name of a process may hold anything, and nothing but the file counts. */
+static void test_a_process_was_started_when_the_kernel_says_so(void)
+{
+        static const char *const names[] = {"plain", "a b c", ") 1 2 3 4 5 6", "(((", "))) 77 ) )"};
+        uint64_t start, first = 0;
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+                CHECK(!prctl(PR_SET_NAME, names[i]));
+                litter();
+                CHECK_EQ(sb_reaper_start_time((uint32_t)getpid(), &start), 0);
+                CHECK(start > 0 && (!first || start == first));
+                first = start;
+        }
+        CHECK_EQ(sb_reaper_start_time(0, &start), -ENOENT);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        said_fd = __real_memfd_create("said", MFD_CLOEXEC);
+        if (said_fd < 0 || dup2(said_fd, STDERR_FILENO) < 0)
+                return 1;
+        RUN(test_pages_that_could_not_be_made_just_then_are_asked_for_again);
+        RUN(test_an_older_kernel_allocates_the_pages_in_another_way);
+        RUN(test_pages_that_there_are_not_are_one_sentence);
+        RUN(test_large_pages_of_the_plain_kind_are_asked_for_with_auto_alone);
+        RUN(test_a_segment_has_to_fit_into_what_is_free);
+        RUN(test_a_segment_has_to_fit_into_the_limit_of_its_cgroup);
+        RUN(test_missing_huge_pages_are_counted);
+        RUN(test_a_segment_that_cannot_be_made_leaves_nothing_behind);
+        RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
+        RUN(test_a_line_of_any_length_is_one_line_and_ends);
+        RUN(test_a_process_was_started_when_the_kernel_says_so);
+        return test_end();
+}
