@@ -405,6 +405,17 @@ static void check_signs(struct sb_handle *engine)
         }
 }
 
+/* What a client announced it has ended, or it was taken away before it was ended. */
+static void check_announced(const struct sb_handle *handle)
+{
+        uint32_t i;
+
+        for (i = 0; i < handle->segment.geometry.snapshot_count; i++)
+                if (sb_load_relaxed(&sb_record_snapshots(handle->record)[i]))
+                        model_fail("client %u has ended all snapshots, and one is announced",
+                                handle->slot);
+}
+
 /* All clients leave, the engine reaps the dead ones and cleans up: then only what the keys need is
  * there. */
 static void check_cleaned_up(void)
@@ -428,9 +439,10 @@ static void check_cleaned_up(void)
                         continue;
                 if (spec()->start == START_DEAD && i == DEAD_PEER)
                         sb_reap_record(engine, handle->slot, handle->generation);
-                else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind)
+                else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind) {
+                        check_announced(handle);
                         sb_handle_fini(handle);
-                else
+                } else
                         sb_reap_record(engine, handle->slot, handle->generation);
         }
         for (i = 0; i < MODEL_THREADS; i++)

@@ -47,6 +47,7 @@
 #define DELETE_C  {OP_DELETE, KEY_C}
 #define FIND_A    {OP_FIND, KEY_A}
 #define DROP      {OP_DROP, KEY_A}
+#define RENEW     {OP_DROP, KEY_A, .way = WAY_TURN}
 #define SER(read, keys) TXN(.reads = read, .writes = keys, .serializable = true)
 #define EVICT     {OP_EVICT, KEY_A}
 #define EVICT_OLD {OP_EVICT, KEY_A, .way = WAY_PAST}
@@ -103,6 +104,8 @@ static const struct world_case users[] = {
         {"users: history, passing on", {START_CHAIN, {OPS(PASSING_A), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
         {"users: history, the newest", {START_CHAIN, {OPS(FIRST_A), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
         {"users: history, oldest first", {START_CHAIN, {OPS(PAST_ALL), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
+        {"users: drop a mark that is dropped and made again", {START_MARKED, {OPS(DROP), OPS(RENEW)}, .users = true, .guards = 3,
+                .setup_by = 3}, 2, 2},
 };
 
 static const struct world_case users_txn[] = {

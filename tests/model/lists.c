@@ -83,6 +83,8 @@ static const struct world_case keys[] = {
         {"late make over memory used again", {START_EMPTY, {OPS(SET_A), OPS(SET_A, DELETE_A, MEMORY,
                 MEMORY), OPS(SET_C)}}, 3, 1},
         {"remove, a cell taken by another key", {START_DELETED, {OPS(WORK), OPS(SET_B), OPS(SET_A)}}, 3, 2},
+        {"two neighbours removed, one made again", {START_PAIR_DELETED, {OPS(WORK, SET_B), OPS(SET_B, DELETE_B, WORK)},
+                .focus = FOCUS_INDEX}, 2, 2},
 };
 
 static const struct world_case memory[] = {
@@ -297,6 +299,9 @@ static const struct world_case snapshots[] = {
                 .short_keys = true}, 3, 3},
         {"observer, set, stable cut, get, buffers", {START_VALUE, {OPS(SET_A), OPS(STABLE, OBSERVE)}},
                 2, 2, .delays = 1},
+        {"evict beside two snapshots", {START_VALUE, {OPS(EVICT), OPS(SNAP_A, SNAP_A)}, .engine = true}, 2, 3},
+        {"two marks", {START_VALUE, {OPS(MARK), OPS(MARK)}}, 2, 2},
+        {"stable cut raised by two", {START_VALUE, {OPS(STABLE), OPS(SET_A, STABLE)}}, 2, 2},
 };
 
 static const struct world_case reaps[] = {

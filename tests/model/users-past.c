@@ -154,11 +154,15 @@ static void do_restore(const struct user *user)
                 MODEL_CHECK(user->outcome->r == SB_E_LAPPED && (world_evicts() || world_drops()));
 }
 
+/* WAY_TURN: and then it is made again, of a new cut. */
 static void do_drop(const struct user *user)
 {
         int r = sb_mark_drop(user->bus, start_mark);
+        uint64_t cut;
 
         MODEL_CHECK(r == 0 || r == SB_E_NOT_FOUND);
+        if (user->op->way == WAY_TURN)
+                MODEL_CHECK(!sb_mark(user->bus, start_mark, &cut) && cut > world.engine_cut);
 }
 
 /* All versions of the key, each held until the walk has ended; WAY_TURN: until the next one is

@@ -12,10 +12,12 @@
 #include "tests/model/world.h"
 
 #define PEERS       (MODEL_THREADS + 1)
-#define NOTE_DONE   0u          /* + key: the highest finished revision */
-#define NOTE_OVER   WORLD_KEYS  /* how many operations each thread has finished, 8 bits each */
-#define WORLD_SPACE 1024u       /* bytes of a handle's space */
-#define DEAD_PEER   (PEERS - 1) /* of START_DEAD */
+#define NOTE_DONE   0u               /* + key: the highest finished revision */
+#define NOTE_OVER   WORLD_KEYS       /* how many operations each thread has finished, 8 bits each */
+#define NOTE_STABLE (WORLD_KEYS + 1) /* the highest stable cut that was seen */
+#define NOTE_MARKS  (WORLD_KEYS + 2) /* the same of where the marks end */
+#define WORLD_SPACE 1024u            /* bytes of a handle's space */
+#define DEAD_PEER   (PEERS - 1)      /* of START_DEAD */
 
 /* What one operation answered. */
 struct outcome {

@@ -360,6 +360,15 @@ static bool is_evicted(struct sb_handle *handle, const struct world_op *op, uint
         return op->kind != OP_MARK && !sb_snapshot_holds(handle, index, outcome->cut);
 }
 
+/* Pruners look as far as any mark that was made. */
+static void check_marks_end(const struct sb_handle *handle, const struct sb_named_value *mark)
+{
+        uint64_t end = sb_load_acquire(&handle->segment.super->mark_high);
+
+        MODEL_CHECK(end > mark->index && end >= model_noted(NOTE_MARKS));
+        model_note(NOTE_MARKS, end);
+}
+
 static void do_snapshot(
         struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
@@ -382,6 +391,7 @@ static void do_snapshot(
                 if (outcome->r == SB_E_LAPPED)
                         return;
                 MODEL_CHECK(!outcome->r);
+                check_marks_end(handle, &mark);
         }
         if (op->kind == OP_SCAN) {
                 world_scan(handle, outcome->cut, WORLD_KEYS, outcome);
@@ -397,6 +407,18 @@ static void do_snapshot(
                 sb_named_let_go(handle, &mark);
         else
                 sb_snapshot_close(handle, index);
+}
+
+/* The stable cut is no lower behind a raise than the clock was before, and never goes back. */
+static void do_stable(struct sb_handle *handle)
+{
+        struct sb_superblock *super = handle->segment.super;
+        uint64_t before = sb_load_acquire(&super->clock), stable;
+
+        sb_stable_raise(handle);
+        stable = sb_load_acquire(&super->stable);
+        MODEL_CHECK(stable >= before && stable >= model_noted(NOTE_STABLE));
+        model_note(NOTE_STABLE, stable);
 }
 
 /* A history rule comes and goes, as far as the cell shows it. */
@@ -468,7 +490,7 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
                 sb_work_all(handle, false);
                 break;
         case OP_STABLE:
-                sb_stable_raise(handle);
+                do_stable(handle);
                 break;
         case OP_SWEEP:
                 sb_sweep(handle, &cursor, handle->segment.geometry.unit_count);
