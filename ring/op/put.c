@@ -252,18 +252,38 @@ static bool put_supersede(struct sb_handle *handle, struct sb_version *version,
         return sb_prune_behind(handle, version, old);
 }
 
+/* A short write took @old out. Fault OVERWRITE_FREED_AT_ONCE: and gives the block back. */
+static void put_pass(struct sb_handle *handle, const struct sb_version *old)
+{
+        if (SB_FAULT(OVERWRITE_FREED_AT_ONCE))
+                sb_slab_give_back(handle, sb_offset_of(&handle->segment, old));
+        sb_limbo_pass(handle);
+}
+
+/* A short write leaves in its chain what it replaced: note the cell. @below: it tried to take that
+ * out; fault OVERWRITE_LEFT_UNNOTED: then it does not. */
+static void put_note_cell(
+        struct sb_handle *handle, const struct sb_word64 *cell, uint64_t stamp, bool below)
+{
+        if (!below || !SB_FAULT(OVERWRITE_LEFT_UNNOTED))
+                sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), stamp);
+}
+
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
+        bool below;
+
         if (entry)
                 sb_magazine_vacate(handle, entry);
         /* A:publish. Where older ones lie below that some cut needs, each write takes out the one
          * that it replaced, and none walks down the chain. */
-        if (old && sb_horizon_has_cuts(handle) && (sb_load_acquire(&old->prev) & SB_OFFSET_MASK) &&
-                sb_prune_behind(handle, version, old))
-                sb_limbo_pass(handle);
+        below = old && sb_horizon_has_cuts(handle) &&
+                (sb_load_acquire(&old->prev) & SB_OFFSET_MASK);
+        if (below && sb_prune_behind(handle, version, old))
+                put_pass(handle, old);
         else
-                sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), stamp);
+                put_note_cell(handle, cell, stamp, below);
 }
 
 /* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */

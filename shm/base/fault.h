@@ -79,6 +79,10 @@
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \
         X(HORIZON_LAST_MISSED, "the search in a prune horizon passes the last cut by")             \
+        X(BEHIND_UNASKED, "a writer takes out what it replaced though an open cut needs it")       \
+        X(OVERWRITE_FREED_AT_ONCE, "a short write gives back at once what it took out")            \
+        X(OVERWRITE_LEFT_UNNOTED, "a short write leaves what a cut needs, and does not note it")   \
+        X(MAGAZINE_TAKES_CHAIN, "a version with older ones below is taken for the last one")       \
         X(KEPT_UNASKED, "a short write takes for its own what a rule keeps")                       \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \

@@ -123,6 +123,13 @@ static inline void sb_magazine_note_late(struct sb_handle *handle, uint32_t entr
  * client when its grace period is over. */
 void sb_magazine_pass(struct sb_handle *handle, struct sb_limbo_entry *waiting);
 
+/* Whether a version with this link is not the last one of its chain. Fault MAGAZINE_TAKES_CHAIN: it
+ * always is. */
+static inline __attribute__((always_inline)) bool sb_magazine_is_above(uint64_t link)
+{
+        return (link & SB_OFFSET_MASK) && !SB_FAULT(MAGAZINE_TAKES_CHAIN);
+}
+
 /* Take @old, which this client has just replaced with @version, in hand and out of the chain.
  * @offset: of @old. @entry: the one of which the block holds @version now, or 0. Return: true when
  * @old is in hand, and @entry (or a free one) notes it; false when nothing happened, and @old is
@@ -135,7 +142,7 @@ static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_han
 
         /* A:publish. Only the last version of its chain is taken: nothing can be taken out from
          * behind it, so its link needs no mark. */
-        if (SB_UNLIKELY(sb_load_acquire(&old->prev) & SB_OFFSET_MASK) ||
+        if (SB_UNLIKELY(sb_magazine_is_above(sb_load_acquire(&old->prev))) ||
                 SB_UNLIKELY((unit_kind ^ SB_UNIT_VERSIONS << 6) >= handle->magazine.pass_end) ||
                 SB_UNLIKELY(handle->limbo.count == SB_LIMBO_MAX))
                 return false;

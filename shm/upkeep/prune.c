@@ -261,22 +261,31 @@ bool sb_prune_cell(struct sb_handle *handle, uint64_t cell_number, const struct 
         return look.again || look.kept;
 }
 
-bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old)
+/* Whether a cut, open or to come, reads what @version replaced. Fault BEHIND_UNASKED: none does. */
+static bool prune_behind_needed(
+        struct sb_handle *handle, const struct sb_version *version, const struct sb_version *old)
 {
         static const struct sb_horizon nothing = {.bound = 0};
         /* A:clock. While the clock still is the bound, no cut was taken since the horizon was: it
          * says which cuts need what was just replaced. If it is not, the version goes only where
          * both have one stamp: no cut can tell them apart. */
         bool current = sb_load_acquire(&handle->segment.super->clock) == handle->horizon.bound;
+
+        /* A:stamp, both. */
+        return SB_SHAPE_KIND(old->shape) != SB_VERSION_PLACEHOLDER &&
+               sb_horizon_needs(current ? &handle->horizon : &nothing, sb_load_acquire(&old->stamp),
+                       sb_load_acquire(&version->stamp)) &&
+               !SB_FAULT(BEHIND_UNASKED);
+}
+
+bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old)
+{
         uint64_t link = sb_pin_load(handle, &version->prev);
 
         if ((link & SB_PREV_MARKED) ||
                 (link & SB_OFFSET_MASK) != sb_offset_of(&handle->segment, old))
                 return false;
-        /* A:stamp, both. */
-        if (SB_SHAPE_KIND(old->shape) != SB_VERSION_PLACEHOLDER &&
-                sb_horizon_needs(current ? &handle->horizon : &nothing,
-                        sb_load_acquire(&old->stamp), sb_load_acquire(&version->stamp)))
+        if (prune_behind_needed(handle, version, old))
                 return false;
         return prune_unlink(handle, version, link, old) == UNLINKED;
 }

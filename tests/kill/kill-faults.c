@@ -16,9 +16,10 @@
 #include "tests/harness/step/trial.h"
 #include "tests/harness/test.h"
 
-enum kind { KILL, LATE, STALL, RESUME, TWICE, BESIDE };
-static const char *const kind_names[] = {"killed", "killed later", "stopped", "resumed",
-        "stopped twice", "stopped beside the reaper"};
+/* KILL_SHORT: killed, with keys with which the common operations go the short way. */
+enum kind { KILL, KILL_SHORT, LATE, STALL, RESUME, TWICE, BESIDE };
+static const char *const kind_names[] = {"killed", "killed on the short way", "killed later",
+        "stopped", "resumed", "stopped twice", "stopped beside the reaper"};
 
 #define EVERY_LATE 331
 
@@ -36,6 +37,9 @@ static const struct known {
         {"UNLINK_BEFORE_DYING", "overwrite what another one wrote, no magazine", KILL},
         {"REAP_FORGETS_MAGAZINE", "overwrite out of the magazine", KILL},
         {"MAGAZINE_NOTE_LATE", "overwrite out of the magazine", KILL},
+        {"UNLINK_BEFORE_DYING", "overwrite above what a cut needs", KILL_SHORT},
+        {"UNLINK_BEFORE_DYING", "call: set above what a mark keeps", KILL_SHORT},
+        {"MAGAZINE_TAKES_CHAIN", "overwrite above what a cut needs", STALL},
         {"SPARE_NOTE_LATE", "overwrite in a spare", KILL},
         {"SUPERSEDE_UNSTAMPED", "set in new classes", STALL},
         {"GET_NO_STAMP", "set, seen before it is stamped", STALL},
@@ -116,8 +120,10 @@ static bool try(const void *context, struct trial_report *report)
         const struct known *what = context;
         const struct step_scenario *scenario = scenario_find(what->scenario);
 
+        scene_use_long_keys(what->kind == KILL_SHORT);
         switch (what->kind) {
         case KILL:
+        case KILL_SHORT:
                 return trial_kill(scenario, report);
         case LATE:
                 return try_late(scenario, report);

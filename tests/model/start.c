@@ -424,6 +424,8 @@ static void setup_trimmed(struct sb_handle *handle)
 
 static void setup_marked(struct sb_handle *handle)
 {
+        uint32_t i;
+
         if (sb_op_mark(handle, WORLD_MARK, sizeof WORLD_MARK - 1, &world.engine_cut))
                 model_fail("a mark at the start");
         world.past_seen = world.start_seen[KEY_A];
@@ -432,6 +434,8 @@ static void setup_marked(struct sb_handle *handle)
         setup_write(KEY_A, VALUE_LEN);
         if (spec()->start == START_MARKED_MADE)
                 setup_write(KEY_B, VALUE_LEN);
+        for (i = 0; i < PEERS && spec()->start == START_MARKED_BELOW; i++)
+                sb_horizon_renew(world_peer(i));
 }
 
 /* All keys have values, and then two of them, or none. */
@@ -478,6 +482,7 @@ static void setup_made(void)
                 setup_deleted(handle);
                 break;
         case START_MARKED:
+        case START_MARKED_BELOW:
         case START_MARKED_MADE:
                 setup_marked(handle);
                 break;

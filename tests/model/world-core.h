@@ -37,7 +37,7 @@ struct outcome {
 #define TAG_SETUP 40u /* and above: the start state's */
 #define NO_TAG    UINT32_MAX
 
-#define WORLD_MARK "s" /* START_MARKED, START_MARKED_MADE */
+#define WORLD_MARK "s" /* of START_MARKED and those like it */
 
 /* What a user holds of a key from one operation to the next. */
 struct world_guard {

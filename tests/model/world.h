@@ -118,7 +118,10 @@ enum world_start {
         START_PAIR_DELETED, /* A was deleted, B has a value */
         /* A has a value that an open snapshot of the engine's needs, and a tombstone above it */
         START_SNAPSHOT,
-        START_MARKED,      /* A has a value over an older one, which a mark keeps */
+        START_MARKED, /* A has a value over an older one, which a mark keeps */
+        /* as MARKED, and all clients know of the mark: a write takes out what it replaces, and the
+         * older one stays below */
+        START_MARKED_BELOW,
         START_MARKED_MADE, /* as MARKED, and B was made since */
         /* A has a value; a rule keeps the last version of each key. What A was in a cut before is
          * gone. */

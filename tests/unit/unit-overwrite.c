@@ -1,8 +1,13 @@
 /*
  * The short way of a write (ring/op/overwrite.h): it copies each byte of a key and of a value, and
- * no byte beside them; it serves keys and values of all lengths up to its own limit.
+ * no byte beside them; it serves keys and values of all lengths up to its own limit; above what a
+ * cut needs it leaves nothing behind that no cut needs, and keeps no other key waiting.
  */
 #include "ring/op/overwrite.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/upkeep/horizon.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 
 #define SPACE 1100u
@@ -131,11 +136,116 @@ static void test_another_revision_than_was_expected_is_told_the_short_way(void)
         unmake_bus();
 }
 
+/* ---- above what a cut needs ---- */
+
+#define HOT  "a key that is written again and again"
+#define COLD "a key that is written once"
+
+/* By the short way, which a client goes that has blocks of this size at hand; the long way fetches
+ * some. Return: whether it was the short way. */
+static bool write_short(const char *key)
+{
+        static const unsigned char value[] = "some value";
+
+        if (overwrite((const unsigned char *)key, strlen(key), value, sizeof(value)))
+                return true;
+        if (put(&writer, key, value, sizeof(value)))
+                abort();
+        return false;
+}
+
+/* How many versions a key has. */
+static uint32_t chain_of(const char *key)
+{
+        const struct sb_version *version;
+        uint32_t count = 0;
+
+        sb_pin(&reader);
+        for (version = find(key); version; count++)
+                version = sb_version_at(
+                        &reader.segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&reader);
+        return count;
+}
+
+/* A key with a version that a cut needs, and a newer one, and a key that came after the cut; the
+ * writer knows of the cut. */
+static bool make_hot(uint32_t *ret_index)
+{
+        uint64_t cut;
+
+        if (!make_bus(16 << 20) || put(&writer, HOT, "some value", 11) ||
+                sb_snapshot_open(&reader, ret_index, &cut) || put(&writer, HOT, "some value", 11) ||
+                put(&writer, COLD, "some value", 11))
+                return false;
+        /* A cell with a cut that is new to the client is looked at once more. */
+        sb_work_all(&writer, false);
+        sb_work_all(&writer, false);
+        return chain_of(HOT) == 2 && !sb_limbo_pending(&writer);
+}
+
+static void test_a_short_write_above_what_a_cut_needs_takes_out_what_it_replaced(void)
+{
+        uint32_t index, count = 0;
+
+        CHECK(make_hot(&index));
+        for (uint32_t i = 0; i < 3 * SB_PENDING_BATCH; i++) {
+                count += write_short(HOT);
+                CHECK_EQ(chain_of(HOT), 2);
+                CHECK(!sb_limbo_pending(&writer));
+        }
+        CHECK(count > 2 * SB_PENDING_BATCH);
+        unmake_bus();
+}
+
+/* A cut came meanwhile: what it needs is left, and the writer remembers where. */
+static void test_what_a_short_write_leaves_below_for_a_later_cut_is_noted(void)
+{
+        uint32_t index, later;
+        uint64_t cut;
+
+        CHECK(make_hot(&index));
+        CHECK_EQ(sb_snapshot_open(&reader, &later, &cut), 0);
+        CHECK(write_short(HOT));
+        CHECK_EQ(chain_of(HOT), 3);
+        CHECK_EQ(sb_limbo_pending(&writer), 1);
+        sb_snapshot_close(&reader, later);
+        sb_work_all(&writer, false);
+        CHECK_EQ(chain_of(HOT), 2);
+        unmake_bus();
+}
+
+/* A cell that was noted is looked at after so many writes, also when none of them notes one. */
+static void test_writes_above_what_a_cut_needs_keep_no_other_key_waiting(void)
+{
+        uint32_t index, later, writes;
+        uint64_t cut;
+
+        CHECK(make_hot(&index));
+        CHECK_EQ(sb_snapshot_open(&reader, &later, &cut), 0);
+        CHECK(write_short(COLD));
+        CHECK_EQ(sb_limbo_pending(&writer), 1);
+        sb_snapshot_close(&reader, later);
+        CHECK_EQ(sb_snapshot_open(&reader, &later, &cut), 0); /* by which it is seen */
+        sb_snapshot_close(&reader, later);
+        sb_horizon_renew(&writer);
+        for (uint32_t i = writes = 0; sb_limbo_pending(&writer) && i < 4 * SB_PENDING_BATCH; i++)
+                writes += write_short(HOT);
+        CHECK(writes <= SB_PENDING_BATCH);
+        CHECK_EQ(chain_of(COLD), 1);
+        CHECK_EQ(chain_of(HOT), 2);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_copy_has_each_byte_and_touches_no_other);
         RUN(test_keys_and_values_of_all_lengths_go_the_short_way_up_to_its_limit);
         RUN(test_another_revision_than_was_expected_is_told_the_short_way);
+        RUN(test_a_short_write_above_what_a_cut_needs_takes_out_what_it_replaced);
+        RUN(test_what_a_short_write_leaves_below_for_a_later_cut_is_noted);
+        RUN(test_writes_above_what_a_cut_needs_keep_no_other_key_waiting);
         return test_end();
 }
