@@ -452,7 +452,7 @@ static void check_cleaned_up(void)
                 world.here[i] = false;
         world_reap_strangers();
         world_past_clean_up(engine);
-        if (spec()->start == START_SNAPSHOT &&
+        if ((spec()->start == START_SNAPSHOT || spec()->start == START_KEPT) &&
                 sb_load_relaxed(&sb_record_snapshots(engine->record)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);
         for (i = 0; i < 4; i++) {

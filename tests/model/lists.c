@@ -289,6 +289,19 @@ static const struct world_case snapshots[] = {
                 .setup_by = 1}, 3, 2},
         {"an old snapshot and a sweep", {START_SNAPSHOT, {OPS(PAST_A, PAST_A), OPS(MEMORY)},
                 .setup_by = 1}, 2, 2},
+        {"over an old snapshot: sets beside reads", {START_KEPT, {OPS(SET_A, SET_A), OPS(PAST_A, GET_A)}}, 2, 3},
+        {"over an old snapshot: two set", {START_KEPT, {OPS(SET_A, SET_A), OPS(SET_A, PAST_A)}}, 2, 3},
+        {"over an old snapshot: two set, a third prunes", {START_KEPT, {OPS(SET_A), OPS(SET_A, PAST_A), OPS(MEMORY)}}, 3, 2},
+        {"over an old snapshot: set beside a young one", {START_KEPT, {OPS(SET_A, SET_A), OPS(SNAP_A), OPS(PAST_A)}}, 3, 2},
+        {"over an old snapshot: set, delete, removal", {START_KEPT, {OPS(SET_A, SET_A), OPS(DELETE_A, WORK)}}, 2, 3},
+        {"over an old snapshot: set beside eviction", {START_KEPT, {OPS(EVICT, WORK), OPS(SET_A, SET_A), OPS(SNAP_A)},
+                .engine = true}, 3, 2},
+        {"over an old snapshot: sets beside a rule", {START_KEPT, {OPS(KEEP_A), OPS(SET_A, SET_A)}}, 2, 2},
+        {"over an old snapshot: out of the magazine", {START_KEPT, {OPS(SET_A, SET_A, WORK), OPS(SET_A, PAST_A)},
+                .magazine = 2}, 2, 2},
+        {"over an old snapshot: under buffers", {START_KEPT, {OPS(SET_A, SET_A), OPS(SNAP_A)}}, 2, 2, .delays = 1},
+        {"over an old snapshot: killed set", {START_KEPT, {OPS(SET_A, SET_A), OPS(SET_A, PAST_A)}}, 2, 0, 1,
+                .crash_mask = 1, .reaper = true},
         {"two prune a chain", {START_CHAIN, {OPS(MEMORY), OPS(MEMORY)}}, 2, 2},
         {"two prune a chain by list and sweep", {START_CHAIN, {OPS(WORK), OPS(SWEEP, SWEEP)}}, 2, 3},
         {"prune a chain under get", {START_CHAIN, {OPS(WORK), OPS(SNAP_A)}}, 2, 3},
@@ -594,6 +607,7 @@ struct world_list world_pairs(enum world_pairs_how how)
                 {"empty", START_EMPTY},
                 {"freed memory", START_FREED},
                 {"open snapshot", START_SNAPSHOT},
+                {"value over a kept one", START_KEPT},
         };
         enum { OP_COUNT = sizeof ops / sizeof *ops, START_COUNT = sizeof starts / sizeof *starts };
         static struct world_case cases[START_COUNT * OP_COUNT * OP_COUNT];

@@ -438,6 +438,20 @@ static void setup_marked(struct sb_handle *handle)
                 sb_horizon_renew(world_peer(i));
 }
 
+static void setup_snapshot(struct sb_handle *handle)
+{
+        uint32_t i;
+
+        if (sb_snapshot_open(world_peer(0), &world.engine_snapshot, &world.engine_cut))
+                model_fail("a snapshot at the start");
+        world.past_seen = world.start_seen[KEY_A];
+        setup_write(KEY_A, spec()->start == START_KEPT ? VALUE_LEN : TOMBSTONE);
+        if (spec()->start == START_SNAPSHOT)
+                sb_stable_raise(handle);
+        for (i = 0; spec()->start == START_KEPT && i < PEERS - spec()->free_records; i++)
+                sb_horizon_renew(world_peer(i));
+}
+
 /* All keys have values, and then two of them, or none. */
 static void setup_deleted(struct sb_handle *handle)
 {
@@ -516,11 +530,8 @@ static void setup_made(void)
                 setup_aborted(handle);
                 break;
         case START_SNAPSHOT:
-                if (sb_snapshot_open(world_peer(0), &world.engine_snapshot, &world.engine_cut))
-                        model_fail("a snapshot at the start");
-                world.past_seen = world.start_seen[KEY_A];
-                setup_write(KEY_A, TOMBSTONE);
-                sb_stable_raise(handle);
+        case START_KEPT:
+                setup_snapshot(handle);
                 break;
         case START_CHAIN:
                 sb_stable_raise(handle);

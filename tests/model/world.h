@@ -123,6 +123,9 @@ enum world_start {
          * older one stays below */
         START_MARKED_BELOW,
         START_MARKED_MADE, /* as MARKED, and B was made since */
+        /* A has a value over an older one, which an open snapshot of the engine's needs, and all
+         * clients know the cuts of now */
+        START_KEPT,
         /* A has a value; a rule keeps the last version of each key. What A was in a cut before is
          * gone. */
         START_TRIMMED,
