@@ -1,7 +1,7 @@
 /*
- * Rules of history, written; see keep.h. The first write of a rule's key is over any revision, the
- * last one only over the revision of the first. So of two processes that write one rule, the later
- * one does the rest.
+ * Rules of history, written; see keep.h. The first write of a rule's key is over the revision that
+ * was read, the last one only over the revision of the first. So of two processes that write
+ * different rules, the later one does the rest; of two that write the same one, either.
  */
 
 #include "ring/op/keep.h"
@@ -10,6 +10,7 @@
 
 #include "ring/op/put.h"
 #include "ring/op/write.h"
+#include "shm/base/fault.h"
 #include "shm/base/result.h"
 #include "shm/history/rules.h"
 #include "shm/keys/node.h"
@@ -100,9 +101,9 @@ static int keep_renew_wider(struct sb_handle *handle, const struct target *narro
         return 0;
 }
 
-/* Does the rest for a rule, the key of which is there with revision @rev and covers nothing yet. If
- * another process has written the key anew meanwhile, the rest is left to that process. Return: 0;
- * SB_E_FULL, -EIO: the rest is to be done still, and the rule covers nothing. */
+/* Does the rest for a rule, the key of which is there with revision @rev and covers nothing yet.
+ * Return: 0; SB_E_CONFLICT: another process has written the key meanwhile; SB_E_FULL, -EIO: the
+ * rest is to be done still, and the rule covers nothing. */
 static int keep_finish(struct sb_handle *handle, const struct target *target,
         struct sb_rule_value value, uint64_t rev)
 {
@@ -120,7 +121,17 @@ static int keep_finish(struct sb_handle *handle, const struct target *target,
                 value.since = sb_clock_take_cut(handle);
                 r = keep_write_rule(handle, target, &value, rev, &rev);
         }
-        return r == SB_E_CONFLICT || r == SB_E_NOT_FOUND ? 0 : r;
+        return r == SB_E_NOT_FOUND ? SB_E_CONFLICT : r;
+}
+
+/* Whether the rule is what it is to be: then the past that it covers goes on. Fault
+ * KEEP_BEGINS_ANEW: it never is. */
+static bool keep_stands(bool there, const struct sb_rule_found *found, uint64_t word)
+{
+        if (SB_RULE_KIND(word) == SB_RULE_NEWEST)
+                return !there;
+        return there && found->value.word == word && found->value.since &&
+               !SB_FAULT(KEEP_BEGINS_ANEW);
 }
 
 int sb_keep_write(
@@ -129,16 +140,27 @@ int sb_keep_write(
         struct sb_rule_value value = {.word = word};
         struct sb_rule_found found;
         struct target target;
-        uint64_t rev;
         int r;
 
         keep_aim(&target, key, key_len, prefix);
-        if (SB_RULE_KIND(word) == SB_RULE_NEWEST &&
-                !keep_read_rule(handle, key, key_len, prefix, &found))
-                return 0;
-        sb_rules_announce(handle, key_len, prefix);
-        r = keep_write_rule(handle, &target, &value, SB_OP_ANY_REV, &rev);
-        return r ? r : keep_finish(handle, &target, value, rev);
+        /* A conflict means that another process has written the rule since the look. */
+        do {
+                bool there = keep_read_rule(handle, key, key_len, prefix, &found);
+                uint64_t rev = there ? found.rev : 0;
+
+                if (keep_stands(there, &found, word))
+                        return 0;
+                r = 0;
+                /* The same rule, which covers nothing yet: another process is about to finish it,
+                 * or has stopped there. */
+                if (!there || found.value.word != word || found.value.since) {
+                        sb_rules_announce(handle, key_len, prefix);
+                        r = keep_write_rule(handle, &target, &value, rev, &rev);
+                }
+                if (!r)
+                        r = keep_finish(handle, &target, value, rev);
+        } while (r == SB_E_CONFLICT);
+        return r;
 }
 
 int sb_keep_look_up(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
@@ -196,7 +218,8 @@ int sb_keep_repair(struct sb_handle *handle)
                 if (!found.value.since) {
                         int one = keep_finish(handle, &target, found.value, found.rev);
 
-                        r = r ? r : one;
+                        /* A conflict: the rest is left to the process that wrote it anew. */
+                        r = r || one == SB_E_CONFLICT ? r : one;
                 }
         return r;
 }

@@ -84,6 +84,7 @@
         X(OVERWRITE_LEFT_UNNOTED, "a short write leaves what a cut needs, and does not note it")   \
         X(MAGAZINE_TAKES_CHAIN, "a version with older ones below is taken for the last one")       \
         X(KEPT_UNASKED, "a short write takes for its own what a rule keeps")                       \
+        X(KEEP_BEGINS_ANEW, "a rule that stands is written again, and covers nothing of before")   \
         X(KEEP_FLAG_GIVEN_UP, "a rule's flag is left out after one lost CAS")                      \
         X(BUDGET_IGNORES_DEAD, "deleted keys that rules keep do not count as history")             \
         X(PRUNE_MARKS_FIRST, "a pruner reads the marks before the announcements")                  \

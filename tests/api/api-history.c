@@ -211,6 +211,28 @@ static void test_a_rule_keeps_everything_that_was_since_it_was_made(void)
         END();
 }
 
+/* As a program does that says at each start what it wants kept. */
+static void test_a_rule_that_is_said_again_covers_what_it_covered(void)
+{
+        uint64_t cut;
+
+        BEGIN();
+        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_LAST, 3), 0);
+        CHECK(!put("log/a", "1"));
+        cut = cut_now();
+        CHECK(!put("log/a", "2") && !put("log/b", "2"));
+        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_LAST, 3), 0);
+        AT("log/a", cut, "1");
+        AT("log/b", cut, "-");
+        CHECK_EQ(sb_restore(bus, b("log/"), SB_PREFIX, cut, NULL), 0);
+        CHECK(has(bus, "log/a", "1") && !has(bus, "log/b", "2"));
+        /* Another rule begins anew. */
+        CHECK_EQ(keep("log/", SB_PREFIX, SB_KEEP_LAST, 4), 0);
+        AT("log/never", cut, "?");
+        CHECK_EQ(sb_restore(bus, b("log/"), SB_PREFIX, cut, NULL), SB_E_LAPPED);
+        END();
+}
+
 static void test_the_last_versions_of_a_key_are_kept_and_no_more(void)
 {
         uint64_t cut;
@@ -705,6 +727,7 @@ int main(int argc, char **argv)
         RUN(test_keys_that_come_and_go_under_a_rule_never_fill_the_bus);
         RUN(test_a_marked_cut_can_be_read_until_the_mark_is_dropped);
         RUN(test_a_rule_keeps_everything_that_was_since_it_was_made);
+        RUN(test_a_rule_that_is_said_again_covers_what_it_covered);
         RUN(test_the_last_versions_of_a_key_are_kept_and_no_more);
         RUN(test_a_span_of_time_is_kept_and_no_more);
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);

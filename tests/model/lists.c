@@ -254,6 +254,7 @@ static const struct world_case snapshots[] = {
         {"keep beside the making of the key by two", {START_EMPTY, {OPS(KEEP_A), OPS(SET_A, SET_A), OPS(SET_A, WORK)}}, 3, 1},
         {"keep beside a delete and a removal", {START_PAIR, {OPS(KEEP_A), OPS(DELETE_A, WORK, WORK)}}, 2, 2},
         {"keep beside keep and sets", {START_VALUE, {OPS(KEEP_A), OPS(KEEP_A), OPS(SET_A, SET_A)}}, 3, 1},
+        {"keep beside the same", {START_EMPTY, {OPS(KEEP_A), OPS(KEEP_A)}}, 2, 2},
         {"killed keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A)}}, 2, 0, .crashes = 1, .crash_mask = 1},
         {"mark beside a set and a prune", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK)}}, 2, 3},
         {"mark, set, prune, stable cut moves", {START_VALUE, {OPS(MARK), OPS(SET_A, WORK), OPS(STABLE)}}, 3, 1},

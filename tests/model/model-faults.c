@@ -80,6 +80,7 @@ static const struct {
         {SB_FAULT_TRIM_UNMARKED, "past over an old snapshot"},
         {SB_FAULT_KEEP_LOOKUP_EARLY, "keep beside the making of the key"},
         {SB_FAULT_KEEP_PLACEHOLDER_UNFLAGGED, "keep beside the making of the key"},
+        {SB_FAULT_KEEP_BEGINS_ANEW, "keep beside the same"},
         {SB_FAULT_KEEP_FLAG_GIVEN_UP, "keep beside a set, and a set and a pruner"},
         {SB_FAULT_GET_MANY_NO_PIN, "users: many, a slow key first"},
         {SB_FAULT_GET_MANY_AT_NEWEST, "users: many at one moment"},
