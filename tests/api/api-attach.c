@@ -6,12 +6,16 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +31,10 @@
 #include "tests/api/daemon.h"
 #include "tests/harness/space.h"
 #include "tests/harness/test.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 static unsigned open_files(pid_t pid)
 {
@@ -530,33 +538,9 @@ static void test_many_unread_answers_and_few_descriptors_keep_no_client_out(void
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
-static void test_a_client_that_cannot_map_gives_its_record_back(void)
-{
-        struct daemon daemon;
-        struct sb_attachment attachment;
-        struct sb_hello_request request;
-        char packet[128];
-        int fd;
-
-        CHECK(daemon_start(&daemon));
-        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
-        fd = dial(&daemon);
-        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 5, &request);
-        CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
-        CHECK_EQ(recv(fd, packet, sizeof(packet), 0), sizeof(struct sb_hello_answer));
-        CHECK_EQ(daemon_attached(&attachment), 2);
-        sb_hello_ask(SB_HELLO_GIVE_BACK, SB_PEER, 5, &request);
-        CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
-        CHECK(WAIT(daemon_attached(&attachment) == 1));
-        close(fd);
-        daemon_detach(&attachment, &daemon_handle);
-        CHECK_EQ(daemon_stop(&daemon), 0);
-}
-
-/* Ask for a record as a client does, and keep the descriptor of the segment instead of mapping it.
- * Return: the descriptor; -1. */
-static int ask_and_hold_as(
-        const struct daemon *daemon, uint32_t verb, uint64_t ticket, struct sb_hello_answer *ret)
+/* Ask for a record on the connection @fd, and keep the descriptor of the segment instead of mapping
+ * it. Return: the descriptor; -1. */
+static int ask_on(int fd, uint32_t verb, uint64_t ticket, struct sb_hello_answer *ret)
 {
         union {
                 struct cmsghdr header;
@@ -568,13 +552,22 @@ static int ask_and_hold_as(
                 .msg_control = &control,
                 .msg_controllen = sizeof(control)};
         struct sb_hello_request request;
-        int fd = dial(daemon), held = -1;
+        int held = -1;
 
         sb_hello_ask(verb, SB_PEER, ticket, &request);
         if (send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request) &&
                 recvmsg(fd, &message, MSG_CMSG_CLOEXEC) == (ssize_t)sizeof(*ret) &&
                 CMSG_FIRSTHDR(&message))
                 memcpy(&held, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(int));
+        return held;
+}
+
+/* The same on a connection of its own, as a client does. */
+static int ask_and_hold_as(
+        const struct daemon *daemon, uint32_t verb, uint64_t ticket, struct sb_hello_answer *ret)
+{
+        int fd = dial(daemon), held = ask_on(fd, verb, ticket, ret);
+
         close(fd);
         return held;
 }
@@ -582,6 +575,113 @@ static int ask_and_hold_as(
 static int ask_and_hold(const struct daemon *daemon, uint64_t ticket, struct sb_hello_answer *ret)
 {
         return ask_and_hold_as(daemon, SB_HELLO_ATTACH, ticket, ret);
+}
+
+static bool give_back(int fd)
+{
+        struct sb_hello_request request;
+
+        sb_hello_ask(SB_HELLO_GIVE_BACK, SB_PEER, 5, &request);
+        return send(fd, &request, sizeof(request), MSG_NOSIGNAL) == (ssize_t)sizeof(request);
+}
+
+/* It has its connection until then, however many come and go meanwhile; and it need not close what
+ * it was sent. */
+static void test_a_client_that_cannot_map_gives_its_record_back(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+        struct sb_hello_answer answer;
+        int fd, held;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        fd = dial(&daemon);
+        held = ask_on(fd, SB_HELLO_ATTACH, 5, &answer);
+        CHECK(held >= 0);
+        for (int i = 0; i < 40; i++) {
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
+                daemon_detach(&more, &daemon_other);
+        }
+        CHECK_EQ(daemon_attached(&attachment), 2);
+        CHECK(give_back(fd));
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        close(held);
+        close(fd);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* Before Linux 6.5 a socket does not say which process is at its other end by more than its pid. */
+static int be_an_older_kernel(void)
+{
+        struct sock_filter look[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getsockopt, 0, 3),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_PEERPIDFD, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {sizeof(look) / sizeof(look[0]), look};
+
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void test_by_a_pid_alone_the_living_are_told_from_the_dead(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_hello_answer answer;
+        struct sb_hello_request request;
+        siginfo_t gone;
+        uint32_t before, after;
+        pid_t child;
+        int fd, held, r;
+
+        if (prctl(PR_GET_SECCOMP) < 0)
+                TEST_SKIP("this kernel has no filters for system calls");
+        daemon_prepare = be_an_older_kernel;
+        CHECK(daemon_start(&daemon));
+        daemon_prepare = NULL;
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        child = daemon_child(&daemon, 2, &r);
+        CHECK_EQ(r, 0);
+        CHECK_EQ(daemon_attached(&attachment), 3);
+        daemon_end_child(child);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        /* One that has said more by now is not gone. */
+        kill(daemon_engine(&attachment), SIGSTOP);
+        fd = dial(&daemon);
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 5, &request);
+        CHECK_EQ(send(fd, &request, sizeof(request), MSG_NOSIGNAL), sizeof(request));
+        CHECK(give_back(fd));
+        kill(daemon_engine(&attachment), SIGCONT);
+        CHECK_EQ(recv(fd, &answer, sizeof(answer), 0), sizeof(answer));
+        CHECK_EQ(answer.result, 0);
+        close(fd);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        /* One that has died is given nothing, as another process may have its pid by now. */
+        (void)sb_roster_state(&attachment.segment, answer.slot, &before);
+        kill(daemon_engine(&attachment), SIGSTOP);
+        child = fork();
+        if (child == 0) {
+                fd = dial(&daemon);
+                _exit(send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request));
+        }
+        CHECK_EQ(waitid(P_PID, (id_t)child, &gone, WEXITED | WNOWAIT), 0);
+        CHECK_EQ(gone.si_status, 0);
+        kill(daemon_engine(&attachment), SIGCONT);
+        held = ask_and_hold(&daemon, 6, &answer);
+        CHECK(held >= 0);
+        (void)sb_roster_state(&attachment.segment, answer.slot, &after);
+        CHECK_EQ(after, before); /* a place has been given back no more often */
+        close(held);
+        waitpid(child, NULL, 0);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(!strstr(daemon.said, "cannot be watched"));
 }
 
 static void test_the_same_ticket_gets_the_same_record(void)
@@ -767,6 +867,7 @@ int main(int argc, char **argv)
         RUN(test_many_unread_answers_and_few_descriptors_keep_no_client_out);
         RUN(test_a_client_without_a_descriptor_for_the_segment_gives_its_record_back);
         RUN(test_a_client_that_cannot_map_gives_its_record_back);
+        RUN(test_by_a_pid_alone_the_living_are_told_from_the_dead);
         RUN(test_the_same_ticket_gets_the_same_record);
         RUN(test_a_ticket_is_of_one_process_and_of_a_record_in_use);
         RUN(test_attaching_outlasts_engines_that_die_meanwhile);

@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
@@ -272,14 +273,15 @@ static void test_what_agentd_holds_it_needs_whatever_happened_before(void)
 static void limit_files_of(pid_t pid, unsigned more)
 {
         struct rlimit limit;
-        unsigned next = 0; /* the lowest that is free */
+        unsigned next = 0; /* behind the last that it may have */
         char path[64], name[8];
 
-        do
-                snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)pid, next++);
-        while (readlink(path, name, sizeof(name)) >= 0);
+        for (unsigned left = more + 1; left > 0; next++) {
+                snprintf(path, sizeof(path), "/proc/%d/fd/%u", (int)pid, next);
+                left -= readlink(path, name, sizeof(name)) < 0;
+        }
         prlimit(pid, RLIMIT_NOFILE, NULL, &limit);
-        limit.rlim_cur = next - 1 + more;
+        limit.rlim_cur = next - 1;
         prlimit(pid, RLIMIT_NOFILE, &limit, NULL);
 }
 
@@ -344,6 +346,49 @@ static void test_without_descriptors_agentd_rests_and_then_listens_again(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* A client that agentd has no descriptor to watch by is refused, and the log says why. Of one that
+ * was dead before its turn came it says nothing. */
+static void test_a_client_that_cannot_be_watched_is_refused_and_said(void)
+{
+        static const char words[] = "cannot be watched, so it is not attached: ";
+        struct daemon daemon;
+        struct sb_attachment attachment, more;
+        struct sb_hello_request request;
+        pid_t engine, child;
+        int fd;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        engine = daemon_engine(&attachment);
+        HOLDS(engine, &engine_holds, 1);
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 5, &request);
+        kill(engine, SIGSTOP);
+        child = fork();
+        if (child == 0) {
+                fd = dial(&daemon);
+                _exit(send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request));
+        }
+        CHECK_EQ(waitpid(child, NULL, 0), child);
+        kill(engine, SIGCONT);
+        /* There is one for the connection, and none for the process; or none for what /proc says of
+         * it. */
+        for (unsigned more_files = 1; more_files <= 2; more_files++) {
+                come_and_go(&daemon);
+                HOLDS(engine, &engine_holds, 2); /* the one of the last */
+                daemon_hear_more(&daemon);
+                CHECK_EQ(!!strstr(daemon.said, words), more_files == 2);
+                limit_files_of(engine, more_files);
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), -EMFILE);
+                limit_files_of(engine, 100);
+                daemon_hear_more(&daemon);
+                CHECK(strstr(daemon.said, words));
+                CHECK_EQ(daemon_attached(&attachment), 1);
+                HOLDS(engine, &engine_holds, 2);
+        }
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -352,5 +397,6 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_what_agentd_holds_it_needs_whatever_happened_before);
         RUN(test_without_descriptors_agentd_rests_and_then_listens_again);
+        RUN(test_a_client_that_cannot_be_watched_is_refused_and_said);
         return daemon_end(test_end());
 }

@@ -36,6 +36,7 @@ char daemon_home[64];
 static unsigned bus_count;
 struct sb_handle daemon_handle, daemon_other;
 unsigned daemon_files;
+int (*daemon_prepare)(void);
 
 uint64_t daemon_now_ns(void)
 {
@@ -79,6 +80,8 @@ void daemon_spawn(struct daemon *daemon, const char *const *arguments)
                 struct rlimit files = {daemon_files, daemon_files};
 
                 if (daemon_files && setrlimit(RLIMIT_NOFILE, &files))
+                        _exit(127);
+                if (daemon_prepare && daemon_prepare())
                         _exit(127);
                 dup2(pipe_fds[1], 1);
                 dup2(pipe_fds[1], 2);
