@@ -62,7 +62,6 @@ static struct sb_version *scan_step_version_of(struct sb_scan *scan, struct sb_n
         struct sb_version *version = NULL;
         enum sb_past past;
 
-        scan->trimmed = false;
         if (scan->past) {
                 past = sb_past_walk(&scan->bus->handle, node, scan->cut, &version);
                 scan->trimmed = past == SB_PAST_TRIMMED && version;

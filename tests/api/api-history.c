@@ -10,6 +10,7 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/guard.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -374,6 +375,84 @@ static void test_a_scan_of_the_past_ends_when_its_rule_is_taken_away(void)
         END();
 }
 
+/* A process that is stopped for an hour once it has looked at the time so often. */
+static unsigned looks_left;
+static uint64_t stopped_now_ns(void *context)
+{
+        looks_left -= looks_left > 0;
+        return sb_os_linux.now_ns(context) + (looks_left > 0 ? 0 : UINT64_C(3600000000000));
+}
+
+/* A batch that comes to a key of which too little is left, and only then to the end of its rule,
+ * has nothing to take back there. */
+static void test_a_batch_of_the_past_that_outlasts_its_rule_ends_at_the_last_whole_key(void)
+{
+        struct sb_scan_options how = {.size = sizeof(how)};
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guards[3], untouched;
+        const struct sb_os *before;
+        struct sb_os stopped = sb_os_linux;
+        size_t count = 0;
+
+        BEGIN();
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_SPAN, UINT64_C(60000000000)), 0);
+        CHECK_EQ(keep("k2", 0, SB_KEEP_LAST, 2), 0);
+        CHECK(!put("k1", "then") && !put("k2", "then") && !put("k3", "then"));
+        how.cut = cut_now();
+        CHECK(!put("k1", "now"));
+        for (int i = 0; i < 4; i++)
+                CHECK(!put("k2", "now") && cut_now());
+        world_tick(&world);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+        memset(guards, 0x5a, sizeof(guards));
+        memset(&untouched, 0x5a, sizeof(untouched));
+        stopped.now_ns = stopped_now_ns;
+        looks_left = 2;
+        before = bus->handle.segment.os;
+        bus->handle.segment.os = &stopped;
+        CHECK_EQ(sb_scan_next_many(scan, guards, 3, &count), 0);
+        CHECK_EQ(count, 1);
+        CHECK(memcmp(guards[0].key.data, "k1", 2) == 0 && guards[0].cut <= how.cut);
+        CHECK(memcmp(&guards[1], &untouched, sizeof(untouched)) == 0);
+        sb_guard_release(&guards[0]);
+        CHECK_EQ(sb_scan_next(scan, &guards[0]), SB_E_LAPPED);
+        bus->handle.segment.os = before;
+        CHECK_EQ(sb_scan_next(scan, &guards[0]), SB_E_LAPPED);
+        scan = sb_scan_close(scan);
+        for (uint32_t i = 0; i < bus->guard_count; i++)
+                CHECK_EQ(sb_guard_read(&bus->handle.segment, bus->handle.record, i), 0);
+        END();
+}
+
+static void test_a_scan_of_the_past_says_whether_the_oldest_version_left_is_a_delete(void)
+{
+        static const enum sb_kind kinds[] = {SB_VALUE, SB_DELETED};
+        struct sb_scan_options how = {.size = sizeof(how)};
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+
+        BEGIN();
+        CHECK_EQ(keep("k", SB_PREFIX, SB_KEEP_ALL, 0), 0);
+        CHECK_EQ(keep("k1", 0, SB_KEEP_LAST, 1), 0);
+        CHECK_EQ(keep("k2", 0, SB_KEEP_LAST, 1), 0);
+        CHECK(!put("k1", "then") && !put("k2", "then"));
+        how.cut = cut_now();
+        CHECK(!put("k1", "now") && cut_now() && !put("k1", "now"));
+        CHECK(!put("k2", "now") && cut_now());
+        CHECK_EQ(sb_delete(bus, b("k2"), SB_ANY_REV, NULL, NULL), 0);
+        world_prune(&world, bus);
+        CHECK_EQ(sb_scan_open_at(bus, b("k"), &how, &scan), 0);
+        for (unsigned i = 0; i < 2; i++) {
+                CHECK_EQ(sb_scan_next(scan, &guard), SB_E_LAPPED);
+                CHECK(guard.key.len == 2 && ((const char *)guard.key.data)[1] == (char)('1' + i));
+                CHECK_EQ(guard.kind, kinds[i]);
+                sb_guard_release(&guard);
+        }
+        CHECK_EQ(sb_scan_next(scan, &guard), SB_E_NOT_FOUND);
+        END();
+}
+
 static void test_a_scan_of_the_past_shows_what_rules_kept(void)
 {
         struct sb_scan_options how = {.size = sizeof(how)};
@@ -733,6 +812,8 @@ int main(int argc, char **argv)
         RUN(test_the_longest_rule_applies_and_a_keys_own_before_any);
         RUN(test_what_a_narrow_rule_did_not_keep_no_wider_one_claims);
         RUN(test_a_scan_of_the_past_ends_when_its_rule_is_taken_away);
+        RUN(test_a_batch_of_the_past_that_outlasts_its_rule_ends_at_the_last_whole_key);
+        RUN(test_a_scan_of_the_past_says_whether_the_oldest_version_left_is_a_delete);
         RUN(test_a_scan_of_the_past_shows_what_rules_kept);
         RUN(test_a_long_history_comes_whole_and_in_both_orders);
         RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);
