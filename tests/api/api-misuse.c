@@ -489,10 +489,38 @@ static void test_a_forked_child_cannot_use_its_parents_bus_nor_harm_it(void)
         END();
 }
 
+/* Make a value that no call needs. */
+static int make_value(void *argument, const struct sb_guard *old, struct sb_bytes *ret_value)
+{
+        (void)argument;
+        (void)old;
+        *ret_value = value;
+        return 0;
+}
+
+/* Whether each write says that the bus is lost, also one that the bus could not do: the program is
+ * to open it again, not to ask for less. */
+static bool writes_say_detached(struct sb_txn *txn, const struct sb_write *how)
+{
+        struct sb_bytes key = b("key");
+
+        return sb_set(bus, key, value, how, NULL) == SB_E_DETACHED &&
+               sb_cas(bus, key, 1, value, how, NULL) == SB_E_DETACHED &&
+               sb_delete(bus, key, 1, how, NULL) == SB_E_DETACHED &&
+               sb_update(bus, key, make_value, NULL, how, NULL) == SB_E_DETACHED &&
+               sb_incr(bus, key, 1, how, NULL, NULL) == SB_E_DETACHED &&
+               sb_transact(bus, SB_SNAPSHOT, do_nothing, NULL, how) == SB_E_DETACHED &&
+               sb_delete_range(bus, NULL, key, none, SB_PREFIX, how, NULL) == SB_E_DETACHED &&
+               sb_restore(bus, key, 0, 2, how) == SB_E_DETACHED &&
+               sb_txn_commit(txn, how) == SB_E_DETACHED;
+}
+
 static void test_a_segment_that_was_replaced_is_detached(void)
 {
+        const struct sb_write strict = {.size = sizeof(strict), .durability = SB_STRICT};
         struct sb_guard guard = {0}, other = {0};
         struct sb_scan *scan = NULL;
+        struct sb_txn *txn = NULL;
 
         BEGIN();
         if (world.remote) {
@@ -502,7 +530,12 @@ static void test_a_segment_that_was_replaced_is_detached(void)
         }
         CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
         CHECK_EQ(sb_scan_open(bus, NULL, none, &scan), 0);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        CHECK_EQ(sb_set(bus, b("key"), value, &strict, NULL), SB_E_NOT_DURABLE);
         sb_store_release(&world.segment.super->state, SB_SEGMENT_REPLACED);
+        CHECK(writes_say_detached(txn, NULL));
+        CHECK(writes_say_detached(txn, &strict));
+        CHECK(!sb_txn_end(txn));
         CHECK_EQ(sb_get(bus, b("key"), &other), SB_E_DETACHED);
         CHECK_EQ(sb_set(bus, b("key"), value, NULL, NULL), SB_E_DETACHED);
         CHECK_EQ(sb_scan_next(scan, &other), SB_E_DETACHED);
