@@ -12,9 +12,6 @@
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/clock.h"
 
-/* Announcements that a client begins here one after the other, each time faster than this process.
- */
-#define ROUNDS_MAX 1024u
 #define DIGIT_BITS 4u /* of a cut, as it is sorted */
 #define DIGITS     (1u << DIGIT_BITS)
 
@@ -39,25 +36,21 @@ static void horizon_add_cut(struct sb_horizon *horizon, uint64_t cut)
         horizon->cuts[horizon->cut_count++] = cut;
 }
 
-/* The client that announced has not taken its cut yet: take one for it. @cut: what the announcement
- * says. Return: what it says then; 0: it says PENDING still, and by this horizon nothing is pruned.
- */
+/* The client that announced has not taken its cut yet: take one for it. @pending: what the
+ * announcement says. Return: its cut; 0: there is none that this horizon has to know. */
 static uint64_t horizon_end_pending(
-        struct sb_handle *handle, struct sb_word64 *word, uint64_t cut, struct sb_horizon *horizon)
+        struct sb_handle *handle, struct sb_word64 *word, uint64_t pending)
 {
-        uint32_t rounds;
+        uint64_t cut;
 
-        /* Bound: duty. The next horizon, of this process or of another one, is taken anew. */
-        for (rounds = 0; rounds < ROUNDS_MAX && !SB_FAULT(PRUNE_PENDING_IGNORED); rounds++) {
-                /* R:announce > A:announce. The cut is taken behind the horizon's bound. */
-                sb_cas64_full(word, cut, sb_clock_take_cut(handle));
-                cut = sb_load_acquire(word); /* A:announce. */
-                if (!(cut & SB_SNAPSHOT_PENDING))
-                        return cut;
-        }
-        if (!SB_FAULT(PRUNE_PENDING_IGNORED))
-                horizon->bound = 0;
-        return 0;
+        if (SB_FAULT(PRUNE_PENDING_IGNORED))
+                return 0;
+        /* R:announce > A:announce. The cut is taken behind the horizon's bound. */
+        sb_cas64_full(word, pending, sb_clock_take_cut(handle));
+        cut = sb_load_acquire(word); /* A:announce. */
+        /* Another one is pending: it was announced behind the first look, and so behind the bound,
+         * and its cut is taken behind that. */
+        return cut & SB_SNAPSHOT_PENDING ? 0 : cut;
 }
 
 static void horizon_read_announcement(
@@ -66,7 +59,7 @@ static void horizon_read_announcement(
         uint64_t cut = sb_load_acquire(word); /* A:announce. */
 
         if (cut & SB_SNAPSHOT_PENDING)
-                cut = horizon_end_pending(handle, word, cut, horizon);
+                cut = horizon_end_pending(handle, word, cut);
         /* Until it says EVICTED, its client may be reading at it. */
         cut &= ~SB_SNAPSHOT_EVICTING;
         if (cut > SB_SNAPSHOT_EVICTED)
