@@ -2,6 +2,8 @@
  * Validation (shm/mvcc/validate.h): what a serializable transaction has read, over chains that the
  * test makes version by version, against a plain list of which key changed when.
  */
+#include <unistd.h>
+
 #include "shm/base/word.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
@@ -13,6 +15,7 @@
 #include "tests/unit/draw.h"
 
 #define RANGES_MAX 40u
+#define PATIENCE_S 30u
 
 /* What is read, before it is packed. */
 struct wish {
@@ -337,6 +340,24 @@ static void test_what_is_under_aborted_versions_decides(void)
         unmake_bus();
 }
 
+/* A chain that goes round, of versions of which none decides: nothing is committed by a guess. */
+static void test_a_chain_without_an_end_is_a_change(void)
+{
+        struct sb_version *first, *last;
+
+        CHECK(begin(1 << 20));
+        CHECK(push("k", SB_VERSION_VALUE, 10));
+        CHECK((first = push("k", SB_VERSION_VALUE, SB_STAMP_ABORTED)));
+        CHECK((last = push("k", SB_VERSION_VALUE, SB_STAMP_ABORTED)));
+        CHECK_EQ(verdict_point(20, "k"), SB_VERDICT_VALID);
+        sb_store_relaxed(&first->prev, sb_offset_of(&writer.segment, last));
+        alarm(PATIENCE_S);
+        CHECK_EQ(verdict_point(20, "k"), SB_VERDICT_CHANGED);
+        CHECK_EQ(verdict_range(20, "k", NULL), SB_VERDICT_CHANGED);
+        alarm(0);
+        unmake_bus();
+}
+
 static void test_a_placeholder_or_a_key_that_is_being_removed_is_no_change(void)
 {
         struct sb_spot spot;
@@ -396,6 +417,7 @@ int main(int argc, char **argv)
         RUN(test_the_look_goes_on_where_an_intent_was_in_the_way);
         RUN(test_a_key_made_behind_a_node_that_left_meanwhile_is_met);
         RUN(test_what_is_under_aborted_versions_decides);
+        RUN(test_a_chain_without_an_end_is_a_change);
         RUN(test_a_placeholder_or_a_key_that_is_being_removed_is_no_change);
         RUN(test_ranges_that_do_not_fit_their_bytes_end_the_look);
         return test_end();
