@@ -7,9 +7,11 @@
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/unit.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
+#include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/report.h"
 #include "tests/unit/bus.h"
 
@@ -154,6 +156,52 @@ static void test_no_clients_own_magazine_makes_its_write_fail(void)
         }
 }
 
+/* How many of the blocks in hand are of this class. */
+static uint32_t in_hand_of(const struct sb_handle *handle, uint32_t class_)
+{
+        uint32_t i, count = 0;
+
+        for (i = 0; i < handle->segment.geometry.magazine_count; i++) {
+                uint64_t offset =
+                        sb_load_relaxed(&sb_record_magazine(&handle->segment, handle->record)[i]);
+
+                count += offset && SB_UNIT_CLASS(sb_unit_word(&handle->segment,
+                                           sb_unit_of(&handle->segment, offset))) == class_;
+        }
+        return count;
+}
+
+/* A client that has its magazine full of blocks of one size, and from then on writes another. */
+static void test_a_magazine_follows_the_size_that_its_client_writes(void)
+{
+        enum { KEYS = 2000 };
+        static const uint64_t lens[] = {20, 150};
+        uint32_t classes[2], i, k;
+
+        CHECK(make_bus(16 << 20));
+        for (i = 0; i < 2; i++) {
+                classes[i] =
+                        sb_unit_class(&writer.segment, sizeof(struct sb_version) + 9 + lens[i]);
+                CHECK_EQ(put_some(&writer, i ? "b" : "a", 0, KEYS, lens[i]), KEYS);
+        }
+        CHECK(classes[0] != classes[1]);
+        sb_horizon_renew(&writer);
+        for (k = 0; k < 3; k++)
+                for (i = 0; i < 2; i++) {
+                        CHECK_EQ(put_some(&writer, i ? "b" : "a", 0, KEYS, lens[i]), KEYS);
+                        CHECK(in_hand_of(&writer, classes[i]) > 100);
+                        CHECK(in_hand_of(&writer, classes[!i]) < 20);
+                }
+        /* What is ready stays for the next writes of that size. */
+        for (i = 0; i < 20; i++) {
+                sb_reclaim_free(&writer);
+                CHECK(in_hand_of(&writer, classes[1]) > 100);
+                CHECK_EQ(put_some(&writer, "b", 0, 100, lens[1]), 100);
+        }
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 /* Many clients overwrite keys all over the segment and do nothing more; then all keys go, and
  * values of another size come. The blocks in the magazines of idle clients keep the units that they
  * are in from other sizes. */
@@ -197,6 +245,7 @@ int main(int argc, char **argv)
         RUN(test_what_an_idle_process_deleted_serves_others);
         RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
         RUN(test_no_clients_own_magazine_makes_its_write_fail);
+        RUN(test_a_magazine_follows_the_size_that_its_client_writes);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         return test_end();
 }
