@@ -39,6 +39,19 @@ static void segment_format_vacancies(unsigned char *base, const struct sb_geomet
         sb_store_relaxed(&sums[0], parts == 64 ? UINT64_MAX : (UINT64_C(1) << parts) - 1);
 }
 
+/* No unit was born yet. A process that is killed between the claim of one and its birth leaves what
+ * is here, and the next owner may go on with it: 0 would read as an era to come. */
+static void segment_format_births(unsigned char *base, const struct sb_geometry *geometry)
+{
+        struct sb_word32 *births = (struct sb_word32 *)(base + geometry->unit_words_at +
+                                                        8 * (uint64_t)geometry->unit_count);
+        uint32_t i;
+
+        /* Relaxed: no other process maps the segment yet. */
+        for (i = 0; i < geometry->unit_count; i++)
+                sb_store_relaxed(&births[i], SB_BIRTH_FIRST);
+}
+
 void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t seed,
         const uint64_t id[2], uint64_t now_ns)
 {
@@ -58,6 +71,7 @@ void sb_segment_format(void *base, const struct sb_geometry *geometry, uint64_t 
         sb_store_relaxed(&super->clock, 2);
         sb_store_relaxed(&super->stable, 1);
         segment_format_vacancies(base, geometry);
+        segment_format_births(base, geometry);
         super->magic = SB_MAGIC;
 }
 

@@ -12,6 +12,7 @@
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/era.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 #include "tests/unit/bus.h"
@@ -30,6 +31,7 @@ static void test_a_new_segment_opens_and_is_empty(void)
         struct sb_geometry geometry;
         struct sb_segment segment;
         unsigned char *base;
+        uint64_t births;
 
         CHECK_EQ(sb_geometry_fit(&wish, &geometry), 0);
         base = aligned_alloc(4096, geometry.size);
@@ -43,12 +45,17 @@ static void test_a_new_segment_opens_and_is_empty(void)
         CHECK(sb_load_relaxed(&segment.super->clock) > sb_load_relaxed(&segment.super->stable));
         CHECK_EQ(sb_load_relaxed(&segment.super->era), SB_ERA_MIN);
         CHECK(sb_segment_serving(&segment));
-        /* All is 0 but the vacancies, which have each unit in the list of those that are FREE. */
+        /* All is 0 but the vacancies, which have each unit in the list of those that are FREE, and
+         * the births, by which no unit was born later than the beginning. */
+        births = sb_offset_of(&segment, segment.unit_births);
         for (uint64_t at = geometry.records_at; at < geometry.size; at++)
-                CHECK(!base[at] || at - sb_geometry_vacancies_at(&geometry) <
-                                           sb_geometry_vacancies_size(&geometry));
-        for (uint32_t i = 0; i < geometry.unit_count; i++)
+                CHECK(!base[at] || at - births < 4 * (uint64_t)geometry.unit_count ||
+                        at - sb_geometry_vacancies_at(&geometry) <
+                                sb_geometry_vacancies_size(&geometry));
+        for (uint32_t i = 0; i < geometry.unit_count; i++) {
                 CHECK(sb_unit_is_hinted(&segment, i));
+                CHECK_EQ(sb_era_of_label(&segment, sb_load_relaxed(&segment.unit_births[i])), 0);
+        }
         CHECK_EQ(sb_vacancy_next(&segment, SB_VACANCY_FREE, geometry.unit_count,
                          (geometry.unit_count + 63) / 64 * 64),
                 SB_VACANCY_NONE);
