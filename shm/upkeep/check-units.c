@@ -18,6 +18,17 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/upkeep/report.h"
 
+bool sb_look_is_unborn(const struct sb_look *look, const struct sb_word32 *birth)
+{
+        struct sb_superblock *super = look->segment->super;
+        uint32_t word = sb_load_relaxed(birth); /* Relaxed: nothing changes it now. */
+
+        /* A:sweep, A:era. */
+        return look->quiescent && !(word & SB_BIRTH_LABEL) &&
+               sb_era_from(sb_load_acquire(&super->birth_floor), word) >
+                       sb_load_acquire(&super->era);
+}
+
 /* Whether the owner that a unit's word names is attached, or not reaped yet. */
 static bool check_units_owner_lives(struct sb_look *look, uint64_t word)
 {
@@ -257,6 +268,9 @@ void sb_look_at_units(struct sb_look *look)
                         sb_load_acquire(&segment->unit_words[unit]) == word && look->quiescent)
                         sb_report_problem(
                                 look->report, "unit %u belongs to a client that is gone", unit);
+                if (kind != SB_UNIT_FREE && kind != SB_UNIT_PART &&
+                        sb_look_is_unborn(look, &segment->unit_births[unit]))
+                        sb_report_problem(look->report, "unit %u was born in an era to come", unit);
                 check_units_bits(look, unit, word);
                 report->units_unhinted += look->quiescent && !sb_unit_is_hinted(segment, unit);
                 if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)

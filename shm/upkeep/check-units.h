@@ -26,4 +26,10 @@ struct sb_look {
 /* The pass over units and blocks. Not under a pin. */
 void sb_look_at_units(struct sb_look *look);
 
+/* Whether a block that is linked, or a unit in use, was born in an era to come. Its maker was
+ * stopped for ages between the look at the era and the store, and did not look again: a reader that
+ * is pinned does not count for what is born then. Asked when no other process is running: a sweep
+ * labels births. */
+bool sb_look_is_unborn(const struct sb_look *look, const struct sb_word32 *birth);
+
 #endif

@@ -264,20 +264,6 @@ static const char *check_descent(struct sb_look *look, struct sb_version *versio
         return NULL;
 }
 
-/* Whether a block that is linked was born in an era to come. Its maker was stopped for ages between
- * the look at the era and the store, and did not look again: a reader that is pinned does not count
- * for such a block. Asked when no other process is running: a sweep labels births. */
-static bool check_is_unborn(struct sb_look *look, const struct sb_block *block)
-{
-        struct sb_superblock *super = look->segment->super;
-        uint32_t birth = sb_load_relaxed(&block->birth); /* Relaxed: nothing changes it now. */
-
-        /* A:sweep, A:era. */
-        return look->quiescent && !(birth & SB_BIRTH_LABEL) &&
-               sb_era_from(sb_load_acquire(&super->birth_floor), birth) >
-                       sb_load_acquire(&super->era);
-}
-
 /* What is wrong with a chain. *suspect: as for check_level(). */
 static const char *check_chain(
         struct sb_look *look, struct sb_version *head, uint64_t *suspect, uint64_t *ret_versions)
@@ -314,7 +300,7 @@ static const char *check_chain(
                 }
                 if (fault)
                         return fault;
-                if (check_is_unborn(look, &version->block))
+                if (sb_look_is_unborn(look, &version->block.birth))
                         return "a version is born in an era to come";
                 if (at == suspected)
                         return "a version in the chain is dated";

@@ -61,7 +61,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 57u
+#define CASES 58u
 
 /* Where the key "k" is. */
 struct place {
@@ -403,6 +403,9 @@ static const char *damage_levels_or_units(uint32_t number, const struct place *a
                 sb_store_relaxed(&s->unit_words[last],
                         SB_UNIT_EMPTY_WORD(0, 0, sb_load_relaxed(&s->super->era) + 1));
                 return "makes no sense";
+        case 57:
+                sb_store_relaxed(&s->unit_births[unit], sb_load_relaxed(&s->super->era) + 1);
+                return "was born in an era to come";
         default:
                 return NULL;
         }
