@@ -138,6 +138,8 @@ static const struct world_case memory[] = {
         {"remove twice by sweep", {START_DELETED, {OPS(MEMORY), OPS(MEMORY)}, .setup_by = 3}, 2, 1},
         {"remove under buffers", {START_DELETED, {OPS(WORK, WORK), OPS(SET_A)}}, 2, 2, .delays = 1},
         {"engine's tick", {START_DELETED, {OPS(TICK, TICK), OPS(SET_A)}, .engine = true}, 2, 2},
+        {"take an empty unit beside a sweep", {START_VALUE, {OPS(SPARE, MEMORY), OPS(SET_A, SET_A, SET_A, SET_A)}, .setup_by = 2,
+                .focus = FOCUS_MEMORY}, 2, 2},
 };
 
 static const struct world_case magazines[] = {
