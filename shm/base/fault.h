@@ -68,6 +68,7 @@
         X(MAGAZINE_LIVE_EARLY, "a block in hand is said to be live before it is installed")        \
         X(SPARE_NOT_WON, "a client builds in a spare without winning its retire word")             \
         X(SPARE_NOTE_LATE, "a client wins a spare before it is noted")                             \
+        X(SPARES_DATED_ONCE, "of blocks that become spares together one alone is dated")           \
         X(SPARE_ERA_OPEN, "a block becomes a spare in the era of its date")                        \
         X(SPARE_OLD_BELIEVED, "a spare that was found free ages ago is built in")                  \
         X(SPARE_SHAPE_KEPT, "a spare out of a slab says still what the block was before")          \

@@ -29,7 +29,9 @@
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 
+#ifndef SB_CLASS_MAX
 #define SB_CLASS_MAX 60u /* size classes of slabs */
+#endif
 #define SB_BLOCK_MIN 64u /* bytes of the smallest class */
 
 /* ---- units ---- */

@@ -26,6 +26,10 @@
 #define UNITS_SHARED 64u
 #define REFILL_FEW   2u  /* blocks */
 #define COUNT_APART  16u /* slabs taken between two counts of the clients */
+/* So many blocks are in a slab cache at most; in the model checker a scenario says how many. */
+#ifndef SB_SLAB_TAKES
+#define SB_SLAB_TAKES SB_SLAB_CACHE_MAX
+#endif
 #define EXHAUSTED_MAX                                                                              \
         ((uint32_t)(sizeof(((struct sb_handle *)0)->slabs.exhausted) / sizeof(uint32_t)))
 
@@ -286,7 +290,7 @@ static void slab_fetch_next(
 static uint32_t slab_refill_count(
         const struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_)
 {
-        uint32_t wanted = SB_SLAB_CACHE_MAX;
+        uint32_t wanted = SB_SLAB_TAKES;
 
         if (kind == SB_UNIT_GUARDS)
                 return 1;
@@ -295,7 +299,7 @@ static uint32_t slab_refill_count(
                 /* One is used at once. */
                 wanted = wanted < REFILL_FEW ? REFILL_FEW : wanted;
         }
-        return wanted < SB_SLAB_CACHE_MAX ? wanted : SB_SLAB_CACHE_MAX;
+        return wanted < SB_SLAB_TAKES ? wanted : SB_SLAB_TAKES;
 }
 
 /* Move free blocks of the owned slab into its empty slab cache. */
@@ -560,7 +564,7 @@ void sb_slab_give_back(struct sb_handle *handle, uint64_t offset)
         cache = unit == handle->slabs.tombstones.unit
                         ? &handle->slabs.tombstones
                         : slab_cache_of(handle, kind, SB_UNIT_CLASS(word));
-        if (cache->unit == unit && cache->count < SB_SLAB_CACHE_MAX) {
+        if (cache->unit == unit && cache->count < SB_SLAB_TAKES) {
                 slab_reset(handle, offset, kind);
                 cache->offset[cache->count++] = offset;
                 return;

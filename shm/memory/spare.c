@@ -88,6 +88,12 @@ static void spare_date(struct sb_handle *handle, uint64_t offset, uint64_t era)
         sb_model_unchecked_end();
 }
 
+/* Whether a block out of a slab is dated. Fault SPARES_DATED_ONCE: not beside other spares. */
+static bool spare_is_dated(const struct sb_handle *handle)
+{
+        return !SB_FAULT(SPARES_DATED_ONCE) || !handle->spares.count;
+}
+
 bool sb_spare_keep(struct sb_handle *handle, uint64_t offset)
 {
         uint32_t unit_kind = sb_unit_kind_of(&handle->segment, offset);
@@ -96,7 +102,8 @@ bool sb_spare_keep(struct sb_handle *handle, uint64_t offset)
         /* The date is the era before, and has to be one. */
         if (handle->spares.count == SB_LIMBO_MAX || sb_era_low(era) <= SB_ERA_MIN)
                 return false;
-        spare_date(handle, offset, era - 1);
+        if (spare_is_dated(handle))
+                spare_date(handle, offset, era - 1);
         spare_put(handle,
                 &(struct sb_spare){
                         .offset = offset, .era = era - 1, .unit_kind = unit_kind, .kept = true},

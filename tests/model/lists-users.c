@@ -40,6 +40,8 @@
 #define PAST_ALL  {OP_HISTORY, KEY_A, .way = WAY_BACK}
 #define WORK      {OP_WORK, KEY_A}
 #define MEMORY    {OP_MEMORY, KEY_A}
+#define SWEEP     {OP_SWEEP, KEY_A}
+#define FREE      {OP_FREE, KEY_A}
 #define HOLD_B    {OP_HOLD, KEY_B}
 #define FIRST_A   {OP_HISTORY, KEY_A, .way = WAY_SHORT}
 #define PASSING_A {OP_HISTORY, KEY_A, .way = WAY_TURN}
@@ -110,6 +112,14 @@ static const struct world_case users[] = {
         {"users: set above a cut, history", {START_MARKED_BELOW, {OPS(HISTORY_A), OPS(SET_A, WORK)}, .users = true, .guards = 6}, 2, 2},
         {"users: killed set above a cut", {START_MARKED_BELOW, {OPS(SET_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 0,
                 .crashes = 1, .crash_mask = 1, .reaper = true},
+        {"users: spares out of a slab, sets", {START_VALUE, {OPS(SET_B, SET_A, SET_B)}, .users = true, .unit_count = 96, .takes = 3,
+                .magazine = 4, .setup_by = 2}, 1, 1},
+        {"users: spares out of a slab, sets and sweep", {START_VALUE, {OPS(SET_B, SET_A, SET_B), OPS(SWEEP, FREE, SET_A)},
+                .users = true, .unit_count = 96, .takes = 3, .magazine = 4, .setup_by = 2}, 2, 2},
+        {"users: spares out of a slab, sets and get", {START_VALUE, {OPS(SET_B, SET_A, SET_A), OPS(GET_A, GET_B)},
+                .users = true, .unit_count = 96, .takes = 3, .magazine = 4, .setup_by = 2}, 2, 2},
+        {"users: spares out of a slab, killed", {START_VALUE, {OPS(SET_B, SET_A)}, .users = true, .unit_count = 96, .takes = 3,
+                .magazine = 4, .setup_by = 2}, 1, 1, .crashes = 1},
         {"users: evict beside a cut", {START_PAIR, {OPS(EVICT), OPS(SNAP_A), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 3,
                 .engine = true}, 3, 2},
         {"users: killed mark", {START_VALUE, {OPS(MARK_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 0, .crashes = 1,

@@ -13,8 +13,8 @@
 static const struct {
         enum sb_fault fault;
         const char *scenario;
-        /* for a fault that is seeded in a short way and in a long way: this scenario must find it
-         * too */
+        /* for a fault that is seeded in a short way and in a long way, or asked in two ways: this
+         * scenario must find it too */
         const char *long_way;
 } expected[] = {
         {SB_FAULT_PIN_NO_RECHECK, "get under two sets and frees",
@@ -72,8 +72,11 @@ static const struct {
         {SB_FAULT_MAGAZINE_NOTE_LATE, "magazine, killed set, then reaped"},
         {SB_FAULT_MAGAZINE_NO_GRACE, "magazine, get under sets and work"},
         {SB_FAULT_MAGAZINE_LIVE_EARLY, "magazine, killed set, then reaped"},
-        {SB_FAULT_SPARE_NOT_WON, "spare, set and sweep"},
-        {SB_FAULT_SPARE_NOTE_LATE, "spare, killed set, then reaped"},
+        {SB_FAULT_SPARE_NOT_WON, "spare, set and sweep",
+                "users: spares out of a slab, sets and sweep"},
+        {SB_FAULT_SPARE_NOTE_LATE, "spare, killed set, then reaped",
+                "users: spares out of a slab, killed"},
+        {SB_FAULT_SPARES_DATED_ONCE, "users: spares out of a slab, sets"},
         {SB_FAULT_PRUNE_TAKES_MAGAZINE, "magazine, set and sweep"},
         {SB_FAULT_EVICT_NO_LOOK, "evict beside reads, a set, a prune"},
         {SB_FAULT_EVICT_BESIDE_COMMIT, "txn: evicted beside a delete and its removal"},

@@ -47,6 +47,11 @@ const char *world_key(enum world_key key)
         return names[spec()->short_keys][key];
 }
 
+uint32_t sb_model_slab_takes(void)
+{
+        return spec()->takes ? spec()->takes : 1;
+}
+
 enum sb_fault world_fault;
 
 const char *const world_fault_names[SB_FAULT_COUNT] = {[SB_FAULT_NONE] = "NONE",

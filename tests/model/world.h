@@ -185,6 +185,7 @@ struct world_spec {
          * key's cell is in the other bucket */
         bool away;
         bool short_keys;       /* too short for the short ways here (meson.build) */
+        uint32_t takes;        /* blocks that a client takes out of a slab at once [1] */
         uint32_t magazine;     /* entries in each record's magazine [none] */
         uint32_t free_records; /* the last ones, which no client has at the start */
         enum world_focus focus;
