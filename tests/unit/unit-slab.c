@@ -350,6 +350,78 @@ static void test_a_client_that_owns_too_many_slabs_gives_all_of_them_up(void)
         unmake_bus();
 }
 
+/* Takes all that is left, but for the reserve, as one block. */
+static int take_the_rest(struct sb_handle *handle)
+{
+        uint32_t run = 0, most = 0;
+
+        for (uint32_t i = 0; i < units_for_all(); i++) {
+                run = SB_UNIT_KIND(sb_unit_word(&writer.segment, i)) == SB_UNIT_FREE ? run + 1 : 0;
+                most = run > most ? run : most;
+        }
+        return take(handle, SB_UNIT_VERSIONS, (uint64_t)most * 4096, 0);
+}
+
+/* What counts is what it owns now: a slab that ran out on a full bus is not its slab any more. */
+static void test_slabs_that_ran_out_on_a_full_bus_do_not_count_as_owned(void)
+{
+        uint32_t most, last;
+
+        CHECK(begin(1 << 20, 0));
+        most = units() / 16 / sb_roster_count(&writer.segment);
+        CHECK(most > 2 && most < writer.segment.class_count);
+        for (uint32_t i = 0; i < most; i++)
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, writer.segment.class_size[i], 0), 0);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), most);
+        CHECK_EQ(take_the_rest(&reader), 0);
+        last = taken_count - 1;
+        for (uint32_t i = 0; i < most; i++) {
+                int r;
+
+                while (!(r = take(&writer, SB_UNIT_VERSIONS, writer.segment.class_size[i], 0)))
+                        ;
+                CHECK_EQ(r, SB_E_FULL);
+        }
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        sb_slab_settle(&reader);
+        clear_one(&reader, last);
+        for (uint32_t i = most; i < most + 2; i++)
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, writer.segment.class_size[i], 0), 0);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 2);
+        unmake_bus();
+}
+
+/* A client that took its first slab when it was nearly alone. */
+static void test_the_share_of_slabs_falls_when_more_clients_come(void)
+{
+        enum { CLIENTS = 100, SOON = 16 }; /* slabs */
+        struct sb_geometry_wish wish = {
+                .size = 1 << 20, .clients = CLIENTS, .magazine_count = SB_MAGAZINE_NONE};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        CHECK(make_bus_of(&wish));
+        taken_count = 0;
+        CHECK(units() >= 64 && CLIENTS > units() / 4);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, 0), 0);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 1);
+        while (sb_roster_count(&writer.segment) < CLIENTS)
+                CHECK_EQ(sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation), 0);
+        for (uint32_t i = 0; i < SOON; i++) {
+                sb_slab_release_all(&writer);
+                CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, 0), 0);
+        }
+        /* No slab is left for a client that is idle. */
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        CHECK_EQ(count_bits_set(), taken_count);
+        unmake_bus();
+}
+
 static void test_a_large_block_has_a_head_and_parts_and_goes_whole(void)
 {
         uint32_t head;
@@ -676,6 +748,8 @@ int main(int argc, char **argv)
         RUN(test_a_slab_has_one_owner_and_is_any_clients_when_it_ran_out);
         RUN(test_more_slabs_than_the_list_holds_are_given_up_when_the_operation_ends);
         RUN(test_a_client_that_owns_too_many_slabs_gives_all_of_them_up);
+        RUN(test_slabs_that_ran_out_on_a_full_bus_do_not_count_as_owned);
+        RUN(test_the_share_of_slabs_falls_when_more_clients_come);
         RUN(test_a_large_block_has_a_head_and_parts_and_goes_whole);
         RUN(test_a_large_block_can_be_all_units_but_the_reserve_and_no_more);
         RUN(test_a_large_block_that_died_half_freed_or_half_claimed_serves_again);

@@ -329,6 +329,33 @@ static void test_a_spare_of_ages_ago_is_not_built_in(void)
         unmake_bus();
 }
 
+/* It wants blocks of a class out of slabs when it found no spare of that class, until it has one:
+ * else each operation that gives up a slab fills the list further. */
+static void test_a_class_that_has_a_spare_wants_none_out_of_a_slab(void)
+{
+        struct sb_limbo_entry entry = {.spare = true};
+        uint32_t class_;
+        uint64_t offset;
+
+        CHECK(make_spares());
+        class_ = sb_unit_class(&writer.segment, 200);
+        CHECK_EQ(sb_spare_wants(&writer, class_), 0);
+        CHECK_EQ(sb_spare_draw(&writer, class_), 0);
+        CHECK(sb_spare_wants(&writer, class_) > 2);
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset), 0);
+        CHECK(sb_spare_keep(&writer, offset));
+        CHECK_EQ(sb_spare_wants(&writer, class_), 0);
+        /* The same where it comes out of limbo. */
+        CHECK(sb_spare_draw(&writer, class_) != 0 && !sb_spare_draw(&writer, class_));
+        CHECK(sb_spare_wants(&writer, class_) > 2);
+        entry.offset = offset;
+        entry.era = sb_era_looked(&writer) - 1;
+        entry.unit_kind = sb_unit_kind_of(&writer.segment, offset);
+        CHECK(sb_spare_add(&writer, &entry));
+        CHECK_EQ(sb_spare_wants(&writer, class_), 0);
+        unmake_bus();
+}
+
 /* Whatever lay in the block: a sweep that frees it must not take it for what it was. */
 static void test_a_block_out_of_a_slab_is_a_plain_version_of_before(void)
 {
@@ -362,6 +389,7 @@ int main(int argc, char **argv)
         RUN(test_a_client_that_ends_leaves_no_spares);
         RUN(test_what_was_dated_in_the_era_of_the_look_is_no_spare);
         RUN(test_a_spare_of_ages_ago_is_not_built_in);
+        RUN(test_a_class_that_has_a_spare_wants_none_out_of_a_slab);
         RUN(test_a_block_out_of_a_slab_is_a_plain_version_of_before);
         return test_end();
 }
