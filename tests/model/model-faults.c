@@ -206,7 +206,7 @@ static bool is_found_elsewhere(enum sb_fault fault)
 }
 
 static struct {
-        struct model_scenario all[512];
+        struct model_scenario *all;
         uint32_t count;
         uint64_t executions;
 } hunt;
@@ -215,6 +215,9 @@ static void add(struct world_list list)
 {
         uint32_t i;
 
+        hunt.all = realloc(hunt.all, (hunt.count + list.count) * sizeof *hunt.all);
+        if (!hunt.all)
+                abort();
         for (i = 0; i < list.count; i++)
                 hunt.all[hunt.count++] = world_scenario(&list.cases[i]);
 }

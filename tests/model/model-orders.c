@@ -118,13 +118,16 @@ static uint32_t weaken(const char *ends, enum way way)
 
 /* ---- scenarios ---- */
 
-static struct model_scenario all[1200];
+static struct model_scenario *all;
 static uint32_t all_count;
 
 static void add(struct world_list list)
 {
         uint32_t i;
 
+        all = realloc(all, (all_count + list.count) * sizeof *all);
+        if (!all)
+                abort();
         for (i = 0; i < list.count; i++) {
                 struct model_scenario *scenario = &all[all_count++];
 
