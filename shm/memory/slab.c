@@ -110,9 +110,11 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
                            SB_UNIT_WAS(word) == kind) {
                         empty = unit;
                         empty_word = word;
-                } else if (kind != SB_UNIT_GUARDS || SB_UNIT_KIND(word) != kind ||
-                           SB_UNIT_OWNER(word)) {
-                        sb_unit_unhint(segment, list, unit);
+                } else {
+                        /* Guards of all classes are in one list, and they are few. */
+                        if (kind != SB_UNIT_GUARDS || SB_UNIT_KIND(word) != kind ||
+                                SB_UNIT_OWNER(word))
+                                sb_unit_unhint(segment, list, unit);
                         continue;
                 }
                 looked++;

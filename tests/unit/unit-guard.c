@@ -238,6 +238,16 @@ static void test_on_a_full_bus_no_more_words_are_promised(void)
         unmake_bus();
 }
 
+static uint32_t count_slabs_of_guards(void)
+{
+        uint32_t count = 0;
+
+        for (uint32_t unit = 0; unit < writer.segment.geometry.unit_count; unit++)
+                count += SB_UNIT_KIND(sb_load_relaxed(&writer.segment.unit_words[unit])) ==
+                         SB_UNIT_GUARDS;
+        return count;
+}
+
 /* Each of many clients needed one word more than its record has. */
 static void test_chunks_of_many_clients_lie_in_few_slabs(void)
 {
@@ -256,16 +266,44 @@ static void test_chunks_of_many_clients_lie_in_few_slabs(void)
                 make_handle(&clients[i], &writer.segment, slot, generation);
                 CHECK_EQ(sb_guard_grow(&clients[i], 64), 0);
         }
-        for (uint32_t unit = 0; unit < writer.segment.geometry.unit_count; unit++)
-                slabs += SB_UNIT_KIND(sb_load_relaxed(&writer.segment.unit_words[unit])) ==
-                         SB_UNIT_GUARDS;
+        slabs = count_slabs_of_guards();
         CHECK(each > 3);
         CHECK_EQ(slabs, (CLIENTS + each - 1) / each);
         for (uint32_t i = 0; i < CLIENTS; i++)
                 sb_handle_fini(&clients[i]);
-        for (uint32_t unit = 0; unit < writer.segment.geometry.unit_count; unit++)
-                CHECK(SB_UNIT_KIND(sb_load_relaxed(&writer.segment.unit_words[unit])) !=
-                        SB_UNIT_GUARDS);
+        CHECK_EQ(count_slabs_of_guards(), 0);
+        unmake_bus();
+}
+
+/* Slabs of larger chunks, each with a place that is free, lie before that of the smaller ones. */
+static void test_chunks_find_a_slab_of_their_size_behind_any_number_of_others(void)
+{
+        enum { LARGE = 48, SMALL = 12 };
+        static struct sb_handle large[LARGE], small[SMALL];
+        struct sb_geometry_wish wish = {.size = 8 << 20,
+                .clients = LARGE + SMALL + 2,
+                .guard_inline = 64,
+                .unit_size = 4096};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation, slabs;
+
+        CHECK(make_bus_of(&wish));
+        for (uint32_t i = 0; i < LARGE; i++) {
+                CHECK(!sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation));
+                make_handle(&large[i], &writer.segment, slot, generation);
+                CHECK_EQ(sb_guard_grow(&large[i], 128), 0); /* the second chunk, of 128 words */
+        }
+        slabs = count_slabs_of_guards();
+        CHECK(slabs >= 16);
+        for (uint32_t i = 0; i < LARGE; i += 3)
+                sb_handle_fini(&large[i]);
+        CHECK_EQ(count_slabs_of_guards(), slabs);
+        for (uint32_t i = 0; i < SMALL; i++) {
+                CHECK(!sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation));
+                make_handle(&small[i], &writer.segment, slot, generation);
+                CHECK_EQ(sb_guard_grow(&small[i], 64), 0);
+        }
+        CHECK(count_slabs_of_guards() <= slabs + 2);
         unmake_bus();
 }
 
@@ -281,5 +319,6 @@ int main(int argc, char **argv)
         RUN(test_a_chunk_that_was_freed_and_is_being_made_by_another_stays);
         RUN(test_on_a_full_bus_no_more_words_are_promised);
         RUN(test_chunks_of_many_clients_lie_in_few_slabs);
+        RUN(test_chunks_find_a_slab_of_their_size_behind_any_number_of_others);
         return test_end();
 }
