@@ -1,0 +1,311 @@
+/*
+ * Starting agentd (libclient/core/attach.h) with a program that is no agentd: this one, which says
+ * and does what its environment tells it. What the caller learns of how that ended.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libclient/core/attach.h"
+#include "ring/attach/limit.h"
+#include "tests/harness/test.h"
+
+extern char **environ;
+
+#define SAYS    "UNIT_START_SAYS"    /* this program is agentd, and these are its lines */
+#define NOTIFY  "UNIT_START_NOTIFY"  /* what it says to the socket of systemd's kind */
+#define STATUS  "UNIT_START_STATUS"  /* how it ends; or a signal, below 0 */
+#define OPTIONS "UNIT_START_OPTIONS" /* so many options it has to be given */
+
+/* ---- the program that is started ---- */
+
+static void notify(const char *words)
+{
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        const char *name = getenv("NOTIFY_SOCKET");
+        int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        size_t len = name ? strlen(name) : 0;
+
+        if (len < 2 || len >= sizeof(address.sun_path) || *name != '@')
+                _exit(90);
+        memcpy(address.sun_path + 1, name + 1, len - 1);
+        if (sendto(fd, words, strlen(words), 0, (struct sockaddr *)&address,
+                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+                _exit(91);
+        close(fd);
+}
+
+/* Whether this process was given what an agentd needs, and nothing of the process that asked. */
+static bool is_given_well(int argc, char **argv)
+{
+        const char *options = getenv(OPTIONS);
+        char here[64] = "";
+
+        for (int fd = 4; fd < 64; fd++)
+                if (fcntl(fd, F_GETFD) >= 0)
+                        return false;
+        if (argc != 3 + (options ? atoi(options) : 0) || strcmp(argv[1], "-b") || *argv[2] != '/')
+                return false;
+        for (int i = 3; i < argc; i++)
+                if (atoi(argv[i]) != i - 3)
+                        return false;
+        return getcwd(here, sizeof(here)) && !strcmp(here, "/") && getsid(0) == getpid();
+}
+
+static int be_agentd(int argc, char **argv, const char *says)
+{
+        const char *words = getenv(NOTIFY), *status = getenv(STATUS);
+        int end = status ? atoi(status) : 0;
+
+        if (!is_given_well(argc, argv))
+                return 92;
+        (void)!write(STDERR_FILENO, says, strlen(says));
+        if (words)
+                notify(words);
+        if (end < 0) {
+                setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+                (void)signal(-end, SIG_DFL);
+                kill(getpid(), -end);
+        }
+        return end;
+}
+
+/* ---- the process that asks for it ---- */
+
+static char home[64];
+static struct sb_place place;
+static struct sb_attach_end end;
+static sigset_t mask_at_first;
+
+/* Start a program that says @says, and that does as told before. Return: as sb_attach_start(). */
+static int start(const char *says, const char *const *options)
+{
+        setenv(SAYS, says, 1);
+        memset(&end, 0x5a, sizeof(end));
+        return sb_attach_start(&place, options, &end);
+}
+
+static int lowest_descriptor(void)
+{
+        int fd = dup(STDIN_FILENO);
+
+        close(fd);
+        return fd;
+}
+
+static void tell(const char *notify_words, const char *status, const char *options)
+{
+        unsetenv(NOTIFY);
+        unsetenv(STATUS);
+        unsetenv(OPTIONS);
+        if (notify_words)
+                setenv(NOTIFY, notify_words, 1);
+        if (status)
+                setenv(STATUS, status, 1);
+        if (options)
+                setenv(OPTIONS, options, 1);
+}
+
+/* ---- tests ---- */
+
+static void test_the_last_line_of_a_start_that_failed_is_told(void)
+{
+        static const struct {
+                const char *says, *line;
+        } cases[] = {
+                {"", ""},
+                {"\n", ""},
+                {"agentd: words\n", "words"},
+                {"agentd: words", "words"},
+                {"agentd: words\n\n\n", "words"},
+                {"agentd: one\nagentd: another\n", "another"},
+                {"\n\nagentd: words\n", "words"},
+                {"2026-01-01T00:00:00Z agentd: words\n", "words"},
+                {"sh: nothing of its own\n", "sh: nothing of its own"},
+                /* The line before says more. */
+                {"agentd: words\nagentd: see agentd --help\n", "words"},
+                {"agentd: first\nagentd: words\nagentd: see agentd --help\n\n", "words"},
+                {"agentd: see agentd --help\n", "see agentd --help"},
+        };
+        int fd = lowest_descriptor();
+
+        tell(NULL, "2", NULL);
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                CHECK_EQ(start(cases[i].says, NULL), -ECONNREFUSED);
+                CHECK(WIFEXITED(end.status) && WEXITSTATUS(end.status) == 2);
+                if (strcmp(end.line, cases[i].line) != 0)
+                        TEST_FAIL("of \"%s\" it told \"%s\"", cases[i].says, end.line);
+        }
+        /* The log has the lines of them all, and those of one start count. */
+        CHECK_EQ(start("", NULL), -ECONNREFUSED);
+        CHECK_EQ(end.line[0], 0);
+        CHECK_EQ(sb_attach_start(&place, NULL, NULL), -ECONNREFUSED);
+        CHECK_EQ(lowest_descriptor(), fd);
+        CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+}
+
+static void test_a_long_log_and_a_long_line_are_cut(void)
+{
+        static char says[20000];
+        size_t len = 0;
+
+        tell(NULL, "2", NULL);
+        while (len < 15000)
+                len += (size_t)snprintf(says + len, sizeof(says) - len, "agentd: line %zu\n", len);
+        snprintf(says + len, sizeof(says) - len, "agentd: the last\n");
+        CHECK_EQ(start(says, NULL), -ECONNREFUSED);
+        CHECK_EQ(strcmp(end.line, "the last"), 0);
+        memset(says, 'x', 9000);
+        snprintf(says + 9000, sizeof(says) - 9000, "\n");
+        memcpy(says, "agentd: words ", 14);
+        CHECK_EQ(start(says, NULL), -ECONNREFUSED);
+        CHECK_EQ(strspn(end.line, "x"), sizeof(end.line) - 1);
+        says[sizeof(end.line) + 7] = '\n'; /* a line that just fits */
+        says[sizeof(end.line) + 8] = 0;
+        CHECK_EQ(start(says, NULL), -ECONNREFUSED);
+        CHECK_EQ(strlen(end.line), sizeof(end.line) - 1);
+        CHECK_EQ(strncmp(end.line, "words xxx", 9), 0);
+}
+
+static void test_what_ended_it_is_told(void)
+{
+        tell(NULL, "-11", NULL);
+        CHECK_EQ(start("agentd: words\n", NULL), -ECONNREFUSED);
+        CHECK(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGSEGV);
+        CHECK_EQ(strcmp(end.line, "words"), 0);
+        /* Where a cgroup limits memory, SIGKILL says that this limit was met. */
+        tell(NULL, "-9", NULL);
+        CHECK_EQ(start("", NULL), end.memory_limit == SB_LIMIT_NONE ? -ECONNREFUSED : -ENOMEM);
+        CHECK(WIFSIGNALED(end.status) && WTERMSIG(end.status) == SIGKILL);
+        tell(NULL, "0", NULL);
+        CHECK_EQ(start("", NULL), -ECONNREFUSED);
+        CHECK(WIFEXITED(end.status) && WEXITSTATUS(end.status) == 0);
+        setenv("STATEBUS_AGENTD", "/nonexistent/agentd", 1);
+        CHECK_EQ(start("", NULL), -ENOENT);
+        CHECK(end.status == -1 && end.memory_limit == SB_LIMIT_NONE && !end.line[0]);
+        setenv("STATEBUS_AGENTD", "/proc/self/exe", 1);
+}
+
+static void test_a_start_is_over_when_it_says_ready_and_not_before(void)
+{
+        static const struct {
+                const char *words;
+                int r;
+        } cases[] = {{"READY=1", 0}, {"STATUS=x\nREADY=1", 0}, {"READY=1\nMAINPID=7", 0},
+                {"STATUS=x", -ECONNREFUSED}, {"STATUS=READY=1", -ECONNREFUSED},
+                {"READY=0", -ECONNREFUSED}};
+        int fd = lowest_descriptor();
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                tell(cases[i].words, "3", NULL);
+                CHECK_EQ(start("", NULL), cases[i].r);
+                if (cases[i].r)
+                        CHECK(WIFEXITED(end.status) && WEXITSTATUS(end.status) == 3);
+                CHECK_EQ(lowest_descriptor(), fd);
+                CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+        }
+}
+
+static void test_options_are_given_on_up_to_32(void)
+{
+        static const char *const numbers[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9",
+                "10", "11", "12", "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23",
+                "24", "25", "26", "27", "28", "29", "30", "31", "32", NULL};
+        const char *options[34];
+
+        tell("READY=1", NULL, "32");
+        memcpy(options, numbers, sizeof(options));
+        CHECK_EQ(start("", options), -E2BIG);
+        options[32] = NULL;
+        CHECK_EQ(start("", options), 0);
+        tell("READY=1", NULL, "1");
+        options[1] = NULL;
+        CHECK_EQ(start("", options), 0);
+}
+
+/* What agentd is to be given of the environment has to fit, and the caller's signals are as before.
+ */
+static void test_an_environment_is_given_whole_or_not_at_all(void)
+{
+        static char *many[4200], one[] = "X=1";
+        char **before;
+        size_t count = 0;
+        sigset_t after;
+
+        tell("READY=1", NULL, NULL);
+        setenv(SAYS, "", 1);
+        before = environ;
+        for (char **at = environ; *at && count < 4000; at++)
+                if (strncmp(*at, "NOTIFY_SOCKET=", 14) != 0)
+                        many[count++] = *at;
+        while (count < 4096)
+                many[count++] = one;
+        environ = many;
+        CHECK_EQ(sb_attach_start(&place, NULL, &end), 0);
+        many[count] = one;
+        CHECK_EQ(sb_attach_start(&place, NULL, &end), -E2BIG);
+        environ = before;
+        sigprocmask(SIG_SETMASK, NULL, &after);
+        for (int number = 1; number < NSIG; number++)
+                CHECK_EQ(sigismember(&after, number), sigismember(&mask_at_first, number));
+}
+
+/* The program may have closed its standard streams, and may ignore SIGCHLD. */
+static void test_a_start_works_in_a_program_that_has_closed_its_streams(void)
+{
+        int status;
+        pid_t child;
+
+        tell("READY=1", NULL, NULL);
+        child = fork();
+        if (child == 0) {
+                (void)signal(SIGCHLD, SIG_IGN);
+                for (int fd = 0; fd <= 2; fd++)
+                        close(fd);
+                if (start("", NULL))
+                        _exit(1);
+                tell(NULL, "5", NULL);
+                _exit(start("", NULL) == -ECONNREFUSED && WIFEXITED(end.status) &&
+                                        WEXITSTATUS(end.status) == 5 && fcntl(0, F_GETFD) < 0
+                                ? 0
+                                : 2);
+        }
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+        const char *says = getenv(SAYS);
+        char clean[128];
+        int status;
+
+        if (says)
+                return be_agentd(argc, argv, says);
+        test_begin(argc, argv);
+        sigprocmask(SIG_SETMASK, NULL, &mask_at_first);
+        snprintf(home, sizeof(home), "/tmp/statebus-start-XXXXXX");
+        if (!mkdtemp(home) || sb_place_resolve(home, &place))
+                return 1;
+        setenv("STATEBUS_AGENTD", "/proc/self/exe", 1);
+        setenv("NOTIFY_SOCKET", "@another", 1);
+        RUN(test_the_last_line_of_a_start_that_failed_is_told);
+        RUN(test_a_long_log_and_a_long_line_are_cut);
+        RUN(test_what_ended_it_is_told);
+        RUN(test_a_start_is_over_when_it_says_ready_and_not_before);
+        RUN(test_options_are_given_on_up_to_32);
+        RUN(test_an_environment_is_given_whole_or_not_at_all);
+        RUN(test_a_start_works_in_a_program_that_has_closed_its_streams);
+        status = test_end();
+        unsetenv(SAYS);
+        snprintf(clean, sizeof(clean), "rm -rf '%s'", home);
+        return system(clean) ? 1 : status;
+}
