@@ -76,14 +76,19 @@ static struct sb_version *scan_step_version_of(struct sb_scan *scan, struct sb_n
                        : NULL;
 }
 
+/* Let go of the node at which the scan stands, if it stands at one; fault SCAN_NODE_KEPT: not. */
+static void scan_step_leave_node(struct sb_scan *scan)
+{
+        if (scan->position == AT_NODE && !SB_FAULT(SCAN_NODE_KEPT))
+                sb_guard_set(&scan->bus->handle, scan->guard, 0);
+}
+
 void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_len, bool after)
 {
         if (key_len > 0)
                 memmove(scan->key, key, key_len);
-        /* Let go after the copy: the key may lie in the node, which only this guard word still
-         * holds. */
-        if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->handle, scan->guard, 0);
+        /* After the copy: the key may lie in the node, which only this guard word still holds. */
+        scan_step_leave_node(scan);
         scan->key_len = key_len;
         scan->compares = false;
         scan->passed = 0;
@@ -122,8 +127,7 @@ static void scan_step_stand_at_node(struct sb_scan *scan, struct sb_node *node)
 
 void sb_scan_stand_at_end(struct sb_scan *scan)
 {
-        if (scan->position == AT_NODE)
-                sb_guard_set(&scan->bus->handle, scan->guard, 0);
+        scan_step_leave_node(scan);
         scan->position = AT_END;
 }
 

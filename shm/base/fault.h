@@ -32,6 +32,7 @@
         X(SUPERSEDE_UNSTAMPED, "a writer installs over an unstamped version")                      \
         X(GET_NO_STAMP, "a get returns an unstamped version")                                      \
         X(STAMP_EARLY, "the clock is read before the install")                                     \
+        X(CUT_TOLD_OPEN, "a cut that a writer told of is read while writes still get its stamp")   \
         X(CUT_BEFORE_ANNOUNCE, "a snapshot takes its cut before it is announced")                  \
         X(PRUNE_IGNORES_SNAPSHOTS, "a pruner does not read the announcements")                     \
         X(PRUNE_PENDING_IGNORED, "a pruner takes a pending announcement for none")                 \
@@ -99,6 +100,7 @@
         X(RESTORE_NOW_RELEASED_FIRST, "a key is deleted by what a guard showed that was released") \
         X(SCAN_GUARD_LATE, "a step of a scan publishes its guard after the pin is gone")           \
         X(SCAN_NODE_NOT_HELD, "a scan stands at a node that it does not hold")                     \
+        X(SCAN_NODE_KEPT, "a scan that leaves a node goes on holding it")                          \
         X(SCAN_GONE_IGNORED, "a scan goes on by the links of a node that is gone")                 \
         X(SCAN_NOT_NOTED, "a serializable transaction does not note what its scan read")           \
         X(SCAN_END_NOT_NOTED, "of a scan that ends, what lies behind its last key is not noted")   \

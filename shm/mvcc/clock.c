@@ -2,6 +2,7 @@
 
 #include "shm/mvcc/clock.h"
 
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 
@@ -17,10 +18,17 @@ uint64_t sb_clock_take_cut(struct sb_handle *handle)
         return cut;
 }
 
+/* Take the cut that the clock says, so that no later write gets its stamp. Fault CUT_TOLD_OPEN:
+ * left out. */
+static bool clock_close(struct sb_handle *handle, uint64_t cut)
+{
+        return SB_FAULT(CUT_TOLD_OPEN) || sb_clock_take_cut(handle) >= cut;
+}
+
 bool sb_clock_reaches(struct sb_handle *handle, uint64_t cut)
 {
         /* A:clock. What another process stamped with @cut, before it told of it, is in the cut. */
         uint64_t clock = sb_load_acquire(&handle->segment.super->clock);
 
-        return cut < clock || (cut == clock && sb_clock_take_cut(handle) >= cut);
+        return cut < clock || (cut == clock && clock_close(handle, cut));
 }

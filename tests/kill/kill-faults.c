@@ -78,6 +78,7 @@ static const struct known {
         {"DELETE_RANGE_BLIND", "call: delete a range", RESUME},
         {"PAST_GUARD_LATE", "call: read in a cut while its rule goes", RESUME},
         {"SCAN_NOT_NOTED", "call: commit a key, serializable, with a range", RESUME},
+        {"TXN_MANY_NOT_NOTED", "call: commit a key, serializable, with keys by one call", RESUME},
         {"SCAN_ENDS_TXN_CUT", "call: commit a key, serializable, with a range", KILL},
         {"TXN_OWN_NOT_HELD", "call: commit two keys", KILL},
         {"MARK_CUT_CLOSED", "call: mark, read, drop", KILL},

@@ -201,6 +201,7 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         else
                                 MODEL_CHECK(absence_possible(key, outcome->done_all[key]));
                 break;
+        case OP_TOLD:
         case OP_MARK:
         case OP_AT:
         case OP_KEEP:

@@ -27,9 +27,12 @@
 #define BACK      {OP_SCAN, KEY_A, .way = WAY_BACK}
 #define TURN      {OP_SCAN, KEY_A, .way = WAY_TURN}
 #define BATCHES   {OP_SCAN, KEY_A, .way = WAY_MANY}
+#define SEEKS     {OP_SCAN, KEY_A, .way = WAY_SEEK}
 #define AT_ONCE   {OP_MANY, KEY_A, .way = WAY_MANY}
 #define AT_ALL_A  {OP_AT, KEY_A, .way = WAY_MANY}
 #define CLEAR     {OP_CLEAR, KEY_A}
+#define TOLD_A    {OP_TOLD, KEY_A}
+#define TOLD_MANY {OP_TOLD, KEY_A, .way = WAY_MANY}
 #define RESTORE   {OP_RESTORE, KEY_A}
 #define UNDO_A    {OP_RESTORE, KEY_A, .way = WAY_SHORT}
 #define SNAP_A    {OP_SNAPSHOT, KEY_A}
@@ -85,6 +88,11 @@ static const struct world_case users[] = {
         {"users: scan by batches beside sets", {START_PAIR, {OPS(BATCHES), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 4}, 2, 2},
         {"users: scan by batches over keys that go", {START_BOTH_DELETED, {OPS(BATCHES), OPS(WORK, WORK)}, .users = true, .guards = 4,
                 .setup_by = 1}, 2, 2},
+        {"users: scan by seeks beside sets", {START_PAIR, {OPS(SEEKS), OPS(SET_A, SET_B, WORK)}, .users = true, .guards = 8}, 2, 2},
+        {"users: scan by seeks over keys that go", {START_BOTH_DELETED, {OPS(SEEKS), OPS(WORK, WORK)}, .users = true, .guards = 8,
+                .setup_by = 1}, 2, 2},
+        {"users: killed scan by seeks", {START_PAIR, {OPS(SEEKS), OPS(SET_A, WORK)}, .users = true, .guards = 8}, 2, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
         {"users: evict beside a scan", {START_PAIR, {OPS(EVICT), OPS(SCAN), OPS(DELETE_A, WORK, WORK)}, .users = true, .guards = 4,
                 .engine = true}, 3, 2},
         {"users: a cut", {START_VALUE, {OPS(SNAP_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
@@ -92,6 +100,11 @@ static const struct world_case users[] = {
         {"users: past by the call for many", {START_VALUE, {OPS(AT_ALL_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: past beside a delete and a removal", {START_PAIR, {OPS(AT_A), OPS(DELETE_A, WORK, WORK)}, .users = true,
                 .guards = 3}, 2, 2},
+        {"users: told of a cut", {START_VALUE, {OPS(TOLD_A), OPS(SET_A, SET_A)}, .users = true, .guards = 3}, 2, 2},
+        {"users: told of a cut, by the call for many", {START_VALUE, {OPS(TOLD_MANY), OPS(SET_A, SET_A)}, .users = true,
+                .guards = 3}, 2, 2},
+        {"users: told of a cut beside another writer", {START_VALUE, {OPS(TOLD_A), OPS(SET_A), OPS(DELETE_A, WORK)},
+                .users = true, .guards = 3}, 3, 2},
         {"users: keep", {START_VALUE, {OPS(KEEP_A), OPS(SET_A, SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: mark", {START_VALUE, {OPS(MARK_A), OPS(SET_A, WORK)}, .users = true, .guards = 3}, 2, 2},
         {"users: find and drop a mark", {START_MARKED, {OPS(FIND_A), OPS(DROP, WORK, WORK)}, .users = true, .guards = 3,

@@ -34,8 +34,7 @@ static bool writes_any(const struct world_txn *txn)
         return txn->writes || txn->deletes;
 }
 
-/* Whether any thread does it. */
-static bool is_done(enum world_op_kind kind)
+bool world_does(enum world_op_kind kind)
 {
         uint32_t t, i;
 
@@ -48,12 +47,12 @@ static bool is_done(enum world_op_kind kind)
 
 bool world_evicts(void)
 {
-        return is_done(OP_EVICT);
+        return world_does(OP_EVICT);
 }
 
 bool world_drops(void)
 {
-        return is_done(OP_DROP);
+        return world_does(OP_DROP);
 }
 
 static void read_key(struct sb_handle *handle, enum world_key key, uint32_t index, uint64_t cut,

@@ -70,6 +70,16 @@ static void do_at(const struct user *user)
         read_twice(user, cut, keeps);
 }
 
+/* A writer tells of its cut, which no process has taken yet: later writes could still be in it. */
+static void do_told(const struct user *user)
+{
+        uint64_t cut = model_noted(NOTE_TOLD);
+
+        user->outcome->r = SB_E_LAPPED;
+        if (cut)
+                read_twice(user, cut, false);
+}
+
 /* The mark keeps the cut until it is dropped. */
 static void do_mark(const struct user *user)
 {
@@ -229,6 +239,9 @@ bool user_run_past(const struct user *user)
         case OP_AT:
         case OP_KEEP:
                 do_at(user);
+                return true;
+        case OP_TOLD:
+                do_told(user);
                 return true;
         case OP_MARK:
                 do_mark(user);

@@ -120,6 +120,48 @@ void user_expect_same(const struct outcome *a, const struct outcome *b, uint32_t
                                 (unsigned long)b->seen[key], b->tags[key]);
 }
 
+/* What a step gave, if it is this key; else the key is not there, and the guard holds nothing. */
+static int seek_see(struct sb_guard *guard, enum world_key key, int r, struct outcome *outcome)
+{
+        bool found = !r && user_key_number(guard) == key;
+
+        if (r && r != SB_E_NOT_FOUND) {
+                MODEL_CHECK(r == SB_E_LAPPED && world_evicts());
+                return r;
+        }
+        user_see(outcome, key, found ? guard : NULL);
+        if (!r && !found)
+                sb_guard_release(guard);
+        return 0;
+}
+
+/* Each key, from behind it and from before it, and holds what it finds. Return: 0, SB_E_LAPPED. */
+static int user_seek(struct sb_scan *scan, struct outcome *outcome, struct user_walk *walk)
+{
+        struct outcome again = *outcome;
+        uint32_t key;
+        int r = 0;
+
+        for (key = 0; key < WORLD_KEYS && !r; key++) {
+                struct sb_guard *guard = &walk->guards[walk->count];
+
+                guard[0].bus = guard[1].bus = NULL;
+                MODEL_CHECK(!sb_scan_seek_last(scan, user_key(key)));
+                r = seek_see(&guard[0], key, sb_scan_prev(scan, &guard[0]), outcome);
+                if (r)
+                        break;
+                walk->count += guard[0].bus ? 1 : 0;
+                guard = &walk->guards[walk->count];
+                MODEL_CHECK(!sb_scan_seek(scan, user_key(key)));
+                r = seek_see(guard, key, sb_scan_next(scan, guard), &again);
+                if (r)
+                        break;
+                walk->count += guard->bus ? 1 : 0;
+                user_expect_same(outcome, &again, 1u << key);
+        }
+        return r;
+}
+
 void user_scan(const struct user *user)
 {
         struct sb_scan_options options = {
@@ -134,10 +176,11 @@ void user_scan(const struct user *user)
                 model_fail("a scan: %d", seen.r);
         seen.cut = seen.read_cut = sb_scan_cut(scan);
         seen.begun = true;
-        seen.r = user->op->way == WAY_MANY ? user_walk_many(scan, false, &seen, &walk)
-                                           : user_walk(scan, false, user->op->way == WAY_BACK,
-                                                     WORLD_KEYS, &seen, &walk);
-        if (!seen.r)
+        seen.r = user->op->way == WAY_SEEK   ? user_seek(scan, &seen, &walk)
+                 : user->op->way == WAY_MANY ? user_walk_many(scan, false, &seen, &walk)
+                                             : user_walk(scan, false, user->op->way == WAY_BACK,
+                                                       WORLD_KEYS, &seen, &walk);
+        if (!seen.r && user->op->way != WAY_SEEK)
                 user_see_absent(&seen, &walk, WORLD_KEYS);
         if (!seen.r && user->op->way == WAY_TURN) {
                 again = seen;

@@ -105,6 +105,8 @@ static void do_write(const struct user *user)
         outcome->rev = rev;
         if (!outcome->r && rev > model_noted(NOTE_DONE + key))
                 model_note(NOTE_DONE + key, rev);
+        if (!outcome->r && world_does(OP_TOLD))
+                model_note(NOTE_TOLD, outcome->cut);
 }
 
 static void do_get(const struct user *user)

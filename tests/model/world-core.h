@@ -16,6 +16,7 @@
 #define NOTE_OVER   WORLD_KEYS       /* how many operations each thread has finished, 8 bits each */
 #define NOTE_STABLE (WORLD_KEYS + 1) /* the highest stable cut that was seen */
 #define NOTE_MARKS  (WORLD_KEYS + 2) /* the same of where the marks end */
+#define NOTE_TOLD   (WORLD_KEYS + 3) /* of the last write that was finished: its cut */
 #define WORLD_SPACE 1024u            /* bytes of a handle's space */
 #define DEAD_PEER   (PEERS - 1)      /* of START_DEAD */
 
@@ -150,6 +151,8 @@ void world_look(struct sb_handle *handle, struct outcome *outcome);
 /* txn.c */
 void world_txn_run(uint32_t me, struct sb_handle *handle, const struct world_op *op, uint32_t tag,
         struct outcome *outcome);
+/* Whether any thread does it. */
+bool world_does(enum world_op_kind kind);
 /* Whether cuts may be taken away; whether the start state's mark may be. */
 bool world_evicts(void);
 bool world_drops(void);

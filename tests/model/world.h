@@ -69,6 +69,7 @@ enum world_op_kind {
         OP_HISTORY, /* users: all versions of the key */
         OP_FIND,    /* users: the key in the cut of the start state's mark, if that is found */
         OP_DROP,    /* users: drop that mark */
+        OP_TOLD,    /* users: the key twice in the cut that a writer was told of last */
         OP_CLEAR,   /* users: all keys are deleted at one moment */
         OP_RESTORE, /* users: all keys, or with WAY_SHORT the key, become what they were at the
                        start state's mark */
@@ -97,6 +98,7 @@ enum world_way {
         /* a scan: two keys with each call; OP_MANY: all keys at one moment; OP_AT: by the call for
          * many keys */
         WAY_MANY,
+        WAY_SEEK, /* a scan: each key by going behind it and one back, and before it and on */
         WAY_PAST, /* a scan: in the cut of START_TRIMMED */
 };
 

@@ -252,6 +252,48 @@ static void do_scan_many(struct scene *scene, const struct act *act, struct resu
         }
 }
 
+/* What a step gave, if it is this key. */
+static struct fact fact_if(
+        struct scene *scene, const struct sb_guard *guard, uint32_t key, int r, int *ret_code)
+{
+        if (r && r != SB_E_NOT_FOUND)
+                *ret_code = r;
+        return r == 0 && key_number(guard) == key ? fact_of(scene, guard, key)
+                                                  : (struct fact){.state = FACT_NONE};
+}
+
+/* Each key, from behind it and from before it; the guards stay until the next key. */
+static void do_scan_seek(struct scene *scene, const struct act *act, struct result *ret)
+{
+        struct sb_scan *scan;
+
+        ret->code = sb_scan_open(&scene->bus[act->actor], NULL, all, &scan);
+        for (uint32_t key = 0; key < scene->key_count && !ret->code; key++) {
+                struct sb_guard guards[2] = {0};
+                struct fact again;
+
+                ret->code = sb_scan_seek_last(scan, scene_key(key));
+                if (ret->code)
+                        break;
+                ret->seen[key] =
+                        fact_if(scene, &guards[0], key, sb_scan_prev(scan, &guards[0]), &ret->code);
+                ret->code = ret->code ? ret->code : sb_scan_seek(scan, scene_key(key));
+                if (!ret->code) {
+                        again = fact_if(
+                                scene, &guards[1], key, sb_scan_next(scan, &guards[1]), &ret->code);
+                        if (!scene_fact_equal(&again, &ret->seen[key], true))
+                                ret->code = BAD_WAY_BACK;
+                }
+                for (uint32_t i = 0; i < 2; i++) {
+                        if (ret->seen[key].state != FACT_NONE && !ret->code &&
+                                !shows(scene, &guards[i], key, &ret->seen[key]))
+                                ret->code = BAD_GUARD;
+                        sb_guard_release(&guards[i]);
+                }
+        }
+        sb_scan_close(scan);
+}
+
 static void do_clear(struct scene *scene, const struct act *act, struct result *ret)
 {
         ret->code = sb_delete_range(
@@ -295,6 +337,28 @@ static int read_key(struct scene *scene, struct sb_txn *txn, uint32_t key, struc
         return r == SB_E_NOT_FOUND ? 0 : r;
 }
 
+/* All keys: as a range, or by one call; in a transaction. */
+static int read_all(
+        struct scene *scene, const struct act *act, struct sb_txn *txn, struct fact *seen)
+{
+        struct sb_guard guards[SCENE_KEYS];
+        struct sb_bytes keys[SCENE_KEYS];
+        int r;
+
+        if (!(act->len & TXN_MANY))
+                return walk(scene, act->actor, txn, seen);
+        for (uint32_t key = 0; key < scene->key_count; key++)
+                keys[key] = scene_key(key);
+        r = sb_txn_get_many(txn, keys, scene->key_count, guards);
+        for (uint32_t key = 0; key < scene->key_count && !r; key++)
+                seen[key] = fact_of(scene, &guards[key], key);
+        for (uint32_t key = 0; key < scene->key_count && !r; key++)
+                r = shows(scene, &guards[key], key, &seen[key]) ? 0 : BAD_GUARD;
+        for (uint32_t key = 0; key < scene->key_count && (!r || r == BAD_GUARD); key++)
+                sb_guard_release(&guards[key]);
+        return r;
+}
+
 /* Writes or deletes, and reads what it wrote. */
 static int write_key(struct scene *scene, const struct act *act, struct sb_txn *txn, uint32_t key,
         uint32_t tag, const struct fact *seen)
@@ -326,7 +390,7 @@ static int fill(struct scene *scene, const struct act *act, struct sb_txn *txn, 
         int r = 0;
 
         if (act->len & TXN_SERIALIZABLE)
-                r = walk(scene, act->actor, txn, seen);
+                r = read_all(scene, act, txn, seen);
         for (key = act->key; key < act->key + TXN_KEYS(act->len) && !r; key++)
                 r = read_key(scene, txn, key, &guards[key], &seen[key]);
         for (key = 0; key < scene->key_count; key++)
@@ -335,7 +399,7 @@ static int fill(struct scene *scene, const struct act *act, struct sb_txn *txn, 
         for (key = act->key; key < act->key + TXN_KEYS(act->len) && !r; key++)
                 r = write_key(scene, act, txn, key, tag, &seen[key]);
         if (act->len & TXN_SERIALIZABLE && !r)
-                r = walk(scene, act->actor, txn, with_own);
+                r = read_all(scene, act, txn, with_own);
         for (key = 0; key < scene->key_count && !r && (act->len & TXN_SERIALIZABLE); key++)
                 if (written(act, key) ? with_own[key].state !=
                                                 (act->len & TXN_DELETE ? FACT_NONE : FACT_VALUE)
@@ -496,6 +560,9 @@ static bool call(struct scene *scene, const struct act *act, struct result *ret)
         case SCAN_MANY:
                 do_scan_many(scene, act, ret);
                 return true;
+        case SCAN_SEEK:
+                do_scan_seek(scene, act, ret);
+                return true;
         case CLEAR:
                 do_clear(scene, act, ret);
                 return true;
@@ -541,6 +608,7 @@ static bool can_be(const struct act *act, int code)
         case GET_MANY:
         case GET_MANY_AT:
         case SCAN_MANY:
+        case SCAN_SEEK:
         case CLEAR:
         case UPDATE:
         case SCAN:

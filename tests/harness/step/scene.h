@@ -77,16 +77,18 @@ enum act_kind {
         HISTORY,
         GET_MANY_AT, /* as GET_MANY, at one moment */
         SCAN_MANY,   /* as SCAN, two keys with each call, below an end that lies above all keys */
+        SCAN_SEEK,   /* as SCAN, each key by going behind it and one back, and before it and on */
         CLEAR,       /* all keys are deleted at one moment; rev: how many had a value */
         UPDATE,      /* key, tag, len: by sb_update(), which reads before it writes */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
 #define TXN_KEYS(len)    ((len)&15u)
-#define TXN_SERIALIZABLE 0x10u /* reads all keys, as a range; else the keys that it writes */
-#define TXN_ADD          0x20u /* the new tag is `tag` plus the sum of the tags that it read */
-#define TXN_DELETE       0x40u /* deletes the keys that have a value */
-#define TXN_LARGE        0x80u /* values of 600 bytes, else of 10 */
+#define TXN_SERIALIZABLE 0x10u  /* reads all keys, as a range; else the keys that it writes */
+#define TXN_ADD          0x20u  /* the new tag is `tag` plus the sum of the tags that it read */
+#define TXN_DELETE       0x40u  /* deletes the keys that have a value */
+#define TXN_LARGE        0x80u  /* values of 600 bytes, else of 10 */
+#define TXN_MANY         0x100u /* users: with TXN_SERIALIZABLE, all keys by one call */
 
 /* Of a rule by the public call, in len: all versions are kept. */
 #define KEEP_ALL 0xffffu

@@ -295,7 +295,8 @@ void story_fail_results(
                         continue;
                 first = (const struct result *)((const char *)&trial.story[0] + member) + i;
                 while ((acts[i].kind == SCAN || acts[i].kind == SCAN_MANY ||
-                               acts[i].kind == GET_MANY || acts[i].kind == GET_MANY_AT) &&
+                               acts[i].kind == SCAN_SEEK || acts[i].kind == GET_MANY ||
+                               acts[i].kind == GET_MANY_AT) &&
                         key + 1 < scene.key_count &&
                         scene_fact_equal(&got[i].seen[key], &first->seen[key], true))
                         key++;
