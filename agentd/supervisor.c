@@ -156,14 +156,12 @@ static int supervisor_replace_segment(struct sb_supervisor *supervisor)
         return 0;
 }
 
-/* Read the word that an engine sends once it has adopted the segment. */
+/* Read the word that an engine sends once, when it has adopted the segment, if it is there. */
 static void supervisor_listen_to_engine(struct sb_supervisor *supervisor)
 {
         char word;
 
-        if (supervisor->adopted || supervisor->channel < 0 ||
-                recv(supervisor->channel, &word, 1, MSG_DONTWAIT) != 1 ||
-                word != SB_SUPERVISOR_ADOPTED)
+        if (recv(supervisor->channel, &word, 1, MSG_DONTWAIT) != 1 || word != SB_SUPERVISOR_ADOPTED)
                 return;
         supervisor->adopted = true;
         supervisor->adopted_ns = supervisor_now_ns();

@@ -37,7 +37,7 @@ static struct {
         bool huge_works;      /* plain pages stand for huge ones */
         const char *memory;   /* /proc/meminfo; NULL: it cannot be read */
         const char *pages[3]; /* of 2 MiB: all, those that are free, and those that are promised */
-        enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM } fails; /* with EPERM */
+        enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM, MODE } fails; /* with EPERM */
         unsigned maps;
         uint64_t limit; /* of the cgroup; 0: none */
 } machine;
@@ -98,6 +98,14 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 {
         errno = EPERM;
         return machine.fails == RANDOM ? -1 : __real_getrandom(bytes, size, flags);
+}
+
+int __real_fchmod(int fd, mode_t mode);
+int __wrap_fchmod(int fd, mode_t mode);
+int __wrap_fchmod(int fd, mode_t mode)
+{
+        errno = EPERM;
+        return machine.fails == MODE ? -1 : __real_fchmod(fd, mode);
 }
 
 static FILE *open_text(const char *text)
@@ -286,7 +294,7 @@ static void test_missing_huge_pages_are_counted(void)
 
 static void test_a_segment_that_cannot_be_made_leaves_nothing_behind(void)
 {
-        for (int call = MEMFD; call <= RANDOM; call++) {
+        for (int call = MEMFD; call <= MODE; call++) {
                 int next = dup(said_fd), after;
 
                 close(next);
@@ -306,6 +314,45 @@ static void test_a_segment_that_cannot_be_made_leaves_nothing_behind(void)
         config.clients = 4;
         CHECK(machine.huge_asked == 0 && machine.maps == 0);
         CHECK(said("cannot make a segment of 16384 bytes: No space left on device"));
+}
+
+static void test_an_engine_that_cannot_map_the_segment_has_failed(void)
+{
+        static struct sb_engine engine;
+        struct sb_supervisor supervisor = {.config = &config};
+
+        MACHINE();
+        CHECK(!ftruncate(said_fd, 0) && !lseek(said_fd, 0, SEEK_SET));
+        CHECK(!sb_memory_make(&config, &supervisor.memory));
+        engine.supervisor = &supervisor;
+        machine.fails = FIRST_MAP;
+        machine.maps = 0;
+        CHECK_EQ(sb_adopt(&engine), SB_ENGINE_FAILED);
+        CHECK(said("the engine cannot map the segment: Operation not permitted"));
+        sb_memory_drop(&supervisor.memory);
+}
+
+/* Others could put another socket into it. */
+static void test_a_directory_that_cannot_be_put_in_order_is_refused(void)
+{
+        char name[] = "/tmp/statebus-unit-XXXXXX";
+        struct sb_directory directory;
+        struct sb_place place;
+        struct stat status;
+
+        CHECK(mkdtemp(name) && !sb_place_resolve(name, &place));
+        CHECK(!ftruncate(said_fd, 0) && !lseek(said_fd, 0, SEEK_SET));
+        MACHINE(.fails = MODE);
+        CHECK_EQ(sb_directory_take(&place, &directory), -1);
+        CHECK(said("cannot set its mode to 0711: Operation not permitted"));
+        MACHINE();
+        CHECK_EQ(sb_directory_take(&place, &directory), 0);
+        CHECK(!stat(name, &status) && (status.st_mode & 07777) == 0711);
+        sb_directory_leave(&directory);
+        close(directory.listen_fd);
+        close(directory.lock_fd);
+        CHECK(!unlinkat(directory.fd, SB_PLACE_LOCK, 0) && !rmdir(name));
+        close(directory.fd);
 }
 
 /* A line is written whole, or not at all, and never waited for. */
@@ -406,6 +453,8 @@ int main(int argc, char **argv)
         RUN(test_a_segment_has_to_fit_into_the_limit_of_its_cgroup);
         RUN(test_missing_huge_pages_are_counted);
         RUN(test_a_segment_that_cannot_be_made_leaves_nothing_behind);
+        RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
+        RUN(test_a_directory_that_cannot_be_put_in_order_is_refused);
         RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
         RUN(test_a_line_of_any_length_is_one_line_and_ends);
         RUN(test_a_process_was_started_when_the_kernel_says_so);

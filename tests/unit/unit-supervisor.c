@@ -615,6 +615,23 @@ static void test_an_engine_that_hangs_up_is_waited_for(void)
         CHECK_EQ(end(supervisor_pid, SIGTERM), 0);
 }
 
+/* How many children a process has, those included that nothing has waited for. */
+static unsigned children_of(pid_t pid)
+{
+        char path[64];
+        unsigned count = 0;
+        FILE *file;
+        int child;
+
+        snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+        file = fopen(path, "re");
+        while (file && fscanf(file, "%d", &child) == 1)
+                count++;
+        if (file)
+                fclose(file);
+        return count;
+}
+
 /* An engine that cannot be started is one that fails. */
 static void test_an_engine_that_cannot_be_started_is_tried_again_once_a_second(void)
 {
@@ -633,6 +650,7 @@ static void test_an_engine_that_cannot_be_started_is_tried_again_once_a_second(v
                 CHECK(shared->waited_ms >= 2000 && shared->waited_ms <= 2002);
                 CHECK(strstr(shared->said, cases[i].says));
                 CHECK_EQ(shared->made, 1);
+                CHECK_EQ(children_of(supervisor_pid), 1);
                 CHECK_EQ(end(supervisor_pid, SIGTERM), 0);
         }
 }
