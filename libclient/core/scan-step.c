@@ -91,7 +91,6 @@ void sb_scan_stand_at_key(struct sb_scan *scan, const void *key, uint32_t key_le
         scan_step_leave_node(scan);
         scan->key_len = key_len;
         scan->compares = false;
-        scan->passed = 0;
         scan->after = after;
         scan->ahead = 1;
         scan->fetched = 0;

@@ -36,8 +36,8 @@ struct sb_scan {
         uint64_t left;   /* keys that it may still give */
         uint32_t key_len, prefix_len;
         uint64_t node; /* AT_NODE: its offset */
-        /* AT_NODE: how many nodes the scan passed since it stood elsewhere; and whether the key is
-         * that of one of them, to compare with later ones. */
+        /* How many nodes the scan has passed; AT_NODE: and whether the key is that of one of them,
+         * to compare with later ones. */
         uint32_t passed;
         bool compares;
         unsigned char key[SB_KEY_LEN_MAX];

@@ -23,6 +23,7 @@ static void test_stat_counts_keys_memory_and_clients(void)
 
         BEGIN();
         CHECK_EQ(sb_admin_stat(bus, &before), 0);
+        CHECK(before.cells_used == 0 && before.cells_away == 0 && before.cells >= 100);
         CHECK(before.keys == 0 && before.clients == 1 && before.segment_bytes >= 16 * MIB);
         CHECK(before.data_free_bytes <= before.data_bytes &&
                 before.data_bytes < before.segment_bytes);
@@ -38,6 +39,8 @@ static void test_stat_counts_keys_memory_and_clients(void)
         CHECK_EQ(sb_admin_stat(bus, &after), 0);
         CHECK_EQ(after.keys, 99);
         CHECK(after.keys_deleted <= 1 && after.clients == 2);
+        CHECK_EQ(after.cells_used, 99 + after.keys_deleted);
+        CHECK_EQ(after.cells, before.cells);
         CHECK(before.data_free_bytes - after.data_free_bytes >= 99 * sizeof(value));
         CHECK(!sb_close(other));
         CHECK_EQ(sb_admin_stat(bus, &after), 0);

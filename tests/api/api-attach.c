@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -24,9 +25,11 @@
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
 #include "shm/base/result.h"
+#include "shm/base/word.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 #include "shm/upkeep/handle.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/space.h"
@@ -577,6 +580,68 @@ static int ask_and_hold(const struct daemon *daemon, uint64_t ticket, struct sb_
         return ask_and_hold_as(daemon, SB_HELLO_ATTACH, ticket, ret);
 }
 
+/* Descriptors 0 to 2 are as good as others, and are free again afterwards. */
+static void test_a_process_without_standard_streams_attaches(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        int status;
+        pid_t child;
+
+        CHECK(daemon_start(&daemon));
+        child = fork();
+        if (child == 0) {
+                for (int fd = 0; fd <= 2; fd++)
+                        close(fd);
+                if (daemon_attach(&daemon, &attachment, &daemon_handle) ||
+                        daemon_set(&daemon_handle, "key", "value"))
+                        _exit(1);
+                daemon_detach(&attachment, &daemon_handle);
+                _exit(fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 ? 0 : 2);
+        }
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* Both of agentd's processes seem dead while a new engine has not said so: then the socket tells,
+ * and where this process cannot ask, it does not take the bus for lost. */
+static void test_a_bus_is_lost_only_when_another_process_listens_or_none(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_superblock *super;
+        struct rlimit limit;
+        uint32_t lives[2];
+        bool lost;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        super = attachment.segment.super;
+        CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
+        lives[0] = sb_load_relaxed(&super->supervisor_life);
+        lives[1] = sb_load_relaxed(&super->engine_life);
+        sb_store_relaxed(&super->supervisor_life, lives[0] | SB_LIFE_DIED);
+        CHECK(sb_segment_serving(&attachment.segment)); /* the engine lives */
+        sb_store_relaxed(&super->engine_life, lives[1] | SB_LIFE_DIED);
+        CHECK(!sb_segment_serving(&attachment.segment));
+        CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+        limit.rlim_cur = limit_files(0);
+        lost = sb_attach_lost(&daemon.place, &attachment.segment);
+        CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+        CHECK(!lost);
+        sb_store_relaxed(&super->supervisor, (uint64_t)getpid());
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        sb_store_relaxed(&super->supervisor, (uint64_t)daemon.pid);
+        CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
+        sb_store_relaxed(&super->supervisor_life, lives[0]);
+        sb_store_relaxed(&super->engine_life, lives[1]);
+        CHECK(!sb_attach_lost(&daemon.place, &attachment.segment));
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 static bool give_back(int fd)
 {
         struct sb_hello_request request;
@@ -867,6 +932,8 @@ int main(int argc, char **argv)
         RUN(test_many_unread_answers_and_few_descriptors_keep_no_client_out);
         RUN(test_a_client_without_a_descriptor_for_the_segment_gives_its_record_back);
         RUN(test_a_client_that_cannot_map_gives_its_record_back);
+        RUN(test_a_process_without_standard_streams_attaches);
+        RUN(test_a_bus_is_lost_only_when_another_process_listens_or_none);
         RUN(test_by_a_pid_alone_the_living_are_told_from_the_dead);
         RUN(test_the_same_ticket_gets_the_same_record);
         RUN(test_a_ticket_is_of_one_process_and_of_a_record_in_use);
