@@ -122,6 +122,7 @@ static const struct world_case memory[] = {
                 .focus = FOCUS_MEMORY, .short_keys = true}, 2, 1},
         {"ages, two sweeps", {START_VALUE, {OPS(GET_A), OPS(SET_A, AGES, MEMORY), OPS(MEMORY)}, .setup_by = 1,
                 .focus = FOCUS_MEMORY}, 3, 2},
+        {"ages, the floor of two sweeps", {START_VALUE, {OPS(AGES, MEMORY), OPS(AGES, MEMORY)}}, 2, 2},
         {"ages, stopped twice", {START_VALUE, {OPS(GET_A, GET_A), OPS(SET_A, AGES, MEMORY, AGES, MEMORY)}, .setup_by = 1,
                 .focus = FOCUS_MEMORY}, 2, 3},
         {"two free one", {START_VALUE, {OPS(SET_A, WORK), OPS(MEMORY)}}, 2, 2},
@@ -316,7 +317,7 @@ static const struct world_case snapshots[] = {
         {"observer, set, stable cut, get, buffers", {START_VALUE, {OPS(SET_A), OPS(STABLE, OBSERVE)}},
                 2, 2, .delays = 1},
         {"evict beside two snapshots", {START_VALUE, {OPS(EVICT), OPS(SNAP_A, SNAP_A)}, .engine = true}, 2, 3},
-        {"two marks", {START_VALUE, {OPS(MARK), OPS(MARK)}}, 2, 2},
+        {"two marks", {START_VALUE, {OPS(MARK), OPS(MARK)}}, 2, 3},
         {"stable cut raised by two", {START_VALUE, {OPS(STABLE), OPS(SET_A, STABLE)}}, 2, 2},
 };
 

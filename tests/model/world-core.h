@@ -17,6 +17,7 @@
 #define NOTE_STABLE (WORLD_KEYS + 1) /* the highest stable cut that was seen */
 #define NOTE_MARKS  (WORLD_KEYS + 2) /* the same of where the marks end */
 #define NOTE_TOLD   (WORLD_KEYS + 3) /* of the last write that was finished: its cut */
+#define NOTE_FLOOR  (WORLD_KEYS + 4) /* the highest floor of births */
 #define WORLD_SPACE 1024u            /* bytes of a handle's space */
 #define DEAD_PEER   (PEERS - 1)      /* of START_DEAD */
 

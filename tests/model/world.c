@@ -365,13 +365,15 @@ static bool is_evicted(struct sb_handle *handle, const struct world_op *op, uint
         return op->kind != OP_MARK && !sb_snapshot_holds(handle, index, outcome->cut);
 }
 
-/* Pruners look as far as any mark that was made. */
-static void check_marks_end(const struct sb_handle *handle, const struct sb_named_value *mark)
+/* The mark is this client's and keeps its cut; pruners look as far as any mark that was made. */
+static void check_mark(const struct sb_handle *handle, const struct sb_named_value *mark)
 {
-        uint64_t end = sb_load_acquire(&handle->segment.super->mark_high);
+        uint64_t end = sb_load_acquire(&handle->segment.super->mark_high), cut;
 
         MODEL_CHECK(end > mark->index && end >= model_noted(NOTE_MARKS));
         model_note(NOTE_MARKS, end);
+        MODEL_CHECK(sb_named_stands(&handle->segment, mark) &&
+                    sb_named_read(&handle->segment, mark->index, &cut) && cut == mark->cut);
 }
 
 static void do_snapshot(
@@ -396,7 +398,7 @@ static void do_snapshot(
                 if (outcome->r == SB_E_LAPPED)
                         return;
                 MODEL_CHECK(!outcome->r);
-                check_marks_end(handle, &mark);
+                check_mark(handle, &mark);
         }
         if (op->kind == OP_SCAN) {
                 world_scan(handle, outcome->cut, WORLD_KEYS, outcome);
@@ -412,6 +414,17 @@ static void do_snapshot(
                 sb_named_let_go(handle, &mark);
         else
                 sb_snapshot_close(handle, index);
+}
+
+/* What sweeps have labelled stays labelled: their floor never goes back. */
+static void do_memory(struct sb_handle *handle)
+{
+        uint64_t floor;
+
+        sb_work_all(handle, true);
+        floor = sb_load_acquire(&handle->segment.super->birth_floor);
+        MODEL_CHECK(floor >= model_noted(NOTE_FLOOR));
+        model_note(NOTE_FLOOR, floor);
 }
 
 /* The stable cut is no lower behind a raise than the clock was before, and never goes back. */
@@ -489,7 +502,7 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
 
         switch (op->kind) {
         case OP_MEMORY:
-                sb_work_all(handle, true);
+                do_memory(handle);
                 break;
         case OP_WORK:
                 sb_work_all(handle, false);
