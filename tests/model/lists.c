@@ -446,6 +446,8 @@ static const struct world_case larges[] = {
         {"killed leaver, large", {START_LARGE, {OPS(LARGE_A, FINI), OPS(LARGE_B)}}, 2, 0, 1, .crash_mask = 1, .reaper = true},
         {"killed large, killed reaper", {START_LARGE, {OPS(LARGE_A, WORK), OPS(GET_A)}},
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        {"large over an empty unit that is taken", {START_VALUE, {OPS(SPARE, LARGE_B), OPS(SET_A, SET_A, SET_A, SET_A)}, .setup_by = 2,
+                .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 1},
 };
 /* More guard words than fit the record, many keys at once, records claimed and freed, observers
  * that come late. */
