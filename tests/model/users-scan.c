@@ -135,6 +135,33 @@ static int seek_see(struct sb_guard *guard, enum world_key key, int r, struct ou
         return 0;
 }
 
+/* From behind the end comes the last key that was seen. Return: 0, SB_E_LAPPED. */
+static int user_seek_end(
+        struct sb_scan *scan, const struct outcome *outcome, struct user_walk *walk)
+{
+        struct sb_guard *guard = &walk->guards[walk->count];
+        struct outcome again = *outcome;
+        uint32_t last = WORLD_KEYS;
+        int r;
+
+        while (last && !outcome->seen[last - 1])
+                last--;
+        MODEL_CHECK(!sb_scan_seek_end(scan));
+        r = sb_scan_prev(scan, guard);
+        if (!last && r == SB_E_NOT_FOUND)
+                return 0;
+        if (!r && user_key_number(guard) + 1 != last)
+                model_fail("a scan ends with another key than was seen last");
+        if (!last)
+                last = 1; /* it was taken away, or that is wrong */
+        r = seek_see(guard, last - 1, r, &again);
+        if (r)
+                return r;
+        walk->count += guard->bus ? 1 : 0;
+        user_expect_same(outcome, &again, 1u << (last - 1));
+        return 0;
+}
+
 /* Each key, from behind it and from before it, and holds what it finds. Return: 0, SB_E_LAPPED. */
 static int user_seek(struct sb_scan *scan, struct outcome *outcome, struct user_walk *walk)
 {
@@ -159,7 +186,7 @@ static int user_seek(struct sb_scan *scan, struct outcome *outcome, struct user_
                 walk->count += guard->bus ? 1 : 0;
                 user_expect_same(outcome, &again, 1u << key);
         }
-        return r;
+        return r ? r : user_seek_end(scan, outcome, walk);
 }
 
 void user_scan(const struct user *user)

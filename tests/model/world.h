@@ -98,7 +98,8 @@ enum world_way {
         /* a scan: two keys with each call; OP_MANY: all keys at one moment; OP_AT: by the call for
          * many keys */
         WAY_MANY,
-        WAY_SEEK, /* a scan: each key by going behind it and one back, and before it and on */
+        WAY_SEEK, /* a scan: each key by going behind it and one back, and before it and on; the
+                   * last by going behind the end */
         WAY_PAST, /* a scan: in the cut of START_TRIMMED */
 };
 
