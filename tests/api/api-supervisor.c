@@ -1,0 +1,320 @@
+/*
+ * Supervisor and engine of agentd as processes: each is killed, and both, while clients are
+ * attached, and the segment that they find is sound or not. The program under test is $AGENTD. What
+ * a supervisor counts: tests/unit/unit-supervisor.c.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ring/attach/place.h"
+#include "ring/op/put.h"
+#include "ring/op/write.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/geometry.h"
+#include "shm/layout/record.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/upkeep/check.h"
+#include "shm/upkeep/report.h"
+#include "tests/api/daemon.h"
+#include "tests/harness/test.h"
+
+static void test_killed_engine_is_replaced_while_clients_go_on(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, second;
+        struct sb_check_report report;
+        uint64_t longest = 0;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "before"), 0);
+        for (int i = 0; i < 10; i++) {
+                pid_t engine = daemon_engine(&attachment);
+                uint64_t begun = daemon_now_ns();
+
+                kill(engine, SIGKILL);
+                CHECK_EQ(daemon_set(&daemon_handle, "other", "written without an engine"), 0);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+                if (daemon_now_ns() - begun > longest)
+                        longest = daemon_now_ns() - begun;
+        }
+        TEST_NOTE("api-supervisor: longest time without an engine %.1f ms", (double)longest / 1e6);
+        CHECK(sb_segment_serving(&attachment.segment));
+        CHECK(daemon_has(&daemon_handle, "key", "before"));
+        CHECK_EQ(daemon_attach(&daemon, &second, &daemon_other), 0);
+        CHECK(second.slot != attachment.slot);
+        CHECK(daemon_has(&daemon_other, "key", "before"));
+        CHECK_EQ(sb_check(&daemon_other, false, &report), 0);
+        CHECK_EQ(report.problem_count, 0);
+        CHECK_EQ(daemon_attached(&attachment), 2);
+        daemon_detach(&second, &daemon_other);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* A process that writes and deletes until it is killed. */
+static pid_t child_writes(const struct daemon *daemon)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                struct sb_attachment attachment;
+                struct sb_op_write delete = {.key = "k1",
+                        .key_len = 2,
+                        .kind = SB_VERSION_DELETED,
+                        .expected_rev = SB_OP_ANY_REV};
+                struct sb_op_result result;
+
+                if (daemon_attach(daemon, &attachment, &daemon_handle))
+                        _exit(1);
+                for (;;) {
+                        (void)daemon_set(&daemon_handle, "k1", "one");
+                        (void)daemon_set(&daemon_handle, "k2", "another");
+                        (void)sb_op_write(&daemon_handle, &delete, &result);
+                }
+        }
+        return pid;
+}
+
+static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_check_report report;
+        unsigned seed = 1;
+        pid_t writer;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        writer = child_writes(&daemon);
+        for (int i = 0; i < 60; i++) {
+                pid_t engine = daemon_engine(&attachment);
+
+                sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20000) * 1000);
+                if (i % 4 == 0) { /* gives the reaper work, so that the engine is killed in the
+                                     middle of it */
+                        daemon_end_child(writer);
+                        writer = child_writes(&daemon);
+                }
+                kill(engine, SIGKILL);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+        }
+        daemon_end_child(writer);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK(sb_segment_serving(&attachment.segment));
+        CHECK_EQ(sb_check(&daemon_handle, false, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+        CHECK(!strstr(daemon.said, "not adopted"));
+}
+
+static void test_engine_becomes_supervisor_when_the_supervisor_is_killed(void)
+{
+        struct daemon daemon, second;
+        struct sb_attachment attachment;
+        pid_t engine, supervisor;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"), 0);
+        for (int i = 0; i < 3; i++) {
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
+                engine = daemon_engine(&attachment);
+                kill(supervisor, SIGKILL);
+                CHECK(WAIT(daemon_engine(&attachment) != engine));
+                CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
+                CHECK_EQ(supervisor, engine);
+                CHECK(sb_segment_serving(&attachment.segment));
+        }
+        /* The new supervisor restarts engines, refuses a second agentd and stops as the first one
+         * did. */
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
+        second.place = daemon.place;
+        SPAWN(&second, "--size", "4M", "--hugepages", "off");
+        CHECK_EQ(daemon_ended(&second), 1);
+        CHECK(daemon_has(&daemon_handle, "key", "value"));
+        kill(supervisor, SIGTERM);
+        CHECK(WAIT(sb_place_supervisor(&daemon.place, &supervisor) == -ESRCH));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+        sb_attach_unmap(&attachment);
+}
+
+static void test_after_kill_of_everything_clients_know_and_the_next_one_starts(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, fresh;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGSTOP); /* so that the engine cannot take over in between */
+        kill(daemon.pid, SIGKILL);
+        kill(engine, SIGKILL);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off");
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK(!sb_segment_serving(&attachment.segment));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(daemon_attach(&daemon, &fresh, &daemon_other), 0);
+        CHECK(!daemon_has(&daemon_other, "key", "value"));
+        CHECK(memcmp(fresh.segment.super->id, attachment.segment.super->id, 16));
+        daemon_detach(&fresh, &daemon_other);
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+/* The segment fails the check when no process is left but the engine that checks it. */
+static void test_an_engine_without_supervisor_replaces_an_unsound_segment(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t engine, supervisor;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGSTOP);
+        attachment.segment.super->geometry.units_at = UINT64_MAX - 64;
+        kill(daemon.pid, SIGKILL);
+        /* The engine takes over, and its own engine finds the segment unsound. */
+        kill(engine, SIGCONT);
+        CHECK(daemon_hear(&daemon, "making a new segment"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(sb_place_supervisor(&daemon.place, &supervisor), 0);
+        CHECK_EQ(supervisor, engine);
+        daemon_detach(&attachment, &daemon_handle);
+        kill(supervisor, SIGTERM);
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+}
+
+static void test_a_segment_that_fails_the_check_is_not_adopted(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment, fresh;
+        struct sb_bucket *bucket;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(daemon_set(&daemon_handle, "key", "value"), 0);
+        /* A cell gets the offset of a block far outside. */
+        bucket = &attachment.segment.buckets[attachment.segment.geometry.bucket_count / 2];
+        sb_store_release(&bucket->cell[6], UINT64_C(0x00007ffffffffff0));
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(daemon_hear(&daemon, "not adopted"));
+        CHECK(daemon_hear(&daemon, "making a new segment"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        CHECK(sb_attach_lost(&daemon.place, &attachment.segment));
+        CHECK_EQ(daemon_attach(&daemon, &fresh, &daemon_other), 0);
+        CHECK(memcmp(fresh.segment.super->id, attachment.segment.super->id, 16));
+        CHECK_EQ(daemon_set(&daemon_other, "key", "again"), 0);
+        daemon_detach(&fresh, &daemon_other);
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void not_adopted(void (*scribble)(struct sb_geometry *geometry))
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        engine = daemon_engine(&attachment);
+        scribble(&attachment.segment.super->geometry);
+        kill(engine, SIGKILL);
+        CHECK(daemon_hear(&daemon, "not adopted"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+static void scribble_nonsense(struct sb_geometry *geometry)
+{
+        geometry->units_at = UINT64_MAX - 64;
+}
+
+/* Make a geometry that is sound in itself, but for more clients than agentd has memory for. */
+static void scribble_another(struct sb_geometry *geometry)
+{
+        struct sb_geometry_wish wish = {.size = geometry->size, .clients = 200};
+
+        (void)sb_geometry_fit(&wish, geometry);
+}
+
+static void test_a_superblock_scribbled_over_is_not_adopted(void)
+{
+        not_adopted(scribble_nonsense);
+        not_adopted(scribble_another);
+}
+
+/* What is in the superblock for people, and for clients that look whether the bus is lost; and a
+ * record that a dead engine had only claimed. */
+static void test_what_agentd_writes_of_itself_is_so_after_each_change(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_superblock *super;
+        struct sb_record *claimed;
+        char path[SB_PLACE_MAX + 16];
+        struct stat lock;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        super = attachment.segment.super;
+        engine = daemon_engine(&attachment);
+        CHECK_EQ(sb_load_relaxed(&super->supervisor), daemon.pid);
+        CHECK_EQ(sb_load_relaxed(&super->engine_generation), 1);
+        CHECK_EQ(sb_load_relaxed(&super->clients_max), 16);
+        CHECK_EQ(sb_load_relaxed(&super->history_limit), 1 << 20);
+        claimed = sb_record_at(&attachment.segment, 9);
+        sb_store_relaxed(&claimed->tag, SB_RECORD_TAG(4, SB_RECORD_CLAIMED));
+        kill(engine, SIGKILL);
+        CHECK(WAIT(sb_load_relaxed(&super->engine_generation) == 2));
+        CHECK(WAIT(sb_load_relaxed(&claimed->tag) == SB_RECORD_TAG(5, SB_RECORD_FREE)));
+        engine = daemon_engine(&attachment);
+        kill(daemon.pid, SIGKILL);
+        CHECK(WAIT(sb_load_relaxed(&super->supervisor) == (uint64_t)engine));
+        CHECK(WAIT(sb_load_relaxed(&super->engine_generation) == 3));
+        daemon_detach(&attachment, &daemon_handle);
+        kill(engine, SIGTERM);
+        CHECK_EQ(daemon_ended(&daemon), 128 + SIGKILL);
+        snprintf(path, sizeof(path), "%s/%s", daemon.place.directory, SB_PLACE_LOCK);
+        CHECK(WAIT(stat(path, &lock) == 0 &&
+                   lock.st_size == 0)); /* no pid of a process that is gone */
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_killed_engine_is_replaced_while_clients_go_on);
+        RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);
+        RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
+        RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
+        RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
+        RUN(test_a_segment_that_fails_the_check_is_not_adopted);
+        RUN(test_a_superblock_scribbled_over_is_not_adopted);
+        RUN(test_what_agentd_writes_of_itself_is_so_after_each_change);
+        return daemon_end(test_end());
+}
