@@ -68,7 +68,7 @@ static inline int sb_bus_check_txn(const struct sb_txn *txn)
 }
 
 /* Take a key's value away, which a scan of the transaction has just shown. Return: as
- * sb_txn_delete(). */
+ * sb_txn_delete(); -EIO: the segment is damaged. */
 int sb_bus_txn_delete_shown(struct sb_txn *txn, const struct sb_guard *guard);
 
 /* The bus is being closed: its transactions answer SB_E_DETACHED from now on. Their write sets are

@@ -169,6 +169,7 @@
         X(KEY_LEN_READ_AGAIN, "a node's key length is loaded again behind its check")              \
         X(HEIGHT_READ_AGAIN, "a node's height is loaded again behind its check")                   \
         X(SHAPE_READ_AGAIN, "a version's lengths are loaded again behind their check")             \
+        X(SHOWN_KEY_UNASKED, "what a scan shows as a key goes into a write set at any length")     \
         X(STORED_READ_AGAIN, "the size of a stored rule or mark is loaded again behind its check") \
         X(PLACE_UNRESERVED, "a client gets the place that is kept for agentctl")                   \
         X(TICKET_OF_ANY, "a ticket is known by its number, whichever process shows it")            \

@@ -98,6 +98,7 @@ static const struct prey {
         {"KEY_LEN_READ_AGAIN", "keep no more", KEY_LEN},
         {"HEIGHT_READ_AGAIN", "set a new key", HEIGHT},
         {"SHAPE_READ_AGAIN", "call: history", VALUE_LEN},
+        {"SHOWN_KEY_UNASKED", "call: delete a range", SHAPE_KEY_LEN},
         {"STORED_READ_AGAIN", "keep the last two versions", VALUE_LEN},
 };
 

@@ -186,6 +186,7 @@ static const struct {
         {SB_FAULT_KEY_LEN_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_HEIGHT_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_SHAPE_READ_AGAIN, "tests/kill/kill-faults"},
+        {SB_FAULT_SHOWN_KEY_UNASKED, "tests/kill/kill-faults"},
         {SB_FAULT_STORED_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_PLACE_UNRESERVED, "tests/api/api-faults"},
         {SB_FAULT_TICKET_OF_ANY, "tests/api/api-faults"},
