@@ -110,7 +110,7 @@ static bool try_late(const struct step_scenario *scenario, struct trial_report *
 
         if (!trial_late(scenario, 0, EVERY_LATE, report))
                 return false;
-        for (fine = EVERY_LATE / 2; fine > EVERY_LATE / 32 && sb_fault_chosen; fine /= 2)
+        for (fine = EVERY_LATE / 2; fine && sb_fault_chosen; fine /= 2)
                 for (first = fine; first < EVERY_LATE; first += 2 * fine)
                         if (!trial_late(scenario, first, EVERY_LATE, report))
                                 return false;
