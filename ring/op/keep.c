@@ -129,7 +129,7 @@ static int keep_finish(struct sb_handle *handle, const struct target *target,
 static bool keep_stands(bool there, const struct sb_rule_found *found, uint64_t word)
 {
         if (SB_RULE_KIND(word) == SB_RULE_NEWEST)
-                return !there;
+                return !found->rev;
         return there && found->value.word == word && found->value.since &&
                !SB_FAULT(KEEP_BEGINS_ANEW);
 }
@@ -138,15 +138,16 @@ int sb_keep_write(
         struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix, uint64_t word)
 {
         struct sb_rule_value value = {.word = word};
-        struct sb_rule_found found;
         struct target target;
         int r;
 
         keep_aim(&target, key, key_len, prefix);
         /* A conflict means that another process has written the rule since the look. */
         do {
+                struct sb_rule_found found = {0};
                 bool there = keep_read_rule(handle, key, key_len, prefix, &found);
-                uint64_t rev = there ? found.rev : 0;
+                /* What is no rule, in a damaged segment, is written over. */
+                uint64_t rev = found.rev;
 
                 if (keep_stands(there, &found, word))
                         return 0;

@@ -45,11 +45,12 @@ bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, 
                 return false;
         len = sb_rules_key(key, key_len, prefix, bytes);
         version = sb_find_newest(handle, bytes, len, sb_hash_key(bytes, len, handle->segment.seed));
-        if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE ||
-                !sb_version_copy(&handle->segment, version, len, &ret->value, sizeof(ret->value)))
+        if (!version || (SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+                return false;
+        ret->rev = version->rev;
+        if (!sb_version_copy(&handle->segment, version, len, &ret->value, sizeof(ret->value)))
                 return false;
         ret->key_len = len;
-        ret->rev = version->rev;
         return true;
 }
 

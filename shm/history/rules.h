@@ -53,7 +53,8 @@ struct sb_rule_found {
 /* The key of a rule for @key, or for the prefix @key. Return: its length. */
 uint32_t sb_rules_key(
         const void *key, uint32_t key_len, bool prefix, unsigned char ret[SB_KEY_LEN_MAX]);
-/* Under a pin: the rule for exactly this key or prefix. Return: whether there is one. */
+/* Under a pin: the rule for exactly this key or prefix; @ret begins as zeros. Return: whether there
+ * is one. ret->rev is set, too, where a damaged segment has a value there that is no rule. */
 bool sb_rules_read(struct sb_handle *handle, const void *key, uint32_t key_len, bool prefix,
         struct sb_rule_found *ret);
 /* Under a pin: what applies to a key; with @prefix, to all keys with that prefix that have no

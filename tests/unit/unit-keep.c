@@ -453,6 +453,38 @@ static void test_the_longest_key_and_name_can_be_written(void)
         unmake_bus();
 }
 
+/* Damages the length of the value that a rule's key has. */
+static bool damage_rule(uint32_t i)
+{
+        unsigned char bytes[SB_KEY_LEN_MAX];
+        uint32_t len = sb_rules_key(keys[i], len_of(i), true, bytes);
+        struct sb_version *version;
+
+        sb_pin(&reader);
+        version = sb_find_newest(&reader, bytes, len, sb_hash_key(bytes, len, reader.segment.seed));
+        if (version)
+                version->shape -= SB_SHAPE(1, 0, 0, 0);
+        sb_unpin(&reader);
+        return version;
+}
+
+static void test_a_rule_that_cannot_be_read_is_written_anew_or_taken_away(void)
+{
+        struct sb_rule_found found;
+        uint64_t word = SB_RULE_WORD(SB_RULE_LAST, 2);
+
+        CHECK(begin());
+        CHECK(!sb_keep_write(&writer, "a", 1, true, word));
+        CHECK(read_rule(0, true, &found) && damage_rule(0));
+        CHECK(!read_rule(0, true, &found) && found.rev);
+        CHECK(!sb_keep_write(&writer, "a", 1, true, word));
+        CHECK(read_rule(0, true, &found) && found.value.word == word && found.value.since);
+        CHECK(damage_rule(0));
+        CHECK(!sb_keep_write(&writer, "a", 1, true, SB_RULE_WORD(SB_RULE_NEWEST, 0)));
+        CHECK(!read_rule(0, true, &found) && !found.rev);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -467,5 +499,6 @@ int main(int argc, char **argv)
         RUN(test_a_full_table_is_full_but_for_what_dead_makers_left);
         RUN(test_a_mark_of_a_cut_that_was_taken_away_meanwhile_is_none);
         RUN(test_the_longest_key_and_name_can_be_written);
+        RUN(test_a_rule_that_cannot_be_read_is_written_anew_or_taken_away);
         return test_end();
 }
