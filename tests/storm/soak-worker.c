@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,6 +44,13 @@ static uint64_t cpu_ns(void)
 
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
         return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+uint64_t soak_number(const char *name, uint64_t otherwise)
+{
+        const char *text = getenv(name);
+
+        return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
 struct sb_bytes soak_key(uint32_t key, uint32_t life, char ret[48])

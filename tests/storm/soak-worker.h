@@ -59,6 +59,8 @@ struct soak_table {
 
 extern struct soak_table *soak_table;
 
+/* A number of the environment; @otherwise: when it is not set. */
+uint64_t soak_number(const char *name, uint64_t otherwise);
 struct sb_bytes soak_key(uint32_t key, uint32_t life, char ret[48]);
 /* Most are short, some larger, a few take units of their own. */
 struct sb_bytes soak_value(uint64_t random);

@@ -93,13 +93,6 @@ static struct watch {
         uint64_t engine_before_ns, engine_ns;
 } watch;
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
-{
-        const char *text = getenv(name);
-
-        return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 static uint64_t now_ms(void)
 {
         return now_ns() / 1000000;
@@ -535,12 +528,13 @@ static bool fill(void)
 
 int main(int argc, char **argv)
 {
-        uint64_t step_s = number_of("SB_STEP", STEP), seconds = number_of("SB_SECONDS", SECONDS);
+        uint64_t step_s = soak_number("SB_STEP", STEP),
+                 seconds = soak_number("SB_SECONDS", SECONDS);
         struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 4};
         const char *why;
 
         test_begin(argc, argv);
-        seed = number_of("SB_SEED", 1);
+        seed = soak_number("SB_SEED", 1);
         why = world_open(&world, SIZE, 16);
         soak_table = mmap(NULL, sizeof(*soak_table), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -67,13 +67,6 @@ static struct {
         uint32_t least_row, least_free;
 } seen;
 
-static uint64_t number_of(const char *name, uint64_t otherwise)
-{
-        const char *text = getenv(name);
-
-        return text ? strtoull(text, NULL, 10) : otherwise;
-}
-
 /* ---- looking ---- */
 
 static void look(void)
@@ -359,10 +352,10 @@ static void test_what_a_large_value_can_count_on_behind_peaks(void)
 {
         char line[128];
 
-        state = number_of("SB_SEED", 1);
-        pace = number_of("SB_PACE", 4);
-        cuts = number_of("SB_CUTS", 48);
-        CHECK(work((uint32_t)number_of("SB_KEYS", SOAK_KEYS), number_of("SB_BATCHES", 60000)));
+        state = soak_number("SB_SEED", 1);
+        pace = soak_number("SB_PACE", 4);
+        cuts = soak_number("SB_CUTS", 48);
+        CHECK(work((uint32_t)soak_number("SB_KEYS", SOAK_KEYS), soak_number("SB_BATCHES", 60000)));
         CHECK_EQ(seen.wrong, 0);
         CHECK(seen.larges > 0);
         TEST_NOTE("runs: %" PRIu64 " large values, %" PRIu64 " refused at first, %" PRIu64
