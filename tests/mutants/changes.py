@@ -49,13 +49,18 @@ def arguments(text):
     return found + [text[last:]]
 
 
+def is_in_choice(text, at):
+    """Whether the colon before @at is that of `a ? b : c`, not a label's."""
+    return '?' in re.split(r'[;{}]', text[:at])[-1]
+
+
 def dropped_calls(text):
     """A call that is a statement: a store, a barrier or another."""
     for found in re.finditer(rf'(?:{BEGIN})((?:\w+(?:->|\.))*(\w+))\(', text):
         end = closing(text, found.end() - 1)
         if text[end:end + 1] != ';' or found[2] in ('if', 'while', 'for', 'switch', 'return', 'sizeof', 'static_assert',
                                                     'sb_assert', 'va_end', 'va_start', 'close', 'munmap',
-                                                    *COMPILERS):
+                                                    *COMPILERS) or is_in_choice(text, found.start(1)):
             continue
         start = found.start(1)
         if found[2].startswith('sb_store_'):
