@@ -32,7 +32,7 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reap.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 static enum sb_engine_end adopt_map(const struct sb_memory *memory, struct sb_segment *ret)
 {

@@ -30,7 +30,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 #define BATCH_MAX 32u /* guards that one call takes at once, as a history does */
 

@@ -17,7 +17,7 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/statebus.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 struct sb_admin_stat {
         uint64_t segment_bytes;

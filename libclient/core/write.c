@@ -26,6 +26,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/reserved.h"
+#include "shm/memory/window.h"
 #include "shm/mvcc/find-plain.h"
 #include "shm/upkeep/work.h"
 
@@ -82,19 +83,16 @@ static int write_pause(uint64_t *pause, uint64_t left_ns)
         return 0;
 }
 
-int sb_write_wait(
-        struct sb_bus *bus, const struct sb_write *how, sb_write_attempt *attempt, void *argument)
+/* Work and try again until @deadline_ns. */
+static int write_wait(
+        struct sb_bus *bus, uint64_t deadline_ns, sb_write_attempt *attempt, void *argument)
 {
         uint64_t now = write_now_ns(bus), pause = PAUSE_FIRST_NS;
-        uint64_t deadline_ns = !how ? 0 : how->deadline_ns;
-        int r;
 
-        if (deadline_ns == 0)
-                deadline_ns = now + ROOM_WAIT_NS;
         while (now < deadline_ns) {
                 bool worked = sb_work_slice(&bus->handle);
+                int r = attempt(argument);
 
-                r = attempt(argument);
                 if (r != SB_E_FULL)
                         return r;
                 if (sb_bus_detached(bus))
@@ -108,6 +106,22 @@ int sb_write_wait(
                 }
         }
         return SB_E_FULL;
+}
+
+int sb_write_wait(
+        struct sb_bus *bus, const struct sb_write *how, sb_write_attempt *attempt, void *argument)
+{
+        uint64_t now = write_now_ns(bus), deadline_ns = !how ? 0 : how->deadline_ns;
+        int r;
+
+        if (deadline_ns == 0)
+                deadline_ns = now + ROOM_WAIT_NS;
+        if (now >= deadline_ns)
+                return SB_E_FULL;
+        sb_window_begin(&bus->handle);
+        r = write_wait(bus, deadline_ns, attempt, argument);
+        sb_window_end(&bus->handle);
+        return r;
 }
 
 /* One write, as sb_write_wait() needs it: to be tried several times. */

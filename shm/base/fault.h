@@ -77,6 +77,16 @@
         X(NOTE_AFTER_INSTALL, "the operation is noted after the install")                          \
         X(EVICT_NO_LOOK, "a read does not look at its announcement again")                         \
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its transaction")       \
+        X(COPY_COUNTS,                                                                             \
+                "a version that moved counts twice, and the past behind it is taken for trimmed")  \
+        X(MOVE_UNSTAMPED, "a copy is published without its stamp")                                 \
+        X(MOVE_OVER_INTENT, "a version moves from under an intent")                                \
+        X(MOVE_UNSETTLED,                                                                          \
+                "the link of a transaction's version leads to a copy, and is not settled")         \
+        X(MOVE_STORED, "a copy is published without expecting the link that was followed")         \
+        X(MOVE_IN_HAND, "a version that is in a hand moves")                                       \
+        X(MOVE_SKIPS, "a copy's link leads past the original")                                     \
+        X(WINDOW_EARLY, "a window serves before the grace period of what was there")               \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \

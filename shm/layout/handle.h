@@ -78,6 +78,21 @@ struct sb_slabs {
         bool many;                  /* more are owned than an idle client may keep */
 };
 
+/* The units that a large value waits for. */
+#define SB_WINDOW_REFUSED 4096u /* units */
+struct sb_window {
+        uint32_t first, count;  /* owned units in a row; count 0: none */
+        uint32_t wanted, limit; /* so many units, all below the limit; wanted 0: none */
+        uint32_t waited;        /* looks at what moved, and was there still */
+        uint64_t era;           /* since when all of them are empty; 0: they are not */
+        uint32_t cursor, row;   /* the search: down to where; units of the row that ends there */
+        uint64_t sum;           /* bytes that live in that row */
+        uint32_t best;          /* found so far, and the bytes that live there */
+        uint64_t best_cost;
+        uint64_t refused[SB_WINDOW_REFUSED / 64]; /* units that were not to be emptied */
+        bool waits;                               /* in a call that waits for memory */
+};
+
 struct sb_guards {
         struct sb_word64 *words; /* the guard_inline ones in the record */
         uint32_t top;            /* the last chunk with a guard in it; 0: none beyond the record */
@@ -199,7 +214,7 @@ struct sb_damage {
 
 /* For people, never for decisions. */
 struct sb_counters {
-        uint64_t helped, retried, lost, freed, swept, slices, walked;
+        uint64_t helped, retried, lost, freed, swept, slices, walked, moved;
 };
 
 struct sb_handle {
@@ -210,6 +225,7 @@ struct sb_handle {
         struct sb_pin pin;           /* memory: pin.c */
         struct sb_era era;           /* memory: era.c */
         struct sb_slabs slabs;       /* memory: slab.c */
+        struct sb_window window;     /* memory: window.c */
         struct sb_guards guards;     /* memory: guard.c */
         struct sb_limbo limbo;       /* memory: limbo.c */
         struct sb_magazine magazine; /* memory: magazine.c */

@@ -21,6 +21,7 @@
 #include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
+#include "shm/memory/window.h"
 
 #define NO_UNIT      UINT32_MAX
 #define UNITS_SHARED 64u
@@ -485,6 +486,8 @@ static int slab_take_large(struct sb_handle *handle, uint64_t size, uint64_t *re
         if (unit == NO_UNIT && slab_free_empty(handle, limit))
                 unit = slab_find_run(handle, (uint32_t)count, limit);
         if (unit == NO_UNIT)
+                unit = sb_window_take(handle, (uint32_t)count, limit);
+        if (unit == NO_UNIT)
                 return SB_E_FULL;
         for (i = 0; i < count; i++)
                 sb_unit_taken(segment, unit + i, 0);
@@ -608,7 +611,8 @@ static void slab_give_up_all(struct sb_handle *handle)
 
                 if (word && SB_UNIT_KIND(word) < SB_UNIT_PART &&
                         SB_UNIT_OWNER(word) == sb_unit_owner(handle) &&
-                        !slab_is_cached(handle, SB_UNIT_KIND(word), unit))
+                        !slab_is_cached(handle, SB_UNIT_KIND(word), unit) &&
+                        !sb_window_has(handle, unit))
                         sb_unit_give_up(handle, unit);
         }
         handle->slabs.exhausted_count = 0;

@@ -208,6 +208,13 @@ void sb_unit_set_birth(struct sb_handle *handle, uint32_t unit)
         } while (SB_UNLIKELY(sb_load_acquire(&super->era) - era > SB_ERA_OLD));
 }
 
+void sb_unit_set_large(struct sb_handle *handle, uint32_t unit, uint32_t head)
+{
+        unit_set_word(&handle->segment, unit,
+                unit == head ? SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_unit_owner(handle)
+                             : SB_UNIT_WORD(SB_UNIT_PART, 0, 0, head));
+}
+
 /* The parts go first and the head last, so that a kill leaves a shorter run with the same owner. */
 void sb_unit_free_large(struct sb_handle *handle, uint32_t unit)
 {

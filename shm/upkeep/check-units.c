@@ -16,7 +16,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 bool sb_look_is_unborn(const struct sb_look *look, const struct sb_word32 *birth)
 {

@@ -11,7 +11,7 @@
 #include "shm/keys/reach.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/segment.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 /* One look at a segment, as all passes of the validator share it. */
 struct sb_look {

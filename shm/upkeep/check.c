@@ -29,7 +29,7 @@
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/upkeep/check-units.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 /* ---- the ordered index ---- */
 
@@ -254,7 +254,8 @@ static const char *check_intent(
 static const char *check_descent(struct sb_look *look, struct sb_version *version,
         uint64_t own_stamp, uint64_t rev, uint64_t stamp)
 {
-        if (version->rev >= rev)
+        /* One write twice: a mover was stopped (upkeep/move.h). */
+        if (version->rev > rev || (version->rev == rev && own_stamp != stamp))
                 return "revisions do not descend";
         if ((!own_stamp && rev != UINT64_MAX) || own_stamp > stamp)
                 return "stamps do not descend";

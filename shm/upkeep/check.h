@@ -14,7 +14,7 @@
 #define SB_UPKEEP_CHECK_H
 
 #include "shm/layout/handle.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 /* Validate the segment of an attached handle; not under a pin: the validator pins while it walks.
  * @quiescent: no other process is running, so private blocks of free records and the like are

@@ -73,6 +73,17 @@ static uint64_t prune_mark(struct sb_handle *handle, struct sb_version *version)
         }
 }
 
+/* Whether @successor is a copy of @version: both are committed, and one write (upkeep/move.h).
+ * Fault COPY_COUNTS: not asked. */
+static bool prune_is_copy(const struct sb_version *successor, const struct sb_version *version)
+{
+        uint64_t stamp = sb_load_acquire(&version->stamp); /* A:stamp, both. */
+
+        return successor->rev == version->rev && (int64_t)stamp > 0 &&
+               sb_load_acquire(&successor->stamp) == stamp && /* A:stamp. */
+               SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER && !SB_FAULT(COPY_COUNTS);
+}
+
 /* What the successor's new link says besides its offset when @version is taken out. */
 static uint64_t prune_flags(const struct sb_version *successor, const struct sb_version *version)
 {
@@ -82,9 +93,11 @@ static uint64_t prune_flags(const struct sb_version *successor, const struct sb_
          * when it was not in yet. */
         if ((SB_SHAPE_KIND(successor->shape) & SB_VERSION_HAS_TXN) && !SB_FAULT(PREV_UNSETTLED))
                 flags = SB_PREV_SETTLED;
-        /* A:stamp. Placeholders and aborted versions were never current in a cut. */
+        /* A:stamp. Placeholders and aborted versions were never current in a cut, and what has a
+         * copy is so still. */
         if (SB_SHAPE_KIND(version->shape) != SB_VERSION_PLACEHOLDER &&
-                sb_load_acquire(&version->stamp) != SB_STAMP_ABORTED && !SB_FAULT(TRIM_UNMARKED))
+                sb_load_acquire(&version->stamp) != SB_STAMP_ABORTED &&
+                !prune_is_copy(successor, version) && !SB_FAULT(TRIM_UNMARKED))
                 flags |= SB_PREV_TRIMMED;
         return flags;
 }
@@ -179,7 +192,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 enum unlinked r = IN_HAND;
                 enum verdict verdict;
                 uint64_t stamp;
-                bool aborted, below; /* below: look->since */
+                bool aborted, copied, below; /* below: look->since */
 
                 below = above && above < look->since;
                 if (above >= look->since)
@@ -200,9 +213,10 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 /* A:stamp. Set before its successor was installed. */
                 stamp = sb_load_acquire(&version->stamp);
                 aborted = stamp == SB_STAMP_ABORTED;
+                copied = prune_is_copy(holder, version);
                 /* One that is marked goes, whatever this horizon, perhaps an older one, says: the
                  * pruner that marked it may have stopped. */
-                if ((sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) || aborted)
+                if ((sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) || aborted || copied)
                         verdict = GOES;
                 else
                         verdict = prune_judge(horizon, keeping, version, stamp, newer, number + 1);
@@ -220,7 +234,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         (!below || !look->whole || verdict == GOES))
                         prune_note_kept(look, horizon, stamp, newer, verdict == GOES);
                 holder = version;
-                number += !aborted;
+                number += !aborted && !copied;
                 if (!aborted)
                         newer = stamp;
         }

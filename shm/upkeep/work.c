@@ -13,6 +13,7 @@
 #include "shm/memory/magazine.h"
 #include "shm/memory/spare.h"
 #include "shm/upkeep/horizon.h"
+#include "shm/upkeep/move.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
@@ -152,10 +153,11 @@ bool sb_work_slice(struct sb_handle *handle)
 {
         struct sb_work *work = &handle->work;
         uint64_t looked = handle->counters.swept, freed = handle->counters.freed, chunk;
+        bool moved = sb_move(handle);
         uint32_t chunks = 0;
 
         if (work->left || !work_begin_lap(handle))
-                return false;
+                return moved;
         sb_sweep_slice_begin(handle, work->whole);
         do {
                 chunk = work_next_chunk(handle);

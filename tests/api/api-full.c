@@ -10,7 +10,7 @@
 
 #include "libclient/core/bus.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 

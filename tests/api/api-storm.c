@@ -26,7 +26,7 @@
 #include "shm/layout/segment.h"
 #include "shm/memory/guard.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 

@@ -21,7 +21,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 

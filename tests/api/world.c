@@ -22,7 +22,7 @@
 #include "shm/layout/segment.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/space.h"
 

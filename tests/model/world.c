@@ -31,7 +31,7 @@
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/reclaim.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"

@@ -37,7 +37,7 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reap.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
 #include "tests/harness/space.h"

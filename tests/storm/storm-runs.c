@@ -25,6 +25,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/window.h"
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/work.h"
 #include "tests/api/world.h"
@@ -63,7 +64,8 @@ static uint64_t state, now, end_of_fill;
 static uint32_t keys, life[SOAK_KEYS];
 static uint64_t pace, cuts;
 static struct {
-        uint64_t moments[SHARES], missing[SHARES][ROWS], larges, refused, failed, wrong;
+        uint64_t moments[SHARES], missing[SHARES][ROWS], larges, refused, failed, tries, moved,
+                wrong;
         uint32_t least_row, least_free;
 } seen;
 
@@ -132,17 +134,24 @@ static void write_key(struct seat *seat, uint64_t random, uint32_t grows, bool o
         if (try_write(seat) == SB_E_FULL) {
                 seen.refused += large;
                 seat->wait_end = now + SECOND * pace;
+                sb_window_begin(&seat->bus->handle);
         }
 }
 
 static void write_again(struct seat *seat)
 {
         sb_work_slice(&seat->bus->handle);
+        seen.tries++;
         if (try_write(seat) != SB_E_FULL) {
                 seat->wait_end = 0;
         } else if (now >= seat->wait_end) {
                 seen.failed += seat->len > world.segment.geometry.unit_size;
                 seat->wait_end = 0;
+        }
+        if (!seat->wait_end) {
+                seen.moved += seat->bus->handle.counters.moved;
+                seat->bus->handle.counters.moved = 0;
+                sb_window_end(&seat->bus->handle);
         }
 }
 
@@ -359,8 +368,8 @@ static void test_what_a_large_value_can_count_on_behind_peaks(void)
         CHECK_EQ(seen.wrong, 0);
         CHECK(seen.larges > 0);
         TEST_NOTE("runs: %" PRIu64 " large values, %" PRIu64 " refused at first, %" PRIu64
-                  " still after a second",
-                seen.larges, seen.refused, seen.failed);
+                  " still after a second; %" PRIu64 " further tries, %" PRIu64 " versions moved",
+                seen.larges, seen.refused, seen.failed, seen.tries, seen.moved);
         for (uint32_t share = 0; share < SHARES; share++) {
                 int at = snprintf(line, sizeof(line),
                         "runs: from %2u %% free units on, %5" PRIu64 " moments, of which without",

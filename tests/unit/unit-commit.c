@@ -11,7 +11,7 @@
 #include "shm/memory/slab.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 

@@ -16,7 +16,7 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reclaim.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/unit/bus.h"
 
 static char large[4096];

@@ -20,7 +20,7 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 

@@ -12,7 +12,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"

@@ -16,7 +16,7 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/horizon.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/faults.h"

@@ -6,7 +6,7 @@
 
 #include "shm/keys/index.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"

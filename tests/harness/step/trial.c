@@ -7,7 +7,7 @@
 
 #include "shm/base/hash.h"
 #include "shm/base/word.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/harness/step/images.h"
 #include "tests/harness/step/orders.h"
 #include "tests/harness/step/stepper.h"

@@ -9,7 +9,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/upkeep/check.h"
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u

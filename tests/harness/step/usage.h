@@ -3,7 +3,7 @@
 #ifndef SB_TESTS_USAGE_H
 #define SB_TESTS_USAGE_H
 
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 #include "tests/harness/step/story.h"
 
 bool usage_check(

@@ -1,12 +1,12 @@
 /*
- * What the validator found in one look at a segment (check.h): how many problems, the first of them
- * as sentences, and what it counted on the way.
+ * What the validator found in one look at a segment (upkeep/check.h): how many problems, the first
+ * of them as sentences, and what it counted on the way.
  *
  * Always true: a segment is sound when problem_count is 0. The counts are of one look at a segment
  * that others may be changing; they are exact when no other process is at work.
  */
-#ifndef SB_UPKEEP_REPORT_H
-#define SB_UPKEEP_REPORT_H
+#ifndef SB_LAYOUT_REPORT_H
+#define SB_LAYOUT_REPORT_H
 
 #include <stdint.h>
 

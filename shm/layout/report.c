@@ -1,6 +1,6 @@
 /* What the validator found, put into words; see report.h. */
 
-#include "shm/upkeep/report.h"
+#include "shm/layout/report.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,0 +1,241 @@
+/* Choosing a window, and making a run of it; see window.h. */
+
+#include "shm/memory/window.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/era.h"
+#include "shm/memory/unit.h"
+#include "shm/memory/vacancy.h"
+
+#define LOOK_WORDS 4096u      /* of bitmaps, in one call */
+#define NEVER      UINT64_MAX /* bytes */
+#define CHEAP      8u         /* of a run: a window in which no more lives is as good as any */
+#define WAITS_MAX  16u        /* for what moved out of a window, and is held */
+
+/* ---- choosing ---- */
+
+static uint64_t *window_refused(struct sb_handle *handle, uint32_t unit, uint64_t *ret_bit)
+{
+        /* Units of which the numbers differ by a multiple of SB_WINDOW_REFUSED share a bit: then
+         * one more is passed by. */
+        *ret_bit = UINT64_C(1) << (unit % 64);
+        return &handle->window.refused[unit % SB_WINDOW_REFUSED / 64];
+}
+
+/* Bytes that live in the unit, or NEVER: it is no slab that a client can take over and empty. */
+static uint64_t window_cost(struct sb_handle *handle, uint32_t unit)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t word = sb_unit_word(segment, unit), bit;
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+        uint32_t count;
+
+        if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
+                return 0;
+        if (kind != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word) ||
+                SB_UNIT_CLASS(word) >= segment->class_count ||
+                (*window_refused(handle, unit, &bit) & bit))
+                return NEVER;
+        count = sb_unit_block_count(segment, word);
+        return (uint64_t)(count - sb_unit_count_free(segment, unit, count)) *
+               segment->class_size[SB_UNIT_CLASS(word)];
+}
+
+/* Go on looking, downwards, for the row of wanted units in which the fewest bytes live. True: all
+ * were looked at, or a cheap one was found. */
+static bool window_search(struct sb_handle *handle)
+{
+        struct sb_window *window = &handle->window;
+        uint32_t words = handle->segment.geometry.bitmap_stride / 8, looked = 0;
+        uint64_t cheap = ((uint64_t)window->wanted << handle->segment.unit_shift) / CHEAP, cost;
+
+        while (window->cursor && looked++ * words < LOOK_WORDS) {
+                cost = window_cost(handle, --window->cursor);
+                if (cost == NEVER) {
+                        window->row = 0;
+                        window->sum = 0;
+                        continue;
+                }
+                window->sum += cost;
+                if (++window->row > window->wanted) {
+                        /* The highest unit of the row leaves it. What lives there may have changed
+                         * since it was counted: the sum is what it costs about. */
+                        cost = window_cost(handle, window->cursor + window->wanted);
+                        window->sum -= cost < window->sum ? cost : window->sum;
+                        window->row--;
+                }
+                if (window->row == window->wanted && window->sum < window->best_cost) {
+                        window->best = window->cursor;
+                        window->best_cost = window->sum;
+                        if (window->sum <= cheap)
+                                return true;
+                }
+        }
+        return !window->cursor;
+}
+
+static void window_search_anew(struct sb_window *window)
+{
+        window->cursor = window->limit;
+        window->row = 0;
+        window->sum = 0;
+        window->best_cost = NEVER;
+}
+
+/* ---- owning ---- */
+
+/* Become the owner of a unit, and leave it what it is; a FREE one becomes a large block that is not
+ * taken. */
+static bool window_own(struct sb_handle *handle, uint32_t unit)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t word = sb_unit_word(segment, unit), owned = word;
+        enum sb_unit_kind kind = SB_UNIT_KIND(word);
+
+        if (kind == SB_UNIT_FREE)
+                owned = SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0);
+        else if (kind == SB_UNIT_EMPTY)
+                owned = SB_UNIT_WORD(SB_UNIT_WAS(word), SB_UNIT_CLASS(word), 0, 0);
+        else if (kind != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word))
+                return false;
+        /* R:unit-owned > A:unit-owned. One process becomes the owner. */
+        if (!sb_cas64_full(&segment->unit_words[unit], word, owned | sb_unit_owner(handle)))
+                return false;
+        if (kind == SB_UNIT_FREE)
+                sb_unit_set_birth(handle, unit);
+        sb_unit_taken(segment, unit, word);
+        return true;
+}
+
+static void window_leave(struct sb_handle *handle)
+{
+        struct sb_window *window = &handle->window;
+
+        while (window->count)
+                sb_unit_give_up(handle, window->first + --window->count);
+        window->era = 0;
+        window->waited = 0;
+        window_search_anew(window);
+}
+
+bool sb_window_find(struct sb_handle *handle)
+{
+        struct sb_window *window = &handle->window;
+
+        if (window->count || !window->wanted || !window_search(handle))
+                return window->count;
+        window->first = window->best;
+        if (window->best_cost != NEVER)
+                while (window->count < window->wanted &&
+                        window_own(handle, window->first + window->count))
+                        window->count++;
+        if (window->count < window->wanted)
+                window_leave(handle);
+        return window->count;
+}
+
+static void window_note_refused(struct sb_handle *handle, uint32_t unit)
+{
+        uint64_t bit, *word = window_refused(handle, unit, &bit);
+
+        *word |= bit;
+}
+
+void sb_window_refuse(struct sb_handle *handle, uint32_t unit)
+{
+        window_note_refused(handle, unit);
+        window_leave(handle);
+}
+
+bool sb_window_wait(struct sb_handle *handle)
+{
+        struct sb_window *window = &handle->window;
+        uint32_t i;
+
+        if (window->waited++ < WAITS_MAX)
+                return false;
+        for (i = 0; i < window->count; i++)
+                if (!sb_unit_is_empty(&handle->segment, window->first + i))
+                        window_note_refused(handle, window->first + i);
+        window_leave(handle);
+        return true;
+}
+
+/* ---- the run ---- */
+
+/* Whether all units are empty, and have been for a grace period. */
+static bool window_is_run(struct sb_handle *handle)
+{
+        const struct sb_segment *segment = &handle->segment;
+        struct sb_window *window = &handle->window;
+        uint32_t i;
+
+        for (i = 0; !window->era && i < window->count; i++)
+                if (!sb_unit_is_empty(segment, window->first + i))
+                        return false;
+        if (!window->era) {
+                /* A:era. Loaded after all were found empty: their blocks' readers were pinned
+                 * before. */
+                window->era = sb_load_acquire(&segment->super->era);
+                sb_era_advance(handle);
+        }
+        sb_era_look(handle);
+        for (i = 0; i < window->count && !SB_FAULT(WINDOW_EARLY); i++) {
+                /* A:unit-owned. It stays what it is while this client owns the unit. */
+                uint32_t birth = sb_load_acquire(&segment->unit_births[window->first + i]);
+
+                if (!sb_era_clear(handle, window->era, sb_era_of_birth(handle, birth)))
+                        return false;
+        }
+        return true;
+}
+
+/* Make one large block of the window, which is empty: the head first, so that the reaper finds the
+ * parts. Return: its first unit. */
+static uint32_t window_make_run(struct sb_handle *handle)
+{
+        struct sb_window *window = &handle->window;
+        uint32_t i;
+
+        for (i = 0; i < window->count; i++)
+                sb_unit_set_large(handle, window->first + i, window->first);
+        sb_unit_set_birth(handle, window->first);
+        window->count = 0;
+        window_leave(handle);
+        return window->first;
+}
+
+uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit)
+{
+        struct sb_window *window = &handle->window;
+
+        if (!window->waits)
+                return SB_VACANCY_NONE;
+        if (window->wanted != count) {
+                window->limit = limit;
+                window_leave(handle);
+                window->wanted = count;
+        }
+        return window->count && window_is_run(handle) ? window_make_run(handle) : SB_VACANCY_NONE;
+}
+
+/* ---- a wait ---- */
+
+void sb_window_begin(struct sb_handle *handle)
+{
+        handle->window.waits = true;
+        memset(handle->window.refused, 0, sizeof(handle->window.refused));
+}
+
+void sb_window_end(struct sb_handle *handle)
+{
+        handle->window.waits = false;
+        handle->window.wanted = 0;
+        window_leave(handle);
+}

@@ -1,0 +1,65 @@
+/*
+ * Windows: where a large value will lie that finds no units in a row.
+ *
+ * A unit that holds a single small block may keep a run apart for long: while the rest of the unit
+ * is free, the next small values go there. A writer that waits for memory takes the units in a row
+ * in which the fewest bytes live, its window, and becomes the owner of each. Other clients take no
+ * blocks there any more; what lives there moves elsewhere (upkeep/move.h), or is replaced, deleted
+ * or let go by history. When the window is empty it is the run.
+ *
+ * Always true:
+ *
+ * - A window lasts for one call that waits, and no longer. A client has one at most, as long as the
+ *   value that it writes.
+ *
+ * - Each unit of it is a slab, or a large block of one unit, that this client owns as it could own
+ *   it otherwise: other processes, and the reaper of a dead owner, need not know windows.
+ *
+ * - The units serve as a run only after a grace period that began when the last of them was empty.
+ */
+#ifndef SB_MEMORY_WINDOW_H
+#define SB_MEMORY_WINDOW_H
+
+#include "shm/layout/handle.h"
+
+/* From now on this client waits for memory: what finds no run may have a window. */
+void sb_window_begin(struct sb_handle *handle);
+/* The wait is over: the window is given up. */
+void sb_window_end(struct sb_handle *handle);
+
+/* No @count units in a row below @limit are FREE: this client wants a window of so many. Return:
+ * the first of @count units that are one large block of this client's, made of the window that it
+ * has; SB_VACANCY_NONE: it has none, or there is something in it still. Cost: sometimes a look at
+ * all pins. */
+uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit);
+
+/* If this client wants a window, look for one, some units further with each call. Return: whether
+ * there is one. Cost: up to 4,096 words of bitmaps. */
+bool sb_window_find(struct sb_handle *handle);
+/* Whether the next call of it goes on from where the last one came to. */
+static inline bool sb_window_searches(const struct sb_handle *handle)
+{
+        return handle->window.wanted && handle->window.cursor != handle->window.limit;
+}
+/* Its units. */
+static inline uint32_t sb_window_first(const struct sb_handle *handle)
+{
+        return handle->window.first;
+}
+static inline uint32_t sb_window_count(const struct sb_handle *handle)
+{
+        return handle->window.count;
+}
+static inline bool sb_window_has(const struct sb_handle *handle, uint32_t unit)
+{
+        return unit - handle->window.first < handle->window.count;
+}
+/* Give up the window, because something in @unit does not move: until the wait is over, no other
+ * window has this unit in it. */
+void sb_window_refuse(struct sb_handle *handle, uint32_t unit);
+/* All that lives in the window has moved, and waits for its grace period. Return: false: wait, too;
+ * true: it has waited for so long that the window was given up, as by sb_window_refuse(): a client
+ * holds something there. */
+bool sb_window_wait(struct sb_handle *handle);
+
+#endif

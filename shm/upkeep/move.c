@@ -1,0 +1,242 @@
+/* Moving versions; see move.h. */
+
+#include "shm/upkeep/move.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/model.h"
+#include "shm/base/word.h"
+#include "shm/keys/index.h"
+#include "shm/layout/block.h"
+#include "shm/layout/damage.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "shm/memory/window.h"
+#include "shm/upkeep/horizon.h"
+#include "shm/upkeep/prune.h"
+#include "shm/upkeep/reclaim.h"
+
+#define SHARE    64u  /* blocks that one call looks at closely */
+#define WALK_MAX 256u /* versions above one that moves */
+
+/* What became of a block in the window. */
+enum moved {
+        GOES,   /* it moved, or is on its way out already */
+        WAITS,  /* another process is at work there: look again */
+        STAYS,  /* a client has it in hand */
+        NO_ROOM /* there is no block for the copy */
+};
+
+/* The word that links a version, and what is in it. */
+struct holder {
+        struct sb_word64 *word;
+        uint64_t link;
+        bool of_txn; /* it is the link of a transaction's version */
+};
+
+/* Whether a version with these words may have another one put behind it. */
+static bool move_is_settled(uint64_t link, uint64_t stamp)
+{
+        return !(link & SB_PREV_MARKED) && ((int64_t)stamp > 0 || SB_FAULT(MOVE_OVER_INTENT));
+}
+
+/* Find the word that links the version at @at. Return: GOES: it is a cell, or the link of a
+ * committed version; WAITS; STAYS: the version lies too deep. */
+static enum moved move_find(
+        struct sb_handle *handle, struct sb_word64 *cell, uint64_t at, struct holder *ret)
+{
+        uint64_t link = sb_pin_load(handle, cell);
+        bool settled = !(link & SB_CELL_FROZEN);
+        struct sb_version *version;
+        uint32_t steps = 0;
+
+        *ret = (struct holder){.word = cell, .link = link};
+        while ((link & SB_OFFSET_MASK) != at) {
+                version = sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
+                /* Bound: result. The version stays, and so does its unit. */
+                if (!version || steps++ == WALK_MAX)
+                        return version ? STAYS : WAITS;
+                link = sb_pin_load(handle, &version->prev);
+                settled = move_is_settled(link, sb_load_acquire(&version->stamp)); /* A:stamp. */
+                *ret = (struct holder){.word = &version->prev,
+                        .link = link,
+                        .of_txn = SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN};
+        }
+        return settled ? GOES : WAITS;
+}
+
+/* Fill the copy's block, which no other process can reach. */
+static void move_fill(struct sb_handle *handle, struct sb_version *copy,
+        const struct sb_version *version, uint64_t stamp)
+{
+        uint64_t shape = sb_once(version->shape);
+
+        sb_pin_give_birth(handle, &copy->block);
+        copy->rev = version->rev;
+        /* Relaxed, both: the copy is private until the CAS publishes it. */
+        sb_store_relaxed(&copy->stamp, SB_FAULT(MOVE_UNSTAMPED) ? 0 : stamp);
+        sb_store_relaxed(&copy->prev, SB_FAULT(MOVE_SKIPS)
+                                              ? sb_load_relaxed(&version->prev)
+                                              : sb_offset_of(&handle->segment, version));
+        copy->node = version->node;
+        copy->shape = shape;
+        memcpy(copy->bytes, version->bytes, sb_version_size(shape) - sizeof(*version));
+}
+
+/* Publish the copy over @version. False: another process changed the link. */
+static bool move_publish(
+        struct sb_handle *handle, const struct holder *holder, const struct sb_version *copy)
+{
+        uint64_t link = (holder->link & ~SB_OFFSET_MASK) | sb_offset_of(&handle->segment, copy);
+
+        /* A helper may still be about to set the link of a transaction's version to what it was
+         * when it was not in yet. */
+        if (holder->of_txn && !SB_FAULT(MOVE_UNSETTLED))
+                link |= SB_PREV_SETTLED;
+        if (SB_FAULT(MOVE_STORED)) {
+                sb_store_release(holder->word, link); /* R:publish, over anything: the fault. */
+                return true;
+        }
+        /* R:publish > A:publish. It expects the link that was followed, unmarked. */
+        return sb_cas64_full(holder->word, holder->link, link);
+}
+
+/* Move @version, which is committed. */
+static enum moved move_version(
+        struct sb_handle *handle, struct sb_version *version, uint64_t cell_number, uint64_t stamp)
+{
+        enum moved found;
+        struct sb_version *copy;
+        struct holder holder;
+        uint64_t at;
+
+        found = move_find(handle, sb_cell_at(&handle->segment, cell_number),
+                sb_offset_of(&handle->segment, version), &holder);
+        if (found != GOES)
+                return found;
+        if (sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(sb_once(version->shape)),
+                    SB_SLAB_LARGER, &at))
+                return NO_ROOM;
+        copy = (struct sb_version *)(handle->segment.base + at);
+        move_fill(handle, copy, version, stamp);
+        if (!move_publish(handle, &holder, copy)) {
+                sb_slab_give_back(handle, at);
+                return WAITS;
+        }
+        handle->counters.moved++;
+        /* A tombstone's key can perhaps be removed. */
+        if (!sb_prune_behind(handle, copy, version) || !sb_version_has_value(version))
+                sb_limbo_later(handle, cell_number, stamp);
+        return GOES;
+}
+
+/* Let a version go that is superseded and that no cut needs. Return: whether it goes. */
+static bool move_prune(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t cell_number, uint64_t stamp)
+{
+        struct sb_prune_look look = {.since = stamp};
+
+        sb_prune_look(handle, cell_number, &handle->horizon, &look);
+        return sb_load_acquire(&version->block.retire) && /* A:retire. */
+               !SB_FAULT(MOVE_IN_HAND);
+}
+
+/* A block of the window that no process has said anything about: it is published, for each owner of
+ * its unit gave that up behind its last operation. @size: of the block. */
+static enum moved move_live(struct sb_handle *handle, struct sb_version *version, uint64_t size)
+{
+        uint64_t stamp = sb_load_acquire(&version->stamp), cell_number; /* A:stamp. */
+        uint32_t kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
+
+        if (kind >= SB_VERSION_PLACEHOLDER || sb_version_size(sb_once(version->shape)) > size)
+                return STAYS;
+        if ((int64_t)stamp <= 0 || !node)
+                return WAITS;
+        cell_number = sb_pin_load(handle, &node->cell);
+        if (!sb_cell_at(&handle->segment, cell_number))
+                return WAITS;
+        return move_prune(handle, version, cell_number, stamp)
+                       ? GOES
+                       : move_version(handle, version, cell_number, stamp);
+}
+
+/* One call's share of the work. */
+struct share {
+        uint32_t left; /* blocks that it looks at closely */
+        bool moved;    /* something moved */
+};
+
+/* Under a pin. */
+static enum moved move_block(
+        struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share)
+{
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
+        enum moved moved;
+        uint32_t retire;
+
+        do
+                retire = sb_load_acquire(&block->retire); /* A:retire. */
+        while (!sb_pin_covers(handle));
+        if ((retire == SB_RETIRE_HELD || retire >= SB_RETIRE_FREEING) && !SB_FAULT(MOVE_IN_HAND))
+                return STAYS;
+        if (retire && !SB_FAULT(MOVE_IN_HAND))
+                return GOES;
+        moved = move_live(handle, (struct sb_version *)block, size);
+        share->left--;
+        share->moved |= moved == GOES;
+        return moved;
+}
+
+/* Move what lives in one unit of the window, as far as the share goes, or something does not move.
+ */
+static enum moved move_unit(struct sb_handle *handle, uint32_t unit, struct share *share)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t word = sb_unit_word(segment, unit), taken, size;
+        uint32_t count = sb_unit_block_count(segment, word), base, index;
+        enum moved moved = GOES;
+
+        if (SB_UNIT_KIND(word) != SB_UNIT_VERSIONS || !count)
+                return GOES;
+        size = segment->class_size[SB_UNIT_CLASS(word)];
+        for (base = 0; base < count; base += 64) {
+                /* This client owns the unit: no bit is set meanwhile. */
+                taken = ~sb_unit_free_bits(segment, unit, base / 64, count);
+                if (count - base < 64)
+                        taken &= (UINT64_C(1) << (count - base)) - 1;
+                for (; taken && share->left && moved <= WAITS; taken &= taken - 1) {
+                        index = base + (uint32_t)__builtin_ctzll(taken);
+                        sb_pin(handle);
+                        moved = move_block(
+                                handle, sb_unit_offset(segment, unit) + index * size, size, share);
+                        sb_unpin(handle);
+                }
+        }
+        return moved;
+}
+
+bool sb_move(struct sb_handle *handle)
+{
+        struct share share = {.left = SHARE};
+        enum moved moved = GOES;
+        uint32_t unit, end;
+
+        if (!sb_window_find(handle))
+                return sb_window_searches(handle);
+        sb_horizon_renew(handle);
+        unit = sb_window_first(handle);
+        end = unit + sb_window_count(handle);
+        for (; unit < end && moved <= WAITS; unit++)
+                moved = move_unit(handle, unit, &share);
+        sb_slab_settle(handle);
+        sb_reclaim_pending(handle);
+        sb_reclaim_free(handle);
+        if (moved > WAITS)
+                sb_window_refuse(handle, unit - 1);
+        return moved > WAITS || share.moved || sb_window_wait(handle);
+}
