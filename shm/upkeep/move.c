@@ -20,8 +20,9 @@
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
 
-#define SHARE    64u  /* blocks that one call looks at closely */
-#define WALK_MAX 256u /* versions above one that moves */
+#define SHARE       64u          /* blocks that one call looks at closely */
+#define SHARE_BYTES (256u << 10) /* of blocks: behind so many that moved it is over */
+#define WALK_MAX    256u         /* versions above one that moves */
 
 /* What became of a block in the window. */
 enum moved {
@@ -167,8 +168,8 @@ static enum moved move_live(struct sb_handle *handle, struct sb_version *version
 
 /* One call's share of the work. */
 struct share {
-        uint32_t left; /* blocks that it looks at closely */
-        bool moved;    /* something moved */
+        uint32_t left;  /* blocks that it looks at closely */
+        uint64_t moved; /* bytes of blocks that moved */
 };
 
 /* Under a pin. */
@@ -188,7 +189,9 @@ static enum moved move_block(
                 return GOES;
         moved = move_live(handle, (struct sb_version *)block, size);
         share->left--;
-        share->moved |= moved == GOES;
+        share->moved += moved == GOES ? size : 0;
+        if (share->moved >= SHARE_BYTES)
+                share->left = 0;
         return moved;
 }
 
