@@ -136,8 +136,9 @@ struct sb_version {
         struct sb_word64 stamp; /* 0: not yet; SB_STAMP_PLACEHOLDER; the clock after the install;
                                    SB_STAMP_INTENT | offset of the descriptor; SB_STAMP_ABORTED.
                                    Any process, CAS */
-        struct sb_word64 prev;  /* offset of the version that it replaced, or 0; with SB_PREV_*.
-                                   Once published: any process, CAS */
+        struct sb_word64 prev;  /* offset of the version that it replaced, or that it is a copy of
+                                   (upkeep/move.h), or 0; with SB_PREV_*. Once published: any
+                                   process, CAS */
         uint64_t node;          /* offset of its key's node */
         uint64_t shape;
         unsigned char bytes[]; /* key, value, trailers */

@@ -159,7 +159,8 @@ static inline __attribute__((always_inline)) bool sb_magazine_hold(struct sb_han
                 goto undo;
         /* R:publish. The unlink; a reader that passes is told that the past is not whole. */
         if (SB_UNLIKELY(!sb_cas64_full(&version->prev, offset, SB_PREV_TRIMMED))) {
-                /* R:retire. @version is on its way out itself, and its successor links @old now. */
+                /* R:retire. @version is on its way out itself, and its successor links @old now; or
+                 * a copy of @old came in between (upkeep/move.h). */
                 sb_store_release(&old->block.retire, 0);
                 goto undo;
         }
