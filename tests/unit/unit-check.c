@@ -22,6 +22,18 @@ static void settle(void)
         sb_slab_release_all(&reader);
 }
 
+static uint64_t units_in_use(void)
+{
+        uint64_t count = 0;
+
+        for (uint32_t unit = 0; unit < writer.segment.geometry.unit_count; unit++) {
+                uint64_t word = sb_unit_word(&writer.segment, unit);
+
+                count += word && SB_UNIT_KIND(word) != SB_UNIT_EMPTY;
+        }
+        return count;
+}
+
 static void test_a_sound_bus_is_counted(void)
 {
         struct sb_version *version;
@@ -56,6 +68,7 @@ static void test_a_sound_bus_is_counted(void)
         CHECK(report.snapshots == 1 && report.guards == 1 && report.pinned == 1);
         CHECK(!report.blocks_waiting && !report.blocks_private && !report.blocks_lost);
         CHECK_EQ(report.units_free + report.units_used, writer.segment.geometry.unit_count);
+        CHECK_EQ(report.units_used, units_in_use());
         CHECK_EQ(report.bytes_free + report.bytes_used,
                 writer.segment.geometry.unit_count * unit_size);
         unmake_bus();

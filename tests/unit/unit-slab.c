@@ -12,6 +12,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/vacancy.h"
 #include "shm/upkeep/sweep.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
@@ -565,6 +566,27 @@ static void test_larger_classes_serve_only_those_that_ask(void)
         unmake_bus();
 }
 
+/* Behind the largest class of versions comes the list of the smallest nodes. A search that clears a
+ * hint there has looked at it, and hides a slab from other clients when it is killed then. */
+static void test_a_search_for_larger_classes_ends_with_the_largest(void)
+{
+        uint32_t nodes, unit;
+
+        CHECK(begin(1 << 20, 0));
+        nodes = sb_vacancy_list(&writer.segment, SB_UNIT_NODES, 0);
+        while (!take(&writer, SB_UNIT_VERSIONS, largest(), 0))
+                ;
+        sb_slab_release_all(&writer);
+        /* A hint at a unit that is not fit for the list: the first look takes it away. */
+        unit = sb_unit_of(&writer.segment, taken[0].offset);
+        sb_vacancy_set(&writer.segment, nodes, unit);
+        CHECK_EQ(take(&reader, SB_UNIT_VERSIONS, 64, SB_SLAB_LARGER), SB_E_FULL);
+        CHECK(sb_vacancy_has(&writer.segment, nodes, unit));
+        CHECK_EQ(take(&reader, SB_UNIT_NODES, writer.segment.class_size[0], 0), SB_E_FULL);
+        CHECK(!sb_vacancy_has(&writer.segment, nodes, unit));
+        unmake_bus();
+}
+
 static void test_units_in_reserve_serve_tombstones_of_a_full_bus_alone(void)
 {
         uint32_t first, class_;
@@ -643,6 +665,35 @@ static void test_chunks_of_guards_take_a_slab_each(void)
         CHECK_EQ(owned_by(&writer), 0);
         CHECK(blocks_are_sound());
         unmake_bus();
+}
+
+/* Neither a slab of guards nor one of the reserve counts among a client's slabs of that class: what
+ * it owns of versions is given up all the same when none of the others is found. */
+static void test_guards_and_the_reserve_are_not_counted_as_slabs_of_versions(void)
+{
+        for (uint32_t reserve = 0; reserve < 2; reserve++) {
+                uint64_t size, offset;
+
+                CHECK(begin(1 << 20, 0));
+                size = writer.segment.class_size[writer.segment.reserve_class];
+                while (!take(&reader, SB_UNIT_VERSIONS, size, reserve ? SB_SLAB_RESERVE : 0))
+                        sb_slab_settle(&reader);
+                sb_slab_release_all(&reader);
+                /* One block of a slab is free again, and the writer owns that slab. */
+                clear_one(&reader, 0);
+                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offset), 0);
+                CHECK_EQ(owned_by(&writer), 1);
+                if (reserve)
+                        CHECK_EQ(sb_slab_take(
+                                         &writer, SB_UNIT_VERSIONS, 64, SB_SLAB_RESERVE, &offset),
+                                SB_E_FULL);
+                else
+                        CHECK_EQ(
+                                sb_slab_take(&writer, SB_UNIT_GUARDS, size, 0, &offset), SB_E_FULL);
+                sb_slab_release_all(&writer);
+                CHECK_EQ(owned_by(&writer), 0);
+                unmake_bus();
+        }
 }
 
 static void test_only_a_blocks_start_is_a_block(void)
@@ -756,9 +807,11 @@ int main(int argc, char **argv)
         RUN(test_a_run_of_which_one_unit_is_taken_is_given_back_as_a_whole);
         RUN(test_a_large_block_is_found_behind_empty_units_that_a_reader_may_know);
         RUN(test_larger_classes_serve_only_those_that_ask);
+        RUN(test_a_search_for_larger_classes_ends_with_the_largest);
         RUN(test_units_in_reserve_serve_tombstones_of_a_full_bus_alone);
         RUN(test_an_empty_unit_serves_its_class_at_once_and_others_when_no_pin_is_left);
         RUN(test_chunks_of_guards_take_a_slab_each);
+        RUN(test_guards_and_the_reserve_are_not_counted_as_slabs_of_versions);
         RUN(test_only_a_blocks_start_is_a_block);
         RUN(test_hostile_offsets_and_unit_words_name_no_block);
         RUN(test_the_bit_that_is_cleared_is_the_blocks_own);

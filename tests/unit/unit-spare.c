@@ -356,6 +356,32 @@ static void test_a_class_that_has_a_spare_wants_none_out_of_a_slab(void)
         unmake_bus();
 }
 
+/* What it says that it does not keep goes back to the slab: nothing else knows of the block. */
+static void test_a_block_that_is_not_kept_stays_its_takers(void)
+{
+        uint64_t offset;
+        uint32_t count;
+
+        CHECK(make_spares());
+        count = sb_spare_count(&writer);
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset), 0);
+        /* No era lies before the first one. */
+        sb_store_relaxed(&writer.segment.super->era, SB_ERA_MIN);
+        CHECK(!sb_spare_keep(&writer, offset));
+        CHECK_EQ(sb_spare_count(&writer), count);
+        sb_store_relaxed(&writer.segment.super->era, SB_ERA_MIN + 1);
+        CHECK(sb_spare_keep(&writer, offset));
+        CHECK_EQ(sb_spare_count(&writer), count + 1);
+        while (sb_spare_count(&writer) < SB_LIMBO_MAX) {
+                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset), 0);
+                CHECK(sb_spare_keep(&writer, offset));
+        }
+        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset), 0);
+        CHECK(!sb_spare_keep(&writer, offset));
+        CHECK_EQ(sb_spare_count(&writer), SB_LIMBO_MAX);
+        unmake_bus();
+}
+
 /* Whatever lay in the block: a sweep that frees it must not take it for what it was. */
 static void test_a_block_out_of_a_slab_is_a_plain_version_of_before(void)
 {
@@ -390,6 +416,7 @@ int main(int argc, char **argv)
         RUN(test_what_was_dated_in_the_era_of_the_look_is_no_spare);
         RUN(test_a_spare_of_ages_ago_is_not_built_in);
         RUN(test_a_class_that_has_a_spare_wants_none_out_of_a_slab);
+        RUN(test_a_block_that_is_not_kept_stays_its_takers);
         RUN(test_a_block_out_of_a_slab_is_a_plain_version_of_before);
         return test_end();
 }
