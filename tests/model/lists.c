@@ -32,6 +32,8 @@
 #define PASS     {OP_PASS, KEY_A}
 #define SPARE    {OP_SPARE, KEY_A}
 #define AGES     {OP_AGES, KEY_A}
+#define BUDGET_A {OP_BUDGET, KEY_A}
+#define BUDGET_B {OP_BUDGET, KEY_B}
 #define TICK     {OP_TICK, KEY_A}
 #define FINI     {OP_FINI, KEY_A}
 #define OBSERVE  {OP_OBSERVE, KEY_A}
@@ -318,6 +320,7 @@ static const struct world_case snapshots[] = {
                 2, 2, .delays = 1},
         {"evict beside two snapshots", {START_VALUE, {OPS(EVICT), OPS(SNAP_A, SNAP_A)}, .engine = true}, 2, 3},
         {"two marks", {START_VALUE, {OPS(MARK), OPS(MARK)}}, 2, 3},
+        {"floor of history raised by two", {START_VALUE, {OPS(BUDGET_A), OPS(BUDGET_B)}}, 2, 2},
         {"stable cut raised by two", {START_VALUE, {OPS(STABLE), OPS(SET_A, STABLE)}}, 2, 2},
 };
 

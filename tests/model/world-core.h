@@ -18,6 +18,7 @@
 #define NOTE_MARKS  (WORLD_KEYS + 2) /* the same of where the marks end */
 #define NOTE_TOLD   (WORLD_KEYS + 3) /* of the last write that was finished: its cut */
 #define NOTE_FLOOR  (WORLD_KEYS + 4) /* the highest floor of births */
+#define NOTE_LIMIT  (WORLD_KEYS + 5) /* the highest floor of history */
 #define WORLD_SPACE 1024u            /* bytes of a handle's space */
 #define DEAD_PEER   (PEERS - 1)      /* of START_DEAD */
 

@@ -8,7 +8,9 @@
 #include "shm/base/fault.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
+#include "shm/history/budget.h"
 #include "shm/history/named.h"
+#include "shm/history/rules.h"
 #include "shm/keys/index.h"
 #include "shm/keys/order.h"
 #include "shm/layout/block.h"
@@ -427,6 +429,24 @@ static void do_memory(struct sb_handle *handle)
         model_note(NOTE_FLOOR, floor);
 }
 
+/* What the limit of history takes away stays away: its floor never goes back. */
+static void do_budget(struct sb_handle *handle, const struct world_op *op)
+{
+        const struct sb_keeping keeping = {.word = SB_RULE_WORD(SB_RULE_ALL, 0)};
+        const struct sb_version version = {.shape = SB_SHAPE(VALUE_LEN, 1, SB_VERSION_VALUE, 0)};
+        struct sb_superblock *super = handle->segment.super;
+        uint64_t floor;
+
+        sb_store_release(&super->rule_count, 1);
+        sb_store_release(&super->history_limit, 1);
+        sb_budget_begin(handle);
+        sb_budget_count(handle, &keeping, &version, 1 + op->key);
+        sb_budget_end(handle);
+        floor = sb_load_acquire(&super->history_floor);
+        MODEL_CHECK(floor > op->key && floor >= model_noted(NOTE_LIMIT));
+        model_note(NOTE_LIMIT, floor);
+}
+
 /* The stable cut is no lower behind a raise than the clock was before, and never goes back. */
 static void do_stable(struct sb_handle *handle)
 {
@@ -541,6 +561,9 @@ static void run_work(struct sb_handle *handle, const struct world_op *op)
                 break;
         case OP_AGES:
                 do_ages(handle);
+                break;
+        case OP_BUDGET:
+                do_budget(handle, op);
                 break;
         case OP_FLAGS:
                 do_flags(handle, op);

@@ -63,6 +63,7 @@ enum world_op_kind {
         OP_PASS,    /* take two blocks of a size that no key has, and give them back */
         OP_SPARE,   /* take a block, do not use it, and keep it as a spare */
         OP_DUE,     /* the look that a write takes at times: what it replaced becomes spares */
+        OP_BUDGET,  /* a sweep found more past than history may keep: up to a later cut by key */
         OP_LOOK,    /* all keys at the stable cut, twice, stamping nothing */
         OP_AGES,    /* so many eras pass that a sweep labels what is older */
         OP_FLAGS,   /* the key's cell gets a flag and loses it again */
