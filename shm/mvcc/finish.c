@@ -137,7 +137,8 @@ static void finish_dispose_linked(struct sb_handle *handle, struct sb_version *v
         uint64_t cell_number = node ? sb_pin_load(handle, &node->cell) : 0;
 
         /* R:retire > A:retire. What a pruner sees before it unlinks the version. */
-        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0) && node)
+        sb_store_release(&version->block.retire, 0);
+        if (node)
                 sb_limbo_later(handle, cell_number, SB_STAMP_PLACEHOLDER);
 }
 
@@ -149,8 +150,8 @@ static void finish_dispose_unlinked(struct sb_handle *handle, struct sb_version 
         uint64_t era = sb_load_acquire(&handle->segment.super->era);
 
         /* R:retire > A:retire. */
-        if (sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, sb_era_low(era)))
-                sb_limbo_wait(handle, sb_offset_of(&handle->segment, version), era, false);
+        sb_store_release(&version->block.retire, sb_era_low(era));
+        sb_limbo_wait(handle, sb_offset_of(&handle->segment, version), era, false);
 }
 
 void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descriptor)
@@ -164,7 +165,9 @@ void sb_finish_dispose(struct sb_handle *handle, struct sb_descriptor *descripto
         for (i = 0; i < lists.write_count; i++) {
                 struct sb_version *version = finish_listed(&handle->segment, &lists, i);
 
-                /* A:retire. Not HELD: another process has disposed of it already. */
+                /* A:retire. Not HELD: a process that was killed then has disposed of it already.
+                 * There is one at a time, so that plain stores take it from there: it that has won
+                 * the descriptor's retire word, and its reaper. */
                 if (!version || sb_load_acquire(&version->block.retire) != SB_RETIRE_HELD)
                         continue;
                 if (finish_is_linked(handle, version))
