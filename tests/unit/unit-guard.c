@@ -89,6 +89,8 @@ static void test_every_index_has_a_word_of_its_own_up_to_the_limit(void)
 
 static void test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for(void)
 {
+        uint64_t size;
+
         CHECK(begin(10, 65536));
         CHECK_EQ(sb_guard_grow(&reader, 9), 0);
         CHECK_EQ(chunks_made(), 0);
@@ -106,6 +108,15 @@ static void test_words_come_in_chunks_that_double_and_only_as_they_are_asked_for
         CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 10);
         sb_guard_set(&reader, 35, 64);
         CHECK_EQ(sb_load_relaxed(&reader.record->guard_high), 36);
+        unmake_bus();
+        /* They still do where one word is in the record, and units are largest: the last one. */
+        CHECK(begin(1, 1 << 20));
+        CHECK_EQ(sb_guard_grow(&reader, SB_GUARDS_MAX / 2), 0);
+        CHECK(sb_unit_is_block(&writer.segment, sb_load_relaxed(&reader.record->guard_chunk[16]),
+                SB_UNIT_GUARDS, &size));
+        CHECK(size > 8 * SB_GUARDS_MAX / 2 && size < 8 * SB_GUARDS_MAX / 2 * 3 / 2);
+        CHECK_EQ(sb_guard_grow(&reader, SB_GUARDS_MAX - 1), 0);
+        CHECK_EQ(chunks_made(), 1);
         unmake_bus();
 }
 
@@ -193,6 +204,24 @@ static void test_only_its_owners_life_frees_a_chunk(void)
         CHECK_EQ(sb_load_relaxed(&reader.record->guard_chunk[1]), 0);
         CHECK_EQ(sb_load_relaxed(&writer.record->freeing), 0);
         CHECK(!sb_guard_chunk_free(&writer, reader.slot, reader.generation, 1));
+        unmake_bus();
+}
+
+/* What another process has won, its reaper finishes, by the note of what it was freeing. */
+static void test_a_chunk_that_another_process_is_freeing_is_left_to_it(void)
+{
+        struct sb_block *block;
+        uint64_t offset;
+
+        CHECK(begin(64, 4096));
+        CHECK_EQ(sb_guard_grow(&reader, 64), 0);
+        offset = sb_load_relaxed(&reader.record->guard_chunk[1]);
+        block = sb_block_at(&writer.segment, offset);
+        sb_store_relaxed(&block->retire, SB_RETIRE_FREEING | reader.slot);
+        CHECK(!sb_guard_chunk_free(&writer, reader.slot, reader.generation, 1));
+        CHECK(sb_unit_is_block(&writer.segment, offset, SB_UNIT_GUARDS, NULL));
+        CHECK_EQ(sb_load_relaxed(&block->retire), SB_RETIRE_FREEING | reader.slot);
+        CHECK_EQ(sb_load_relaxed(&writer.record->freeing), 0);
         unmake_bus();
 }
 
@@ -316,6 +345,7 @@ int main(int argc, char **argv)
         RUN(test_reclaimers_read_to_the_last_guard_of_now);
         RUN(test_a_chunk_is_no_chunk_unless_it_is_a_block_of_guards_and_large_enough);
         RUN(test_only_its_owners_life_frees_a_chunk);
+        RUN(test_a_chunk_that_another_process_is_freeing_is_left_to_it);
         RUN(test_a_chunk_that_was_freed_and_is_being_made_by_another_stays);
         RUN(test_on_a_full_bus_no_more_words_are_promised);
         RUN(test_chunks_of_many_clients_lie_in_few_slabs);

@@ -7,6 +7,9 @@
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/era.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/magazine.h"
 #include "shm/memory/unit.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
@@ -202,6 +205,37 @@ static void test_a_magazine_follows_the_size_that_its_client_writes(void)
         unmake_bus();
 }
 
+/* A pruner that removes the key of a tombstone must not meet a version that is in a client's hands:
+ * the entry would note a block that is free. And what a write has taken in hand itself is in no
+ * list to be looked for. */
+static void test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed(void)
+{
+        enum { KEYS = 100 };
+        uint32_t class_, held;
+
+        CHECK(make_bus(16 << 20));
+        class_ = sb_unit_class(&writer.segment, sizeof(struct sb_version) + 9);
+        CHECK_EQ(sb_unit_class(&writer.segment, sizeof(struct sb_version) + 9 + 1), class_);
+        CHECK_EQ(put_some(&writer, "k", 0, KEYS, 1), KEYS);
+        sb_horizon_renew(&writer);
+        for (uint32_t i = 0; i < 3; i++) {
+                sb_reclaim_pending(&writer);
+                sb_reclaim_free(&writer);
+                CHECK_EQ(put_some(&writer, "k", 0, KEYS, 1), KEYS);
+                CHECK_EQ(sb_limbo_pending(&writer), 0);
+        }
+        sb_era_advance(&writer);
+        sb_reclaim_free(&writer);
+        CHECK(sb_magazine_first(&writer, class_) != 0);
+        held = in_hand_of(&writer, class_);
+        CHECK_EQ(delete_some(&writer, "k", 0, 1), 0);
+        CHECK_EQ(in_hand_of(&writer, class_), held);
+        CHECK(sb_magazine_first(&writer, class_) != 0);
+        CHECK_EQ(put_some(&writer, "k", 1, 2, 1), 1);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 /* Many clients overwrite keys all over the segment and do nothing more; then all keys go, and
  * values of another size come. The blocks in the magazines of idle clients keep the units that they
  * are in from other sizes. */
@@ -246,6 +280,7 @@ int main(int argc, char **argv)
         RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
         RUN(test_no_clients_own_magazine_makes_its_write_fail);
         RUN(test_a_magazine_follows_the_size_that_its_client_writes);
+        RUN(test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         return test_end();
 }

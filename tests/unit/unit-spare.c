@@ -392,8 +392,11 @@ static void test_a_block_out_of_a_slab_is_a_plain_version_of_before(void)
         CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 200, 0, &offset), 0);
         version = sb_version_at(&writer.segment, offset);
         version->shape = SB_SHAPE(1, 0, SB_VERSION_DESCRIPTOR, 0);
+        /* A birth that another life left: of an era to come, it would be free at once. */
+        sb_store_relaxed(&version->block.birth, SB_ERA_MIN + 1000000);
         CHECK(sb_spare_keep(&writer, offset));
         CHECK_EQ(SB_SHAPE_KIND(version->shape), SB_VERSION_VALUE);
+        CHECK_EQ(sb_load_relaxed(&version->block.birth), sb_load_relaxed(&version->block.retire));
         CHECK_EQ(sb_load_relaxed(&version->block.retire),
                 sb_era_low(sb_load_relaxed(&writer.segment.super->era) - 1));
         CHECK_EQ(problems(), 0);
