@@ -91,6 +91,23 @@ static void test_the_buss_own_keys_stay_and_cannot_be_named(void)
         END();
 }
 
+static void test_a_key_as_long_as_a_key_can_be_goes_too(void)
+{
+        static char longest[4096];
+        struct sb_bytes key = {longest, sizeof(longest)};
+
+        BEGIN();
+        memset(longest, 'k', sizeof(longest));
+        while (key.len > 0 && sb_set(other, key, b("value"), NULL, NULL) == -ENAMETOOLONG)
+                key.len--;
+        CHECK(key.len >= 256 && key.len < sizeof(longest));
+        CHECK_EQ(sb_set(other, (struct sb_bytes){longest, 1}, b("value"), NULL, NULL), 0);
+        CHECK(clear_prefix("kk") == 0 && count == 1);
+        CHECK(left("k "));
+        CHECK(clear_prefix("") == 0 && count == 1);
+        END();
+}
+
 /* ---- many keys, many writers ---- */
 
 #define MANY        3000u
@@ -399,6 +416,7 @@ int main(int argc, char **argv)
         RUN(test_the_keys_of_a_range_go_and_no_others);
         RUN(test_revisions_go_on_behind_a_range_that_was_deleted);
         RUN(test_the_buss_own_keys_stay_and_cannot_be_named);
+        RUN(test_a_key_as_long_as_a_key_can_be_goes_too);
         RUN(test_thousands_of_keys_go_at_one_moment);
         RUN(test_no_key_is_left_that_came_while_the_range_was_deleted);
         RUN(test_a_full_bus_is_emptied_part_by_part);
