@@ -15,11 +15,13 @@
 #include "ring/op/write.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
+#include "shm/history/named.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/record.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/layout/report.h"
 #include "tests/api/daemon.h"
@@ -115,6 +117,37 @@ static void test_engine_killed_whenever_it_works_leaves_the_segment_sound(void)
         daemon_detach(&attachment, &daemon_handle);
         CHECK_EQ(daemon_stop(&daemon), 0);
         CHECK(!strstr(daemon.said, "not adopted"));
+}
+
+/* Killed while it took a snapshot away, and behind the reaping of a client that was making a mark:
+ * nothing else comes back to either. */
+static void test_the_next_engine_ends_what_the_dead_one_had_begun(void)
+{
+        struct sb_attachment attachment;
+        struct sb_named_value mark;
+        struct sb_word64 *words;
+        struct daemon daemon;
+        uint32_t taken, making;
+        uint64_t cut;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK_EQ(sb_snapshot_open(&daemon_handle, &taken, &cut), 0);
+        CHECK_EQ(sb_snapshot_open(&daemon_handle, &making, &cut), 0);
+        CHECK_EQ(sb_named_take(&daemon_handle, making, cut, &mark), 0);
+        sb_snapshot_close(&daemon_handle, making);
+        CHECK(sb_named_stands(&attachment.segment, &mark));
+        words = sb_record_snapshots(daemon_handle.record);
+        sb_or_full(&words[taken], SB_SNAPSHOT_EVICTING);
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(WAIT(daemon_engine(&attachment) != engine));
+        CHECK_EQ(sb_load_acquire(&words[taken]), SB_SNAPSHOT_EVICTED);
+        CHECK(!sb_named_stands(&attachment.segment, &mark));
+        sb_snapshot_close(&daemon_handle, taken);
+        daemon_detach(&attachment, &daemon_handle);
+        CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
 static void test_engine_becomes_supervisor_when_the_supervisor_is_killed(void)
@@ -310,6 +343,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_killed_engine_is_replaced_while_clients_go_on);
         RUN(test_engine_killed_whenever_it_works_leaves_the_segment_sound);
+        RUN(test_the_next_engine_ends_what_the_dead_one_had_begun);
         RUN(test_engine_becomes_supervisor_when_the_supervisor_is_killed);
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
