@@ -307,6 +307,52 @@ static int ask_raw(const struct daemon *daemon, const void *bytes, size_t len, u
         return r ? r : ret->result;
 }
 
+/* For a process that has become another user. Return: 0: it heard one answer, and the next message
+ * closed its connection; else where that went wrong. */
+static int ask_twice_as_a_stranger(const struct daemon *daemon)
+{
+        struct sb_hello_request request;
+        struct sb_hello_answer answer;
+        char packet[256];
+        ssize_t got;
+        int fd = dial(daemon);
+
+        sb_hello_ask(SB_HELLO_ATTACH, SB_PEER, 1, &request);
+        if (fd < 0 || send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+                return 1;
+        got = recv(fd, packet, sizeof(packet), 0);
+        if (got <= 0 || sb_hello_hear(packet, (size_t)got, &answer) || answer.result != SB_E_DENIED)
+                return 2;
+        if (send(fd, &request, sizeof(request), MSG_NOSIGNAL) != sizeof(request))
+                return 3;
+        return poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1,
+                       (int)(daemon_patience_ns() / 1000000)) != 1
+                       ? 4
+               : recv(fd, packet, sizeof(packet), 0) > 0 ? 5
+                                                         : 0;
+}
+
+static void test_a_stranger_is_answered_once_and_then_closed(void)
+{
+        struct daemon daemon;
+        int status;
+        pid_t child;
+
+        if (geteuid() != 0)
+                TEST_SKIP("only root can become another user");
+        CHECK(daemon_start(&daemon));
+        child = fork();
+        if (child == 0) {
+                if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+                        _exit(99);
+                _exit(ask_twice_as_a_stranger(&daemon));
+        }
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK(WIFEXITED(status));
+        CHECK_EQ(WEXITSTATUS(status), 0);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 static void test_hostile_messages_are_refused_and_cost_nothing(void)
 {
         struct daemon daemon;
@@ -925,6 +971,7 @@ int main(int argc, char **argv)
         RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
         RUN(test_another_user_is_refused);
         RUN(test_other_access_than_peer_is_not_there_yet);
+        RUN(test_a_stranger_is_answered_once_and_then_closed);
         RUN(test_hostile_messages_are_refused_and_cost_nothing);
         RUN(test_silent_connections_hold_no_client_up);
         RUN(test_a_client_that_goes_before_the_answer_leaves_no_record_taken);
