@@ -1,0 +1,223 @@
+/*
+ * A look at a unit that the pin does not cover is no look: whatever the unit holds by then may go
+ * and become something else behind it, although the process that looked is pinned.
+ *
+ * A process is stopped three times in one call: before its pin, so that the unit ends a life and
+ * the pin is of an era before the next one; behind its pin, where that life begins; and at each
+ * instruction from there on, where it ends, and the same memory becomes a large value. The value
+ * holds what the process takes for a block of the life before, ready to be freed.
+ */
+#include "shm/base/word.h"
+#include "shm/layout/record.h"
+#include "shm/layout/roster.h"
+#include "shm/memory/era.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
+#include "shm/memory/unit.h"
+#include "shm/upkeep/reclaim.h"
+#include "shm/upkeep/sweep.h"
+#include "tests/harness/step/stepper.h"
+#include "tests/unit/bus.h"
+
+#define SMALL     64u   /* bytes of the blocks that are looked at */
+#define LARGE     2048u /* of the value that comes there */
+#define OWN_CHUNK 3u    /* a chunk of guards that the dead client's record names */
+
+struct play {
+        enum sb_unit_kind kind; /* of the small blocks */
+        uint32_t unit;
+        uint64_t first, second;    /* the small blocks of now */
+        uint64_t value;            /* 0: nothing could be taken */
+        uint64_t pinned_at;        /* the first point with a pin; in a first run it is found */
+        uint64_t ends_at;          /* so many points behind it the second life ends */
+        bool ended;                /* there was such a point */
+        uint32_t dead, generation; /* the record that is reaped */
+        bool broken;
+        unsigned char bytes[LARGE];
+};
+static struct play play;
+
+static uint64_t take(enum sb_unit_kind kind, uint64_t size)
+{
+        uint64_t offset = 0;
+
+        if (sb_slab_take(&writer, kind, size, 0, &offset))
+                return 0;
+        sb_slab_release_all(&writer);
+        if (sb_unit_of(&writer.segment, offset) == play.unit)
+                return offset;
+        play.broken = true;
+        return 0;
+}
+
+static void pass(uint32_t eras)
+{
+        sb_add_full(&writer.segment.super->era, eras);
+}
+
+/* Two small blocks, alone in the unit. */
+static void begin_life(void)
+{
+        play.first = take(play.kind, SMALL);
+        play.second = take(play.kind, SMALL);
+        play.broken |= play.second != play.first + SMALL;
+        /* What its new owner says, which is not the one that is looked for. */
+        if (play.kind == SB_UNIT_GUARDS)
+                ((struct sb_guard_chunk *)(writer.segment.base + play.second))->owner = 1;
+}
+
+static void end_life(void)
+{
+        sb_unit_clear(&writer, play.first);
+        sb_unit_clear(&writer, play.second);
+        pass(2);
+}
+
+/* The bytes of a block that a sweep frees, dated in the first of all eras; or of the chunk that the
+ * dead client's record names. */
+static void become_a_value(void)
+{
+        struct sb_version *value;
+        struct sb_block *forged;
+
+        end_life();
+        /* The one at the unit's beginning, where the small ones were. */
+        do
+                play.value = take(SB_UNIT_VERSIONS, LARGE);
+        while (play.value && play.value != sb_unit_offset(&writer.segment, play.unit));
+        if (!play.value)
+                return;
+        value = (struct sb_version *)(writer.segment.base + play.value);
+        memset((char *)value + sizeof(value->block), 0, LARGE - sizeof(value->block));
+        forged = (struct sb_block *)(writer.segment.base + play.second);
+        sb_store_relaxed(&forged->birth, SB_ERA_MIN);
+        sb_store_relaxed(&forged->retire, play.kind == SB_UNIT_GUARDS ? 0 : SB_ERA_MIN);
+        if (play.kind == SB_UNIT_GUARDS)
+                ((struct sb_guard_chunk *)forged)->owner =
+                        (uint64_t)play.generation << 32 | (uint64_t)play.dead << 16 | OWN_CHUNK;
+        memcpy(play.bytes, value, LARGE);
+}
+
+/* A bus of which one unit alone is free, with two small blocks in it. */
+static bool begin(enum sb_unit_kind kind)
+{
+        struct sb_roster_identity identity = {.pid = 1};
+        struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 3, .unit_size = 4096};
+        uint64_t offset = 0, last;
+
+        play = (struct play){.kind = kind,
+                .pinned_at = play.pinned_at,
+                .ends_at = play.ends_at,
+                .unit = UINT32_MAX};
+        if (!make_bus_of(&wish) ||
+                sb_roster_claim(&writer.segment, 1, &identity, &play.dead, &play.generation))
+                return false;
+        do
+                last = offset;
+        while (!sb_slab_take(&writer, SB_UNIT_VERSIONS, LARGE, 0, &offset));
+        sb_slab_release_all(&writer);
+        play.unit = sb_unit_of(&writer.segment, last);
+        play.first = sb_unit_offset(&writer.segment, play.unit);
+        play.second = play.first + LARGE;
+        end_life();
+        begin_life();
+        sb_store_relaxed(
+                &sb_record_at(&writer.segment, play.dead)->guard_chunk[OWN_CHUNK], play.second);
+        sb_sweep_begin(&reader);
+        return !play.broken;
+}
+
+static void sweep(void *context)
+{
+        (void)context;
+        sb_sweep(&reader, &(uint32_t){play.unit}, 1);
+}
+
+static void free_chunk(void *context)
+{
+        (void)context;
+        sb_pin(&reader);
+        sb_guard_chunk_free(&reader, play.dead, play.generation, OWN_CHUNK);
+        sb_unpin(&reader);
+}
+
+static enum step_verdict find_pin(void *context, uint64_t number, uintptr_t address)
+{
+        (void)context, (void)address;
+        if (!sb_load_relaxed(&reader.record->pin))
+                return STEP_ON;
+        play.pinned_at = number;
+        return STEP_STOP;
+}
+
+static enum step_verdict interfere(void *context, uint64_t number, uintptr_t address)
+{
+        uint64_t node;
+
+        (void)context, (void)address;
+        if (number + 1 == play.pinned_at) {
+                end_life();
+                node = take(SB_UNIT_NODES, SMALL);
+                play.broken |= !node;
+                sb_unit_clear(&writer, node);
+                pass(2);
+        }
+        if (number == play.pinned_at) {
+                play.broken |= !sb_load_relaxed(&reader.record->pin);
+                pass(1);
+                begin_life();
+        }
+        if (number < play.pinned_at + play.ends_at)
+                return STEP_ON;
+        play.ended = true;
+        become_a_value();
+        return STEP_STOP;
+}
+
+/* Return: whether the value came, and is as it was. */
+static bool value_is_whole(void)
+{
+        return !memcmp(writer.segment.base + play.value, play.bytes, LARGE) &&
+               sb_unit_is_block(&writer.segment, play.value, SB_UNIT_VERSIONS, NULL);
+}
+
+static void test_what_a_look_met_before_its_pin_covered_it_is_not_freed(void)
+{
+        static const enum sb_unit_kind kinds[] = {SB_UNIT_VERSIONS, SB_UNIT_GUARDS};
+        struct step_run run = {.point_limit = 1000000};
+
+        for (uint32_t k = 0; k < 2; k++) {
+                uint32_t came = 0, kept_out = 0;
+
+                run.operation = kinds[k] == SB_UNIT_GUARDS ? free_chunk : sweep;
+                run.point = find_pin;
+                CHECK(begin(kinds[k]));
+                CHECK_EQ(step_run(&run), STEP_DONE);
+                CHECK(play.pinned_at > 1);
+                unmake_bus();
+                run.point = interfere;
+                for (play.ends_at = 0, play.ended = true; play.ended; play.ends_at++) {
+                        CHECK(begin(kinds[k]));
+                        CHECK_EQ(step_run(&run), STEP_DONE);
+                        CHECK(!play.broken);
+                        sb_reclaim_free(&reader);
+                        came += play.value != 0;
+                        kept_out += play.ended && !play.value;
+                        if (play.value && !value_is_whole())
+                                TEST_FAIL("kind %u: written over, when it came %lu instructions "
+                                          "behind the pin",
+                                        kinds[k], (unsigned long)play.ends_at);
+                        unmake_bus();
+                }
+                /* Before the look, and not behind it. */
+                CHECK(came > 0 && kept_out > 0);
+        }
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_what_a_look_met_before_its_pin_covered_it_is_not_freed);
+        return test_end();
+}
