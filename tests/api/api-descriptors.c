@@ -172,7 +172,7 @@ static bool start(struct daemon *daemon)
 static void be_refused(const struct daemon *daemon, pid_t engine)
 {
         struct sb_attachment more;
-        uint32_t count;
+        uint32_t count = 77;
         int fd;
 
         CHECK_EQ(daemon_attach(daemon, &more, &daemon_other), SB_E_FULL);
@@ -183,6 +183,7 @@ static void be_refused(const struct daemon *daemon, pid_t engine)
         CHECK_EQ(sb_attach_evict(&daemon->place, (uint64_t)engine << 32, false, &count),
                 SB_E_NOT_FOUND);
         CHECK_EQ(sb_attach_evict(&daemon->place, 5, false, &count), SB_E_NOT_FOUND);
+        CHECK_EQ(count, 77);
         fd = dial(daemon);
         CHECK(fd >= 0);
         close(fd);

@@ -6,9 +6,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -252,6 +255,59 @@ static void test_exec_without_an_engine_is_seen_by_the_next(void)
         finish(&daemon);
 }
 
+/* Where the number of watches on files is used up, nothing tells of a map that is gone. */
+static int have_no_watches(void)
+{
+        struct sock_filter look[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_inotify_add_watch, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {sizeof(look) / sizeof(look[0]), look};
+
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Whether the child is `sleep` by now, and waits: what it mapped before is gone then. */
+static bool sleeps(const struct child *child)
+{
+        char path[64], text[64] = "";
+        int fd;
+
+        snprintf(path, sizeof(path), "/proc/%d/stat", (int)child->pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        (void)!read(fd, text, sizeof(text) - 1);
+        close(fd);
+        return strstr(text, "(sleep) S");
+}
+
+static void test_where_nothing_tells_of_an_exec_its_place_comes_back_when_one_is_wanted(void)
+{
+        struct sb_attachment more;
+        struct daemon daemon;
+        struct child child;
+
+        if (prctl(PR_GET_SECCOMP) < 0)
+                TEST_SKIP("this kernel has no filters for system calls");
+        daemon_prepare = have_no_watches;
+        daemon_place(&daemon.place);
+        SPAWN(&daemon, "--size", "4M", "--hugepages", "off", "--clients", "2");
+        daemon_prepare = NULL;
+        CHECK(daemon_hear(&daemon, "ready\n"));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        for (int i = 0; i < 3; i++) {
+                CHECK(start(&child, child_exec, &daemon));
+                CHECK(WAIT(sleeps(&child)));
+                CHECK_EQ(daemon_attach(&daemon, &more, &daemon_other), 0);
+                CHECK(lives(&child));
+                daemon_detach(&more, &daemon_other);
+                end(&child);
+        }
+        finish(&daemon);
+}
+
 static void test_a_process_that_closes_all_descriptors_keeps_its_place(void)
 {
         struct daemon daemon;
@@ -345,6 +401,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_exec_gives_back_what_the_process_held);
         RUN(test_exec_without_an_engine_is_seen_by_the_next);
+        RUN(test_where_nothing_tells_of_an_exec_its_place_comes_back_when_one_is_wanted);
         RUN(test_a_process_that_closes_all_descriptors_keeps_its_place);
         RUN(test_threads_that_end_and_the_main_thread_take_no_place_with_them);
         RUN(test_a_process_may_exec_and_attach_any_number_of_times);

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ static struct {
         const char *pages[3]; /* of 2 MiB: all, those that are free, and those that are promised */
         enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM, MODE } fails; /* with EPERM */
         unsigned maps;
+        bool locked;    /* the first time that a lock is asked for, another process has it */
         uint64_t limit; /* of the cgroup; 0: none */
 } machine;
 
@@ -111,6 +113,17 @@ int __wrap_fchmod(int fd, mode_t mode)
 static FILE *open_text(const char *text)
 {
         return text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : NULL;
+}
+
+int __real_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation);
+int __wrap_flock(int fd, int operation)
+{
+        bool locked = machine.locked;
+
+        machine.locked = false;
+        errno = EWOULDBLOCK;
+        return locked ? -1 : __real_flock(fd, operation);
 }
 
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -355,6 +368,33 @@ static void test_a_directory_that_cannot_be_put_in_order_is_refused(void)
         close(directory.fd);
 }
 
+/* The process that had it was killed just now, and its end takes a moment. */
+static void test_a_lock_that_was_waited_for_leaves_no_alarm_behind(void)
+{
+        char name[] = "/tmp/statebus-unit-XXXXXX";
+        struct sb_directory directory;
+        struct sigaction action;
+        struct itimerval timer;
+        struct sb_place place;
+        sigset_t before, after;
+
+        CHECK(mkdtemp(name) && !sb_place_resolve(name, &place));
+        CHECK(!sigprocmask(SIG_SETMASK, NULL, &before));
+        MACHINE(.locked = true);
+        CHECK_EQ(sb_directory_take(&place, &directory), 0);
+        CHECK(!machine.locked);
+        CHECK(!getitimer(ITIMER_REAL, &timer));
+        CHECK(!timer.it_value.tv_sec && !timer.it_value.tv_usec && !timer.it_interval.tv_usec);
+        CHECK(!sigaction(SIGALRM, NULL, &action) && action.sa_handler == SIG_DFL);
+        CHECK(!sigprocmask(SIG_SETMASK, NULL, &after));
+        CHECK_EQ(sigismember(&after, SIGALRM), sigismember(&before, SIGALRM));
+        sb_directory_leave(&directory);
+        close(directory.listen_fd);
+        close(directory.lock_fd);
+        CHECK(!unlinkat(directory.fd, SB_PLACE_LOCK, 0) && !rmdir(name));
+        close(directory.fd);
+}
+
 /* A line is written whole, or not at all, and never waited for. */
 static void test_a_log_that_nothing_reads_keeps_no_process_waiting(void)
 {
@@ -455,6 +495,7 @@ int main(int argc, char **argv)
         RUN(test_a_segment_that_cannot_be_made_leaves_nothing_behind);
         RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
         RUN(test_a_directory_that_cannot_be_put_in_order_is_refused);
+        RUN(test_a_lock_that_was_waited_for_leaves_no_alarm_behind);
         RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
         RUN(test_a_line_of_any_length_is_one_line_and_ends);
         RUN(test_a_process_was_started_when_the_kernel_says_so);
