@@ -205,6 +205,25 @@ static void test_a_magazine_follows_the_size_that_its_client_writes(void)
         unmake_bus();
 }
 
+/* What is ready and of the wrong size goes back, so that a spare of the right one can be noted. */
+static void test_a_full_magazine_makes_space_by_what_is_ready(void)
+{
+        enum { KEYS = 2000 };
+
+        CHECK(make_bus(16 << 20));
+        CHECK_EQ(put_some(&writer, "k", 0, KEYS, 20), KEYS);
+        sb_horizon_renew(&writer);
+        CHECK_EQ(put_some(&writer, "k", 0, KEYS, 20), KEYS);
+        sb_era_advance(&writer);
+        sb_reclaim_free(&writer);
+        CHECK(in_hand(&writer) > 100);
+        writer.magazine.limit = in_hand(&writer);
+        CHECK(sb_magazine_make_space(&writer));
+        CHECK(in_hand(&writer) < writer.magazine.limit);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 /* A pruner that removes the key of a tombstone must not meet a version that is in a client's hands:
  * the entry would note a block that is free. And what a write has taken in hand itself is in no
  * list to be looked for. */
@@ -280,6 +299,7 @@ int main(int argc, char **argv)
         RUN(test_an_idle_process_keeps_no_more_than_its_share_from_others);
         RUN(test_no_clients_own_magazine_makes_its_write_fail);
         RUN(test_a_magazine_follows_the_size_that_its_client_writes);
+        RUN(test_a_full_magazine_makes_space_by_what_is_ready);
         RUN(test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         return test_end();
