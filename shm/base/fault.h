@@ -79,6 +79,7 @@
         X(EVICT_BESIDE_COMMIT, "a snapshot is taken away without a look at its transaction")       \
         X(COPY_COUNTS,                                                                             \
                 "a version that moved counts twice, and the past behind it is taken for trimmed")  \
+        X(COPY_LISTED, "a history lists a version that moves twice")                               \
         X(MOVE_UNSTAMPED, "a copy is published without its stamp")                                 \
         X(MOVE_OVER_INTENT, "a version moves from under an intent")                                \
         X(MOVE_UNSETTLED,                                                                          \

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/history/named.h"
@@ -110,19 +111,29 @@ enum sb_past sb_past_walk(struct sb_handle *handle, struct sb_node *node, uint64
         return past_walk(handle, head, cut, ret_version);
 }
 
+/* Whether the version that the walk came from, of which @above is the revision, is a copy of this
+ * one: they are one write (upkeep/move.h). Fault COPY_LISTED: not asked. */
+static bool past_is_copied(const struct sb_version *version, uint64_t above)
+{
+        return version->rev == above && !SB_FAULT(COPY_LISTED);
+}
+
 struct sb_version *sb_past_next(
         struct sb_handle *handle, struct sb_version *version, bool below, bool *trimmed)
 {
-        uint64_t left = sb_damage_bound(&handle->segment);
+        uint64_t left = sb_damage_bound(&handle->segment), above = 0;
 
-        if (version && below)
+        if (version && below) {
+                above = version->rev;
                 version = past_follow(handle, version, trimmed);
+        }
         /* Bound: damage. A chain that goes round. */
         while (version && sb_version_fits(&handle->segment, version) &&
                 sb_damage_step(handle, &left)) {
                 if (past_is_placeholder(version))
                         return NULL;
-                if (sb_stamp_settle(handle, version).outcome == SB_OUTCOME_COMMITTED)
+                if (sb_stamp_settle(handle, version).outcome == SB_OUTCOME_COMMITTED &&
+                        !past_is_copied(version, above))
                         return version;
                 version = past_follow(handle, version, trimmed);
         }

@@ -40,7 +40,8 @@ bool sb_past_kept(struct sb_handle *handle, const void *key, uint32_t key_len, u
 bool sb_past_kept_all(struct sb_handle *handle, const void *prefix, uint32_t prefix_len,
         uint64_t cut, uint64_t *ret_end_ns);
 /* Under a pin: the newest version down from @version, itself or @below it, that is committed and no
- * placeholder; NULL: there is none. *trimmed is set when something is missing on the way. */
+ * placeholder; NULL: there is none. What moves (upkeep/move.h) is there once. *trimmed is set when
+ * something is missing on the way. */
 struct sb_version *sb_past_next(
         struct sb_handle *handle, struct sb_version *version, bool below, bool *trimmed);
 /* Under a pin: the head of a key's chain, or NULL. */

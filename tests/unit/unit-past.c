@@ -164,6 +164,25 @@ static void test_a_walk_meets_each_committed_version_once_and_says_what_is_missi
         }
 }
 
+static void test_a_walk_meets_once_what_moves(void)
+{
+        struct sb_version *older, *original, *copy;
+        bool trimmed = false;
+
+        CHECK(make_bus(1 << 18));
+        sb_pin(&writer);
+        sb_pin(&reader);
+        CHECK((older = push("k", SB_VERSION_VALUE, 30)));
+        CHECK((original = push("k", SB_VERSION_VALUE, 40)));
+        CHECK((copy = push("k", SB_VERSION_VALUE, 40)));
+        copy->rev = original->rev;
+        sb_store_relaxed(&original->prev, sb_load_relaxed(&original->prev) | SB_PREV_TRIMMED);
+        CHECK(sb_past_next(&reader, copy, false, &trimmed) == copy && !trimmed);
+        CHECK(sb_past_next(&reader, copy, true, &trimmed) == older && trimmed);
+        CHECK(sb_past_next(&reader, original, true, &trimmed) == older);
+        unmake_bus();
+}
+
 static void test_a_key_has_a_head_if_it_is_there_and_more_than_made(void)
 {
         struct sb_version *version = NULL, *ret = NULL;
@@ -626,6 +645,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_chain_tells_what_was_so_unless_something_is_missing_on_the_way);
         RUN(test_a_walk_meets_each_committed_version_once_and_says_what_is_missing);
+        RUN(test_a_walk_meets_once_what_moves);
         RUN(test_a_key_has_a_head_if_it_is_there_and_more_than_made);
         RUN(test_an_intent_is_brought_to_its_end_if_it_may_be_in_the_cut);
         RUN(test_a_cut_is_marked_that_a_mark_in_use_has);
