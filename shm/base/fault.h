@@ -82,8 +82,6 @@
         X(COPY_LISTED, "a history lists a version that moves twice")                               \
         X(MOVE_UNSTAMPED, "a copy is published without its stamp")                                 \
         X(MOVE_OVER_INTENT, "a version moves from under an intent")                                \
-        X(MOVE_UNSETTLED,                                                                          \
-                "the link of a transaction's version leads to a copy, and is not settled")         \
         X(MOVE_STORED, "a copy is published without expecting the link that was followed")         \
         X(MOVE_IN_HAND, "a version that is in a hand moves")                                       \
         X(MOVE_SKIPS, "a copy's link leads past the original")                                     \

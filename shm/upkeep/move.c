@@ -36,7 +36,6 @@ enum moved {
 struct holder {
         struct sb_word64 *word;
         uint64_t link;
-        bool of_txn; /* it is the link of a transaction's version */
 };
 
 /* Whether a version with these words may have another one put behind it. */
@@ -63,9 +62,7 @@ static enum moved move_find(
                         return version ? STAYS : WAITS;
                 link = sb_pin_load(handle, &version->prev);
                 settled = move_is_settled(link, sb_load_acquire(&version->stamp)); /* A:stamp. */
-                *ret = (struct holder){.word = &version->prev,
-                        .link = link,
-                        .of_txn = SB_SHAPE_KIND(version->shape) & SB_VERSION_HAS_TXN};
+                *ret = (struct holder){.word = &version->prev, .link = link};
         }
         return settled ? GOES : WAITS;
 }
@@ -92,12 +89,10 @@ static void move_fill(struct sb_handle *handle, struct sb_version *copy,
 static bool move_publish(
         struct sb_handle *handle, const struct holder *holder, const struct sb_version *copy)
 {
+        /* In the link of a transaction's version, no late helper can take the copy for what it saw:
+         * one that loads this link asks behind that whether the transaction is over, and it is. */
         uint64_t link = (holder->link & ~SB_OFFSET_MASK) | sb_offset_of(&handle->segment, copy);
 
-        /* A helper may still be about to set the link of a transaction's version to what it was
-         * when it was not in yet. */
-        if (holder->of_txn && !SB_FAULT(MOVE_UNSETTLED))
-                link |= SB_PREV_SETTLED;
         if (SB_FAULT(MOVE_STORED)) {
                 sb_store_release(holder->word, link); /* R:publish, over anything: the fault. */
                 return true;
