@@ -179,6 +179,8 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                         MODEL_CHECK(op->kind == OP_DELETE &&
                                     absence_possible(op->key, outcome->done_before));
                 } else {
+                        /* Alone, a large value finds its units. */
+                        MODEL_CHECK(spec()->start != START_APART || spec()->ops[1][0].kind);
                         MODEL_CHECK(outcome->r == SB_E_FULL &&
                                     (spec()->unit_count || op->kind == OP_ATTACH));
                 }
@@ -219,6 +221,10 @@ static void check_outcome(const struct world_op *op, const struct outcome *outco
                                         (unsigned long)outcome->cut, world_key(key),
                                         (unsigned long)expected, (unsigned long)outcome->seen[key]);
                 }
+                break;
+        case OP_MOVE:
+                /* Alone, it moves something. */
+                MODEL_CHECK(outcome->rev || spec()->ops[1][0].kind);
                 break;
         default:
                 break;
@@ -453,7 +459,8 @@ static void check_cleaned_up(void)
                 world.here[i] = false;
         world_reap_strangers();
         world_past_clean_up(engine);
-        if ((spec()->start == START_SNAPSHOT || spec()->start == START_KEPT) &&
+        if ((spec()->start == START_SNAPSHOT || spec()->start == START_KEPT ||
+                    spec()->start == START_SEEN) &&
                 sb_load_relaxed(&sb_record_snapshots(engine->record)[world.engine_snapshot]))
                 sb_snapshot_close(engine, world.engine_snapshot);
         for (i = 0; i < 4; i++) {

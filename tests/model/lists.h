@@ -28,6 +28,7 @@ extern const struct world_list world_snapshot; /* cuts, the stable cut, prune, s
 extern const struct world_list world_reap;     /* kills */
 extern const struct world_list world_magazine; /* replaced versions that are built in again */
 extern const struct world_list world_large;    /* blocks of several units */
+extern const struct world_list world_moves;    /* lists-move.c: versions out of a window */
 extern const struct world_list world_away;     /* keys outside their home bucket */
 extern const struct world_list
         world_records; /* guard chunks, many keys at once, records, observers */
@@ -38,9 +39,10 @@ extern const struct world_list world_users;      /* lists-users.c: the public ca
 extern const struct world_list world_users_txn;  /* transactions by the public calls */
 extern const struct world_list world_deep;       /* more preemptions, but only at some accesses */
 extern const struct world_list world_txn_deep;   /* the same, with transactions */
+extern const struct world_list world_moves_deep; /* the same, with movers */
 
 /* All of them but the deep ones, which take long. */
-#define WORLD_CHOSEN 13u
+#define WORLD_CHOSEN 14u
 extern const struct world_list *const world_chosen[WORLD_CHOSEN];
 
 /* Walks a list. Return: the exit status. */

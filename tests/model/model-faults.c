@@ -160,6 +160,14 @@ static const struct {
         {SB_FAULT_STABLE_SKIPS_TXN, "txn: stable cut"},
         {SB_FAULT_TXN_CONFLICT_UNPINNED, "users: txn, a range that changed and goes"},
         {SB_FAULT_ROSTER_UNLISTED_EARLY, "leave and sweep"},
+        {SB_FAULT_COPY_COUNTS, "move: ruled beside a pruner"},
+        {SB_FAULT_COPY_LISTED, "move: users: history"},
+        {SB_FAULT_MOVE_UNSTAMPED, "move: over an old snapshot beside reads"},
+        {SB_FAULT_MOVE_OVER_INTENT, "move: aborted above a tombstone"},
+        {SB_FAULT_MOVE_STORED, "move: head beside set"},
+        {SB_FAULT_MOVE_IN_HAND, "move: chain beside a sweep"},
+        {SB_FAULT_MOVE_SKIPS, "move: alone"},
+        {SB_FAULT_WINDOW_EARLY, "move: large beside a slow sweep"},
 };
 
 static const struct {

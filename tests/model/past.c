@@ -44,7 +44,8 @@ static void read_twice(
 
         for (key = 0; key < WORLD_KEYS; key++)
                 outcome->done_all[key] = model_noted(NOTE_DONE + key);
-        outcome->cut = outcome->read_cut = sb_clock_take_cut(handle);
+        outcome->cut = outcome->read_cut =
+                op->way == WAY_PAST ? world.engine_cut : sb_clock_take_cut(handle);
         outcome->r = read_past(handle, op->key, outcome->cut, outcome);
         r = read_past(handle, op->key, outcome->cut, &again);
         if (kept && (outcome->r == SB_E_LAPPED || r == SB_E_LAPPED))
@@ -68,7 +69,12 @@ void world_past_run(struct sb_handle *handle, const struct world_op *op, struct 
                                 handle, slot, op->way == WAY_PAST ? world.engine_cut : UINT64_MAX);
                 break;
         case OP_AT:
-                read_twice(handle, op, false, outcome);
+                read_twice(handle, op, op->way == WAY_PAST, outcome);
+                if (op->way == WAY_PAST && outcome->seen[op->key] != world.past_seen)
+                        model_fail("a rule keeps revision %lu, and %lu was read",
+                                (unsigned long)world.past_seen,
+                                (unsigned long)outcome->seen[op->key]);
+                outcome->r = op->way == WAY_PAST ? SB_E_LAPPED : outcome->r; /* judged */
                 break;
         default: /* OP_KEEP */
                 if (sb_keep_write(handle, world_key(op->key), world_key_len(op->key), false,

@@ -101,7 +101,7 @@ static bool has_observer(void)
 static uint32_t setup_bucket_count(void)
 {
         bool full = spec()->start == START_FULL || spec()->start == START_HINTED ||
-                    spec()->start == START_SHORT;
+                    spec()->start == START_SHORT || spec()->start == START_APART;
 
         return spec()->away || full ? 2 : 1;
 }
@@ -295,6 +295,83 @@ static void setup_short(void)
         sb_slab_settle(maker);
 }
 
+/* A client that will write starts with a block in its slab cache: without one a first write cannot
+ * go the short way. */
+static void setup_reserve(struct sb_handle *handle)
+{
+        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
+        struct sb_slab_cache *reserve =
+                &handle->slabs.versions[sb_unit_class(&handle->segment, size)];
+
+        if (!reserve->count && !sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &offset))
+                reserve->offset[reserve->count++] = offset;
+        sb_slab_settle(handle);
+}
+
+static void setup_reserves(void)
+{
+        uint32_t t, i;
+
+        for (t = 0;
+                t < MODEL_THREADS && spec()->start != START_FULL && spec()->start != START_HINTED &&
+                spec()->start != START_SHORT && !spec()->short_keys;
+                t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS ||
+                                spec()->ops[t][i].kind == OP_MOVE)
+                                setup_reserve(handle_of(t));
+}
+
+/* The thread that sets a large value. */
+static struct sb_handle *setup_mover(void)
+{
+        uint32_t thread = 0;
+
+        while (spec()->ops[thread][0].kind != OP_LARGE)
+                if (++thread == MODEL_THREADS)
+                        model_fail("no thread sets a large value");
+        return handle_of(thread);
+}
+
+/* A and B lie in the first two units, for the clients that make them take blocks there first. */
+static void setup_apart(void)
+{
+        struct sb_handle *makers[] = {world_peer(DEAD_PEER), world_peer(DEAD_PEER - 1)};
+        unsigned char value[VALUE_LARGE] = {0};
+        struct sb_handle *mover = setup_mover();
+        uint64_t kept[2], size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN;
+        char key[] = "a key of none";
+        struct sb_op_write write = {.key = key,
+                .key_len = world_key_len(KEY_A),
+                .kind = SB_VERSION_VALUE,
+                .expected_rev = SB_OP_ANY_REV,
+                .value = value,
+                .value_len = VALUE_LARGE};
+        uint32_t i;
+
+        setup_reserve(makers[0]);
+        setup_reserve(makers[1]);
+        for (i = 0; i < 2; i++)
+                if (sb_slab_take(mover, SB_UNIT_VERSIONS, size, 0, &kept[i]))
+                        model_fail("no block to keep free");
+        setup_reserves();
+        setup_write_by(makers[0], KEY_A, VALUE_LEN);
+        setup_write_by(makers[1], KEY_B, VALUE_LEN);
+        for (i = 0; i < 4; i++)
+                sb_work_all(makers[i % 2], true);
+        setup_fill(&write, key);
+        write.value_len = VALUE_LEN;
+        setup_fill(&write, key);
+        for (i = 0; i < 2; i++) /* eras go on after that */
+                sb_work_all(setup_handle(), true);
+        sb_slab_release_all(setup_handle());
+        for (i = 0; i < 2; i++) {
+                sb_slab_give_back(mover, kept[i]);
+                sb_slab_release_all(makers[i]);
+        }
+        sb_slab_settle(mover);
+}
+
 /* Takes blocks for keys that no thread uses until none is left, and gives back those of the last
  * key. */
 static void setup_full(void)
@@ -438,6 +515,47 @@ static void setup_marked(struct sb_handle *handle)
                 sb_horizon_renew(world_peer(i));
 }
 
+static void setup_ruled(struct sb_handle *handle)
+{
+        uint32_t i;
+
+        if (sb_keep_write(handle, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 2)))
+                model_fail("a rule at the start");
+        setup_write(KEY_A, VALUE_LEN);
+        world.engine_cut = sb_clock_take_cut(handle);
+        world.past_seen = world.start_seen[KEY_A];
+        setup_write(KEY_A, VALUE_LEN);
+        for (i = 0; i < 4; i++)
+                sb_work_all(handle, true);
+        for (i = 0; i < PEERS - spec()->free_records; i++)
+                sb_horizon_renew(world_peer(i));
+}
+
+/* A mark, and then a transaction that writes A and B. */
+static void setup_txn(struct sb_handle *handle)
+{
+        static const struct world_op txn = {
+                .kind = OP_TXN, .txn = {.writes = 1u << KEY_A | 1u << KEY_B}};
+        struct outcome outcome = {0};
+        uint32_t tag, key;
+
+        setup_write(KEY_B, VALUE_LEN);
+        sb_stable_raise(handle);
+        if (sb_op_mark(handle, WORLD_MARK, sizeof WORLD_MARK - 1, &world.engine_cut))
+                model_fail("a mark at the start");
+        world.past_seen = world.start_seen[KEY_A];
+        tag = TAG_SETUP + world.setup_writes++;
+        world_txn_run(spec()->setup_by, handle, &txn, tag, &outcome);
+        if (outcome.r)
+                model_fail("a transaction at the start: %d", outcome.r);
+        for (key = KEY_A; key <= KEY_B; key++) {
+                world.start_seen[key] = ++world.start_rev[key];
+                world.start_cut[key] = outcome.cut;
+                world.start_tag[key] = tag;
+                model_note(NOTE_DONE + key, world.start_rev[key]);
+        }
+}
+
 static void setup_snapshot(struct sb_handle *handle)
 {
         uint32_t i;
@@ -445,6 +563,8 @@ static void setup_snapshot(struct sb_handle *handle)
         if (sb_snapshot_open(world_peer(0), &world.engine_snapshot, &world.engine_cut))
                 model_fail("a snapshot at the start");
         world.past_seen = world.start_seen[KEY_A];
+        if (spec()->start == START_SEEN)
+                return;
         setup_write(KEY_A, spec()->start == START_KEPT ? VALUE_LEN : TOMBSTONE);
         if (spec()->start == START_SNAPSHOT)
                 sb_stable_raise(handle);
@@ -465,6 +585,24 @@ static void setup_deleted(struct sb_handle *handle)
         sb_stable_raise(handle);
 }
 
+/* Start states that movers need. */
+static void setup_for_movers(struct sb_handle *handle)
+{
+        switch (spec()->start) {
+        case START_APART:
+                setup_apart();
+                break;
+        case START_RULED:
+                setup_ruled(handle);
+                break;
+        case START_TXN:
+                setup_txn(handle);
+                break;
+        default:
+                break;
+        }
+}
+
 static void setup_made(void)
 {
         struct sb_handle *handle = setup_handle();
@@ -475,7 +613,8 @@ static void setup_made(void)
                 setup_placeholders(handle);
                 return;
         }
-        setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
+        if (spec()->start != START_APART)
+                setup_write(KEY_A, spec()->start == START_LARGE ? VALUE_LARGE : VALUE_LEN);
         switch (spec()->start) {
         case START_OLD:
                 sb_stable_raise(handle);
@@ -531,6 +670,7 @@ static void setup_made(void)
                 break;
         case START_SNAPSHOT:
         case START_KEPT:
+        case START_SEEN:
                 setup_snapshot(handle);
                 break;
         case START_CHAIN:
@@ -550,34 +690,8 @@ static void setup_made(void)
                 setup_full();
                 break;
         default:
-                break;
+                setup_for_movers(handle);
         }
-}
-
-/* A client that will write starts with a block in its slab cache: without one a first write cannot
- * go the short way. */
-static void setup_reserve(struct sb_handle *handle)
-{
-        uint64_t size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN, offset;
-        struct sb_slab_cache *reserve =
-                &handle->slabs.versions[sb_unit_class(&handle->segment, size)];
-
-        if (!reserve->count && !sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &offset))
-                reserve->offset[reserve->count++] = offset;
-        sb_slab_settle(handle);
-}
-
-static void setup_reserves(void)
-{
-        uint32_t t, i;
-
-        for (t = 0;
-                t < MODEL_THREADS && spec()->start != START_FULL && spec()->start != START_HINTED &&
-                spec()->start != START_SHORT && !spec()->short_keys;
-                t++)
-                for (i = 0; i < WORLD_OPS; i++)
-                        if (spec()->ops[t][i].kind == OP_SET || spec()->ops[t][i].kind == OP_CAS)
-                                setup_reserve(handle_of(t));
 }
 
 /* Sound code makes the start state, whatever fault the test looks for. */
@@ -585,10 +699,13 @@ void world_start(void)
 {
         sb_fault_chosen = SB_FAULT_NONE;
         setup_segment();
+        if (spec()->mimic)
+                world.mimic_word = SB_RETIRE_FREEING | DEAD_PEER;
         if (spec()->away)
                 setup_away();
         setup_made();
-        setup_reserves();
+        if (spec()->start != START_APART)
+                setup_reserves();
         if (spec()->start == START_NOTED)
                 setup_noted();
         world_txn_start_early();
@@ -596,5 +713,10 @@ void world_start(void)
                 world_txn_start_aborted(setup_handle(), KEY_B, KEY_C);
                 sb_era_advance(setup_handle());
         }
+        if (world_does(OP_MOVE))
+                world_move_start(setup_handle());
+        if (spec()->mimic_eras)
+                world.mimic_word = sb_era_low(sb_era_whole(
+                        sb_load_relaxed(&world_peer(0)->segment.super->era) + spec()->mimic_eras));
         sb_fault_chosen = world_fault;
 }

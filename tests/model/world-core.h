@@ -73,7 +73,9 @@ struct world_state {
         struct world_guard guards[MODEL_THREADS][WORLD_KEYS];
         struct sb_txn *early_txn[MODEL_THREADS];
         uint32_t start_tag[WORLD_KEYS], setup_writes;
-        uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
+        uint32_t mimic_word; /* what could be a block's retire word in large values; 0: nothing */
+        uint32_t move_unit[WORLD_KEYS]; /* of the start state's committed head */
+        uint64_t end_seen[WORLD_KEYS];  /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
 };
 extern struct world_state world;
@@ -121,12 +123,13 @@ static inline bool is_write(enum world_op_kind kind)
                kind == OP_CAS || kind == OP_CREATE || kind == OP_DELETE;
 }
 
-#define VALUE_LEN   8u   /* the least of the short ways */
-#define SLICES      2u   /* of a sweep: so many an operation does that finds no memory */
-#define VALUE_TINY  2u   /* with any key in the class of tombstones and placeholders */
-#define VALUE_LARGE 300u /* two units */
-#define VALUE_MAX   VALUE_LARGE
-#define TOMBSTONE   UINT32_MAX
+#define VALUE_LEN     8u   /* the least of the short ways */
+#define SLICES        2u   /* of a sweep: so many an operation does that finds no memory */
+#define SLICES_MOVING 6u   /* the same where versions move first */
+#define VALUE_TINY    2u   /* with any key in the class of tombstones and placeholders */
+#define VALUE_LARGE   300u /* two units */
+#define VALUE_MAX     VALUE_LARGE
+#define TOMBSTONE     UINT32_MAX
 
 static inline uint32_t world_tag(uint32_t thread, uint32_t op)
 {
@@ -168,6 +171,10 @@ void world_serial_judge(void);
 void world_adopt(void);
 /* Reaps every record that belongs to no handle of the scenario. */
 void world_reap_strangers(void);
+/* mover.c: what lives in the unit of the key's version moves. */
+void world_move(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
+/* Behind the start state: what @handle made of it lies in units without an owner. */
+void world_move_start(struct sb_handle *handle);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);

@@ -26,6 +26,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/window.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
@@ -68,9 +69,9 @@ static bool mimic_byte(enum world_key key, uint64_t at, unsigned char *ret)
 {
         uint64_t within = (sizeof(struct sb_version) + world_key_len(key) + at) % 16;
 
-        if (!spec()->mimic || at < VALUE_LEN || within < 4 || within >= 8)
+        if (!world.mimic_word || at < VALUE_LEN || within < 4 || within >= 8)
                 return false;
-        *ret = (unsigned char)((SB_RETIRE_FREEING | DEAD_PEER) >> (8 * (within - 4)));
+        *ret = (unsigned char)(world.mimic_word >> (8 * (within - 4)));
         return true;
 }
 
@@ -92,6 +93,12 @@ void world_fill_value(unsigned char *value, uint64_t len, enum world_key key, ui
                 value[at] = value_byte(tag, key, at);
 }
 
+/* A window takes a few: it is found, it is emptied, and it waits for a grace period. */
+static uint32_t slices_of_write(void)
+{
+        return spec()->start == START_APART ? SLICES_MOVING : SLICES;
+}
+
 int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len, uint64_t expected,
         uint32_t tag, struct sb_op_result *ret)
 {
@@ -110,11 +117,15 @@ int world_write(struct sb_handle *handle, enum world_key key, uint32_t value_len
 
         world_fill_value(value, write.value_len, key, tag);
         r = sb_op_write(handle, &write, ret);
+        if (r != SB_E_FULL || spec()->hasty)
+                return r;
         /* As sb_set() does with time for so much. */
-        for (slices = 0; r == SB_E_FULL && slices < SLICES && !spec()->hasty; slices++) {
+        sb_window_begin(handle);
+        for (slices = 0; r == SB_E_FULL && slices < slices_of_write(); slices++) {
                 sb_work_slice(handle);
                 r = sb_op_write(handle, &write, ret);
         }
+        sb_window_end(handle);
         return r;
 }
 
@@ -634,6 +645,9 @@ static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op 
                 break;
         case OP_LOOK:
                 world_look(handle, outcome);
+                break;
+        case OP_MOVE:
+                world_move(handle, op, outcome);
                 break;
         default:
                 run_work(handle, op);

@@ -74,6 +74,9 @@ enum world_op_kind {
         OP_CLEAR,   /* users: all keys are deleted at one moment */
         OP_RESTORE, /* users: all keys, or with WAY_SHORT the key, become what they were at the
                        start state's mark */
+        /* what lives in the unit of the key's version of the start state moves, as for a large
+         * value (upkeep/move.h) */
+        OP_MOVE,
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -101,7 +104,7 @@ enum world_way {
         WAY_MANY,
         WAY_SEEK, /* a scan: each key by going behind it and one back, and before it and on; the
                    * last by going behind the end */
-        WAY_PAST, /* a scan: in the cut of START_TRIMMED */
+        WAY_PAST, /* a scan: in the cut of START_TRIMMED; OP_AT: in the cut of START_RULED */
 };
 
 struct world_op {
@@ -133,6 +136,11 @@ enum world_start {
         /* A has a value; a rule keeps the last version of each key. What A was in a cut before is
          * gone. */
         START_TRIMMED,
+        START_SEEN, /* A has a value, which an open snapshot of the engine's needs */
+        /* A has a value over an older one; a rule keeps the last two versions of each key, and all
+         * clients know the cuts of now */
+        START_RULED,
+        START_TXN, /* as PAIR, and a transaction wrote both over older ones, which a mark keeps */
         START_BOTH_DELETED, /* A and B were deleted, C has a value */
         START_ALL_DELETED,
         START_CHAIN, /* A has three versions; no client needs the first, and only the lag of the
@@ -152,6 +160,9 @@ enum world_start {
         START_HINTED, /* as FULL, with no block left, and hints at all units */
         /* A has a value, and all blocks are taken but those with which thread 0 can make B once */
         START_SHORT,
+        /* A and B have values, each in a unit of which the rest is free, side by side; all else is
+         * taken, but that the thread that sets a large value has blocks of the size of theirs */
+        START_APART,
         START_ALL,          /* all keys have values */
         START_PLACEHOLDERS, /* A and B are being made: no client has written them yet */
         /* A and B have values, and above A's is an intent of a transaction that was aborted and is
@@ -196,6 +207,9 @@ struct world_spec {
         /* large values look like blocks that the dead client of START_NOTED frees, wherever a
          * block can begin */
         bool mimic;
+        /* the same, but the blocks look as if they were unlinked that many eras after the start
+         * state [0: they do not] */
+        uint32_t mimic_eras;
         bool engine; /* thread 0 is the engine itself */
         /* the threads but the engine make the public calls, and what is read is held by guards */
         bool users;
