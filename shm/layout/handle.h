@@ -90,7 +90,8 @@ struct sb_window {
         uint32_t best;          /* found so far, and the bytes that live there */
         uint64_t best_cost;
         uint64_t refused[SB_WINDOW_REFUSED / 64]; /* units that were not to be emptied */
-        bool waits;                               /* in a call that waits for memory */
+        uint64_t young; /* older ones are known to a client that stays pinned */
+        bool waits;     /* in a call that waits for memory */
 };
 
 struct sb_guards {

@@ -28,19 +28,38 @@ static uint64_t *window_refused(struct sb_handle *handle, uint32_t unit, uint64_
         return &handle->window.refused[unit % SB_WINDOW_REFUSED / 64];
 }
 
+/* The era in which the unit became what it is. */
+static uint64_t window_birth(struct sb_handle *handle, uint32_t unit)
+{
+        /* A:unit-owned. Where the birth is another by now, so is the word. */
+        return sb_era_of_birth(handle, sb_load_acquire(&handle->segment.unit_births[unit]));
+}
+
+/* Whether this wait met something that keeps the unit from becoming part of a run. */
+static bool window_is_refused(struct sb_handle *handle, uint32_t unit)
+{
+        uint64_t bit;
+
+        return (*window_refused(handle, unit, &bit) & bit) ||
+               window_birth(handle, unit) < handle->window.young;
+}
+
 /* Bytes that live in the unit, or NEVER: it is no slab that a client can take over and empty. */
 static uint64_t window_cost(struct sb_handle *handle, uint32_t unit)
 {
         const struct sb_segment *segment = &handle->segment;
-        uint64_t word = sb_unit_word(segment, unit), bit;
+        uint64_t word = sb_unit_word(segment, unit);
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         uint32_t count;
 
-        if (kind == SB_UNIT_FREE || kind == SB_UNIT_EMPTY)
+        if (kind == SB_UNIT_FREE)
+                return 0;
+        if (window_is_refused(handle, unit))
+                return NEVER;
+        if (kind == SB_UNIT_EMPTY)
                 return 0;
         if (kind != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word) ||
-                SB_UNIT_CLASS(word) >= segment->class_count ||
-                (*window_refused(handle, unit, &bit) & bit))
+                SB_UNIT_CLASS(word) >= segment->class_count)
                 return NEVER;
         count = sb_unit_block_count(segment, word);
         return (uint64_t)(count - sb_unit_count_free(segment, unit, count)) *
@@ -67,7 +86,7 @@ static bool window_search(struct sb_handle *handle)
                         /* The highest unit of the row leaves it. What lives there may have changed
                          * since it was counted: the sum is what it costs about. */
                         cost = window_cost(handle, window->cursor + window->wanted);
-                        window->sum -= cost < window->sum ? cost : window->sum;
+                        window->sum -= cost < window->sum ? cost : 0;
                         window->row--;
                 }
                 if (window->row == window->wanted && window->sum < window->best_cost) {
@@ -124,6 +143,13 @@ static void window_leave(struct sb_handle *handle)
         window_search_anew(window);
 }
 
+/* What was held may be let go. */
+static void window_forget_refused(struct sb_window *window)
+{
+        memset(window->refused, 0, sizeof(window->refused));
+        window->young = 0;
+}
+
 bool sb_window_find(struct sb_handle *handle)
 {
         struct sb_window *window = &handle->window;
@@ -131,7 +157,9 @@ bool sb_window_find(struct sb_handle *handle)
         if (window->count || !window->wanted || !window_search(handle))
                 return window->count;
         window->first = window->best;
-        if (window->best_cost != NEVER)
+        if (window->best_cost == NEVER)
+                window_forget_refused(window);
+        else
                 while (window->count < window->wanted &&
                         window_own(handle, window->first + window->count))
                         window->count++;
@@ -153,16 +181,29 @@ void sb_window_refuse(struct sb_handle *handle, uint32_t unit)
         window_leave(handle);
 }
 
+/* The unit is empty. If a client is pinned that can know it, that client knows all older ones, too:
+ * they are refused. */
+static void window_note_known(struct sb_handle *handle, uint32_t unit)
+{
+        struct sb_window *window = &handle->window;
+        uint64_t birth = window_birth(handle, unit);
+
+        if (window->era && birth >= window->young && sb_era_protected(handle, window->era, birth))
+                window->young = birth + 1;
+}
+
 bool sb_window_wait(struct sb_handle *handle)
 {
         struct sb_window *window = &handle->window;
-        uint32_t i;
+        uint32_t unit;
 
         if (window->waited++ < WAITS_MAX)
                 return false;
-        for (i = 0; i < window->count; i++)
-                if (!sb_unit_is_empty(&handle->segment, window->first + i))
-                        window_note_refused(handle, window->first + i);
+        for (unit = window->first; unit < window->first + window->count; unit++)
+                if (sb_unit_is_empty(&handle->segment, unit))
+                        window_note_known(handle, unit);
+                else
+                        window_note_refused(handle, unit);
         window_leave(handle);
         return true;
 }
@@ -186,13 +227,9 @@ static bool window_is_run(struct sb_handle *handle)
                 sb_era_advance(handle);
         }
         sb_era_look(handle);
-        for (i = 0; i < window->count && !SB_FAULT(WINDOW_EARLY); i++) {
-                /* A:unit-owned. It stays what it is while this client owns the unit. */
-                uint32_t birth = sb_load_acquire(&segment->unit_births[window->first + i]);
-
-                if (!sb_era_clear(handle, window->era, sb_era_of_birth(handle, birth)))
+        for (i = 0; i < window->count && !SB_FAULT(WINDOW_EARLY); i++)
+                if (!sb_era_clear(handle, window->era, window_birth(handle, window->first + i)))
                         return false;
-        }
         return true;
 }
 
@@ -230,7 +267,7 @@ uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit
 void sb_window_begin(struct sb_handle *handle)
 {
         handle->window.waits = true;
-        memset(handle->window.refused, 0, sizeof(handle->window.refused));
+        window_forget_refused(&handle->window);
 }
 
 void sb_window_end(struct sb_handle *handle)

@@ -54,12 +54,12 @@ static inline bool sb_window_has(const struct sb_handle *handle, uint32_t unit)
 {
         return unit - handle->window.first < handle->window.count;
 }
-/* Give up the window, because something in @unit does not move: until the wait is over, no other
- * window has this unit in it. */
+/* Give up the window, because something in @unit does not move: no other window has this unit in
+ * it, until there is none without such units; then they are looked at again. */
 void sb_window_refuse(struct sb_handle *handle, uint32_t unit);
 /* All that lives in the window has moved, and waits for its grace period. Return: false: wait, too;
  * true: it has waited for so long that the window was given up, as by sb_window_refuse(): a client
- * holds something there. */
+ * holds something there, or is pinned and can know units there. */
 bool sb_window_wait(struct sb_handle *handle);
 
 #endif

@@ -228,6 +228,33 @@ static void test_a_client_that_does_not_wait_has_no_window(void)
         unmake_bus();
 }
 
+static void test_what_was_refused_is_tried_again_when_nothing_else_is_left(void)
+{
+        uint32_t first, rounds = 0;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(fill(512));
+        leave_rows(0, limit, 1);
+        begin_wait(10);
+        for (uint32_t end = limit; (first = find_window()) != NONE; rounds++) {
+                CHECK_EQ(first, end - 10);
+                end = first + rounds % 10; /* the highest unit that can be in the next one */
+                sb_window_refuse(&writer, end);
+                CHECK_EQ(owned_by(&writer), 0);
+        }
+        CHECK(rounds > limit / 10 && rounds <= limit);
+        /* There was none, and the caller is told so before the next search. */
+        CHECK(!sb_window_count(&writer) && !sb_window_searches(&writer));
+        CHECK_EQ(find_window(), limit - 10);
+        sb_window_refuse(&writer, limit - 5);
+        CHECK_EQ(find_window(), limit - 15);
+        sb_window_end(&writer);
+        begin_wait(10);
+        CHECK_EQ(find_window(), limit - 10);
+        sb_window_end(&writer);
+        unmake_bus();
+}
+
 static void test_another_size_gives_the_window_up(void)
 {
         CHECK(begin(1 << 20, 1024));
@@ -349,6 +376,54 @@ static void test_a_window_is_a_run_when_it_is_empty_and_past_its_grace_period(vo
         }
 }
 
+/* A client that is stopped under a pin knows all units that there were. The window that waits for
+ * it is given up, and one of units that are younger serves. */
+static void test_a_window_that_a_stopped_reader_knows_is_left_for_a_younger_one(void)
+{
+        uint32_t young, waits = 0, tries = 0, first;
+        uint64_t offset;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(fill(512));
+        /* The lower half begins another life while the reader is stopped. */
+        leave_rows(0, limit / 2, 0);
+        sb_era_advance(&writer);
+        sb_era_look(&writer);
+        for (uint32_t unit = 0; unit < limit / 2; unit++)
+                CHECK(sb_unit_past_grace(&writer, unit, word_of(unit)));
+        sb_pin(&reader);
+        sb_era_advance(&writer);
+        sb_era_advance(&writer);
+        young = limit / 2;
+        for (uint32_t i = 0; i < 2 * young; i++)
+                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, 448, 0, &offset), 0);
+        sb_slab_release_all(&writer);
+        leave_rows(0, young, 1);
+        leave_rows(limit - 20, limit, 0);
+        begin_wait(20);
+        CHECK_EQ(find_window(), limit - 20);
+        do {
+                CHECK_EQ(sb_window_take(&writer, 20, limit), NONE);
+                waits++;
+        } while (!sb_window_wait(&writer));
+        CHECK(waits < 100);
+        CHECK_EQ(owned_by(&writer), 0);
+        do {
+                first = find_window();
+                CHECK(first != NONE && tries++ < limit);
+                leave_rows(first, first + 20, 0);
+                for (waits = 0; waits < 100; waits++)
+                        if (sb_window_take(&writer, 20, limit) != NONE || sb_window_wait(&writer))
+                                break;
+        } while (SB_UNIT_KIND(word_of(first)) != SB_UNIT_LARGE);
+        CHECK(first < young);
+        sb_unit_give_up(&writer, first);
+        sb_window_end(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        sb_unpin(&reader);
+        unmake_bus();
+}
+
 /* ---- the end ---- */
 
 /* A window in one of its states: found; with its highest unit empty; empty; a run; a run that is
@@ -416,11 +491,13 @@ int main(int argc, char **argv)
         RUN(test_the_cheapest_units_in_a_row_become_the_window);
         RUN(test_units_of_any_size_in_segments_of_any_size_can_be_a_window);
         RUN(test_a_client_that_does_not_wait_has_no_window);
+        RUN(test_what_was_refused_is_tried_again_when_nothing_else_is_left);
         RUN(test_another_size_gives_the_window_up);
         RUN(test_no_other_client_takes_blocks_in_a_window);
         RUN(test_an_operation_that_gives_up_all_its_slabs_keeps_the_window);
         RUN(test_free_and_empty_units_are_owned_in_a_window_and_come_back);
         RUN(test_a_window_is_a_run_when_it_is_empty_and_past_its_grace_period);
+        RUN(test_a_window_that_a_stopped_reader_knows_is_left_for_a_younger_one);
         RUN(test_a_dead_owners_window_comes_back_whatever_its_state);
         RUN(test_the_end_of_a_wait_leaves_no_owned_unit_whatever_the_windows_state);
         return test_end();
