@@ -13,6 +13,7 @@
 #include "shm/memory/guard.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
+#include "tests/unit/copy.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -554,6 +555,42 @@ static void test_a_long_history_comes_whole_and_in_both_orders(void)
         END();
 }
 
+/* A mover was stopped at each version of a key (shm/upkeep/move.h): so a batch of a walk ends
+ * between a copy and its original, too. */
+static void test_a_version_that_is_there_twice_is_listed_once(void)
+{
+        struct sb_guard guard = {0};
+
+        for (unsigned versions = 1; versions <= 100; versions += versions % 32 == 31 ? 2 : 31) {
+                BEGIN();
+                CHECK_EQ(keep("k", 0, SB_KEEP_ALL, 0), 0);
+                for (unsigned i = 1; i <= versions; i++)
+                        CHECK(!put("k", i % 2 ? "odd" : "even"));
+                for (int round = 0; round < 3; round++) {
+                        /* Once more, above copies; then the originals are taken out. */
+                        if (round < 2)
+                                CHECK(copy_above_all(&bus->handle, "k", 1) >= versions);
+                        else
+                                world_prune(&world, bus);
+                        CHECK(world_sound(&world, bus));
+                        for (uint32_t flags = 0; flags <= SB_REVERSE; flags += SB_REVERSE) {
+                                sb_auto(sb_history_closep) struct sb_history *walk = NULL;
+
+                                CHECK_EQ(sb_history_open(bus, b("k"), flags, &walk), 0);
+                                for (uint64_t i = 1; i <= versions; i++) {
+                                        CHECK_EQ(sb_history_next(walk, &guard, NULL), 0);
+                                        CHECK_EQ(guard.rev, flags ? i : versions + 1 - i);
+                                        CHECK_EQ(guard.missed, 0);
+                                        CHECK_EQ(guard.value.len, guard.rev % 2 ? 3 : 4);
+                                        sb_guard_release(&guard);
+                                }
+                                CHECK_EQ(sb_history_next(walk, &guard, NULL), SB_E_NOT_FOUND);
+                        }
+                }
+                END();
+        }
+}
+
 static void test_a_walk_goes_on_while_what_it_stands_on_is_pruned(void)
 {
         sb_auto(sb_history_closep) struct sb_history *walk = NULL;
@@ -816,6 +853,7 @@ int main(int argc, char **argv)
         RUN(test_a_scan_of_the_past_says_whether_the_oldest_version_left_is_a_delete);
         RUN(test_a_scan_of_the_past_shows_what_rules_kept);
         RUN(test_a_long_history_comes_whole_and_in_both_orders);
+        RUN(test_a_version_that_is_there_twice_is_listed_once);
         RUN(test_a_walk_goes_on_while_what_it_stands_on_is_pruned);
         RUN(test_memory_for_history_has_a_limit_and_marks_are_not_touched);
         RUN(test_a_cut_of_a_write_can_be_read_at_once_by_any_process);
