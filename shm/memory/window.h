@@ -36,6 +36,12 @@ uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit
 /* If this client wants a window, look for one, some units further with each call. Return: whether
  * there is one. Cost: up to 4,096 words of bitmaps. */
 bool sb_window_find(struct sb_handle *handle);
+/* Whether the next call of it begins a search. */
+static inline bool sb_window_begins(const struct sb_handle *handle)
+{
+        return handle->window.wanted && !handle->window.count &&
+               handle->window.cursor == handle->window.limit;
+}
 /* Whether the next call of it goes on from where the last one came to. */
 static inline bool sb_window_searches(const struct sb_handle *handle)
 {

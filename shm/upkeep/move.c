@@ -224,6 +224,8 @@ bool sb_move(struct sb_handle *handle)
         enum moved moved = GOES;
         uint32_t unit, end;
 
+        if (sb_window_begins(handle))
+                sb_slab_release_all(handle); /* they may be in the way, too */
         if (!sb_window_find(handle))
                 return sb_window_searches(handle);
         sb_horizon_renew(handle);

@@ -210,6 +210,33 @@ static void test_a_large_value_finds_room_where_versions_lie_scattered(void)
                 }
 }
 
+static void test_the_movers_own_slabs_are_not_in_the_way(void)
+{
+        uint32_t unit, count = 0;
+        uint64_t word, offset;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(scatter(400, 2));
+        /* In the middle of the units above all nodes. */
+        for (unit = limit; SB_UNIT_KIND(sb_unit_word(&writer.segment, unit - 1)) != SB_UNIT_NODES;)
+                unit--;
+        unit += (limit - unit) / 2;
+        word = sb_unit_word(&writer.segment, unit);
+        CHECK_EQ(SB_UNIT_KIND(word), SB_UNIT_VERSIONS);
+        CHECK(sb_cas64_full(&writer.segment.unit_words[unit], word, word | sb_unit_owner(&writer)));
+        writer.slabs.versions[SB_UNIT_CLASS(word)].unit = unit;
+        writer.slabs.owned[0] |= UINT64_C(1) << SB_UNIT_CLASS(word);
+        count = limit - unit + 1;
+        CHECK(count < limit / 2);
+        offset = wait_for(count);
+        CHECK(offset);
+        sb_slab_give_back(&writer, offset);
+        sb_slab_release_all(&writer);
+        CHECK(is_sound());
+        CHECK(all_there());
+        unmake_bus();
+}
+
 static void test_where_nothing_can_move_it_is_full_and_nothing_is_lost(void)
 {
         for (uint32_t round = 0; round < 2; round++) {
@@ -662,6 +689,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_large_value_finds_room_where_versions_lie_scattered);
+        RUN(test_the_movers_own_slabs_are_not_in_the_way);
         RUN(test_where_nothing_can_move_it_is_full_and_nothing_is_lost);
         RUN(test_a_version_that_moved_is_the_same_write);
         RUN(test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_found);
