@@ -175,6 +175,7 @@
         X(RANGES_READ_AGAIN,                                                                       \
                 "the size of a transaction's ranges is loaded again behind its check")             \
         X(LISTED_READ_AGAIN, "an offset in a transaction's list is loaded again behind its check") \
+        X(MOVED_READ_AGAIN, "the size of a version that moves is loaded again behind its check")   \
         X(KEY_LEN_READ_AGAIN, "a node's key length is loaded again behind its check")              \
         X(HEIGHT_READ_AGAIN, "a node's height is loaded again behind its check")                   \
         X(SHAPE_READ_AGAIN, "a version's lengths are loaded again behind their check")             \

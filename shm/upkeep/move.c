@@ -67,12 +67,18 @@ static enum moved move_find(
         return settled ? GOES : WAITS;
 }
 
+/* The bytes behind a version's head, by the shape that was checked. The fault MOVED_READ_AGAIN
+ * loads it once more. */
+static uint64_t move_size(const struct sb_version *version, uint64_t shape)
+{
+        return sb_version_size(SB_FAULT(MOVED_READ_AGAIN) ? sb_again(version->shape) : shape) -
+               sizeof(*version);
+}
+
 /* Fill the copy's block, which no other process can reach. */
 static void move_fill(struct sb_handle *handle, struct sb_version *copy,
-        const struct sb_version *version, uint64_t stamp)
+        const struct sb_version *version, uint64_t shape, uint64_t stamp)
 {
-        uint64_t shape = sb_once(version->shape);
-
         sb_pin_give_birth(handle, &copy->block);
         copy->rev = version->rev;
         /* Relaxed, both: the copy is private until the CAS publishes it. */
@@ -82,7 +88,7 @@ static void move_fill(struct sb_handle *handle, struct sb_version *copy,
                                               : sb_offset_of(&handle->segment, version));
         copy->node = version->node;
         copy->shape = shape;
-        memcpy(copy->bytes, version->bytes, sb_version_size(shape) - sizeof(*version));
+        memcpy(copy->bytes, version->bytes, move_size(version, shape));
 }
 
 /* Publish the copy over @version. False: another process changed the link. */
@@ -101,9 +107,9 @@ static bool move_publish(
         return sb_cas64_full(holder->word, holder->link, link);
 }
 
-/* Move @version, which is committed. */
-static enum moved move_version(
-        struct sb_handle *handle, struct sb_version *version, uint64_t cell_number, uint64_t stamp)
+/* Move @version, which is committed. @shape: its own, as it was checked. */
+static enum moved move_version(struct sb_handle *handle, struct sb_version *version, uint64_t shape,
+        uint64_t cell_number, uint64_t stamp)
 {
         enum moved found;
         struct sb_version *copy;
@@ -114,11 +120,10 @@ static enum moved move_version(
                 sb_offset_of(&handle->segment, version), &holder);
         if (found != GOES)
                 return found;
-        if (sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(sb_once(version->shape)),
-                    SB_SLAB_LARGER, &at))
+        if (sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(shape), SB_SLAB_LARGER, &at))
                 return NO_ROOM;
         copy = (struct sb_version *)(handle->segment.base + at);
-        move_fill(handle, copy, version, stamp);
+        move_fill(handle, copy, version, shape, stamp);
         if (!move_publish(handle, &holder, copy)) {
                 sb_slab_give_back(handle, at);
                 return WAITS;
@@ -146,10 +151,11 @@ static bool move_prune(struct sb_handle *handle, const struct sb_version *versio
 static enum moved move_live(struct sb_handle *handle, struct sb_version *version, uint64_t size)
 {
         uint64_t stamp = sb_load_acquire(&version->stamp), cell_number; /* A:stamp. */
-        uint32_t kind = SB_SHAPE_KIND(version->shape) & SB_VERSION_KIND;
+        uint64_t shape = sb_once(version->shape);
+        uint32_t kind = SB_SHAPE_KIND(shape) & SB_VERSION_KIND;
         struct sb_node *node = sb_node_at(&handle->segment, version->node);
 
-        if (kind >= SB_VERSION_PLACEHOLDER || sb_version_size(sb_once(version->shape)) > size)
+        if (kind >= SB_VERSION_PLACEHOLDER || sb_version_size(shape) > size)
                 return STAYS;
         if ((int64_t)stamp <= 0 || !node)
                 return WAITS;
@@ -158,7 +164,7 @@ static enum moved move_live(struct sb_handle *handle, struct sb_version *version
                 return WAITS;
         return move_prune(handle, version, cell_number, stamp)
                        ? GOES
-                       : move_version(handle, version, cell_number, stamp);
+                       : move_version(handle, version, shape, cell_number, stamp);
 }
 
 /* One call's share of the work. */

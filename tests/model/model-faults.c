@@ -191,6 +191,7 @@ static const struct {
         {SB_FAULT_WRITES_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_RANGES_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_LISTED_READ_AGAIN, "tests/kill/kill-faults"},
+        {SB_FAULT_MOVED_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_KEY_LEN_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_HEIGHT_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_SHAPE_READ_AGAIN, "tests/kill/kill-faults"},
