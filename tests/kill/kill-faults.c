@@ -84,6 +84,10 @@ static const struct known {
         {"MARK_CUT_CLOSED", "call: mark, read, drop", KILL},
         {"TXN_DISPOSE_HEAD_ONLY", "commit that others get in the way of, set, memory work", LATE},
         {"SLICE_SKIPS_CHUNK", "slices of a sweep", RESUME},
+        {"COPY_LISTED", "call: large value where newest versions lie", KILL},
+        {"MOVE_UNSTAMPED", "call: large value where newest versions lie", KILL},
+        {"MOVE_STORED", "call: large value where newest versions lie", RESUME},
+        {"MOVE_SKIPS", "call: large value where older versions lie", KILL},
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };
 
@@ -100,6 +104,7 @@ static const struct prey {
         {"SHAPE_READ_AGAIN", "call: history", VALUE_LEN},
         {"SHOWN_KEY_UNASKED", "call: delete a range", SHAPE_KEY_LEN},
         {"STORED_READ_AGAIN", "keep the last two versions", VALUE_LEN},
+        {"MOVED_READ_AGAIN", "call: large value where newest versions lie", VALUE_LEN},
 };
 
 /* The point where others have to come depends on how many instructions come before. With a fault

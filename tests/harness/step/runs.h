@@ -34,7 +34,8 @@ static inline bool runs_one(
 }
 
 /* Runs each scenario with both kinds of keys, or with one, which alternates. On a full segment,
- * where everything takes ten times as many instructions, @full_count says with how many. Return:
+ * where everything takes ten times as many instructions, @full_count says with how many; where
+ * versions move, too, unless it is 0. Return:
  * how many failed; 1 when SB_SCENARIO names none. */
 static inline uint32_t runs_all(runs_trial *trial, const char *what, uint64_t keys_first,
         uint32_t keys_count, uint32_t full_count)
@@ -46,6 +47,9 @@ static inline uint32_t runs_all(runs_trial *trial, const char *what, uint64_t ke
 
         for (uint32_t i = 0; (scenario = scenario_at(i)); i++) {
                 uint32_t count = scenario->flags & TRIAL_FULL ? full_count : keys_count;
+
+                if ((scenario->flags & TRIAL_ROWS) && full_count && count > full_count)
+                        count = full_count;
 
                 if (only && strcmp(only, scenario->name) != 0)
                         continue;

@@ -4,7 +4,7 @@
 
 #include "tests/harness/step/scene.h"
 
-#define TRIAL_SETUP_MAX     32
+#define TRIAL_SETUP_MAX     40
 #define TRIAL_OPERATION_MAX 6
 #define TRIAL_OTHERS_MAX    12
 
@@ -24,6 +24,10 @@
 #define TRIAL_USERS 32u
 /* All keys have the same home, the first of two buckets: beyond seven they are in the other. */
 #define TRIAL_ONE_HOME 64u
+
+/* Each unit holds a version or two: a large value needs that some move. When all is over, all units
+ * are there again. */
+#define TRIAL_ROWS 128u
 
 struct step_scenario {
         const char *name;

@@ -359,11 +359,16 @@ static int read_all(
         return r;
 }
 
+static size_t txn_len(const struct act *act)
+{
+        return act->len & TXN_LARGE ? 600 : act->len & TXN_LONGER ? 40 : 10;
+}
+
 /* Writes or deletes, and reads what it wrote. */
 static int write_key(struct scene *scene, const struct act *act, struct sb_txn *txn, uint32_t key,
         uint32_t tag, const struct fact *seen)
 {
-        struct sb_bytes value = {scene_value(tag), act->len & TXN_LARGE ? 600 : 10};
+        struct sb_bytes value = {scene_value(tag), txn_len(act)};
         bool deletes = act->len & TXN_DELETE;
         struct sb_guard own = {0};
         struct fact now = {0};
@@ -471,7 +476,8 @@ static void do_keep(struct scene *scene, const struct act *act, struct result *r
                                              : SB_KEEP_NEWEST,
                 .value = act->len == KEEP_ALL ? 0 : act->len};
 
-        ret->code = sb_keep(&scene->bus[act->actor], all, SB_PREFIX, &rule);
+        ret->code = sb_keep(&scene->bus[act->actor], act->tag ? scene_key(act->key) : all,
+                act->tag ? 0 : SB_PREFIX, &rule);
 }
 
 static void do_restore(struct scene *scene, const struct act *act, struct result *ret)

@@ -50,10 +50,14 @@
 #define POISON       0xdb
 #define INVERSE_OF_7 183u /* modulo 256 */
 
+uint64_t scene_time(const struct scene *scene)
+{
+        return 1000 + scene->slept_ns;
+}
+
 static uint64_t scene_now(void *context)
 {
-        (void)context;
-        return 1000;
+        return context ? scene_time(context) : 1000;
 }
 /* All clients run in one thread, and the stores of a stopped one are all in memory: there is
  * nothing to flush, and no client to wait for. */
@@ -632,7 +636,8 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
 
         memset(ret, 0, sizeof(*ret));
         scene->running = act->actor;
-        if (!scene->users || act->actor == ENGINE || !scene_call(scene, act, ret))
+        if (!scene_rows(scene, act, ret) &&
+                (!scene->users || act->actor == ENGINE || !scene_call(scene, act, ret)))
                 do_act(scene, act, ret);
         scene->running = before;
 }
@@ -763,7 +768,7 @@ const char *scene_act_text(const struct act *act)
                 "grow_guards", "work", "due", "sweep", "lap", "stable", "tick", "attach", "detach",
                 "reap", "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict",
                 "validate", "txn", "txn_commit", "restore", "past", "history", "get_many_at",
-                "scan_many", "clear", "update"};
+                "scan_many", "scan_seek", "clear", "update", "apart", "thin", "large"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

@@ -26,6 +26,7 @@
 #define SCENE_KEYS      10
 #define SCENE_HEAP      (36u << 10) /* of a client that makes the public calls */
 #define SCENE_SPACE     1024u
+#define SCENE_CROWD     160u
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
 
@@ -80,6 +81,11 @@ enum act_kind {
         SCAN_SEEK,   /* as SCAN, each key by going behind it and one back, and before it and on */
         CLEAR,       /* all keys are deleted at one moment; rev: how many had a value */
         UPDATE,      /* key, tag, len: by sb_update(), which reads before it writes */
+        /* key, tag, len bytes of key and value (0: deletes): written, and no block is left in its
+         * unit; expect: so many more units have none */
+        APART,
+        THIN,  /* what APART took is free again, and the client owns no slab */
+        LARGE, /* key, tag, len: set, read, deleted; while a stopped client is pinned: or full */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
@@ -89,9 +95,11 @@ enum act_kind {
 #define TXN_DELETE       0x40u  /* deletes the keys that have a value */
 #define TXN_LARGE        0x80u  /* values of 600 bytes, else of 10 */
 #define TXN_MANY         0x100u /* users: with TXN_SERIALIZABLE, all keys by one call */
+#define TXN_LONGER       0x200u /* users: values of 40 bytes */
 
-/* Of a rule by the public call, in len: all versions are kept. */
+/* Of a rule by the public call, in len: all versions are kept; in tag: of the key alone. */
 #define KEEP_ALL 0xffffu
+#define KEEP_ONE 1u
 
 /* Of a restore by the public call, in len. */
 #define RESTORE_ONE  1u /* the key alone */
@@ -145,7 +153,10 @@ struct scene {
         struct sb_txn *txn[SCENE_PEERS];    /* users: by SNAPSHOT */
         uint32_t strays;                    /* users: guards that showed bytes of nothing here */
         uint64_t marked_cut;
-        uint64_t ways_given; /* behind lost races for a word */
+        uint64_t ways_given;         /* behind lost races for a word */
+        uint64_t slept_ns;           /* by writes that wait for memory */
+        uint64_t crowd[SCENE_CROWD]; /* blocks that APART took */
+        uint32_t crowd_count;
         size_t image_size;
         unsigned char image[SCENE_IMAGE_MAX + SCENE_PEERS * SCENE_HEAP]
                 __attribute__((aligned(4096)));
@@ -180,6 +191,10 @@ void scene_poison(struct scene *scene, enum scene_actor stopped);
 uint32_t scene_unstamped(struct scene *scene);
 /* What an observer sees at @cut, which stamps nothing. */
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS]);
+/* scene-rows.c: does an act about units in a row. Return: false: it is none. */
+bool scene_rows(struct scene *scene, const struct act *act, struct result *ret);
+/* Now, for the clients. */
+uint64_t scene_time(const struct scene *scene);
 /* Does an act that is a transaction. */
 void scene_txn(struct scene *scene, const struct act *act, struct result *ret);
 /* What a version is as a value of this key; NULL: none. */

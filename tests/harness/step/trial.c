@@ -57,6 +57,38 @@ static void reap_the_subject(void)
                 trial_fail("a new engine cannot adopt the segment: %d", r);
 }
 
+/* ---- cuts ---- */
+
+/* A second reading at a cut gives what the first gave, whatever the resumed client has done
+ * meanwhile. */
+static void read_cuts_again(void)
+{
+        struct fact facts[SCENE_KEYS];
+        struct result again;
+
+        if ((trial.scenario->flags & TRIAL_OBSERVED) &&
+                sb_load_acquire(&scene.segment.super->stable) == trial.stable) {
+                scene_observe(&scene, trial.stable, facts);
+                for (uint32_t key = 0; key < scene.key_count; key++)
+                        if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
+                                trial_fail("an observer at the same cut %llu sees key %u change "
+                                           "from {%s} to {%s}",
+                                        (unsigned long long)trial.stable, key,
+                                        trial_fact_text(&trial.observed[key]),
+                                        trial_fact_text(&facts[key]));
+        }
+        if (!scene.attached[OTHER] || !scene.snapshot_was_read[OTHER])
+                return;
+        again = scene.snapshot_read[OTHER];
+        usage_act(OTHER, SNAPSHOT_READ, 0, 0, 0, ANY);
+        for (uint32_t key = 0; key < scene.key_count; key++)
+                if (!scene_fact_equal(
+                            &again.seen[key], &scene.snapshot_read[OTHER].seen[key], true))
+                        trial_fail("a snapshot read again sees key %u change from {%s} to {%s}",
+                                key, trial_fact_text(&again.seen[key]),
+                                trial_fact_text(&scene.snapshot_read[OTHER].seen[key]));
+}
+
 /* ---- kill ---- */
 
 static bool fits_stopped(const struct story *story, const struct fact *facts)
@@ -106,6 +138,8 @@ static void play_kill(void *context)
                 trial_fail("a newcomer cannot attach: %d", r);
         if (trial_failed())
                 return;
+        if (!trial.others_came)
+                read_cuts_again();
         scene_facts(&scene, NEWCOMER, facts);
         if (trial.others_came) {
                 trial.play_story = find_stopped(facts);
@@ -114,7 +148,9 @@ static void play_kill(void *context)
                 if (trial.play_story == trial.story_count)
                         story_fail_facts(facts, moment, "after the reaper");
         }
-        usage_everything(NEWCOMER);
+        usage_rows(NEWCOMER);
+        if (!trial_failed())
+                usage_everything(NEWCOMER);
         if (!trial_failed())
                 usage_check(ENGINE, true, "after a newcomer's writes", &report);
         usage_drain(NEWCOMER);
@@ -165,6 +201,7 @@ static void play_stall(void *context)
                 return;
         reap_the_subject();
         usage_check(ENGINE, true, "after the stopped one was reaped", &report);
+        usage_rows(trial_witness());
         usage_drain(trial_witness());
 }
 
@@ -297,36 +334,6 @@ bool trial_stall(const struct step_scenario *scenario, struct trial_report *repo
 
 /* ---- stop and resume ---- */
 
-/* A second reading at a cut gives what the first gave, whatever the resumed client has done
- * meanwhile. */
-static void read_cuts_again(void)
-{
-        struct fact facts[SCENE_KEYS];
-        struct result again;
-
-        if ((trial.scenario->flags & TRIAL_OBSERVED) &&
-                sb_load_acquire(&scene.segment.super->stable) == trial.stable) {
-                scene_observe(&scene, trial.stable, facts);
-                for (uint32_t key = 0; key < scene.key_count; key++)
-                        if (!scene_fact_equal(&facts[key], &trial.observed[key], true))
-                                trial_fail("an observer at the same cut %llu sees key %u change "
-                                           "from {%s} to {%s}",
-                                        (unsigned long long)trial.stable, key,
-                                        trial_fact_text(&trial.observed[key]),
-                                        trial_fact_text(&facts[key]));
-        }
-        if (!scene.attached[OTHER] || !scene.snapshot_was_read[OTHER])
-                return;
-        again = scene.snapshot_read[OTHER];
-        usage_act(OTHER, SNAPSHOT_READ, 0, 0, 0, ANY);
-        for (uint32_t key = 0; key < scene.key_count; key++)
-                if (!scene_fact_equal(
-                            &again.seen[key], &scene.snapshot_read[OTHER].seen[key], true))
-                        trial_fail("a snapshot read again sees key %u change from {%s} to {%s}",
-                                key, trial_fact_text(&again.seen[key]),
-                                trial_fact_text(&scene.snapshot_read[OTHER].seen[key]));
-}
-
 /* No two writes of one key got the same revision, and none got a revision from before. */
 static void revisions_are_new(void)
 {
@@ -400,6 +407,7 @@ static void play_resumed(void *context)
                 story_fail_facts(facts, offsetof(struct story, after), "resumed");
         }
         usage_check(trial_witness(), false, "after the stopped one was resumed", &report);
+        usage_rows(trial_witness());
         if (!trial_failed())
                 usage_everything(trial_witness());
         usage_drain(trial_witness());

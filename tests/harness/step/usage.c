@@ -8,11 +8,14 @@
 #include "shm/history/named.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/unit.h"
 #include "shm/upkeep/check.h"
 #include "shm/layout/report.h"
 
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u
+#define ROW_LEN      1100u /* of three units */
+#define ROW_KEY      (SCENE_KEYS - 1)
 
 /* While no client is naming a cut: each name has its mark, and each mark has a name. */
 static void check_marks(enum scene_actor actor, const char *when)
@@ -172,6 +175,52 @@ void usage_everything(enum scene_actor actor)
                 commit_all(actor);
 }
 
+/* The engine makes no public calls. */
+static enum scene_actor usage_caller(enum scene_actor actor)
+{
+        return actor == ENGINE ? OTHER : actor;
+}
+
+void usage_rows(enum scene_actor actor)
+{
+        if (!(trial.scenario->flags & TRIAL_ROWS))
+                return;
+        actor = usage_caller(actor);
+        for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++) {
+                struct result history = usage_act(actor, HISTORY, key, 0, 0, ANY);
+
+                /* A tombstone is listed without a value. */
+                for (uint32_t i = 0, above = SCENE_KEYS; i < SCENE_KEYS; i++) {
+                        if (history.seen[i].state == FACT_NONE)
+                                continue;
+                        if (above < SCENE_KEYS && history.seen[i].rev >= history.seen[above].rev)
+                                trial_fail("the history of key %u lists {%s} below {%s}", key,
+                                        trial_fact_text(&history.seen[i]),
+                                        trial_fact_text(&history.seen[above]));
+                        above = i;
+                }
+        }
+        if (!trial_failed() && usage_act(actor, LARGE, ROW_KEY, 7, ROW_LEN, ANY).code)
+                trial_fail("a large value cannot be written");
+}
+
+/* No unit is owned by a client that is gone, and all that were slabs or large blocks can become
+ * other ones. */
+static void check_rows(void)
+{
+        const struct sb_segment *segment = &scene.segment;
+
+        for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
+                uint64_t word = sb_unit_word(segment, unit);
+
+                if (SB_UNIT_KIND(word) == SB_UNIT_EMPTY || SB_UNIT_KIND(word) == SB_UNIT_FREE ||
+                        SB_UNIT_OWNER(word) == sb_unit_owner(scene_handle(&scene, ENGINE)))
+                        continue;
+                trial_fail("after everything was deleted unit %u is 0x%llx", unit,
+                        (unsigned long long)word);
+        }
+}
+
 /* How many buckets have a sign: of none, where there is no key. */
 static uint32_t usage_signs(void)
 {
@@ -192,6 +241,9 @@ void usage_drain(enum scene_actor actor)
         if (!trial_failed()) {
                 usage_act(actor, MARK_DROP, 0, 0, 0, ANY);
                 usage_act(actor, KEEP, 0, 0, 0, ANY);
+                for (uint32_t key = 0; key < scene.key_count; key++)
+                        if (trial.scenario->flags & TRIAL_ROWS)
+                                usage_act(usage_caller(actor), KEEP, key, KEEP_ONE, 0, ANY);
         }
         for (uint32_t i = SUBJECT; i < SCENE_PEERS && !trial_failed(); i++)
                 if (scene.attached[i])
@@ -202,8 +254,11 @@ void usage_drain(enum scene_actor actor)
                 if (!usage_check(ENGINE, true, "while draining", &report))
                         return;
                 if (report.blocks_used == report.blocks_private && !report.keys &&
-                        !report.keys_deleted && !report.placeholders && !usage_signs())
+                        !report.keys_deleted && !report.placeholders && !usage_signs()) {
+                        if (trial.scenario->flags & TRIAL_ROWS)
+                                check_rows();
                         return;
+                }
         }
         trial_fail("after everything was deleted %llu blocks stay in use (%llu private, %llu "
                    "waiting), keys %llu deleted %llu placeholders %llu, signs of %u buckets",

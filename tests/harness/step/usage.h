@@ -15,6 +15,9 @@ void usage_delete_all(enum scene_actor actor);
 /* Scan and get agree; the client sets, compares and swaps, deletes and creates each key, with the
  * right results. */
 void usage_everything(enum scene_actor actor);
+/* Where a large value needs that others' versions move: each key's history lists each revision
+ * once, and the client can write such a value. */
+void usage_rows(enum scene_actor actor);
 /* Writes more than the segment can hold. */
 void usage_write_much(enum scene_actor actor);
 /* Deletes everything, detaches all clients but the engine, and sees every block come back. */
