@@ -230,14 +230,9 @@ int sb_history_open(
         return 0;
 }
 
-/* Put one more version into the batch, as a ring of @size entries, unless the last one is its copy:
- * a version that moves is in its chain twice for a while (shm/upkeep/move.h). Call it under a pin.
- */
+/* Put one more version into the batch, as a ring of @size entries. Call it under a pin. */
 static void history_add(struct sb_history *history, struct sb_version *version, uint32_t size)
 {
-        if (history->count > 0 &&
-                history->batch[(history->count - 1) % size].version->rev == version->rev)
-                return;
         history->batch[history->count++ % size].version = version;
 }
 
