@@ -74,6 +74,12 @@ void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t sta
                 same->last = stamp;
 }
 
+void sb_limbo_moved(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp)
+{
+        if (!limbo_is_swept(handle))
+                sb_limbo_later(handle, cell_number, stamp);
+}
+
 void sb_limbo_wait(struct sb_handle *handle, uint64_t offset, uint64_t era, bool first_grace)
 {
         struct sb_block *block = sb_block_at(&handle->segment, offset);

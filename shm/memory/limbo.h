@@ -46,6 +46,9 @@ static inline void sb_limbo_count(struct sb_handle *handle)
 /* Note a cell of which a version was superseded at @stamp: it is to be looked at again once the
  * prune horizon's bound reaches that; all of its chain, if a sweep is asked for or under way. */
 void sb_limbo_later(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp);
+/* The same where a sweep may miss the chain, because its newest version has moved: unless no sweep
+ * is asked for or under way. */
+void sb_limbo_moved(struct sb_handle *handle, uint64_t cell_number, uint64_t stamp);
 /* Put back what was taken and is not due, or is to be looked at once more. */
 void sb_limbo_again(struct sb_handle *handle, const struct sb_pending *pending);
 /* Ask for a sweep: some work stays behind that nothing else will find. */

@@ -13,7 +13,7 @@
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 
-#define LOOK_WORDS 4096u      /* of bitmaps, in one call */
+#define LOOK_WORDS 4096u      /* of units and bitmaps, in one call */
 #define NEVER      UINT64_MAX /* bytes */
 #define CHEAP      8u         /* of a run: a window in which no more lives is as good as any */
 #define WAITS_MAX  16u        /* for what moved out of a window, and is held */
@@ -44,14 +44,16 @@ static bool window_is_refused(struct sb_handle *handle, uint32_t unit)
                window_birth(handle, unit) < handle->window.young;
 }
 
-/* Bytes that live in the unit, or NEVER: it is no slab that a client can take over and empty. */
-static uint64_t window_cost(struct sb_handle *handle, uint32_t unit)
+/* Bytes that live in the unit, or NEVER: it is no slab that a client can take over and empty.
+ * *looked: more by the words that were loaded. */
+static uint64_t window_cost(struct sb_handle *handle, uint32_t unit, uint32_t *looked)
 {
         const struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_unit_word(segment, unit);
         enum sb_unit_kind kind = SB_UNIT_KIND(word);
         uint32_t count;
 
+        ++*looked;
         if (kind == SB_UNIT_FREE)
                 return 0;
         if (window_is_refused(handle, unit))
@@ -62,6 +64,7 @@ static uint64_t window_cost(struct sb_handle *handle, uint32_t unit)
                 SB_UNIT_CLASS(word) >= segment->class_count)
                 return NEVER;
         count = sb_unit_block_count(segment, word);
+        *looked += count / 64;
         return (uint64_t)(count - sb_unit_count_free(segment, unit, count)) *
                segment->class_size[SB_UNIT_CLASS(word)];
 }
@@ -71,11 +74,11 @@ static uint64_t window_cost(struct sb_handle *handle, uint32_t unit)
 static bool window_search(struct sb_handle *handle)
 {
         struct sb_window *window = &handle->window;
-        uint32_t words = handle->segment.geometry.bitmap_stride / 8, looked = 0;
+        uint32_t looked = 0;
         uint64_t cheap = ((uint64_t)window->wanted << handle->segment.unit_shift) / CHEAP, cost;
 
-        while (window->cursor && looked++ * words < LOOK_WORDS) {
-                cost = window_cost(handle, --window->cursor);
+        while (window->cursor && looked < LOOK_WORDS) {
+                cost = window_cost(handle, --window->cursor, &looked);
                 if (cost == NEVER) {
                         window->row = 0;
                         window->sum = 0;
@@ -85,7 +88,7 @@ static bool window_search(struct sb_handle *handle)
                 if (++window->row > window->wanted) {
                         /* The highest unit of the row leaves it. What lives there may have changed
                          * since it was counted: the sum is what it costs about. */
-                        cost = window_cost(handle, window->cursor + window->wanted);
+                        cost = window_cost(handle, window->cursor + window->wanted, &looked);
                         window->sum -= cost < window->sum ? cost : 0;
                         window->row--;
                 }

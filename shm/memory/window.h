@@ -60,6 +60,11 @@ static inline bool sb_window_has(const struct sb_handle *handle, uint32_t unit)
 {
         return unit - handle->window.first < handle->window.count;
 }
+/* So many looks have found all moved, and something there still. */
+static inline uint32_t sb_window_waited(const struct sb_handle *handle)
+{
+        return handle->window.waited;
+}
 /* Give up the window, because something in @unit does not move: no other window has this unit in
  * it, until there is none without such units; then they are looked at again. */
 void sb_window_refuse(struct sb_handle *handle, uint32_t unit);

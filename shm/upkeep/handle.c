@@ -14,6 +14,7 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/window.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/sweep.h"
@@ -50,6 +51,7 @@ void sb_handle_fini(struct sb_handle *handle)
         uint32_t chunk;
 
         handle_unlist_early(handle);
+        sb_window_end(handle); /* a thread that was cancelled in a wait had one */
         /* Twice: a removed node has a second grace period. */
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);

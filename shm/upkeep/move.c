@@ -11,7 +11,9 @@
 #include "shm/layout/block.h"
 #include "shm/layout/damage.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
+#include "shm/memory/magazine.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
@@ -20,9 +22,10 @@
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
 
-#define SHARE       64u          /* blocks that one call looks at closely */
-#define SHARE_BYTES (256u << 10) /* of blocks: behind so many that moved it is over */
-#define WALK_MAX    256u         /* versions above one that moves */
+#define SHARE        64u          /* blocks that one call looks at closely */
+#define SHARE_BYTES  (256u << 10) /* of blocks: behind so many that moved it is over */
+#define COLLECT_EACH 8u           /* looks in vain: blocks that others dated are collected */
+#define WALK_MAX     256u         /* versions above one that moves */
 
 /* What became of a block in the window. */
 enum moved {
@@ -132,6 +135,9 @@ static enum moved move_version(struct sb_handle *handle, struct sb_version *vers
         /* A tombstone's key can perhaps be removed. */
         if (!sb_prune_behind(handle, copy, version) || !sb_version_has_value(version))
                 sb_limbo_later(handle, cell_number, stamp);
+        /* A:publish. A sweep looks at a chain where its newest version lies. */
+        else if (sb_load_acquire(&copy->prev) & SB_OFFSET_MASK)
+                sb_limbo_moved(handle, cell_number, stamp);
         return GOES;
 }
 
@@ -171,21 +177,46 @@ static enum moved move_live(struct sb_handle *handle, struct sb_version *version
 struct share {
         uint32_t left;  /* blocks that it looks at closely */
         uint64_t moved; /* bytes of blocks that moved */
+        bool collects;  /* what is dated waits in the mover's limbo from now on */
 };
 
-/* Under a pin. */
-static enum moved move_block(
-        struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share)
+/* The retire word of a block in the window. Under a pin. */
+static uint32_t move_retire(struct sb_handle *handle, const struct sb_block *block)
 {
-        struct sb_block *block = sb_block_at(&handle->segment, offset);
-        enum moved moved;
         uint32_t retire;
 
         do
                 retire = sb_load_acquire(&block->retire); /* A:retire. */
         while (!sb_pin_covers(handle));
-        if ((retire == SB_RETIRE_HELD || retire >= SB_RETIRE_FREEING) && !SB_FAULT(MOVE_IN_HAND))
+        return retire;
+}
+
+static bool move_is_in_hand(uint32_t retire)
+{
+        return (retire == SB_RETIRE_HELD || retire >= SB_RETIRE_FREEING) && !SB_FAULT(MOVE_IN_HAND);
+}
+
+/* Whether a block keeps its unit from being emptied: nothing there need move then. */
+static enum moved move_ask(
+        struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share)
+{
+        (void)size, (void)share;
+        return move_is_in_hand(move_retire(handle, sb_block_at(&handle->segment, offset))) ? STAYS
+                                                                                           : GOES;
+}
+
+static enum moved move_block(
+        struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share)
+{
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
+        uint32_t retire = move_retire(handle, block);
+        enum moved moved;
+
+        if (move_is_in_hand(retire))
                 return STAYS;
+        /* The client that dated it may be idle, with the block in its limbo. */
+        if (retire >= SB_ERA_MIN && share->collects && !sb_limbo_half_full(handle))
+                sb_limbo_wait(handle, offset, sb_era_of_date(&handle->segment, retire), false);
         if (retire && !SB_FAULT(MOVE_IN_HAND))
                 return GOES;
         moved = move_live(handle, (struct sb_version *)block, size);
@@ -196,9 +227,13 @@ static enum moved move_block(
         return moved;
 }
 
-/* Move what lives in one unit of the window, as far as the share goes, or something does not move.
- */
-static enum moved move_unit(struct sb_handle *handle, uint32_t unit, struct share *share)
+typedef enum moved move_look(
+        struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share);
+
+/* Look at the blocks in one unit of the window, each under a pin, as far as the share goes, or
+ * until something does not move. */
+static enum moved move_unit(
+        struct sb_handle *handle, uint32_t unit, move_look *look, struct share *share)
 {
         const struct sb_segment *segment = &handle->segment;
         uint64_t word = sb_unit_word(segment, unit), taken, size;
@@ -216,7 +251,7 @@ static enum moved move_unit(struct sb_handle *handle, uint32_t unit, struct shar
                 for (; taken && share->left && moved <= WAITS; taken &= taken - 1) {
                         index = base + (uint32_t)__builtin_ctzll(taken);
                         sb_pin(handle);
-                        moved = move_block(
+                        moved = look(
                                 handle, sb_unit_offset(segment, unit) + index * size, size, share);
                         sb_unpin(handle);
                 }
@@ -224,25 +259,43 @@ static enum moved move_unit(struct sb_handle *handle, uint32_t unit, struct shar
         return moved;
 }
 
+/* The same in all units of the window. Return: whether all that was looked at goes; else the window
+ * was given up. */
+static bool move_window(struct sb_handle *handle, move_look *look, struct share *share)
+{
+        uint32_t unit = sb_window_first(handle), end = unit + sb_window_count(handle);
+
+        for (; unit < end && share->left; unit++)
+                if (move_unit(handle, unit, look, share) > WAITS) {
+                        sb_window_refuse(handle, unit);
+                        return false;
+                }
+        return true;
+}
+
+/* Before a search: what this client itself has in its hands may be in the way, too. */
+static void move_let_go(struct sb_handle *handle)
+{
+        sb_slab_release_all(handle);
+        sb_magazine_release_all(handle);
+}
+
 bool sb_move(struct sb_handle *handle)
 {
         struct share share = {.left = SHARE};
-        enum moved moved = GOES;
-        uint32_t unit, end;
+        bool found = sb_window_count(handle), good;
 
         if (sb_window_begins(handle))
-                sb_slab_release_all(handle); /* they may be in the way, too */
+                move_let_go(handle);
         if (!sb_window_find(handle))
                 return sb_window_searches(handle);
+        if (!found && !move_window(handle, move_ask, &share))
+                return true;
+        share.collects = sb_window_waited(handle) % COLLECT_EACH == 1;
         sb_horizon_renew(handle);
-        unit = sb_window_first(handle);
-        end = unit + sb_window_count(handle);
-        for (; unit < end && moved <= WAITS; unit++)
-                moved = move_unit(handle, unit, &share);
+        good = move_window(handle, move_block, &share);
         sb_slab_settle(handle);
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);
-        if (moved > WAITS)
-                sb_window_refuse(handle, unit - 1);
-        return moved > WAITS || share.moved || sb_window_wait(handle);
+        return !good || share.moved || sb_window_wait(handle);
 }
