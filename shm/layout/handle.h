@@ -92,6 +92,7 @@ struct sb_window {
         uint64_t refused[SB_WINDOW_REFUSED / 64]; /* units that were not to be emptied */
         uint64_t young; /* older ones are known to a client that stays pinned */
         bool waits;     /* in a call that waits for memory */
+        bool keeps;     /* runs that were given back meanwhile */
 };
 
 struct sb_guards {

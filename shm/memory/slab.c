@@ -482,7 +482,9 @@ static int slab_take_large(struct sb_handle *handle, uint64_t size, uint64_t *re
         if (count > limit)
                 return SB_E_FULL;
         sb_era_advance(handle); /* As for a slab. */
-        unit = slab_find_run(handle, (uint32_t)count, limit);
+        unit = sb_window_take_kept(handle, (uint32_t)count);
+        if (unit == NO_UNIT)
+                unit = slab_find_run(handle, (uint32_t)count, limit);
         if (unit == NO_UNIT && slab_free_empty(handle, limit))
                 unit = slab_find_run(handle, (uint32_t)count, limit);
         if (unit == NO_UNIT)
@@ -558,12 +560,13 @@ void sb_slab_give_back(struct sb_handle *handle, uint64_t offset)
         struct sb_slab_cache *cache;
 
         if (kind == SB_UNIT_LARGE) {
-                /* R:block-freed. sb_slab_settle() gives the unit up. */
+                /* R:block-freed. sb_slab_settle() gives the unit up, or it is kept. */
                 sb_and_full(&sb_unit_bitmap(&handle->segment, unit)[0], ~UINT64_C(1));
                 sb_model_block(offset,
                         (uint64_t)sb_unit_large_count(&handle->segment, unit)
                                 << handle->segment.unit_shift,
                         0);
+                sb_window_keep(handle);
                 return;
         }
         cache = unit == handle->slabs.tombstones.unit
@@ -600,6 +603,13 @@ static bool slab_is_cached(const struct sb_handle *handle, enum sb_unit_kind kin
         return handle->slabs.tombstones.unit == unit;
 }
 
+/* What ran out is given up, but for what a client that waits needs at its next try. */
+static void slab_give_up(struct sb_handle *handle, uint32_t unit)
+{
+        if (!sb_window_keeps(handle, unit))
+                sb_unit_give_up(handle, unit);
+}
+
 /* After an operation that took more slabs than the list holds: give up all owned units out of which
  * no slab cache is filled. */
 static void slab_give_up_all(struct sb_handle *handle)
@@ -613,7 +623,7 @@ static void slab_give_up_all(struct sb_handle *handle)
                         SB_UNIT_OWNER(word) == sb_unit_owner(handle) &&
                         !slab_is_cached(handle, SB_UNIT_KIND(word), unit) &&
                         !sb_window_has(handle, unit))
-                        sb_unit_give_up(handle, unit);
+                        slab_give_up(handle, unit);
         }
         handle->slabs.exhausted_count = 0;
         handle->slabs.exhausted_many = false;
@@ -653,7 +663,7 @@ void sb_slab_settle_some(struct sb_handle *handle)
         if (SB_UNLIKELY(handle->slabs.exhausted_many))
                 slab_give_up_all(handle);
         while (SB_UNLIKELY(handle->slabs.exhausted_count))
-                sb_unit_give_up(handle, handle->slabs.exhausted[--handle->slabs.exhausted_count]);
+                slab_give_up(handle, handle->slabs.exhausted[--handle->slabs.exhausted_count]);
         /* The reserve is there for all clients: none keeps a part of it for later. */
         if (SB_UNLIKELY(handle->slabs.tombstones.unit != NO_UNIT))
                 slab_release(handle, &handle->slabs.tombstones);

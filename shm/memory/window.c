@@ -265,6 +265,42 @@ uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit
         return window->count && window_is_run(handle) ? window_make_run(handle) : SB_VACANCY_NONE;
 }
 
+/* ---- runs that were given back ---- */
+
+void sb_window_keep(struct sb_handle *handle)
+{
+        handle->window.keeps = handle->window.waits;
+}
+
+bool sb_window_keeps(const struct sb_handle *handle, uint32_t unit)
+{
+        return handle->window.keeps && !sb_window_has(handle, unit) &&
+               sb_unit_word(&handle->segment, unit) ==
+                       (SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_unit_owner(handle)) &&
+               sb_unit_is_empty(&handle->segment, unit);
+}
+
+uint32_t sb_window_take_kept(struct sb_handle *handle, uint32_t count)
+{
+        uint32_t unit = handle->window.keeps ? handle->segment.geometry.unit_count : 0;
+
+        while (unit--)
+                if (sb_window_keeps(handle, unit) &&
+                        sb_unit_large_count(&handle->segment, unit) == count)
+                        return unit;
+        return SB_VACANCY_NONE;
+}
+
+static void window_leave_kept(struct sb_handle *handle)
+{
+        uint32_t unit = handle->window.keeps ? handle->segment.geometry.unit_count : 0;
+
+        while (unit--)
+                if (sb_window_keeps(handle, unit))
+                        sb_unit_give_up(handle, unit);
+        handle->window.keeps = false;
+}
+
 /* ---- a wait ---- */
 
 void sb_window_begin(struct sb_handle *handle)
@@ -278,4 +314,5 @@ void sb_window_end(struct sb_handle *handle)
         handle->window.waits = false;
         handle->window.wanted = 0;
         window_leave(handle);
+        window_leave_kept(handle);
 }

@@ -16,6 +16,9 @@
  *   it otherwise: other processes, and the reaper of a dead owner, need not know windows.
  *
  * - The units serve as a run only after a grace period that began when the last of them was empty.
+ *
+ * - A run that was given back while the client waits stays the client's until the wait is over: of
+ *   the large values of a commit each needs a window, one after the other.
  */
 #ifndef SB_MEMORY_WINDOW_H
 #define SB_MEMORY_WINDOW_H
@@ -32,6 +35,14 @@ void sb_window_end(struct sb_handle *handle);
  * has; SB_VACANCY_NONE: it has none, or there is something in it still. Cost: sometimes a look at
  * all pins. */
 uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit);
+
+/* A large block was given back, which no other process has seen. */
+void sb_window_keep(struct sb_handle *handle);
+/* Whether the unit begins such a block, and so stays this client's. */
+bool sb_window_keeps(const struct sb_handle *handle, uint32_t unit);
+/* The first of @count units that are such a block; SB_VACANCY_NONE: there is none. Cost: where some
+ * were given back, a look at all units' words. */
+uint32_t sb_window_take_kept(struct sb_handle *handle, uint32_t count);
 
 /* If this client wants a window, look for one, some units further with each call. Return: whether
  * there is one. Cost: up to 4,096 words of bitmaps. */

@@ -424,6 +424,52 @@ static void test_a_window_that_a_stopped_reader_knows_is_left_for_a_younger_one(
         unmake_bus();
 }
 
+/* As for a commit of several large values, of which the last one has no room yet. */
+static void test_runs_that_are_given_back_stay_until_the_wait_is_over(void)
+{
+        uint64_t offsets[3], again;
+
+        for (uint32_t round = 0; round < 3; round++) {
+                CHECK(begin(1 << 20, 1024));
+                CHECK(fill(512));
+                leave_rows(0, limit, 1);
+                sb_window_begin(&writer);
+                for (uint32_t i = 0; i < 3; i++) {
+                        uint64_t size = i == 2 ? 7 * 1024 : 20 * 1024;
+
+                        CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, size, 0, &offsets[i]),
+                                SB_E_FULL);
+                        for (uint32_t j = 0; j < i; j++)
+                                sb_slab_give_back(&writer, offsets[j]);
+                        sb_slab_settle(&writer);
+                        CHECK(find_window() != NONE);
+                        leave_rows(sb_window_first(&writer),
+                                sb_window_first(&writer) + sb_window_count(&writer), 0);
+                        for (uint32_t j = 0; j <= i; j++)
+                                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS,
+                                                 j == 2 ? 7 * 1024 : 20 * 1024, 0, &again),
+                                        0);
+                        offsets[i] = again;
+                        CHECK_EQ(owned_by(&writer), i + 1);
+                }
+                CHECK(offsets[0] != offsets[1]);
+                /* All are given back; or one is published; or their owner dies. */
+                for (uint32_t i = round == 1; i < 3; i++)
+                        sb_slab_give_back(&writer, offsets[i]);
+                writer.slabs.exhausted_many = round == 0;
+                sb_slab_settle(&writer);
+                CHECK_EQ(owned_by(&writer), round == 1 ? 2 : 3);
+                if (round == 2)
+                        sb_reap_record(&reader, writer.slot, writer.generation);
+                else
+                        sb_window_end(&writer);
+                CHECK_EQ(owned_by(&writer), 0);
+                CHECK_EQ(count_kind(SB_UNIT_LARGE), round == 1);
+                CHECK_EQ(count_kind(SB_UNIT_PART), round == 1 ? 19 : 0);
+                unmake_bus();
+        }
+}
+
 /* ---- the end ---- */
 
 /* A window in one of its states: found; with its highest unit empty; empty; a run; a run that is
@@ -498,6 +544,7 @@ int main(int argc, char **argv)
         RUN(test_free_and_empty_units_are_owned_in_a_window_and_come_back);
         RUN(test_a_window_is_a_run_when_it_is_empty_and_past_its_grace_period);
         RUN(test_a_window_that_a_stopped_reader_knows_is_left_for_a_younger_one);
+        RUN(test_runs_that_are_given_back_stay_until_the_wait_is_over);
         RUN(test_a_dead_owners_window_comes_back_whatever_its_state);
         RUN(test_the_end_of_a_wait_leaves_no_owned_unit_whatever_the_windows_state);
         return test_end();
