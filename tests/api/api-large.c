@@ -8,6 +8,7 @@
 
 #include "libclient/core/bus.h"
 #include "shm/layout/block.h"
+#include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
@@ -24,6 +25,8 @@ static struct {
         uint32_t len;
 } keys[KEYS_MAX];
 static unsigned key_count;
+static struct sb_bus **growers; /* clients that write the larger values in turn; NULL: `bus` does */
+static struct sb_bus *stopped;  /* once all keys are made, it is stopped under a pin; or NULL */
 
 #define BEGIN() WORLD_BEGIN(16 * MIB)
 #define END()   WORLD_END()
@@ -48,17 +51,22 @@ static struct sb_bytes value_of(unsigned i, size_t len)
         return (struct sb_bytes){bytes, len};
 }
 
-static int set(unsigned i, size_t len, uint64_t wait_ns)
+static int set_by(struct sb_bus *client, unsigned i, size_t len, uint64_t wait_ns)
 {
         struct sb_write how = {.size = sizeof(how), .deadline_ns = now_ns() + wait_ns};
         uint64_t rev;
-        int r = sb_set(bus, key_of(i), value_of(i, len), &how, &rev);
+        int r = sb_set(client, key_of(i), value_of(i, len), &how, &rev);
 
         if (r == 0) {
                 keys[i].rev = rev;
                 keys[i].len = (uint32_t)len;
         }
         return r;
+}
+
+static int set(unsigned i, size_t len, uint64_t wait_ns)
+{
+        return set_by(bus, i, len, wait_ns);
 }
 
 static bool is_value(const struct sb_guard *guard, unsigned i)
@@ -109,7 +117,10 @@ static bool scatter(unsigned count)
         for (key_count = 0; key_count < count; key_count++)
                 if (set(key_count, TINY, 0) != 0)
                         return false;
-        while (grown < count && set(grown, lens[grown / 16 % 5], 2000000) == 0)
+        if (stopped)
+                sb_pin(&stopped->handle);
+        while (grown < count && set_by(growers ? growers[grown % 100] : bus, grown,
+                                        lens[grown / 16 % 5], 2000000) == 0)
                 grown++;
         if (grown == count)
                 return false;
@@ -167,10 +178,199 @@ static void test_a_commit_of_several_large_values_finds_room_for_all(void)
         }
 }
 
+/* ---- what others see ---- */
+
+/* What a key was. */
+struct past {
+        uint64_t rev;
+        size_t len;
+        unsigned char first;
+};
+static struct past past_of(const struct sb_guard *guard)
+{
+        return (struct past){.rev = guard->rev,
+                .len = guard->value.len,
+                .first = guard->value.len ? *(const unsigned char *)guard->value.data : 0};
+}
+static bool is_same(const struct past *a, const struct past *b)
+{
+        return a->rev == b->rev && a->len == b->len && a->first == b->first;
+}
+static bool is_past(const struct sb_guard *guard, const struct past *past)
+{
+        struct past now = past_of(guard);
+
+        return is_same(&now, past);
+}
+
+#define SEEN  100u /* keys that are read in a cut and under a mark */
+#define HELD  20u  /* of them: a guard holds what they were */
+#define RULED 100u /* keys under a rule */
+
+/* The versions of a key that a rule keeps. Return: how many there are, at most 8. */
+static unsigned list_history(unsigned i, uint32_t flags, struct past *ret)
+{
+        sb_auto(sb_history_closep) struct sb_history *walk = NULL;
+        struct sb_guard guard = {0};
+        unsigned count = 0;
+
+        if (sb_history_open(bus, key_of(i), flags, &walk) != 0)
+                return 0;
+        while (count < 8) {
+                int r = sb_history_next(walk, &guard, NULL);
+
+                if (r == SB_E_LAPPED && count == 0 && (flags & SB_REVERSE))
+                        continue;
+                if (r != 0)
+                        break;
+                ret[count++] = past_of(&guard);
+                sb_guard_release(&guard);
+        }
+        return count;
+}
+
+static void test_no_client_can_tell_that_versions_moved(void)
+{
+        static struct past seen[SEEN], histories[RULED][8];
+        static unsigned numbers[SEEN], lengths[RULED];
+        const struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 4};
+        struct sb_guard guards[HELD] = {0}, guard = {0};
+        struct sb_txn *txn = NULL, *writes = NULL;
+        unsigned count = 0, versions = 0;
+        uint64_t cut;
+
+        BEGIN();
+        CHECK_EQ(sb_keep(bus, b("k0001"), SB_PREFIX, &rule), 0);
+        CHECK(scatter(18000));
+        /* Some of the values that lie scattered are read in a cut and under a mark. */
+        for (unsigned i = 200; count < SEEN; i += 37)
+                if (keys[i].len != TINY)
+                        numbers[count++] = i;
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+        CHECK_EQ(sb_mark(bus, b("before"), &cut), 0);
+        CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &writes), 0);
+        for (unsigned i = 0; i < SEEN; i++) {
+                CHECK_EQ(sb_get(bus, key_of(numbers[i]), i < HELD ? &guards[i] : &guard), 0);
+                seen[i] = past_of(i < HELD ? &guards[i] : &guard);
+                sb_guard_release(&guard);
+                /* Half of them are replaced, also by a transaction. */
+                if (i % 4 == 0)
+                        CHECK_EQ(set(numbers[i], 300, 0), 0);
+                if (i % 4 == 1) {
+                        CHECK_EQ(sb_txn_set(writes, key_of(numbers[i]), value_of(numbers[i], 310)),
+                                0);
+                        keys[numbers[i]].rev++;
+                        keys[numbers[i]].len = 310;
+                }
+        }
+        CHECK_EQ(sb_txn_commit(writes, NULL), 0);
+        CHECK(!sb_txn_end(writes));
+        for (unsigned i = 0; i < RULED; i++)
+                versions += lengths[i] = list_history(100 + i, 0, histories[i]);
+        for (unsigned units = 20; units <= 500; units *= 5) {
+                struct sb_bytes value = value_of(units, (size_t)units * unit_size() - 200);
+
+                CHECK_EQ(sb_set(bus, b("large"), value, NULL, NULL), 0);
+                CHECK(all_there());
+                for (unsigned i = 0; i < SEEN; i++) {
+                        CHECK_EQ(sb_txn_get(txn, key_of(numbers[i]), &guard), 0);
+                        CHECK(is_past(&guard, &seen[i]));
+                        sb_guard_release(&guard);
+                        CHECK_EQ(sb_get_at(bus, key_of(numbers[i]), cut, &guard), 0);
+                        CHECK(is_past(&guard, &seen[i]));
+                        sb_guard_release(&guard);
+                        CHECK(i >= HELD || is_past(&guards[i], &seen[i]));
+                }
+                for (unsigned i = 0; i < RULED; i++) {
+                        struct past now[8];
+
+                        for (uint32_t flags = 0; flags <= SB_REVERSE; flags += SB_REVERSE) {
+                                CHECK_EQ(list_history(100 + i, flags, now), lengths[i]);
+                                for (unsigned j = 0; j < lengths[i]; j++) {
+                                        unsigned k = flags ? lengths[i] - 1 - j : j;
+
+                                        CHECK(is_same(&now[j], &histories[i][k]));
+                                }
+                        }
+                }
+                CHECK_EQ(sb_delete(bus, b("large"), SB_ANY_REV, NULL, NULL), 0);
+        }
+        CHECK(bus->handle.counters.moved > 300);
+        CHECK(versions > 2 * RULED);
+        for (unsigned i = 0; i < HELD; i++)
+                sb_guard_release(&guards[i]);
+        CHECK(!sb_txn_end(txn));
+        END();
+}
+
+/* ---- beside others ---- */
+
+#define IDLE 100u
+
+static void test_values_find_room_beside_a_hundred_idle_clients(void)
+{
+        static struct sb_bus *idle[IDLE];
+        const char *why = world_open(&world, 32 * MIB, IDLE + 2);
+        unsigned largest = 0, run;
+
+        if (why)
+                TEST_SKIP(why);
+        bus = world_bus(&world);
+        CHECK(bus);
+        for (unsigned i = 0; i < IDLE; i++) {
+                idle[i] = world_bus(&world);
+                CHECK(idle[i]);
+        }
+        growers = idle;
+        CHECK(scatter(36000));
+        growers = NULL;
+        run = longest_run();
+        for (unsigned units = 2; units <= 1024; units *= 2) {
+                struct sb_bytes value = value_of(units, (size_t)units * unit_size() - 200);
+
+                if (sb_set(bus, b("large"), value, NULL, NULL) != 0)
+                        break;
+                largest = units;
+                CHECK_EQ(sb_delete(bus, b("large"), SB_ANY_REV, NULL, NULL), 0);
+        }
+        TEST_NOTE("beside %u idle clients a value of %u units, where %u were free in a row", IDLE,
+                largest, run);
+        CHECK(largest >= 64 && largest > 4 * run);
+        CHECK(all_there());
+        for (unsigned i = 0; i < IDLE; i++)
+                CHECK(!sb_close(idle[i]));
+        END();
+}
+
+static void test_values_find_room_beside_a_client_that_is_stopped_under_a_pin(void)
+{
+        struct sb_bus *other;
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other);
+        stopped = other;
+        CHECK(scatter(18000));
+        stopped = NULL;
+        CHECK(longest_run() < 5);
+        for (unsigned units = 2; units <= 200; units *= 10) {
+                struct sb_bytes value = value_of(units, (size_t)units * unit_size() - 200);
+
+                CHECK_EQ(sb_set(bus, b("large"), value, NULL, NULL), 0);
+                CHECK(all_there());
+        }
+        sb_unpin(&other->handle);
+        CHECK(!sb_close(other));
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_values_of_many_units_find_room_where_small_ones_lie_scattered);
+        RUN(test_no_client_can_tell_that_versions_moved);
+        RUN(test_values_find_room_beside_a_hundred_idle_clients);
+        RUN(test_values_find_room_beside_a_client_that_is_stopped_under_a_pin);
         RUN(test_a_commit_of_several_large_values_finds_room_for_all);
         return test_end();
 }
