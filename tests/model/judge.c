@@ -458,6 +458,7 @@ static void check_cleaned_up(void)
         for (i = 0; i < MODEL_THREADS; i++)
                 world.here[i] = false;
         world_reap_strangers();
+        world_move_judge(engine);
         world_past_clean_up(engine);
         if ((spec()->start == START_SNAPSHOT || spec()->start == START_KEPT ||
                     spec()->start == START_SEEN) &&

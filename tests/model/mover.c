@@ -13,6 +13,7 @@
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/move.h"
+#include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
 /* As in a segment where no unit below the scenario's can be emptied: the search comes to that one,
@@ -76,4 +77,38 @@ void world_move_start(struct sb_handle *handle)
                 sb_horizon_renew(world_peer(i));
         for (key = 0; key < WORLD_KEYS; key++)
                 world.move_unit[key] = mover_unit_of(handle, key);
+}
+
+/* Whether a copy lies above its original still. */
+static bool mover_left_two(struct sb_handle *handle, enum world_key key)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint64_t hash = sb_find_hash_any(handle, world_key(key), world_key_len(key));
+        struct sb_version *version = NULL, *below;
+        struct sb_spot spot;
+
+        sb_pin(handle);
+        if (sb_key_find(handle, world_key(key), world_key_len(key), hash, &spot))
+                version = spot.head;
+        for (; version; version = below) {
+                below = sb_version_at(segment, sb_load_relaxed(&version->prev) & SB_OFFSET_MASK);
+                if (below && below->rev == version->rev &&
+                        (int64_t)sb_load_relaxed(&version->stamp) > 0 &&
+                        sb_load_relaxed(&below->stamp) == sb_load_relaxed(&version->stamp))
+                        break;
+        }
+        sb_unpin(handle);
+        return version;
+}
+
+void world_move_judge(struct sb_handle *engine)
+{
+        uint32_t key;
+
+        if (!world_does(OP_MOVE))
+                return;
+        sb_work_all(engine, true);
+        for (key = 0; key < WORLD_KEYS; key++)
+                if (mover_left_two(engine, key))
+                        model_fail("%s has one write twice, and a sweep left it", world_key(key));
 }

@@ -175,6 +175,8 @@ void world_reap_strangers(void);
 void world_move(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 /* Behind the start state: what @handle made of it lies in units without an owner. */
 void world_move_start(struct sb_handle *handle);
+/* All clients are gone: no rule and no cut keeps an original below its copy. */
+void world_move_judge(struct sb_handle *engine);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);
