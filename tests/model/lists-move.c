@@ -7,9 +7,20 @@
 #define KB 2u
 #define TXN(...) {OP_TXN, KEY_A, {__VA_ARGS__}}
 #define SI(keys)           TXN(.writes = keys)
+#define SI_EARLY(keys)     TXN(.writes = keys, .early = true)
+#define SER_EARLY(read, keys) TXN(.reads = read, .writes = keys, .serializable = true, .early = true)
+#define SER_IN(read, keys) TXN(.reads = read, .writes = keys, .serializable = true, .early = true, .prepared = true, .in = keys)
 #define PREPARED(keys)     TXN(.writes = keys, .early = true, .prepared = true)
 #define CUT(keys)          TXN(.reads = keys)
 #define SER(read, keys)    TXN(.reads = read, .writes = keys, .serializable = true)
+#define DELETE_B {OP_DELETE, KEY_B}
+#define SNAP_B   {OP_SNAPSHOT, KEY_B}
+#define LARGE_B  {OP_LARGE, KEY_B}
+#define FINI     {OP_FINI, KEY_A}
+#define MOVE_B   {OP_MOVE, KEY_B}
+#define RESTORE  {OP_RESTORE, KEY_A}
+#define SEEKS    {OP_SCAN, KEY_A, .way = WAY_SEEK}
+#define AT_ONCE  {OP_MANY, KEY_A, .way = WAY_MANY}
 #define MOVE_A   {OP_MOVE, KEY_A}
 #define SET_A    {OP_SET, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
@@ -97,6 +108,12 @@ static const struct world_case moves[] = {
         {"move: aborted above", {START_ABORTED, {OPS(MOVE_A), OPS(SET_A, WORK)}, MAKER}, 2, 2},
         {"move: aborted above beside a sweep", {START_ABORTED, {OPS(MOVE_A), OPS(MEMORY)}, MAKER}, 2, 1},
         {"move: aborted above a tombstone", {START_ABORTED_DELETED, {OPS(MOVE_A), OPS(WORK)}, .setup_by = 1}, 2, 2},
+        {"move: txn, late helper", {START_PAIR, {OPS(MOVE_A), OPS(SI_EARLY(KA | KB)), OPS(SET_B)}, MAKER}, 3, 1},
+        {"move: txn, skew", {START_PAIR, {OPS(MOVE_A), OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}, MAKER}, 3, 1},
+        {"move: txn, skew, both in", {START_PAIR, {OPS(MOVE_A), OPS(SER_IN(KA, KB)), OPS(SER_IN(KB, KA))}, MAKER}, 3, 1},
+        {"move: txn, link to an aborted one", {START_ABORTED_OVER, {OPS(MOVE_B), OPS(SI(KB)), OPS(WORK, WORK)}, MAKER}, 3, 1},
+        {"move: txn, link to one aborted meanwhile", {START_ABORTED_MEANWHILE, {OPS(MOVE_B), OPS(PREPARED(KA | KB)), OPS(FREE, WORK)},
+                MAKER}, 3, 1},
         {"move: killed, then reaped", {START_VALUE, {OPS(MOVE_A), OPS(SET_A)}, MAKER}, 2, 0, 1, .crash_mask = 1},
         {"move: killed, reaped meanwhile", {START_VALUE, {OPS(MOVE_A), OPS(SET_A)}, MAKER}, 2, 0, 1, .crash_mask = 1, .reaper = true},
         {"move: killed, and another mover", {START_VALUE, {OPS(MOVE_A), OPS(MOVE_A)}, MAKER}, 2, 0, 1, .crash_mask = 1, .reaper = true},
@@ -114,12 +131,22 @@ static const struct world_case moves[] = {
         {"move: users: history back", {START_RULED, {OPS(MOVE_A), OPS(PAST_ALL)}, MAKER, .users = true, .guards = 4}, 2, 2},
         {"move: users: killed, history", {START_RULED, {OPS(MOVE_A), OPS(HISTORY_A, PAST_ALL)}, MAKER, .users = true, .guards = 4},
                 2, 0, 1, .crash_mask = 1},
+        {"move: users: restore", {START_MARKED, {OPS(MOVE_A), OPS(RESTORE)}, MAKER, .users = true, .guards = 6}, 2, 2},
+        {"move: users: scan by seeks", {START_PAIR, {OPS(MOVE_A), OPS(SEEKS)}, MAKER, .users = true, .guards = 8}, 2, 2},
+        {"move: users: many at one moment", {START_PAIR, {OPS(MOVE_A), OPS(AT_ONCE)}, MAKER, .users = true, .guards = 4}, 2, 2},
         {"move: users: marked, and set", {START_MARKED_BELOW, {OPS(MOVE_A), OPS(FIND_A), OPS(SET_A, WORK)}, MAKER, .users = true,
                 .guards = 3}, 3, 1},
+        {"move: users: large alone", {START_APART, {OPS(LARGE_A)}, APART, .users = true}, 1, 0},
+        {"move: users: large, killed", {START_APART, {OPS(LARGE_A)}, APART, .users = true}, 1, 0, 1},
         {"move: large alone", {START_APART, {OPS(LARGE_A)}, APART}, 1, 0},
         {"move: large beside get", {START_APART, {OPS(LARGE_A), OPS(GET_A, GET_B)}, APART}, 2, 1},
         {"move: large beside set", {START_APART, {OPS(LARGE_A), OPS(SET_B)}, APART}, 2, 1},
         {"move: large beside a sweep", {START_APART, {OPS(LARGE_A), OPS(SWEEP)}, APART}, 2, 1},
+        {"move: large beside check", {START_APART, {OPS(LARGE_A), OPS(CHECK)}, APART}, 2, 1},
+        {"move: large beside a delete", {START_APART, {OPS(LARGE_A), OPS(DELETE_B, WORK, WORK)}, APART}, 2, 1},
+        {"move: large beside a cut", {START_APART, {OPS(LARGE_A), OPS(SNAP_B)}, APART}, 2, 1},
+        {"move: large beside large", {START_APART, {OPS(LARGE_A), OPS(LARGE_B)}, APART}, 2, 1},
+        {"move: large beside a leaver", {START_APART, {OPS(LARGE_A), OPS(SET_B, FINI)}, APART}, 2, 1},
         {"move: large, killed", {START_APART, {OPS(LARGE_A), OPS(GET_B)}, APART}, 2, 0, 1, .crash_mask = 1, .reaper = true},
         {"move: large beside a slow sweep", {START_APART, {OPS(LARGE_A), OPS(SWEEP, FREE)}, APART, .mimic_eras = 22}, 2, 2},
 };
@@ -143,6 +170,15 @@ static const struct world_case moves_deep[] = {
         {"deep: move, head beside set", {START_VALUE, {OPS(MOVE_A), OPS(SET_A, SET_A)}, MAKER}, 2, 3},
         {"deep: move, chain beside a pruner", {START_CHAIN, {OPS(MOVE_A), OPS(WORK)}, .setup_by = 1, .focus = FOCUS_CUTS}, 2, 3},
         {"deep: move, txn and its helper", {START_SEEN, {OPS(MOVE_A), OPS(SI(KA)), OPS(GET_A)}, MAKER, .focus = FOCUS_CUTS}, 3, 3},
+        {"deep: move, txn, late helper", {START_PAIR, {OPS(MOVE_A), OPS(SI_EARLY(KA | KB)), OPS(SET_B)}, MAKER, .focus = FOCUS_CUTS}, 3, 2},
+        {"deep: move, txn, skew", {START_PAIR, {OPS(MOVE_A), OPS(SER_EARLY(KA, KB)), OPS(SER_EARLY(KB, KA))}, MAKER,
+                .focus = FOCUS_CUTS}, 3, 2},
+        {"deep: move, txn, link to an aborted one", {START_ABORTED_OVER, {OPS(MOVE_B), OPS(SI(KB)), OPS(WORK, WORK)}, MAKER,
+                .focus = FOCUS_CUTS}, 3, 2},
+        {"deep: move, txn, link to one aborted meanwhile", {START_ABORTED_MEANWHILE, {OPS(MOVE_B), OPS(PREPARED(KA | KB)),
+                OPS(FREE, WORK)}, MAKER, .focus = FOCUS_CUTS}, 3, 3},
+        {"deep: move, users: restore beside a set", {START_MARKED, {OPS(MOVE_A), OPS(RESTORE), OPS(SET_A)}, MAKER, .users = true,
+                .guards = 6, .focus = FOCUS_CUTS}, 3, 2},
         {"deep: move, txn and set", {START_SEEN, {OPS(MOVE_A), OPS(SI(KA)), OPS(SET_A)}, MAKER, .focus = FOCUS_CUTS}, 3, 3},
         {"deep: move, ruled, pruner and read", {START_RULED, {OPS(MOVE_A), OPS(SWEEP), OPS(RULED_A)}, MAKER, .focus = FOCUS_CUTS}, 3, 2},
         {"deep: move, large beside set and work", {START_APART, {OPS(LARGE_A), OPS(SET_B, WORK)}, APART, .focus = FOCUS_MEMORY}, 2, 2},
