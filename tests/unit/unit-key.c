@@ -138,7 +138,9 @@ static void test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_
                 snprintf(key, sizeof(key), "%u", i);
                 CHECK_EQ(put(&writer, key, "x", 1), 0);
         }
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), 0);
         CHECK_EQ(put(&writer, "more", "x", 1), SB_E_FULL);
+        CHECK(sb_load_relaxed(&writer.segment.super->sweep_wanted) > 0); /* of its node */
         sb_pin(&writer);
         CHECK(take_supplies(4, &supplies));
         CHECK_EQ(sb_key_make(&writer, "mare", 4, hash_of("mare", 4), &supplies), SB_E_FULL);
@@ -187,6 +189,7 @@ static bool leave_no_unit(void)
 /* What a new key finds in a bus without a whole unit must not depend on its hash. */
 static void test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room(void)
 {
+        struct sb_key_supplies supplies = {0};
         uint32_t next = 0, lower = 0, at = 0;
         char keys[20][16];
         struct sb_node *node;
@@ -195,6 +198,10 @@ static void test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_i
         (void)name_key(keys[0], 0, 1, 1);
         CHECK_EQ(put(&writer, keys[0], "x", 1), 0); /* the one unit for nodes, all of them low */
         CHECK(leave_no_unit());
+        /* Not before the maker has worked on its lists. */
+        (void)name_key(keys[0], 0, 3, SB_HEIGHT_MAX);
+        CHECK_EQ(sb_key_take_supplies(&writer, 6, hash_of(keys[0], 6), 0, &supplies), SB_E_FULL);
+        CHECK(!supplies.node && !supplies.placeholder);
         for (uint32_t i = 0; i < 20; i++) {
                 next = name_key(keys[i], next, 3, SB_HEIGHT_MAX);
                 CHECK_EQ(put(&writer, keys[i], keys[i], 6), 0);

@@ -183,6 +183,7 @@ static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_valu
                 .expected_rev = 17};
         struct sb_op_result result = {0};
         uint32_t count, i;
+        uint64_t offset;
         char key[32];
         int r;
 
@@ -194,6 +195,12 @@ static void test_full_bus_still_says_conflict_and_not_found_and_keeps_every_valu
         CHECK_EQ(sb_op_write(&writer, &write, &result), SB_E_CONFLICT);
         CHECK_EQ(result.rev, 0);
         CHECK_EQ(delete (&writer, "absent"), SB_E_NOT_FOUND);
+        /* Without memory for a tombstone, too. */
+        while (!sb_slab_take(&writer, SB_UNIT_VERSIONS, sizeof(struct sb_version) + 6,
+                SB_SLAB_LARGER | SB_SLAB_RESERVE, &offset))
+                ;
+        CHECK_EQ(delete (&writer, "absent"), SB_E_NOT_FOUND);
+        CHECK_EQ(delete (&writer, "k00003"), SB_E_FULL);
         sb_pin(&reader);
         for (i = 0; i < count; i++) {
                 snprintf(key, sizeof(key), "k%05u", i);

@@ -422,6 +422,36 @@ static void test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_wai
         }
 }
 
+/* What a sweep leaves where it is, because a process that is pinned since before the sweep holds
+ * it, the next sweep finds: which is due when that process goes on. */
+static void test_what_a_sweep_lets_lie_is_looked_for_when_its_holder_goes_on(void)
+{
+        uint32_t lay = 0, waited = 0;
+
+        for (uint32_t era = 38; era < 43; era++) {
+                struct sb_version *version;
+                bool lies;
+
+                CHECK(begin(1 << 20));
+                CHECK((version = take(70, 42)));
+                sb_slab_release_all(&writer);
+                sb_store_relaxed(&version->block.birth, 38);
+                sb_store_relaxed(&super()->era, 42);
+                sb_store_relaxed(&reader.record->pin, SB_PIN(era, 0));
+                sweep_whole(&writer);
+                CHECK_EQ(taken(), 1);
+                lies = !writer.limbo.count;
+                lay += lies;
+                waited += !lies;
+                sb_unpin(&reader);
+                CHECK_EQ(sb_sweep_is_due(&writer), lies);
+                sweep_whole(&writer);
+                CHECK_EQ(taken(), 0);
+                unmake_bus();
+        }
+        CHECK(lay > 0 && waited > 0);
+}
+
 static void test_what_is_dying_and_still_linked_is_not_dated(void)
 {
         struct sb_version *version;
@@ -819,6 +849,7 @@ int main(int argc, char **argv)
         RUN(test_a_large_block_is_swept_as_one);
         RUN(test_what_is_dying_waits_for_each_process_that_may_be_about_to_date_it);
         RUN(test_a_process_that_was_pinned_no_sooner_than_the_sweeper_is_not_waited_for);
+        RUN(test_what_a_sweep_lets_lie_is_looked_for_when_its_holder_goes_on);
         RUN(test_what_is_dying_and_still_linked_is_not_dated);
         RUN(test_a_removal_that_ended_at_its_node_is_finished_in_whichever_cell_it_is);
         RUN(test_births_of_long_ago_become_labels_by_which_each_stopped_client_is_told);
