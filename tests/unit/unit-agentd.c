@@ -7,13 +7,17 @@
  * (see meson.build).
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +27,7 @@
 #include "agentd/memory.h"
 #include "ring/attach/limit.h"
 #include "shm/base/word.h"
+#include "shm/layout/roster.h"
 #include "tests/harness/test.h"
 
 #define MIB (UINT64_C(1) << 20)
@@ -38,7 +43,7 @@ static struct {
         bool huge_works;      /* plain pages stand for huge ones */
         const char *memory;   /* /proc/meminfo; NULL: it cannot be read */
         const char *pages[3]; /* of 2 MiB: all, those that are free, and those that are promised */
-        enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM, MODE } fails; /* with EPERM */
+        enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM, MODE, LIST } fails; /* with EPERM */
         unsigned maps;
         bool locked;    /* the first time that a lock is asked for, another process has it */
         uint64_t limit; /* of the cgroup; 0: none */
@@ -113,6 +118,14 @@ int __wrap_fchmod(int fd, mode_t mode)
 static FILE *open_text(const char *text)
 {
         return text ? fmemopen((void *)(uintptr_t)text, strlen(text), "r") : NULL;
+}
+
+DIR *__real_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd);
+DIR *__wrap_fdopendir(int fd)
+{
+        errno = EPERM;
+        return machine.fails == LIST ? NULL : __real_fdopendir(fd);
 }
 
 int __real_flock(int fd, int operation);
@@ -345,6 +358,52 @@ static void test_an_engine_that_cannot_map_the_segment_has_failed(void)
         sb_memory_drop(&supervisor.memory);
 }
 
+/* A client is refused only when all that have a place live, however many there are. */
+static void test_all_that_died_meanwhile_are_collected(void)
+{
+        enum { CLIENTS = 100 };
+        static struct sb_engine engine;
+        struct sb_supervisor supervisor = {.config = &config};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t count, slot, generation;
+        struct pollfd gone;
+        pid_t child;
+
+        MACHINE();
+        config.clients = CLIENTS;
+        CHECK(!sb_memory_make(&config, &supervisor.memory));
+        config.clients = 4;
+        count = supervisor.memory.geometry.record_count;
+        engine.supervisor = &supervisor;
+        engine.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+        engine.watchers = calloc(count, sizeof(*engine.watchers));
+        CHECK(count > CLIENTS && engine.epoll_fd >= 0 && engine.watchers);
+        for (slot = 0; slot < count; slot++)
+                engine.watchers[slot].pidfd = -1;
+        CHECK_EQ(sb_adopt(&engine), SB_ENGINE_STOPPED);
+        child = fork();
+        if (child == 0)
+                _exit(0);
+        gone = (struct pollfd){(int)syscall(SYS_pidfd_open, child, 0), POLLIN, 0};
+        CHECK_EQ(poll(&gone, 1, -1), 1);
+        for (uint32_t i = 1; i < count; i++) {
+                CHECK_EQ(sb_roster_claim(&engine.handle.segment, i, &identity, &slot, &generation),
+                        0);
+                CHECK_EQ(slot, i);
+                sb_reaper_watch(&engine, slot, generation, (int)syscall(SYS_pidfd_open, child, 0));
+        }
+        CHECK_EQ(sb_roster_count(&engine.handle.segment), count);
+        CHECK_EQ(sb_reaper_collect(&engine), count - 1);
+        CHECK_EQ(sb_roster_count(&engine.handle.segment), 1);
+        CHECK_EQ(waitpid(child, NULL, 0), child);
+        close(gone.fd);
+        close(engine.maps_fd);
+        close(engine.epoll_fd);
+        free(engine.watchers);
+        munmap(engine.handle.segment.base, engine.handle.segment.geometry.size);
+        sb_memory_drop(&supervisor.memory);
+}
+
 /* Others could put another socket into it. */
 static void test_a_directory_that_cannot_be_put_in_order_is_refused(void)
 {
@@ -358,6 +417,14 @@ static void test_a_directory_that_cannot_be_put_in_order_is_refused(void)
         MACHINE(.fails = MODE);
         CHECK_EQ(sb_directory_take(&place, &directory), -1);
         CHECK(said("cannot set its mode to 0711: Operation not permitted"));
+        /* One of which nothing says that it is a bus's alone keeps the mode that it has. */
+        MACHINE(.fails = LIST);
+        CHECK_EQ(sb_directory_take(&place, &directory), 0);
+        CHECK(!stat(name, &status) && (status.st_mode & 07777) == 0700);
+        sb_directory_leave(&directory);
+        close(directory.listen_fd);
+        close(directory.lock_fd);
+        close(directory.fd);
         MACHINE();
         CHECK_EQ(sb_directory_take(&place, &directory), 0);
         CHECK(!stat(name, &status) && (status.st_mode & 07777) == 0711);
@@ -494,6 +561,7 @@ int main(int argc, char **argv)
         RUN(test_missing_huge_pages_are_counted);
         RUN(test_a_segment_that_cannot_be_made_leaves_nothing_behind);
         RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
+        RUN(test_all_that_died_meanwhile_are_collected);
         RUN(test_a_directory_that_cannot_be_put_in_order_is_refused);
         RUN(test_a_lock_that_was_waited_for_leaves_no_alarm_behind);
         RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
