@@ -8,6 +8,7 @@
 #include "shm/keys/node.h"
 #include "shm/layout/record.h"
 #include "shm/memory/limbo.h"
+#include "shm/mvcc/clock.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
@@ -64,6 +65,17 @@ static uint64_t rev_of(const char *key)
         version = find(key);
         sb_unpin(&reader);
         return version ? version->rev : 0;
+}
+
+static uint64_t cell_number_of(const char *key)
+{
+        struct sb_spot spot;
+        bool there;
+
+        sb_pin(&reader);
+        there = key_find(key, &spot);
+        sb_unpin(&reader);
+        return there ? spot.cell_number : 0;
 }
 
 static uint64_t home_of(const char *key)
@@ -387,6 +399,32 @@ static void test_a_removed_node_waits_for_two_grace_periods(void)
         unmake_bus();
 }
 
+/* A version that an open snapshot needs leaves the writer's list: a sweep has to come for it. */
+static void test_what_an_open_snapshot_keeps_is_left_to_a_sweep(void)
+{
+        struct sb_superblock *super;
+        uint64_t wanted, cut;
+        uint32_t index;
+
+        CHECK(make_bus(1 << 20));
+        super = writer.segment.super;
+        CHECK_EQ(put(&writer, "k", "x", 1), 0);
+        for (uint32_t open = 0; open < 2; open++) {
+                if (open)
+                        CHECK_EQ(sb_snapshot_open(&reader, &index, &cut), 0);
+                sb_horizon_renew(&writer);
+                CHECK_EQ(put(&writer, "k", "y", 1), 0);
+                (void)sb_clock_take_cut(&writer); /* The write lies in the past. */
+                wanted = sb_load_relaxed(&super->sweep_wanted);
+                sb_limbo_later(&writer, cell_number_of("k"), sb_load_relaxed(&super->clock));
+                for (uint32_t i = 0; i < 3; i++)
+                        sb_reclaim_pending(&writer);
+                CHECK_EQ(sb_load_relaxed(&super->sweep_wanted) > wanted, open);
+        }
+        sb_snapshot_close(&reader, index);
+        unmake_bus();
+}
+
 static void test_what_an_open_snapshot_needs_waits_for_its_end(void)
 {
         uint64_t before, cut;
@@ -481,6 +519,7 @@ int main(int argc, char **argv)
         RUN(test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it);
         RUN(test_any_process_that_meets_a_removal_half_way_finishes_it);
         RUN(test_a_removed_node_waits_for_two_grace_periods);
+        RUN(test_what_an_open_snapshot_keeps_is_left_to_a_sweep);
         RUN(test_what_an_open_snapshot_needs_waits_for_its_end);
         RUN(test_the_stable_cut_rises_and_has_nothing_open_below);
         RUN(test_the_engine_sweeps_when_it_is_asked_and_rests_when_that_freed_nothing);
