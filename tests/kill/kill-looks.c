@@ -6,15 +6,20 @@
  * the pin is of an era before the next one; behind its pin, where that life begins; and at each
  * instruction from there on, where it ends, and the same memory becomes a large value. The value
  * holds what the process takes for a block of the life before, ready to be freed.
+ *
+ * And a process that was stopped for ages: what it found before it may be said of a later life.
  */
 #include "shm/base/word.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/memory/era.h"
 #include "shm/memory/guard.h"
+#include "shm/memory/magazine.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
+#include "shm/upkeep/check.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/sweep.h"
 #include "tests/harness/step/stepper.h"
@@ -215,9 +220,67 @@ static void test_what_a_look_met_before_its_pin_covered_it_is_not_freed(void)
         }
 }
 
+/* ---- a stop of ages ---- */
+
+static uint32_t spare_class;
+
+static void draw_spare(void *context)
+{
+        *(uint32_t *)context = sb_spare_draw(&writer, spare_class);
+}
+
+static enum step_verdict let_ages_pass(void *context, uint64_t number, uintptr_t address)
+{
+        (void)context, (void)address;
+        if (number <= play.ends_at)
+                return STEP_ON;
+        play.ended = true;
+        pass(SB_ERA_OLD + 1);
+        return STEP_STOP;
+}
+
+/* A client that was stopped while it won a spare: the date may be one of a later life, so the block
+ * begins its grace period again, and is no client's until that is over. */
+static void test_a_spare_that_was_won_ages_later_begins_its_grace_period_again(void)
+{
+        uint32_t drawn = 0, left = 0, entry;
+        struct sb_check_report report;
+        struct step_run run = {.operation = draw_spare,
+                .point = let_ages_pass,
+                .context = &entry,
+                .point_limit = 1000000};
+
+        for (play.ends_at = 0, play.ended = true; play.ended; play.ends_at++) {
+                struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2};
+                struct sb_block *block;
+                uint64_t offset;
+
+                play.ended = false;
+                CHECK(make_bus_of(&wish));
+                pass(10);
+                CHECK_EQ(sb_slab_take(&writer, SB_UNIT_VERSIONS, SMALL, 0, &offset), 0);
+                spare_class = sb_unit_class(&writer.segment, SMALL);
+                CHECK(sb_spare_keep(&writer, offset));
+                CHECK_EQ(step_run(&run), STEP_DONE);
+                drawn += entry != 0;
+                left += entry == 0;
+                CHECK(!entry || sb_magazine_offset(&writer, entry) == offset);
+                block = sb_block_at(&writer.segment, offset);
+                CHECK_EQ(sb_load_relaxed(&block->retire) == (SB_RETIRE_FREEING | writer.slot),
+                        entry != 0);
+                CHECK_EQ(sb_check(&reader, false, &report), 0);
+                if (report.problem_count)
+                        TEST_FAIL("at point %lu: %s", (unsigned long)play.ends_at,
+                                report.problems[0]);
+                unmake_bus();
+        }
+        CHECK(drawn > 0 && left > 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_a_look_met_before_its_pin_covered_it_is_not_freed);
+        RUN(test_a_spare_that_was_won_ages_later_begins_its_grace_period_again);
         return test_end();
 }
