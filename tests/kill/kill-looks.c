@@ -29,8 +29,13 @@
 #define LARGE     2048u /* of the value that comes there */
 #define OWN_CHUNK 3u    /* a chunk of guards that the dead client's record names */
 
+/* What looks: a sweep, the reaper at a chunk of guards, a client at a spare of its own. */
+enum look { SWEEP, CHUNK, SPARE, LOOKS };
+
 struct play {
+        enum look look;
         enum sb_unit_kind kind; /* of the small blocks */
+        uint32_t date;          /* which the block that is looked for had */
         uint32_t unit;
         uint64_t first, second;    /* the small blocks of now */
         uint64_t value;            /* 0: nothing could be taken */
@@ -79,8 +84,8 @@ static void end_life(void)
         pass(2);
 }
 
-/* The bytes of a block that a sweep frees, dated in the first of all eras; or of the chunk that the
- * dead client's record names. */
+/* The bytes of a block that a sweep frees, dated in the first of all eras; of the chunk that the
+ * dead client's record names; or of the spare. */
 static void become_a_value(void)
 {
         struct sb_version *value;
@@ -97,21 +102,35 @@ static void become_a_value(void)
         memset((char *)value + sizeof(value->block), 0, LARGE - sizeof(value->block));
         forged = (struct sb_block *)(writer.segment.base + play.second);
         sb_store_relaxed(&forged->birth, SB_ERA_MIN);
-        sb_store_relaxed(&forged->retire, play.kind == SB_UNIT_GUARDS ? 0 : SB_ERA_MIN);
-        if (play.kind == SB_UNIT_GUARDS)
+        sb_store_relaxed(&forged->retire, play.date);
+        if (play.look == CHUNK)
                 ((struct sb_guard_chunk *)forged)->owner =
                         (uint64_t)play.generation << 32 | (uint64_t)play.dead << 16 | OWN_CHUNK;
         memcpy(play.bytes, value, LARGE);
 }
 
+/* The process that looks has the second block as a spare. */
+static bool have_spare(void)
+{
+        struct sb_limbo_entry entry = {.offset = play.second,
+                .era = sb_era_looked(&reader) - 1,
+                .unit_kind = sb_unit_kind_of(&reader.segment, play.second),
+                .spare = true};
+
+        play.date = sb_era_low(entry.era);
+        return sb_spare_add(&reader, &entry);
+}
+
 /* A bus of which one unit alone is free, with two small blocks in it. */
-static bool begin(enum sb_unit_kind kind)
+static bool begin(enum look look)
 {
         struct sb_roster_identity identity = {.pid = 1};
         struct sb_geometry_wish wish = {.size = 1 << 18, .clients = 3, .unit_size = 4096};
         uint64_t offset = 0, last;
 
-        play = (struct play){.kind = kind,
+        play = (struct play){.look = look,
+                .kind = look == CHUNK ? SB_UNIT_GUARDS : SB_UNIT_VERSIONS,
+                .date = look == CHUNK ? 0 : SB_ERA_MIN,
                 .pinned_at = play.pinned_at,
                 .ends_at = play.ends_at,
                 .unit = UINT32_MAX};
@@ -130,7 +149,7 @@ static bool begin(enum sb_unit_kind kind)
         sb_store_relaxed(
                 &sb_record_at(&writer.segment, play.dead)->guard_chunk[OWN_CHUNK], play.second);
         sb_sweep_begin(&reader);
-        return !play.broken;
+        return !play.broken && (look != SPARE || have_spare());
 }
 
 static void sweep(void *context)
@@ -145,6 +164,12 @@ static void free_chunk(void *context)
         sb_pin(&reader);
         sb_guard_chunk_free(&reader, play.dead, play.generation, OWN_CHUNK);
         sb_unpin(&reader);
+}
+
+static void draw_own(void *context)
+{
+        (void)context;
+        sb_spare_draw(&reader, sb_unit_class(&reader.segment, SMALL));
 }
 
 static enum step_verdict find_pin(void *context, uint64_t number, uintptr_t address)
@@ -189,30 +214,30 @@ static bool value_is_whole(void)
 
 static void test_what_a_look_met_before_its_pin_covered_it_is_not_freed(void)
 {
-        static const enum sb_unit_kind kinds[] = {SB_UNIT_VERSIONS, SB_UNIT_GUARDS};
+        static void (*const operations[LOOKS])(void *) = {sweep, free_chunk, draw_own};
         struct step_run run = {.point_limit = 1000000};
 
-        for (uint32_t k = 0; k < 2; k++) {
+        for (enum look look = 0; look < LOOKS; look++) {
                 uint32_t came = 0, kept_out = 0;
 
-                run.operation = kinds[k] == SB_UNIT_GUARDS ? free_chunk : sweep;
+                run.operation = operations[look];
                 run.point = find_pin;
-                CHECK(begin(kinds[k]));
+                CHECK(begin(look));
                 CHECK_EQ(step_run(&run), STEP_DONE);
                 CHECK(play.pinned_at > 1);
                 unmake_bus();
                 run.point = interfere;
                 for (play.ends_at = 0, play.ended = true; play.ended; play.ends_at++) {
-                        CHECK(begin(kinds[k]));
+                        CHECK(begin(look));
                         CHECK_EQ(step_run(&run), STEP_DONE);
                         CHECK(!play.broken);
                         sb_reclaim_free(&reader);
                         came += play.value != 0;
                         kept_out += play.ended && !play.value;
                         if (play.value && !value_is_whole())
-                                TEST_FAIL("kind %u: written over, when it came %lu instructions "
+                                TEST_FAIL("look %u: written over, when it came %lu instructions "
                                           "behind the pin",
-                                        kinds[k], (unsigned long)play.ends_at);
+                                        look, (unsigned long)play.ends_at);
                         unmake_bus();
                 }
                 /* Before the look, and not behind it. */
