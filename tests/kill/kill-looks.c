@@ -7,7 +7,8 @@
  * instruction from there on, where it ends, and the same memory becomes a large value. The value
  * holds what the process takes for a block of the life before, ready to be freed.
  *
- * And a process that was stopped for ages: what it found before it may be said of a later life.
+ * And a process that was stopped for ages: what it found before it may be said of a later life. And
+ * a sweep beside another one, which has made a base where this one was about to.
  */
 #include "shm/base/word.h"
 #include "shm/layout/record.h"
@@ -302,10 +303,79 @@ static void test_a_spare_that_was_won_ages_later_begins_its_grace_period_again(v
         CHECK(drawn > 0 && left > 0);
 }
 
+/* ---- two sweeps make a base for one record ---- */
+
+#define EARLIER 50u /* the eras in which its client was pinned */
+#define LATER   60u
+
+static uint64_t other_base; /* which the other sweep has made; 0: none */
+
+static void begin_sweep(void *context)
+{
+        (void)context;
+        sb_sweep_begin(&reader);
+}
+
+static enum step_verdict sweep_beside(void *context, uint64_t number, uintptr_t address)
+{
+        struct sb_record *record = sb_record_at(&writer.segment, play.dead);
+
+        (void)context, (void)address;
+        if (number <= play.ends_at)
+                return STEP_ON;
+        play.ended = true;
+        sb_store_relaxed(&record->pin, SB_PIN(LATER, 0));
+        sb_sweep_begin(&writer);
+        for (uint32_t i = 0; i < SB_RECORD_BASES; i++)
+                if (SB_BASE_ERA(sb_load_relaxed(&record->base[i])) == LATER + 1)
+                        other_base = sb_load_relaxed(&record->base[i]);
+        return STEP_STOP;
+}
+
+/* By then it has labelled births with it. */
+static void test_a_base_that_another_sweep_has_made_stays(void)
+{
+        struct step_run run = {
+                .operation = begin_sweep, .point = sweep_beside, .point_limit = 1000000};
+        uint32_t both = 0;
+
+        for (play.ends_at = 0, play.ended = true; play.ended; play.ends_at++) {
+                struct sb_roster_identity identity = {.pid = 1};
+                struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 3};
+                struct sb_record *record;
+                uint32_t count = 0, eras = 0;
+
+                play.ended = false;
+                other_base = 0;
+                CHECK(make_bus_of(&wish));
+                CHECK_EQ(sb_roster_claim(
+                                 &writer.segment, 1, &identity, &play.dead, &play.generation),
+                        0);
+                record = sb_record_at(&writer.segment, play.dead);
+                sb_store_relaxed(&record->pin, SB_PIN(EARLIER, 0));
+                pass(2 * SB_ERA_OLD);
+                CHECK_EQ(step_run(&run), STEP_DONE);
+                for (uint32_t i = 0; i < SB_RECORD_BASES; i++) {
+                        uint64_t word = sb_load_relaxed(&record->base[i]);
+
+                        count += other_base && word == other_base;
+                        eras += SB_BASE_ERA(word) != 0;
+                }
+                CHECK(!play.ended || other_base);
+                if (other_base && !count)
+                        TEST_FAIL("it has gone, when it was made at point %lu",
+                                (unsigned long)play.ends_at);
+                both += eras == 2;
+                unmake_bus();
+        }
+        CHECK(both > 0);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_a_look_met_before_its_pin_covered_it_is_not_freed);
+        RUN(test_a_base_that_another_sweep_has_made_stays);
         RUN(test_a_spare_that_was_won_ages_later_begins_its_grace_period_again);
         return test_end();
 }
