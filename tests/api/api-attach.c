@@ -245,6 +245,47 @@ static void test_another_user_is_refused(void)
         CHECK_EQ(daemon_stop(&daemon), 0);
 }
 
+/* An engine that refuses at once has closed its end. */
+static int send_nothing(void)
+{
+        struct sock_filter look[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendto, 1, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_sendmsg, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPIPE),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {sizeof(look) / sizeof(look[0]), look};
+
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+static void test_a_refusal_that_came_before_the_request_is_heard(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        int status;
+        pid_t child;
+
+        if (geteuid() != 0)
+                TEST_SKIP("only root can become another user");
+        if (prctl(PR_GET_SECCOMP) < 0)
+                TEST_SKIP("this kernel has no filters for system calls");
+        CHECK(daemon_start(&daemon));
+        child = fork();
+        if (child == 0) {
+                if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534) ||
+                        send_nothing())
+                        _exit(99);
+                _exit(sb_attach(&daemon.place, SB_PEER, &attachment));
+        }
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK(WIFEXITED(status));
+        CHECK_EQ(WEXITSTATUS(status), SB_E_DENIED);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 static void test_other_access_than_peer_is_not_there_yet(void)
 {
         struct daemon daemon;
@@ -970,6 +1011,7 @@ int main(int argc, char **argv)
         RUN(test_a_full_table_outlasts_engines);
         RUN(test_a_pid_that_was_given_to_another_process_is_dead_to_the_next_engine);
         RUN(test_another_user_is_refused);
+        RUN(test_a_refusal_that_came_before_the_request_is_heard);
         RUN(test_other_access_than_peer_is_not_there_yet);
         RUN(test_a_stranger_is_answered_once_and_then_closed);
         RUN(test_hostile_messages_are_refused_and_cost_nothing);

@@ -253,6 +253,28 @@ static void test_commits_that_are_tried_again_take_no_more_memory(void)
         sb_read_set_fini(&reads);
 }
 
+/* The next transaction has arrays at hand, but a few long keys keep no memory for ever. */
+static void test_a_large_set_leaves_its_memory_and_a_small_one_its_arrays(void)
+{
+        static unsigned char key[SB_KEY_LEN_MAX];
+
+        for (uint32_t count = 1; count <= 100; count += 99) {
+                struct sb_read_set reads = {.key_len_max = SB_KEY_LEN_MAX, .len_max = 1 << 20};
+                struct sb_write_set writes = {0};
+
+                for (uint32_t i = 0; i < count; i++) {
+                        memcpy(key, &i, sizeof(i));
+                        CHECK_EQ(sb_read_set_prepare(&reads, &writes), 0);
+                        sb_read_set_add_key(&reads, key, SB_KEY_LEN_MAX);
+                }
+                CHECK_EQ(reads.used, (uint64_t)count * SB_KEY_LEN_MAX);
+                sb_read_set_clear(&reads);
+                CHECK_EQ(reads.size > 0, count == 1);
+                CHECK(!reads.count && !reads.used);
+                sb_read_set_fini(&reads);
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -260,5 +282,6 @@ int main(int argc, char **argv)
         RUN(test_with_less_space_it_gets_coarser_and_forgets_nothing);
         RUN(test_a_scan_is_one_range_however_many_steps_it_takes);
         RUN(test_commits_that_are_tried_again_take_no_more_memory);
+        RUN(test_a_large_set_leaves_its_memory_and_a_small_one_its_arrays);
         return test_end();
 }

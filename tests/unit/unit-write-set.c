@@ -321,6 +321,20 @@ static void test_many_writes_come_in_order_however_they_were_made(void)
         }
 }
 
+/* One write in sixteen million draws more than there are levels. */
+static void test_no_write_is_higher_than_the_list(void)
+{
+        struct sb_write_set writes = {.random = 2439439523}; /* the next draw: 30 zeros */
+        static const char key[] = "key";
+
+        CHECK(sb_write_set_put(&writes, SB_WRITE_SET_VALUE, (struct sb_bytes){key, 3},
+                      (struct sb_bytes){NULL, 0}) == 0);
+        CHECK_EQ(writes.height, SB_WRITE_SET_HEIGHT_MAX);
+        CHECK_EQ(writes.head[0]->height, SB_WRITE_SET_HEIGHT_MAX);
+        CHECK(sb_write_set_find(&writes, key, 3) == writes.head[0]);
+        sb_write_set_fini(&writes);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -331,6 +345,7 @@ int main(int argc, char **argv)
         RUN(test_without_memory_a_write_changes_nothing);
         RUN(test_the_first_write_fails_at_either_allocation);
         RUN(test_a_held_value_outlives_another_write_of_its_key_and_the_set);
+        RUN(test_no_write_is_higher_than_the_list);
         RUN(test_many_writes_come_in_order_however_they_were_made);
         return test_end();
 }
