@@ -202,6 +202,24 @@ static void test_a_client_beside_an_observer_needs_no_engine_to_free_what_it_rep
         unmake_bus();
 }
 
+/* It writes, too: it finishes rules that others left half way. */
+static void test_a_tick_works_off_what_the_engine_itself_has_left(void)
+{
+        uint32_t cursor = 0, index;
+        uint64_t cut;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "k", "1", 1), 0);
+        CHECK(!sb_snapshot_open(&reader, &index, &cut));
+        CHECK_EQ(put(&writer, "k", "2", 1), 0);
+        sb_snapshot_close(&reader, index);
+        CHECK(sb_limbo_pending(&writer) > 0);
+        sb_work_tick(&writer, &cursor);
+        sb_work_tick(&writer, &cursor);
+        CHECK_EQ(sb_limbo_pending(&writer), 0);
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -211,6 +229,7 @@ int main(int argc, char **argv)
         RUN(test_sweeps_that_free_nothing_are_ever_further_apart);
         RUN(test_a_sweep_without_blocks_is_so_many_ticks);
         RUN(test_an_engine_with_nothing_to_do_sweeps_nothing);
+        RUN(test_a_tick_works_off_what_the_engine_itself_has_left);
         RUN(test_a_client_beside_an_observer_needs_no_engine_to_free_what_it_replaced);
         return test_end();
 }
