@@ -173,6 +173,18 @@ static void test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_
         unmake_bus();
 }
 
+static void test_of_a_key_that_is_not_there_a_conflict_tells_revision_0(void)
+{
+        struct sb_op_write write = {
+                .key = "absent", .key_len = 6, .value = "x", .value_len = 1, .expected_rev = 5};
+        struct sb_op_result result = {.rev = 99};
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(sb_op_write(&writer, &write, &result), SB_E_CONFLICT);
+        CHECK_EQ(result.rev, 0);
+        unmake_bus();
+}
+
 /* The next key with a node as high as @least by its hash, and no higher than @most. */
 static uint32_t name_key(char *ret, uint32_t from, uint32_t least, uint32_t most)
 {
@@ -514,6 +526,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder);
         RUN(test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_the_makers);
+        RUN(test_of_a_key_that_is_not_there_a_conflict_tells_revision_0);
         RUN(test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room);
         RUN(test_revisions_go_on_above_what_was_ever_removed_from_the_bucket);
         RUN(test_a_key_stays_while_a_cut_a_rule_or_a_transaction_needs_it);
