@@ -270,6 +270,37 @@ static int have_no_watches(void)
                prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+/* No lock shows that a client maps the segment. */
+static int have_no_locks(void)
+{
+        struct sock_filter look[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOLCK),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog program = {sizeof(look) / sizeof(look[0]), look};
+
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+               prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Its exec() would not be seen, and its place would be lost. */
+static void test_a_client_that_cannot_be_told_from_one_that_called_exec_gets_no_place(void)
+{
+        struct daemon daemon;
+
+        if (prctl(PR_GET_SECCOMP) < 0)
+                TEST_SKIP("this kernel has no filters for system calls");
+        daemon_prepare = have_no_locks;
+        CHECK(daemon_start(&daemon));
+        daemon_prepare = NULL;
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), -ECONNREFUSED);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 /* Whether the child is `sleep` by now, and waits: what it mapped before is gone then. */
 static bool sleeps(const struct child *child)
 {
@@ -401,6 +432,7 @@ int main(int argc, char **argv)
                 return 1;
         RUN(test_exec_gives_back_what_the_process_held);
         RUN(test_exec_without_an_engine_is_seen_by_the_next);
+        RUN(test_a_client_that_cannot_be_told_from_one_that_called_exec_gets_no_place);
         RUN(test_where_nothing_tells_of_an_exec_its_place_comes_back_when_one_is_wanted);
         RUN(test_a_process_that_closes_all_descriptors_keeps_its_place);
         RUN(test_threads_that_end_and_the_main_thread_take_no_place_with_them);
