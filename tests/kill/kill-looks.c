@@ -8,9 +8,11 @@
  * holds what the process takes for a block of the life before, ready to be freed.
  *
  * And a process that was stopped for ages: what it found before it may be said of a later life. And
- * a sweep beside another one, which has made a base where this one was about to.
+ * a sweep beside another one, which has made a base where this one was about to; and a repair of
+ * the table of marks beside another one, behind which a mark is made anew.
  */
 #include "shm/base/word.h"
+#include "shm/history/named.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/memory/era.h"
@@ -20,6 +22,7 @@
 #include "shm/memory/slab.h"
 #include "shm/memory/spare.h"
 #include "shm/memory/unit.h"
+#include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/sweep.h"
@@ -371,11 +374,68 @@ static void test_a_base_that_another_sweep_has_made_stays(void)
         CHECK(both > 0);
 }
 
+/* ---- two repair the table of marks, and one makes a mark ---- */
+
+static struct sb_named_value made; /* beside the other one's repair */
+
+/* A mark of the writer's, announced until @snapshot is closed, and without a key. */
+static bool make_mark(struct sb_named_value *ret, uint32_t *ret_snapshot)
+{
+        uint64_t cut;
+
+        return !sb_snapshot_open(&writer, ret_snapshot, &cut) &&
+               !sb_named_take(&writer, *ret_snapshot, cut, ret);
+}
+
+static void repair_marks(void *context)
+{
+        (void)context;
+        sb_named_repair(&reader);
+}
+
+static enum step_verdict repair_and_make(void *context, uint64_t number, uintptr_t address)
+{
+        uint32_t snapshot;
+
+        (void)context, (void)address;
+        if (number <= play.ends_at)
+                return STEP_ON;
+        play.ended = true;
+        sb_named_repair(&writer);
+        play.broken |= !make_mark(&made, &snapshot);
+        return STEP_STOP;
+}
+
+static void test_a_mark_that_is_made_anew_beside_a_repair_stands(void)
+{
+        struct step_run run = {
+                .operation = repair_marks, .point = repair_and_make, .point_limit = 1000000};
+
+        for (play.ends_at = 0, play.ended = true; play.ended; play.ends_at++) {
+                struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .mark_count = 1};
+                struct sb_named_value left;
+                uint32_t snapshot;
+
+                play.ended = play.broken = false;
+                CHECK(make_bus_of(&wish));
+                CHECK(make_mark(&left, &snapshot));
+                sb_snapshot_close(&writer, snapshot);
+                CHECK_EQ(step_run(&run), STEP_DONE);
+                CHECK(!play.broken && !sb_named_stands(&writer.segment, &left));
+                if (play.ended && !sb_named_stands(&writer.segment, &made))
+                        TEST_FAIL("it is gone, when it was made at point %lu",
+                                (unsigned long)play.ends_at);
+                unmake_bus();
+        }
+        CHECK(play.ends_at > 20);
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_a_look_met_before_its_pin_covered_it_is_not_freed);
         RUN(test_a_base_that_another_sweep_has_made_stays);
+        RUN(test_a_mark_that_is_made_anew_beside_a_repair_stands);
         RUN(test_a_spare_that_was_won_ages_later_begins_its_grace_period_again);
         return test_end();
 }
