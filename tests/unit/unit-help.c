@@ -5,6 +5,7 @@
  */
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
+#include "shm/layout/damage.h"
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
@@ -502,6 +503,21 @@ static void test_of_a_cycle_the_one_of_the_greatest_offset_gives_way(void)
         }
 }
 
+static void test_one_of_which_the_lists_are_damaged_is_aborted_and_that_is_noted(void)
+{
+        struct sb_descriptor *commit;
+
+        CHECK(make_bus(1 << 20));
+        sb_pin(&writer);
+        sb_pin(&reader);
+        CHECK((commit = make_descriptor(1, 2, 0)));
+        commit->write_count = 1000;
+        sb_help_decide(&reader, commit);
+        CHECK_EQ(SB_STATUS_STATE(sb_descriptor_status(commit)), SB_STATUS_ABORTED);
+        CHECK(sb_damage_take(&reader));
+        unmake_bus();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -519,6 +535,7 @@ int main(int argc, char **argv)
         RUN(test_another_one_in_the_way_comes_to_its_end_first);
         RUN(test_a_long_path_is_cut_off_behind_sixty_four);
         RUN(test_a_shorter_path_is_gone_down_to_its_end);
+        RUN(test_one_of_which_the_lists_are_damaged_is_aborted_and_that_is_noted);
         RUN(test_of_a_cycle_the_one_of_the_greatest_offset_gives_way);
         return test_end();
 }
