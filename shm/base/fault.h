@@ -80,6 +80,10 @@
         X(COPY_COUNTS,                                                                             \
                 "a version that moved counts twice, and the past behind it is taken for trimmed")  \
         X(COPY_LISTED, "a history lists a version that moves twice")                               \
+        X(COPY_STAYS, "an original stays below its copy for a rule of history")                    \
+        X(MOVE_FROZEN, "a version moves in a cell that is frozen")                                 \
+        X(MOVE_UNDER_MARKED, "a version moves from behind one that leaves the chain")              \
+        X(WINDOW_PARTS_FIRST, "of a window that becomes a run, the parts come first")              \
         X(MOVE_UNSTAMPED, "a copy is published without its stamp")                                 \
         X(MOVE_OVER_INTENT, "a version moves from under an intent")                                \
         X(MOVE_STORED, "a copy is published without expecting the link that was followed")         \

@@ -236,6 +236,12 @@ static bool window_is_run(struct sb_handle *handle)
         return true;
 }
 
+/* Which unit comes as number @i; fault WINDOW_PARTS_FIRST: from behind. */
+static uint32_t window_turn(const struct sb_window *window, uint32_t i)
+{
+        return SB_FAULT(WINDOW_PARTS_FIRST) ? window->count - 1 - i : i;
+}
+
 /* Make one large block of the window, which is empty: the head first, so that the reaper finds the
  * parts. Return: its first unit. */
 static uint32_t window_make_run(struct sb_handle *handle)
@@ -244,7 +250,7 @@ static uint32_t window_make_run(struct sb_handle *handle)
         uint32_t i;
 
         for (i = 0; i < window->count; i++)
-                sb_unit_set_large(handle, window->first + i, window->first);
+                sb_unit_set_large(handle, window->first + window_turn(window, i), window->first);
         sb_unit_set_birth(handle, window->first);
         window->count = 0;
         window_leave(handle);

@@ -44,7 +44,8 @@ struct holder {
 /* Whether a version with these words may have another one put behind it. */
 static bool move_is_settled(uint64_t link, uint64_t stamp)
 {
-        return !(link & SB_PREV_MARKED) && ((int64_t)stamp > 0 || SB_FAULT(MOVE_OVER_INTENT));
+        return (!(link & SB_PREV_MARKED) || SB_FAULT(MOVE_UNDER_MARKED)) &&
+               ((int64_t)stamp > 0 || SB_FAULT(MOVE_OVER_INTENT));
 }
 
 /* Find the word that links the version at @at. Return: GOES: it is a cell, or the link of a
@@ -53,7 +54,7 @@ static enum moved move_find(
         struct sb_handle *handle, struct sb_word64 *cell, uint64_t at, struct holder *ret)
 {
         uint64_t link = sb_pin_load(handle, cell);
-        bool settled = !(link & SB_CELL_FROZEN);
+        bool settled = !(link & SB_CELL_FROZEN) || SB_FAULT(MOVE_FROZEN);
         struct sb_version *version;
         uint32_t steps = 0;
 

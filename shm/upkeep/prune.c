@@ -216,7 +216,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 copied = prune_is_copy(holder, version);
                 /* One that is marked goes, whatever this horizon, perhaps an older one, says: the
                  * pruner that marked it may have stopped. */
-                if ((sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) || aborted || copied)
+                if ((sb_pin_load(handle, &version->prev) & SB_PREV_MARKED) || aborted ||
+                        (copied && !SB_FAULT(COPY_STAYS)))
                         verdict = GOES;
                 else
                         verdict = prune_judge(horizon, keeping, version, stamp, newer, number + 1);

@@ -81,7 +81,7 @@ static const struct world_case moves[] = {
         {"move: ruled beside a set", {START_RULED, {OPS(MOVE_A), OPS(SET_A, WORK)}, MAKER}, 2, 2},
         {"move: two movers", {START_VALUE, {OPS(MOVE_A), OPS(MOVE_A)}, MAKER}, 2, 2},
         {"move: two movers of two", {START_PAIR, {OPS(MOVE_A), OPS(MOVE_A), OPS(SET_A)}, MAKER}, 3, 1},
-        {"move: tombstone beside its removal", {START_DELETED, {OPS(MOVE_A), OPS(WORK)}, .setup_by = 1}, 2, 2},
+        {"move: tombstone beside its removal", {START_DELETED, {OPS(MOVE_A), OPS(WORK)}, .setup_by = 1, .focus = FOCUS_CUTS}, 2, 3},
         {"move: tombstone beside a sweep", {START_DELETED, {OPS(MOVE_A), OPS(MEMORY)}, MAKER}, 2, 1},
         {"move: tombstone beside a set", {START_DELETED, {OPS(MOVE_A), OPS(SET_A)}, MAKER}, 2, 2},
         {"move: beside a sweep", {START_VALUE, {OPS(MOVE_A), OPS(SWEEP)}, MAKER}, 2, 2},
