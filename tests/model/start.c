@@ -351,6 +351,7 @@ static void setup_apart(void)
 
         setup_reserve(makers[0]);
         setup_reserve(makers[1]);
+        setup_reserve(setup_handle()); /* its unit gets full, and parts theirs from the mover's */
         for (i = 0; i < 2; i++)
                 if (sb_slab_take(mover, SB_UNIT_VERSIONS, size, 0, &kept[i]))
                         model_fail("no block to keep free");
