@@ -3,13 +3,20 @@
  * out of their way (shm/upkeep/move.h), and no other client can tell.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "libclient/core/bus.h"
+#include "shm/base/os.h"
 #include "shm/layout/block.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
+#include "shm/memory/window.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -33,7 +40,7 @@ static struct sb_bus *stopped;  /* once all keys are made, it is stopped under a
 
 static struct sb_bytes key_of(unsigned i)
 {
-        static char text[16];
+        static _Thread_local char text[16];
 
         snprintf(text, sizeof(text), "k%06u", i);
         return b(text);
@@ -364,6 +371,247 @@ static void test_values_find_room_beside_a_client_that_is_stopped_under_a_pin(vo
         END();
 }
 
+/* ---- no room ---- */
+
+/* A clock that the test drives: each look at it is 300 us later. */
+static struct {
+        struct sb_os os;
+        uint64_t now;
+} fake;
+
+static uint64_t fake_now_ns(void *context)
+{
+        (void)context;
+        return fake.now += 300000;
+}
+
+static void test_where_nothing_can_move_it_is_full_within_the_deadline_and_a_slice(void)
+{
+        struct sb_write how = {.size = sizeof(how)};
+        struct sb_bytes value;
+
+        BEGIN();
+        for (key_count = 0; set(key_count, 1900, 2000000) == 0; key_count++)
+                ;
+        while (set(key_count, TINY, 2000000) == 0)
+                key_count++;
+        value = value_of(0, (size_t)100 * unit_size());
+        fake.os = *bus->handle.segment.os;
+        fake.os.now_ns = fake_now_ns;
+        fake.now = 1000000000;
+        bus->handle.segment.os = &fake.os;
+        for (unsigned i = 0; i < 200; i++) {
+                uint64_t slices = bus->handle.counters.slices, moved = bus->handle.counters.moved;
+
+                how.deadline_ns = fake.now + 1000000;
+                CHECK_EQ(sb_set(bus, b("large"), value, &how, NULL), SB_E_FULL);
+                CHECK(bus->handle.counters.slices <= slices + 4);
+                CHECK(bus->handle.counters.moved <= moved + 4 * 64);
+                CHECK_EQ(sb_window_count(&bus->handle), 0);
+        }
+        bus->handle.segment.os = &sb_os_linux;
+        CHECK(all_there());
+        END();
+}
+
+/* ---- beside readers ---- */
+
+static _Atomic bool over;
+
+/* Whether a guard holds a value of this test's. */
+static bool is_whole(const struct sb_guard *guard)
+{
+        const unsigned char *at = guard->value.data;
+        unsigned number = 0;
+
+        if (!guard->bus || guard->key.len != 7 || !guard->value.len)
+                return false;
+        for (unsigned i = 1; i < 7; i++)
+                number = number * 10 + ((const unsigned char *)guard->key.data)[i] - '0';
+        return at[0] == 'a' + number % 26 && at[guard->value.len - 1] == 'a' + number % 26;
+}
+
+/* All keys are there in each cut. */
+static bool scan_is_whole(struct sb_bus *reader)
+{
+        sb_auto(sb_scan_closep) struct sb_scan *scan = NULL;
+        struct sb_guard guard = {0};
+        unsigned count = 0;
+
+        if (sb_scan_open(reader, NULL, b("k"), &scan) != 0)
+                return false;
+        while (sb_scan_next(scan, &guard) == 0) {
+                count += is_whole(&guard);
+                sb_guard_release(&guard);
+        }
+        return count == key_count;
+}
+
+static bool many_are_whole(struct sb_bus *reader, unsigned first)
+{
+        struct sb_guard guards[32] = {0};
+        struct sb_bytes wanted[32];
+        char texts[32][16];
+        bool whole;
+
+        for (unsigned i = 0; i < 32; i++) {
+                snprintf(texts[i], sizeof(texts[i]), "k%06u", (first + i * 97) % key_count);
+                wanted[i] = b(texts[i]);
+        }
+        whole = sb_get_many(reader, wanted, 32, guards) == 0;
+        for (unsigned i = 0; i < 32; i++) {
+                whole = whole && is_whole(&guards[i]);
+                sb_guard_release(&guards[i]);
+        }
+        return whole;
+}
+
+static void *read_on(void *argument)
+{
+        struct sb_bus *reader = argument;
+
+        for (unsigned round = 0; !over; round++)
+                if (!many_are_whole(reader, round) || (round % 64 == 0 && !scan_is_whole(reader)))
+                        return reader;
+        return NULL;
+}
+
+static void test_readers_find_every_key_while_versions_move(void)
+{
+        uint64_t end, larges = 0, refused = 0;
+        struct sb_bus *readers[2];
+        pthread_t threads[2];
+        void *wrong[2];
+
+        BEGIN();
+        CHECK(scatter(18000));
+        over = false;
+        for (unsigned i = 0; i < 2; i++) {
+                readers[i] = world_bus(&world);
+                CHECK(readers[i]);
+        }
+        for (unsigned i = 0; i < 2; i++)
+                CHECK_EQ(pthread_create(&threads[i], NULL, read_on, readers[i]), 0);
+        end = now_ns() + (getenv("SB_TEST_LONG") ? UINT64_C(10000000000) : 300000000);
+        for (unsigned round = 0; now_ns() < end; round++) {
+                struct sb_write how = {.size = sizeof(how), .deadline_ns = now_ns() + 1000000000};
+                unsigned units = 50 + round % 7 * 30;
+                struct sb_bytes value;
+
+                /* What became free is scattered over again. */
+                for (unsigned i = 0; i < 600; i++) {
+                        unsigned number = (round * 613 + i * 29) % key_count;
+
+                        (void)set(number, i % 8 ? TINY : 200 + i * 3, 0);
+                }
+                value = value_of(round, (size_t)units * unit_size() - 200);
+                larges += sb_set(bus, b("large"), value, &how, NULL) == 0;
+                if (sb_delete(bus, b("large"), SB_ANY_REV, NULL, NULL) != 0)
+                        refused++;
+        }
+        over = true;
+        for (unsigned i = 0; i < 2; i++)
+                pthread_join(threads[i], &wrong[i]);
+        TEST_NOTE("%llu large values, %llu refused, %llu versions moved beside readers",
+                (unsigned long long)larges, (unsigned long long)refused,
+                (unsigned long long)bus->handle.counters.moved);
+        CHECK(!wrong[0] && !wrong[1]);
+        CHECK(larges > 0);
+        CHECK(all_there());
+        for (unsigned i = 0; i < 2; i++)
+                CHECK(!sb_close(readers[i]));
+        END();
+}
+
+/* ---- a fleet ---- */
+
+#define FLEET 8u
+static _Atomic uint64_t *fleet_larges; /* of all processes */
+
+/* One process of the fleet: keys of its own, most of them small, some large, for a while. Return:
+ * its exit code, 0 when all was right. */
+static int sail(unsigned number, uint64_t end)
+{
+        static unsigned lengths[400];
+        struct sb_bus *own = world_bus(&world);
+        uint64_t state = number + 1;
+        char text[16];
+
+        for (unsigned round = 0; own && now_ns() < end; round++) {
+                struct sb_guard guard = {0};
+                unsigned key, len;
+                int r;
+
+                state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+                key = (unsigned)(state >> 33) % 400;
+                len = (unsigned)(state >> 45) % 1500 + 1;
+                if (round % 64 == 0) /* in the unit's size */
+                        len = (unsigned)(state >> 45) % 100 * 4096 + 4096;
+                snprintf(text, sizeof(text), "f%u/%u", number, key);
+                r = sb_set(own, b(text), value_of(number + len, len), NULL, NULL);
+                if (r == 0)
+                        lengths[key] = len;
+                *fleet_larges += r == 0 && len >= 4096;
+                if (r != 0 && r != SB_E_FULL)
+                        return 2;
+                r = sb_get(own, b(text), &guard);
+                if (r != (lengths[key] ? 0 : SB_E_NOT_FOUND))
+                        return 3;
+                if (r == 0 && (guard.value.len != lengths[key] ||
+                                      *(const unsigned char *)guard.value.data !=
+                                              'a' + (number + lengths[key]) % 26))
+                        return 4;
+                sb_guard_release(&guard);
+                /* Large values do not stay, and of the small ones half. */
+                if (lengths[key] && (lengths[key] >= 4096 || state >> 62)) {
+                        r = sb_delete(own, b(text), SB_ANY_REV, NULL, NULL);
+                        if (r != 0 && r != SB_E_FULL)
+                                return 5;
+                        lengths[key] = r == 0 ? 0 : lengths[key];
+                }
+        }
+        return !own || sb_close(own) ? 6 : 0;
+}
+
+/* Eight processes write on a bus in which values lie scattered; two of them are killed. */
+static void test_a_fleet_of_processes_writes_large_values_and_small_ones(void)
+{
+        uint64_t lasts = getenv("SB_TEST_LONG") ? UINT64_C(8000000000) : 300000000, end;
+        const char *kind = getenv("SB_API_WORLD");
+        pid_t fleet[FLEET];
+        int status;
+
+        if (!kind || strcmp(kind, "agentd") != 0)
+                TEST_SKIP("the bus is this process's own");
+        WORLD_BEGIN(32 * MIB);
+        CHECK(scatter(36000));
+        fleet_larges = mmap(NULL, sizeof(*fleet_larges), PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(fleet_larges != MAP_FAILED);
+        end = now_ns() + lasts;
+        for (unsigned i = 0; i < FLEET; i++) {
+                fleet[i] = fork();
+                if (fleet[i] == 0)
+                        _exit(sail(i, end));
+                CHECK(fleet[i] > 0);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+                sb_os_linux.pause(NULL, lasts / 4);
+                kill(fleet[i], SIGKILL);
+        }
+        for (unsigned i = 0; i < FLEET; i++) {
+                CHECK_EQ(waitpid(fleet[i], &status, 0), fleet[i]);
+                if (i < 2)
+                        CHECK(WIFSIGNALED(status));
+                else
+                        CHECK_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : 100, 0);
+        }
+        TEST_NOTE("%llu large values of a fleet", (unsigned long long)*fleet_larges);
+        CHECK(*fleet_larges > 0);
+        CHECK(all_there());
+        END();
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -371,6 +619,9 @@ int main(int argc, char **argv)
         RUN(test_no_client_can_tell_that_versions_moved);
         RUN(test_values_find_room_beside_a_hundred_idle_clients);
         RUN(test_values_find_room_beside_a_client_that_is_stopped_under_a_pin);
+        RUN(test_where_nothing_can_move_it_is_full_within_the_deadline_and_a_slice);
+        RUN(test_readers_find_every_key_while_versions_move);
+        RUN(test_a_fleet_of_processes_writes_large_values_and_small_ones);
         RUN(test_a_commit_of_several_large_values_finds_room_for_all);
         return test_end();
 }
