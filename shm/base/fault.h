@@ -90,6 +90,9 @@
         X(MOVE_IN_HAND, "a version that is in a hand moves")                                       \
         X(MOVE_SKIPS, "a copy's link leads past the original")                                     \
         X(WINDOW_EARLY, "a window serves before the grace period of what was there")               \
+        X(WINDOW_KNOWN_AGAIN, "units that a stopped reader knows are chosen again")                \
+        X(WINDOW_KEEPS_NONE, "a run that a waiting client gives back is free")                     \
+        X(MOVE_OWN_SLABS, "a mover keeps its own slabs, which are in no window")                   \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \

@@ -191,7 +191,8 @@ static void window_note_known(struct sb_handle *handle, uint32_t unit)
         struct sb_window *window = &handle->window;
         uint64_t birth = window_birth(handle, unit);
 
-        if (window->era && birth >= window->young && sb_era_protected(handle, window->era, birth))
+        if (window->era && birth >= window->young && sb_era_protected(handle, window->era, birth) &&
+                !SB_FAULT(WINDOW_KNOWN_AGAIN))
                 window->young = birth + 1;
 }
 
@@ -275,7 +276,7 @@ uint32_t sb_window_take(struct sb_handle *handle, uint32_t count, uint32_t limit
 
 void sb_window_keep(struct sb_handle *handle)
 {
-        handle->window.keeps = handle->window.waits;
+        handle->window.keeps = handle->window.waits && !SB_FAULT(WINDOW_KEEPS_NONE);
 }
 
 bool sb_window_keeps(const struct sb_handle *handle, uint32_t unit)

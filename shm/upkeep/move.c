@@ -277,7 +277,8 @@ static bool move_window(struct sb_handle *handle, move_look *look, struct share 
 /* Before a search: what this client itself has in its hands may be in the way, too. */
 static void move_let_go(struct sb_handle *handle)
 {
-        sb_slab_release_all(handle);
+        if (!SB_FAULT(MOVE_OWN_SLABS))
+                sb_slab_release_all(handle);
         sb_magazine_release_all(handle);
 }
 

@@ -24,6 +24,7 @@
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reap.h"
 #include "shm/upkeep/work.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/chain.h"
 #include "tests/unit/copy.h"
 #include "tests/unit/draw.h"
@@ -466,7 +467,7 @@ static void test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_foun
                 struct sb_version *version;
                 struct sb_descriptor *commit;
                 uint64_t word, stamp, offset;
-                uint32_t unit;
+                uint32_t unit, number = 0;
 
                 CHECK(begin(1 << 20, 4096));
                 sb_pin(&writer);
@@ -478,8 +479,10 @@ static void test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_foun
                 for (uint32_t i = 0; i < key_count; i++) {
                         struct sb_version *other = look(key_of(i));
 
-                        if (keys[i].len > TINY && (!version || unit_of(other) > unit_of(version)))
+                        if (keys[i].len > TINY && (!version || unit_of(other) > unit_of(version))) {
                                 version = other;
+                                number = i;
+                        }
                 }
                 CHECK(version);
                 unit = unit_of(version);
@@ -492,6 +495,7 @@ static void test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_foun
                 if (state == INTENT)
                         sb_store_relaxed(&version->stamp, intent_of(commit));
                 CHECK(!drain(unit));
+                CHECK(state == INTENT || look(key_of(number)) == version);
                 CHECK(!owned_by(&writer));
                 offset = wait_for(6);
                 CHECK(offset);
@@ -688,6 +692,7 @@ static void test_a_dead_mover_loses_nothing(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_a_large_value_finds_room_where_versions_lie_scattered);
         RUN(test_the_movers_own_slabs_are_not_in_the_way);
         RUN(test_where_nothing_can_move_it_is_full_and_nothing_is_lost);

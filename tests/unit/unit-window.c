@@ -15,6 +15,7 @@
 #include "shm/memory/vacancy.h"
 #include "shm/memory/window.h"
 #include "shm/upkeep/reap.h"
+#include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
 
@@ -534,6 +535,7 @@ static void test_the_end_of_a_wait_leaves_no_owned_unit_whatever_the_windows_sta
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        fault_from_environment();
         RUN(test_the_cheapest_units_in_a_row_become_the_window);
         RUN(test_units_of_any_size_in_segments_of_any_size_can_be_a_window);
         RUN(test_a_client_that_does_not_wait_has_no_window);
