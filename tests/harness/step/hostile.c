@@ -9,7 +9,9 @@
 static const char *const target_names[HOSTILE_TARGETS] = {"a node's key length", "a node's height",
         "a version's value length", "a version's key length", "a descriptor's number of writes",
         "a descriptor's number of ranges", "a descriptor's bytes of ranges",
-        "a descriptor's ranges", "a descriptor's list of writes", "a version's node"};
+        "a descriptor's ranges", "a descriptor's list of writes", "a version's node",
+        "a version's link", "a version's link to itself", "a version's stamp", "a node's cell",
+        "a unit's class", "a unit's bitmap"};
 
 static enum hostile_target target;
 static uintptr_t stopped_at;
@@ -21,6 +23,8 @@ static void spoil_node(struct sb_node *node)
                 node->key_len = UINT16_MAX;
         else if (target == HEIGHT)
                 node->height = UINT16_MAX;
+        else if (target == NODE_CELL)
+                sb_store_relaxed(&node->cell, UINT64_C(1) << 40);
 }
 
 static void spoil_descriptor(struct sb_descriptor *descriptor)
@@ -49,6 +53,12 @@ static void spoil_version(struct sb_version *version)
                 version->shape |= SB_SHAPE(0, 0x7ff, 0, 0);
         else if (target == VERSION_NODE)
                 version->node = UINT64_C(1) << 47;
+        else if (target == VERSION_LINK)
+                sb_store_relaxed(&version->prev, UINT64_C(1) << 47);
+        else if (target == LINK_ROUND)
+                sb_store_relaxed(&version->prev, sb_offset_of(&scene.segment, version));
+        else if (target == VERSION_STAMP)
+                sb_store_relaxed(&version->stamp, INT64_MAX);
 }
 
 static void spoil_block(uint32_t kind, unsigned char *at)
@@ -63,6 +73,19 @@ static void spoil_block(uint32_t kind, unsigned char *at)
                 spoil_version(version);
 }
 
+static void spoil_unit(uint32_t unit, uint64_t word)
+{
+        const struct sb_segment *segment = &scene.segment;
+
+        if (target == UNIT_CLASS)
+                sb_store_relaxed(
+                        &segment->unit_words[unit], word | SB_UNIT_WORD(0, UINT64_C(63), 0, 0));
+        else if (target == UNIT_BITMAP)
+                for (uint32_t i = 0; i < segment->geometry.bitmap_stride / 8; i++)
+                        sb_store_relaxed(&sb_unit_bitmap(segment, unit)[i], UINT64_MAX);
+}
+
+/* Relaxed, all stores: no other process is at work. */
 static void spoil_all(void)
 {
         const struct sb_segment *segment = &scene.segment;
@@ -79,6 +102,7 @@ static void spoil_all(void)
                         spoil_block(
                                 kind, scene.image + sb_unit_offset(segment, unit) +
                                               (size_t)i * segment->class_size[SB_UNIT_CLASS(word)]);
+                spoil_unit(unit, word);
         }
 }
 

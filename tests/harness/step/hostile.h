@@ -1,6 +1,7 @@
 /*
  * A trial with hostile neighbours: one scenario, and before accesses of its operation to the
- * segment one kind of length or offset in shared memory is written over, in all blocks at once.
+ * segment one kind of length, offset or word in shared memory is written over, in all blocks or
+ * units at once.
  * What the operation has checked before, and uses behind, is the copy that it checked: so it comes
  * to an end and reads nothing outside the segment. What it answers is not judged.
  */
@@ -21,6 +22,14 @@ enum hostile_target {
         RANGES, /* both numbers of the ranges */
         WRITES, /* the offsets in the lists */
         VERSION_NODE,
+        HOSTILE_LENGTHS, /* these are for all scenarios, the next ones for those where versions move
+                          */
+        VERSION_LINK = HOSTILE_LENGTHS,
+        LINK_ROUND, /* it leads to the version itself */
+        VERSION_STAMP,
+        NODE_CELL,
+        UNIT_CLASS,
+        UNIT_BITMAP,
         HOSTILE_TARGETS
 };
 

@@ -15,26 +15,29 @@
 #define OTHERS_WRITE DO(OTHER, GET, K(0)), DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, SCAN)
 
 /* Units with a version or two each and nothing else, of plain keys; and
- * - of @below bytes: below newer ones, for the open cut, for a rule, of a transaction that is
- *   over; and newer than that one;
+ * - of @below bytes: below newer ones, for the open cut, for a rule, of a
+ *   transaction that is over; and newer than that one;
  * - of @above bytes: newest ones over others; a tombstone.
  * Where the fewest bytes live, there is the row; behind that, room for others. */
 #define APART_KEYS(below, above)                                                                   \
-        DO(OTHER, KEEP, K(5), T(KEEP_ONE, 2)), DO(OTHER, SET, K(0), V(10, 100)),                   \
+        DO(OTHER, KEEP, K(RULED_KEY), T(KEEP_ONE, RULED_COUNT)), DO(OTHER, SET, K(5), V(10, 100)), \
                 DO(OTHER, SET, K(1), V(11, 100)), DO(OTHER, SET, K(2), V(12, 100)),                \
                 DO(OTHER, SET, K(3), V(13, 100)), DO(OTHER, SET, K(4), V(14, 100)),                \
-                DO(OTHER, SET, K(5), V(15, 100)), DO(OTHER, SET, K(6), V(16, 100)),                \
-                DO(OTHER, APART, K(7), V(17, below)), DO(OTHER, APART, K(0), V(20, below)),        \
-                DO(OTHER, APART, K(5), V(25, below)), DO(OTHER, TXN, K(1), T(21, 1 | TXN_LONGER)), \
+                DO(OTHER, SET, K(0), V(15, 100)), DO(OTHER, SET, K(6), V(16, 100)),                \
+                DO(OTHER, APART, K(7), V(17, below)), DO(OTHER, APART, K(5), V(20, below)),        \
+                DO(OTHER, APART, K(0), V(25, below)), DO(OTHER, TXN, K(1), T(21, 1 | TXN_LONGER)), \
                 DO(OTHER, APART, K(6), V(26, below)), DO(OTHER, SNAPSHOT),                         \
-                DO(OTHER, APART, K(1), V(31, below)), DO(OTHER, APART, K(0), V(30, above)),        \
-                DO(OTHER, APART, K(5), V(35, above)), DO(OTHER, APART, K(4), .len = 0),            \
-                DO(OTHER, APART, K(6), V(36, above)), DO(OTHER, APART, K(7), V(27, 150)),          \
+                DO(OTHER, APART, K(1), V(31, below)), DO(OTHER, APART, K(5), V(30, above)),        \
+                DO(OTHER, APART, K(0), V(35, above)), DO(OTHER, MARK),                             \
+                DO(OTHER, APART, K(0), V(45, above)), DO(OTHER, MARK_DROP),                        \
+                DO(OTHER, APART, K(4), .len = 0), DO(OTHER, APART, K(6), V(36, above)),            \
+                DO(OTHER, APART, K(7), V(27, 150)),                                                \
                 DO(OTHER, APART, K(3), V(23, 150), .expect = 1),                                   \
                 DO(OTHER, APART, K(2), V(22, 150)), DO(OTHER, SNAPSHOT_READ), DO(OTHER, THIN)
 #define LARGE_TOO DO(OTHER, LARGE, K(9), V(50, 1100))
+
 #define FRAGMENTED(below, above)                                                                   \
-        .wish = {.size = 43u << 9, .guard_inline = 40}, .key_count = 8,                            \
+        .wish = {.size = 40u << 9, .guard_inline = 40}, .key_count = 8,                            \
         .flags = TRIAL_USERS | TRIAL_ROWS, .setup = {APART_KEYS(below, above)}
 
 const struct step_scenario step_scenarios_users[] = {
@@ -48,23 +51,27 @@ const struct step_scenario step_scenarios_users[] = {
                 .operation = {DO(SUBJECT, SET, K(3), V(33, 1900))},
                 .others = {DO(OTHER, SET, K(0), V(40, 10)), DO(OTHER, TXN, K(4), T(41, 2)),
                         LARGE_TOO, DO(OTHER, SCAN)}},
+        {.name = "call: commit of large values where versions lie",
+                FRAGMENTED(150, 34),
+                .operation = {DO(SUBJECT, TXN, K(2), T(41, 2 | TXN_LARGE))},
+                .others = {DO(OTHER, SET, K(0), V(40, 10)), DO(OTHER, GET, K(2))}},
         {.name = "call: set where versions move",
                 FRAGMENTED(150, 34),
                 .operation = {DO(SUBJECT, SET, K(6), V(40, 10)), DO(SUBJECT, SET, K(5), V(41, 20)),
                         DO(SUBJECT, DELETE, K(0))},
                 .others = {LARGE_TOO}},
+        {.name = "call: memory work where versions move",
+                FRAGMENTED(150, 34),
+                .operation = {DO(SUBJECT, SET, K(6), V(40, 10)), DO(SUBJECT, WORK, .len = 0)},
+                .others = {DO(OTHER, LARGE, K(9), V(50, 1900))}},
         {.name = "call: commit where versions move",
                 FRAGMENTED(150, 34),
                 .operation = {DO(SUBJECT, TXN, K(4), T(41, 3))},
-                .others = {LARGE_TOO}},
-        {.name = "call: memory work where versions move",
-                FRAGMENTED(34, 150),
-                .operation = {DO(SUBJECT, SET, K(6), V(40, 10)), DO(SUBJECT, WORK, .len = 0)},
-                .others = {DO(OTHER, SNAPSHOT_END), LARGE_TOO}},
+                .others = {DO(OTHER, LARGE, K(9), V(50, 1900))}},
         {.name = "call: hold where versions move",
                 FRAGMENTED(150, 34),
                 .operation = {DO(SUBJECT, HOLD, K(6)), DO(SUBJECT, GET, K(0)),
-                        DO(SUBJECT, HISTORY, K(5)), DO(SUBJECT, LET_GO, K(6))},
+                        DO(SUBJECT, HISTORY, K(0)), DO(SUBJECT, LET_GO, K(6))},
                 .others = {LARGE_TOO}},
         {.name = "call: read a cut where versions move",
                 FRAGMENTED(34, 150),

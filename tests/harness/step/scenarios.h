@@ -25,9 +25,14 @@
 /* All keys have the same home, the first of two buckets: beyond seven they are in the other. */
 #define TRIAL_ONE_HOME 64u
 
-/* Each unit holds a version or two: a large value needs that some move. When all is over, all units
- * are there again. */
+/* Each unit holds a version or two: a large value needs that some move. The segment is larger than
+ * wished, if the setup needs it, so that no run is left. When all is over, all units are there
+ * again. */
 #define TRIAL_ROWS 128u
+/* There: the last so many versions of this key are kept. The cut of scene.marked_cut is read in it
+ * by that rule, as long as it has the version that it had then. */
+#define RULED_KEY   0
+#define RULED_COUNT 2
 
 struct step_scenario {
         const char *name;

@@ -75,7 +75,9 @@ static void rows_apart(struct scene *scene, const struct act *act, struct result
         struct act set = *act;
 
         set.kind = act->len ? SET : DELETE;
-        set.len = act->len ? (uint16_t)(act->len - scene_key(act->key).len) : 0;
+        set.len = act->len > scene_key(act->key).len
+                          ? (uint16_t)(act->len - scene_key(act->key).len)
+                          : 0;
         set.expect = ANY;
         scene_do(scene, &set, ret);
         if (!ret->code)

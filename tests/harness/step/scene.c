@@ -49,15 +49,23 @@
 #define VALUE_MAX    8192u
 #define POISON       0xdb
 #define INVERSE_OF_7 183u /* modulo 256 */
+#define SLICE_NS     1000000u
 
 uint64_t scene_time(const struct scene *scene)
 {
         return 1000 + scene->slept_ns;
 }
 
+/* A write that waits for memory asks between slices of work, which take time. */
 static uint64_t scene_now(void *context)
 {
-        return context ? scene_time(context) : 1000;
+        struct scene *scene = context;
+
+        if (!scene)
+                return 1000;
+        if (scene_handle(scene, scene->running)->window.waits)
+                scene->slept_ns += SLICE_NS;
+        return scene_time(scene);
 }
 /* All clients run in one thread, and the stores of a stopped one are all in memory: there is
  * nothing to flush, and no client to wait for. */

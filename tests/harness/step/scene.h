@@ -81,8 +81,8 @@ enum act_kind {
         SCAN_SEEK,   /* as SCAN, each key by going behind it and one back, and before it and on */
         CLEAR,       /* all keys are deleted at one moment; rev: how many had a value */
         UPDATE,      /* key, tag, len: by sb_update(), which reads before it writes */
-        /* key, tag, len bytes of key and value (0: deletes): written, and no block is left in its
-         * unit; expect: so many more units have none */
+        /* key, tag, len bytes of key and value, or the key alone (0: deletes): written, and no
+         * block is left in its unit; expect: so many more units have none */
         APART,
         THIN,  /* what APART took is free again, and the client owns no slab */
         LARGE, /* key, tag, len: set, read, deleted; while a stopped client is pinned: or full */
@@ -154,7 +154,7 @@ struct scene {
         uint32_t strays;                    /* users: guards that showed bytes of nothing here */
         uint64_t marked_cut;
         uint64_t ways_given;         /* behind lost races for a word */
-        uint64_t slept_ns;           /* by writes that wait for memory */
+        uint64_t slept_ns;           /* by writes that wait for memory, at work or asleep */
         uint64_t crowd[SCENE_CROWD]; /* blocks that APART took */
         uint32_t crowd_count;
         size_t image_size;

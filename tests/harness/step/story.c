@@ -112,11 +112,26 @@ static void look(struct fact *ret)
         trial_restore(&scene_saved);
 }
 
+/* The same of a cut that is past, where scenarios have one. */
+static void look_back(void)
+{
+        static const struct act past = {.actor = OTHER, .kind = PAST, .len = RULED_KEY + 1};
+        struct result result;
+
+        if (!(trial.scenario->flags & TRIAL_ROWS))
+                return;
+        trial_save(&scene_saved);
+        scene_do(&scene, &past, &result);
+        trial.past = result.seen[RULED_KEY];
+        trial_restore(&scene_saved);
+}
+
 static void tell_story(void *context)
 {
         struct story *story = context;
         const struct act *operation = trial.scenario->operation, *others = trial.scenario->others;
         uint32_t act = story->act, done = story->done;
+        uint64_t moved = 0;
         /* The last story: all acts of the operation come first. */
         uint32_t here = act < trial.operation_count;
 
@@ -135,6 +150,10 @@ static void tell_story(void *context)
                 look(story->rest[act]);
         }
         look(story->after);
+        for (uint32_t i = 0; i < SCENE_PEERS; i++)
+                moved += scene_handle(&scene, i)->counters.moved;
+        if ((trial.scenario->flags & TRIAL_ROWS) && trial.from_setup && !moved)
+                trial_fail("no version moves");
 }
 
 /* Act @act with all others before it, with one fewer, ... */
@@ -163,6 +182,19 @@ static bool tell_stories(void)
         return true;
 }
 
+/* Does the setup in a segment that is just large enough, perhaps: so no run is left behind it.
+ * Return: whether it is. */
+static bool fits_in_rows(void)
+{
+        const struct step_scenario *scenario = trial.scenario;
+
+        trial_acts(scenario->setup, act_count(scenario->setup, TRIAL_SETUP_MAX), NULL);
+        if (!trial_failed() && !scene_handle(&scene, OTHER)->counters.slices)
+                return true;
+        trial.report->failure[0] = 0;
+        return false;
+}
+
 static void set_the_scene(void *context)
 {
         const struct step_scenario *scenario = trial.scenario;
@@ -182,11 +214,17 @@ static void set_the_scene(void *context)
         wish.clients = 4;
         wish.record_stride = SB_LINE;
         scene_use_calls(scenario->flags & TRIAL_USERS);
-        r = scene_make(&scene, &wish, scenario->key_count, scenario->flags & TRIAL_ONE_HOME);
-        if (r) {
-                trial_fail("the scene cannot be made: %d, size %llu", r,
-                        (unsigned long long)wish.size);
-                return;
+        for (;;) {
+                r = scene_make(
+                        &scene, &wish, scenario->key_count, scenario->flags & TRIAL_ONE_HOME);
+                if (r) {
+                        trial_fail("the scene cannot be made: %d, size %llu", r,
+                                (unsigned long long)wish.size);
+                        return;
+                }
+                if (!(scenario->flags & TRIAL_ROWS) || fits_in_rows())
+                        break;
+                wish.size += wish.unit_size;
         }
         if (scenario->flags & TRIAL_ERA_WRAPS) { /* before any block has an era */
                 sb_store_release(&scene.segment.super->birth_floor, SB_ERA_LOW - 2);
@@ -194,7 +232,8 @@ static void set_the_scene(void *context)
         }
         if (scenario->flags & TRIAL_OBSERVED)
                 sb_store_release(&scene.segment.super->observers, 1);
-        trial_acts(scenario->setup, act_count(scenario->setup, TRIAL_SETUP_MAX), NULL);
+        if (!(scenario->flags & TRIAL_ROWS))
+                trial_acts(scenario->setup, act_count(scenario->setup, TRIAL_SETUP_MAX), NULL);
         scene_set_up(&scene);
         trial_save(&scene_start);
 }
@@ -211,12 +250,14 @@ bool story_prepare(
         images_forget();
         memset(trial.story, 0, sizeof(trial.story));
         report->failure[0] = 0;
+        trial.from_setup = !from;
         if (from)
                 memcpy(&scene_start, from, scene_size(from));
         else if (!trial_play(set_the_scene, NULL, "the setup"))
                 return false;
         trial_restore(&scene_start);
         look(trial.begin);
+        look_back();
         return tell_stories();
 }
 

@@ -44,6 +44,8 @@ extern struct trial {
         struct result operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
         uint32_t operation_done; /* how many acts of the operation were answered */
         struct fact begin[SCENE_KEYS];
+        struct fact past;     /* TRIAL_ROWS: of RULED_KEY, in the cut that is past */
+        bool from_setup;      /* and not from an image */
         uint32_t least_story; /* what was seen once is never taken back */
         uint32_t play_story;
         void (*play)(void *context);

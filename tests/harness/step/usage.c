@@ -181,25 +181,42 @@ static enum scene_actor usage_caller(enum scene_actor actor)
         return actor == ENGINE ? OTHER : actor;
 }
 
+/* The history of a key lists each revision once. Return: whether the one of @rev is among them. */
+static bool lists_once(enum scene_actor actor, uint32_t key, uint64_t rev)
+{
+        struct result history = usage_act(actor, HISTORY, key, 0, 0, ANY);
+        uint32_t above = SCENE_KEYS;
+        bool there = false;
+
+        for (uint32_t i = 0; i < SCENE_KEYS; i++) {
+                /* A tombstone has no revision here. */
+                if (history.seen[i].state == FACT_NONE)
+                        continue;
+                if (above < SCENE_KEYS && history.seen[i].rev >= history.seen[above].rev)
+                        trial_fail("the history of key %u lists {%s} below {%s}", key,
+                                trial_fact_text(&history.seen[i]),
+                                trial_fact_text(&history.seen[above]));
+                there = there || history.seen[i].rev == rev;
+                above = i;
+        }
+        return there;
+}
+
 void usage_rows(enum scene_actor actor)
 {
+        struct result past;
+
         if (!(trial.scenario->flags & TRIAL_ROWS))
                 return;
         actor = usage_caller(actor);
-        for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++) {
-                struct result history = usage_act(actor, HISTORY, key, 0, 0, ANY);
-
-                /* A tombstone is listed without a value. */
-                for (uint32_t i = 0, above = SCENE_KEYS; i < SCENE_KEYS; i++) {
-                        if (history.seen[i].state == FACT_NONE)
-                                continue;
-                        if (above < SCENE_KEYS && history.seen[i].rev >= history.seen[above].rev)
-                                trial_fail("the history of key %u lists {%s} below {%s}", key,
-                                        trial_fact_text(&history.seen[i]),
-                                        trial_fact_text(&history.seen[above]));
-                        above = i;
+        for (uint32_t key = 0; key < scene.key_count && !trial_failed(); key++)
+                if (lists_once(actor, key, trial.past.rev) && key == RULED_KEY) {
+                        past = usage_act(actor, PAST, 0, 0, RULED_KEY + 1, ANY);
+                        if (!scene_fact_equal(&past.seen[key], &trial.past, true))
+                                trial_fail("the past (%d) has {%s} for key %u, and had {%s}",
+                                        past.code, trial_fact_text(&past.seen[key]), key,
+                                        trial_fact_text(&trial.past));
                 }
-        }
         if (!trial_failed() && usage_act(actor, LARGE, ROW_KEY, 7, ROW_LEN, ANY).code)
                 trial_fail("a large value cannot be written");
 }
