@@ -227,7 +227,6 @@ struct sb_handle {
         struct sb_pin pin;           /* memory: pin.c */
         struct sb_era era;           /* memory: era.c */
         struct sb_slabs slabs;       /* memory: slab.c */
-        struct sb_window window;     /* memory: window.c */
         struct sb_guards guards;     /* memory: guard.c */
         struct sb_limbo limbo;       /* memory: limbo.c */
         struct sb_magazine magazine; /* memory: magazine.c */
@@ -238,6 +237,7 @@ struct sb_handle {
         struct sb_sweep sweep;       /* upkeep: sweep.c */
         struct sb_work work;         /* upkeep: work.c */
         struct sb_commits commits;   /* op: commit.c */
+        struct sb_window window;     /* memory: window.c */
         struct sb_counters counters; /* any room adds to them */
 };
 
