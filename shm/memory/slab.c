@@ -1,8 +1,8 @@
 /*
  * Finding units for slabs and large blocks, and filling the slab cache; see slab.h.
  *
- * Units are found by hints (vacancy.h), the lowest first. Large blocks are looked for from the top
- * of the segment, where slabs leave them runs.
+ * Units are found by hints (vacancy.h): for versions the lowest first, for nodes and guard words
+ * the highest. Large blocks are looked for from above, where slabs leave them runs.
  */
 
 #include "shm/memory/slab.h"
@@ -125,21 +125,26 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
         return empty != NO_UNIT && slab_claim(handle, search, empty, empty_word) ? empty : NO_UNIT;
 }
 
-/* The lowest FREE unit: so slabs stay at the low end, and large values find units in a row. */
+/* A FREE unit: the lowest one for versions, which can move (upkeep/move.h); the highest one for
+ * what cannot, so that it lies together. Between the two, large values find units in a row. */
 static uint32_t slab_search_free(struct sb_handle *handle, const struct search *search)
 {
         const struct sb_segment *segment = &handle->segment;
-        uint32_t unit;
+        bool moves = SB_UNIT_KIND(search->wanted) == SB_UNIT_VERSIONS;
+        uint32_t first = search->first, end = search->end, unit;
 
-        for (unit = sb_vacancy_next(segment, SB_VACANCY_FREE, search->first, search->end);
-                unit != SB_VACANCY_NONE;
-                unit = sb_vacancy_next(segment, SB_VACANCY_FREE, unit + 1, search->end)) {
+        for (;;) {
+                unit = moves ? sb_vacancy_next(segment, SB_VACANCY_FREE, first, end)
+                             : sb_vacancy_run(segment, SB_VACANCY_FREE, 1, end);
+                if (unit == SB_VACANCY_NONE || unit < first)
+                        return NO_UNIT;
                 if (sb_unit_word(segment, unit))
                         sb_unit_unhint(segment, SB_VACANCY_FREE, unit);
                 else if (slab_claim(handle, search, unit, 0))
                         return unit;
+                first = moves ? unit + 1 : first;
+                end = moves ? end : unit;
         }
-        return NO_UNIT;
 }
 
 /* The first of the next @count EMPTY units that is past its grace period. */

@@ -158,6 +158,25 @@ static void test_values_of_many_units_find_room_where_small_ones_lie_scattered(v
         END();
 }
 
+/* Keys come with their values, so that slabs of nodes are taken in between. Nodes do not move. */
+static void test_nodes_of_keys_lie_where_they_leave_rows(void)
+{
+        for (unsigned round = 0; round < 2; round++) {
+                BEGIN();
+                for (key_count = 0; set(key_count, round ? 1000 : 200, 2000000) == 0; key_count++)
+                        ;
+                for (unsigned i = 0; i < key_count; i++)
+                        if (i % (round ? 4 : 20) != 0) {
+                                CHECK_EQ(sb_delete(bus, key_of(i), SB_ANY_REV, NULL, NULL), 0);
+                        }
+                world_prune(&world, bus);
+                CHECK_EQ(
+                        sb_set(bus, b("large"), value_of(0, (size_t)150 * unit_size()), NULL, NULL),
+                        0);
+                END();
+        }
+}
+
 /* Of one size, and of several: as one window is found after the other, what serves the first
  * values must not be what the next ones take. */
 static void test_a_commit_of_several_large_values_finds_room_for_all(void)
@@ -616,6 +635,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_values_of_many_units_find_room_where_small_ones_lie_scattered);
+        RUN(test_nodes_of_keys_lie_where_they_leave_rows);
         RUN(test_no_client_can_tell_that_versions_moved);
         RUN(test_values_find_room_beside_a_hundred_idle_clients);
         RUN(test_values_find_room_beside_a_client_that_is_stopped_under_a_pin);

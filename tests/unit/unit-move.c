@@ -213,22 +213,21 @@ static void test_a_large_value_finds_room_where_versions_lie_scattered(void)
 
 static void test_the_movers_own_slabs_are_not_in_the_way(void)
 {
-        uint32_t unit, count = 0;
+        uint32_t unit, end = 0, count;
         uint64_t word, offset;
 
         CHECK(begin(1 << 20, 1024));
         CHECK(scatter(400, 2));
-        /* In the middle of the units above all nodes. */
-        for (unit = limit; SB_UNIT_KIND(sb_unit_word(&writer.segment, unit - 1)) != SB_UNIT_NODES;)
-                unit--;
-        unit += (limit - unit) / 2;
+        /* In the middle of the units below all nodes. */
+        while (end < limit && SB_UNIT_KIND(sb_unit_word(&writer.segment, end)) != SB_UNIT_NODES)
+                end++;
+        unit = end / 2;
         word = sb_unit_word(&writer.segment, unit);
         CHECK_EQ(SB_UNIT_KIND(word), SB_UNIT_VERSIONS);
         CHECK(sb_cas64_full(&writer.segment.unit_words[unit], word, word | sb_unit_owner(&writer)));
         writer.slabs.versions[SB_UNIT_CLASS(word)].unit = unit;
         writer.slabs.owned[0] |= UINT64_C(1) << SB_UNIT_CLASS(word);
-        count = limit - unit + 1;
-        CHECK(count < limit / 2);
+        count = end / 2 + 1;
         offset = wait_for(count);
         CHECK(offset);
         sb_slab_give_back(&writer, offset);
