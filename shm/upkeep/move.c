@@ -206,6 +206,16 @@ static enum moved move_ask(
                                                                                            : GOES;
 }
 
+/* Put a block that is dated into the mover's limbo. Another client may free it meanwhile. Then its
+ * birth is read to no end: its retire word says that it is in hand, and no client takes it again as
+ * long as the mover owns the unit. */
+static void move_collect(struct sb_handle *handle, uint64_t offset, uint64_t era)
+{
+        sb_model_unchecked_begin();
+        sb_limbo_wait(handle, offset, era, false);
+        sb_model_unchecked_end();
+}
+
 static enum moved move_block(
         struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share)
 {
@@ -217,7 +227,7 @@ static enum moved move_block(
                 return STAYS;
         /* The client that dated it may be idle, with the block in its limbo. */
         if (retire >= SB_ERA_MIN && share->collects && !sb_limbo_half_full(handle))
-                sb_limbo_wait(handle, offset, sb_era_of_date(&handle->segment, retire), false);
+                move_collect(handle, offset, sb_era_of_date(&handle->segment, retire));
         if (retire && !SB_FAULT(MOVE_IN_HAND))
                 return GOES;
         moved = move_live(handle, (struct sb_version *)block, size);
