@@ -16,7 +16,7 @@
 #include "tests/harness/step/sleep.h"
 #include "tests/harness/step/story.h"
 
-#define LARGE_WAIT_NS 1000000000u
+#define LARGE_WAIT_NS 400000000u
 
 int scene_sleep(const struct timespec *time, struct timespec *rest)
 {
