@@ -88,6 +88,7 @@
         X(MOVE_OVER_INTENT, "a version moves from under an intent")                                \
         X(MOVE_STORED, "a copy is published without expecting the link that was followed")         \
         X(MOVE_IN_HAND, "a version that is in a hand moves")                                       \
+        X(MOVE_KNOWN, "what a stopped client knows moves")                                         \
         X(MOVE_BORN_ANEW, "a copy is younger than versions that lead to it")                       \
         X(MOVE_SKIPS, "a copy's link leads past the original")                                     \
         X(WINDOW_EARLY, "a window serves before the grace period of what was there")               \

@@ -13,7 +13,6 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
-#include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
 #include "shm/memory/pin.h"
@@ -26,6 +25,7 @@
 
 #define SHARE        64u          /* blocks that one call looks at closely */
 #define SHARE_BYTES  (256u << 10) /* of blocks: behind so many that moved it is over */
+#define KNOWN_AGO    3u           /* eras: clients that are not stopped mostly have a younger pin */
 #define COLLECT_EACH 8u           /* looks in vain: blocks that others dated are collected */
 #define WALK_MAX     256u         /* versions above one that moves */
 
@@ -201,6 +201,7 @@ static enum moved move_live(struct sb_handle *handle, struct sb_version *version
 struct share {
         uint32_t left;  /* blocks that it looks at closely */
         uint64_t moved; /* bytes of blocks that moved */
+        uint64_t since; /* clients that are pinned since then or before are as good as stopped */
         bool collects;  /* what is dated waits in the mover's limbo from now on */
 };
 
@@ -220,13 +221,30 @@ static bool move_is_in_hand(uint32_t retire)
         return (retire == SB_RETIRE_HELD || retire >= SB_RETIRE_FREEING) && !SB_FAULT(MOVE_IN_HAND);
 }
 
+/* Whether a client that may be reading the block is pinned for long: it holds the original of what
+ * moves, and each copy, for that is as old. */
+static bool move_is_known(
+        struct sb_handle *handle, const struct sb_block *block, const struct share *share)
+{
+        uint64_t birth;
+
+        sb_model_unchecked_begin();
+        /* Relaxed: an older value only keeps the block where it is. */
+        birth = sb_era_of_birth(handle, sb_load_relaxed(&block->birth));
+        sb_model_unchecked_end();
+        return sb_era_protected(handle, share->since, birth) && !SB_FAULT(MOVE_KNOWN);
+}
+
 /* Whether a block keeps its unit from being emptied: nothing there need move then. */
 static enum moved move_ask(
         struct sb_handle *handle, uint64_t offset, uint64_t size, struct share *share)
 {
-        (void)size, (void)share;
-        return move_is_in_hand(move_retire(handle, sb_block_at(&handle->segment, offset))) ? STAYS
-                                                                                           : GOES;
+        struct sb_block *block = sb_block_at(&handle->segment, offset);
+
+        (void)size;
+        return move_is_in_hand(move_retire(handle, block)) || move_is_known(handle, block, share)
+                       ? STAYS
+                       : GOES;
 }
 
 /* Put a block that is dated into the mover's limbo. Another client may free it meanwhile. Then its
@@ -246,7 +264,7 @@ static enum moved move_block(
         uint32_t retire = move_retire(handle, block);
         enum moved moved;
 
-        if (move_is_in_hand(retire))
+        if (move_is_in_hand(retire) || move_is_known(handle, block, share))
                 return STAYS;
         /* The client that dated it may be idle, with the block in its limbo. */
         if (retire >= SB_ERA_MIN && share->collects && !sb_limbo_half_full(handle))
@@ -324,6 +342,8 @@ bool sb_move(struct sb_handle *handle)
                 move_let_go(handle);
         if (!sb_window_find(handle))
                 return sb_window_searches(handle);
+        sb_era_look(handle);
+        share.since = sb_era_looked(handle) - KNOWN_AGO;
         if (!found && !move_window(handle, move_ask, &share))
                 return true;
         share.collects = sb_window_waited(handle) % COLLECT_EACH == 1;

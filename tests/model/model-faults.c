@@ -178,7 +178,8 @@ static const struct {
         enum sb_fault fault;
         const char *program;
 } elsewhere[] = {
-        {SB_FAULT_MOVE_BORN_ANEW, "tests/kill/kill-faults"},
+        {SB_FAULT_MOVE_BORN_ANEW, "tests/unit/unit-faults"},
+        {SB_FAULT_MOVE_KNOWN, "tests/unit/unit-faults"},
         {SB_FAULT_BUDGET_IGNORES_DEAD, "tests/storm/storm-faults"},
         {SB_FAULT_EVICT_BY_CUT, "tests/unit/unit-faults"},
         {SB_FAULT_SWEEP_NODES_NEVER_LIE, "tests/unit/unit-faults"},

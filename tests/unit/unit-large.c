@@ -12,6 +12,7 @@
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/magazine.h"
+#include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
 #include "shm/memory/window.h"
@@ -141,7 +142,9 @@ static void test_a_transaction_finds_room_for_several_large_values(void)
         for (uint32_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
                 CHECK(pass_a_peak(1) > 0);
                 CHECK(commit_waiting(rows[i].lens, rows[i].count) <= 16);
+                sb_pin(&reader);
                 CHECK(find("large-a") && sb_version_has_value(find("large-a")));
+                sb_unpin(&reader);
                 sb_slab_release_all(&writer);
                 CHECK_EQ(owned_by(&writer), 0);
                 unmake_bus();
@@ -194,9 +197,20 @@ static void test_a_client_that_ends_in_a_wait_gives_its_window_up(void)
 
 /* ---- a sweep beside a mover ---- */
 
+/* A key's newest version; no other process works. */
+static struct sb_version *look(const char *name)
+{
+        struct sb_version *version;
+
+        sb_pin(&reader);
+        version = find(name);
+        sb_unpin(&reader);
+        return version;
+}
+
 static uint32_t chain_length(const char *name)
 {
-        struct sb_version *version = find(name);
+        struct sb_version *version = look(name);
         uint32_t length = 0;
 
         for (; version; length++)
@@ -208,7 +222,7 @@ static uint32_t chain_length(const char *name)
 
 static uint32_t unit_of(const char *name)
 {
-        return sb_unit_of(&writer.segment, sb_offset_of(&writer.segment, find(name)));
+        return sb_unit_of(&writer.segment, sb_offset_of(&writer.segment, look(name)));
 }
 
 /* One sweep of the engine's that is asked for now, up to chunk @end. */

@@ -11,6 +11,7 @@
 #include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
@@ -217,7 +218,7 @@ static void test_the_movers_own_slabs_are_not_in_the_way(void)
         uint64_t word, offset;
 
         CHECK(begin(1 << 20, 1024));
-        CHECK(scatter(400, 2));
+        CHECK(scatter(400, 4));
         /* In the middle of the units below all nodes. */
         while (end < limit && SB_UNIT_KIND(sb_unit_word(&writer.segment, end)) != SB_UNIT_NODES)
                 end++;
@@ -234,6 +235,24 @@ static void test_the_movers_own_slabs_are_not_in_the_way(void)
         sb_slab_release_all(&writer);
         CHECK(is_sound());
         CHECK(all_there());
+        unmake_bus();
+}
+
+/* A copy is as old as its original, so that client would hold each copy as well, without end. */
+static void test_what_a_stopped_client_knows_does_not_move(void)
+{
+        CHECK(begin(1 << 20, 1024));
+        CHECK(scatter(400, 4));
+        sb_pin(&reader);
+        for (uint32_t i = 0; i < 8; i++)
+                sb_era_advance(&writer);
+        writer.counters.moved = 0;
+        CHECK_EQ(wait_for(limit / 4), 0);
+        CHECK_EQ(writer.counters.moved, 0);
+        sb_unpin(&reader);
+        CHECK(wait_for(limit / 4) > 0);
+        CHECK(writer.counters.moved > 0);
+        sb_slab_release_all(&writer);
         unmake_bus();
 }
 
@@ -344,6 +363,7 @@ static bool drain_all(void)
 struct link {
         struct sb_version *version;
         uint64_t rev, stamp, node, shape;
+        uint32_t birth;
         unsigned char bytes[64];
 };
 
@@ -362,6 +382,7 @@ static uint32_t list_chain(const char *key, struct link *links, uint32_t most)
                 link->stamp = sb_load_relaxed(&version->stamp);
                 link->node = version->node;
                 link->shape = version->shape;
+                link->birth = sb_load_relaxed(&version->block.birth);
                 memcpy(link->bytes, version->bytes,
                         size < sizeof(link->bytes) ? size : sizeof(link->bytes));
                 version = sb_version_at(
@@ -373,7 +394,8 @@ static uint32_t list_chain(const char *key, struct link *links, uint32_t most)
 static bool is_same(const struct link *a, const struct link *b)
 {
         return a->rev == b->rev && a->stamp == b->stamp && a->node == b->node &&
-               a->shape == b->shape && !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+               a->shape == b->shape && a->birth == b->birth &&
+               !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
 /* Chains of values, deletes and transactions' versions, at stamps 10, 20, ...; a cut is open at
@@ -406,6 +428,7 @@ static void test_a_version_that_moved_is_the_same_write(void)
                 for (uint32_t i = 0; i < 4; i++)
                         counts[i] = list_chain(key_of(i), before[i], 8);
                 writer.counters.moved = 0;
+                sb_era_advance(&writer);
                 CHECK(drain_all());
                 moved += writer.counters.moved;
                 for (uint32_t i = 0; i < 4; i++) {
@@ -694,6 +717,7 @@ int main(int argc, char **argv)
         fault_from_environment();
         RUN(test_a_large_value_finds_room_where_versions_lie_scattered);
         RUN(test_the_movers_own_slabs_are_not_in_the_way);
+        RUN(test_what_a_stopped_client_knows_does_not_move);
         RUN(test_where_nothing_can_move_it_is_full_and_nothing_is_lost);
         RUN(test_a_version_that_moved_is_the_same_write);
         RUN(test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_found);
