@@ -130,7 +130,9 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
 static uint32_t slab_search_free(struct sb_handle *handle, const struct search *search)
 {
         const struct sb_segment *segment = &handle->segment;
-        bool moves = SB_UNIT_KIND(search->wanted) == SB_UNIT_VERSIONS;
+        /* So few units have no two ends. */
+        bool moves = SB_UNIT_KIND(search->wanted) == SB_UNIT_VERSIONS ||
+                     segment->geometry.unit_count < UNITS_SHARED;
         uint32_t first = search->first, end = search->end, unit;
 
         for (;;) {

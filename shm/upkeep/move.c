@@ -81,17 +81,31 @@ static uint64_t move_size(const struct sb_version *version, uint64_t shape)
                sizeof(*version);
 }
 
+/* A copy is as old as its original: a reader that is at a newer version, which was taken out
+ * meanwhile, still follows that one's link, and its pin may reach no younger birth. Of a birth that
+ * is so old that a sweep may label it, and have passed the copy's block by, nothing is said: then
+ * each pin reaches it. */
+static void move_give_birth(
+        struct sb_handle *handle, struct sb_version *copy, const struct sb_version *version)
+{
+        /* Relaxed, all: the copy is private, and a label that comes meanwhile says no more. */
+        uint32_t birth = sb_load_relaxed(&version->block.birth);
+
+        sb_store_relaxed(&copy->block.birth, birth);
+        /* A:era. Behind the store, as in sb_pin_give_birth(). */
+        if (!(birth & SB_BIRTH_LABEL) &&
+                sb_load_acquire(&handle->segment.super->era) - sb_era_of_birth(handle, birth) >
+                        SB_ERA_OLD / 2)
+                sb_store_relaxed(&copy->block.birth, SB_BIRTH_FIRST);
+        if (SB_FAULT(MOVE_BORN_ANEW))
+                sb_pin_give_birth(handle, &copy->block);
+}
+
 /* Fill the copy's block, which no other process can reach. */
 static void move_fill(struct sb_handle *handle, struct sb_version *copy,
         const struct sb_version *version, uint64_t shape, uint64_t stamp)
 {
-        /* Relaxed, both: the copy is private. It is as old as the original: a reader that is at a
-         * newer version, which was taken out meanwhile, still follows that one's link, and its pin
-         * may reach no younger birth. */
-        if (SB_FAULT(MOVE_BORN_ANEW))
-                sb_pin_give_birth(handle, &copy->block);
-        else
-                sb_store_relaxed(&copy->block.birth, sb_load_relaxed(&version->block.birth));
+        move_give_birth(handle, copy, version);
         copy->rev = version->rev;
         /* Relaxed, both: the copy is private until the CAS publishes it. */
         sb_store_relaxed(&copy->stamp, SB_FAULT(MOVE_UNSTAMPED) ? 0 : stamp);
@@ -101,19 +115,6 @@ static void move_fill(struct sb_handle *handle, struct sb_version *copy,
         copy->node = version->node;
         copy->shape = shape;
         memcpy(copy->bytes, version->bytes, move_size(version, shape));
-}
-
-/* Whether a sweep that is under way may be about to label the version's birth, which is old: it may
- * have passed the copy's block by. A label names its base wherever it stands. */
-static bool move_is_old(const struct sb_handle *handle, const struct sb_version *version)
-{
-        /* Relaxed: a sweep that labels it meanwhile makes it no later. */
-        uint32_t birth = sb_load_relaxed(&version->block.birth);
-
-        return !(birth & SB_BIRTH_LABEL) &&
-               /* A:era. */
-               sb_load_acquire(&handle->segment.super->era) - sb_era_of_birth(handle, birth) >
-                       SB_ERA_OLD / 2;
 }
 
 /* Publish the copy over @version. False: another process changed the link. */
@@ -145,8 +146,6 @@ static enum moved move_version(struct sb_handle *handle, struct sb_version *vers
                 sb_offset_of(&handle->segment, version), &holder);
         if (found != GOES)
                 return found;
-        if (move_is_old(handle, version))
-                return STAYS;
         if (sb_slab_take(handle, SB_UNIT_VERSIONS, sb_version_size(shape), SB_SLAB_LARGER, &at))
                 return NO_ROOM;
         copy = (struct sb_version *)(handle->segment.base + at);

@@ -21,7 +21,7 @@
 #include "tests/harness/test.h"
 
 #define MIB      (UINT64_C(1) << 20)
-#define KEYS_MAX 40000u
+#define KEYS_MAX 140000u /* as many as the smallest keys that fit */
 #define TINY     8u
 
 static struct world world;
