@@ -126,13 +126,12 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
 }
 
 /* A FREE unit: the lowest one for versions, which can move (upkeep/move.h); the highest one for
- * what cannot, so that it lies together. Between the two, large values find units in a row. */
+ * what cannot. Large values find units in a row in between. */
 static uint32_t slab_search_free(struct sb_handle *handle, const struct search *search)
 {
         const struct sb_segment *segment = &handle->segment;
-        /* So few units have no two ends. */
         bool moves = SB_UNIT_KIND(search->wanted) == SB_UNIT_VERSIONS ||
-                     segment->geometry.unit_count < UNITS_SHARED;
+                     segment->geometry.unit_count < UNITS_SHARED; /* so few have no two ends */
         uint32_t first = search->first, end = search->end, unit;
 
         for (;;) {

@@ -180,6 +180,9 @@ static const struct {
 } elsewhere[] = {
         {SB_FAULT_MOVE_BORN_ANEW, "tests/unit/unit-faults"},
         {SB_FAULT_MOVE_KNOWN, "tests/unit/unit-faults"},
+        {SB_FAULT_WINDOW_KNOWN_AGAIN, "tests/unit/unit-faults"},
+        {SB_FAULT_WINDOW_KEEPS_NONE, "tests/unit/unit-faults"},
+        {SB_FAULT_MOVE_OWN_SLABS, "tests/unit/unit-faults"},
         {SB_FAULT_BUDGET_IGNORES_DEAD, "tests/storm/storm-faults"},
         {SB_FAULT_EVICT_BY_CUT, "tests/unit/unit-faults"},
         {SB_FAULT_SWEEP_NODES_NEVER_LIE, "tests/unit/unit-faults"},
