@@ -25,6 +25,7 @@
 #include "shm/base/word.h"
 #include "shm/history/times.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
@@ -32,7 +33,6 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reap.h"
-#include "shm/layout/report.h"
 
 static enum sb_engine_end adopt_map(const struct sb_memory *memory, struct sb_segment *ret)
 {

@@ -23,6 +23,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/reserved.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
@@ -30,7 +31,6 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/upkeep/check.h"
-#include "shm/layout/report.h"
 
 #define BATCH_MAX 32u /* guards that one call takes at once, as a history does */
 

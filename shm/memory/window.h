@@ -45,7 +45,7 @@ bool sb_window_keeps(const struct sb_handle *handle, uint32_t unit);
 uint32_t sb_window_take_kept(struct sb_handle *handle, uint32_t count);
 
 /* If this client wants a window, look for one, some units further with each call. Return: whether
- * there is one. Cost: up to 4,096 words of bitmaps. */
+ * there is one. Cost: up to 4,096 words of units and bitmaps. */
 bool sb_window_find(struct sb_handle *handle);
 /* Whether the next call of it begins a search. */
 static inline bool sb_window_begins(const struct sb_handle *handle)

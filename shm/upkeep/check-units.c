@@ -9,6 +9,7 @@
 #include "shm/keys/reach.h"
 #include "shm/layout/block.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
@@ -16,7 +17,6 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
-#include "shm/layout/report.h"
 
 bool sb_look_is_unborn(const struct sb_look *look, const struct sb_word32 *birth)
 {

@@ -10,8 +10,8 @@
 
 #include "shm/keys/reach.h"
 #include "shm/layout/handle.h"
-#include "shm/layout/segment.h"
 #include "shm/layout/report.h"
+#include "shm/layout/segment.h"
 
 /* One look at a segment, as all passes of the validator share it. */
 struct sb_look {

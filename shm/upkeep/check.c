@@ -19,17 +19,16 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
 #include "shm/memory/guard.h"
-#include "shm/memory/era.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
 #include "shm/upkeep/check-units.h"
-#include "shm/layout/report.h"
 
 /* ---- the ordered index ---- */
 

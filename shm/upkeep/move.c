@@ -33,7 +33,7 @@
 enum moved {
         GOES,   /* it moved, or is on its way out already */
         WAITS,  /* another process is at work there: look again */
-        STAYS,  /* a client has it in hand */
+        STAYS,  /* for now: in a hand, known to a stopped client, or too deep */
         NO_ROOM /* there is no block for the copy */
 };
 

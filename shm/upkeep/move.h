@@ -11,7 +11,9 @@
  *
  * Always true:
  *
- * - A copy is stamped before it is published.
+ * - A copy is stamped before it is published, and as old as its original: so a link still leads to
+ *   nothing younger than the version that it is in, as a reader counts on which stands at one that
+ *   was taken out. What a stopped client knows does not move, for it would hold each copy, too.
  *
  * - What moves is committed, is in no client's hand, and lies right below a committed version, or
  *   in the cell. So no transaction under way counts on the link that changes.

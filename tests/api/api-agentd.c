@@ -17,10 +17,10 @@
 #include "ring/attach/place.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
+#include "shm/layout/report.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/upkeep/check.h"
-#include "shm/layout/report.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 

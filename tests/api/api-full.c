@@ -9,8 +9,8 @@
 #include <sys/time.h>
 
 #include "libclient/core/bus.h"
-#include "shm/upkeep/check.h"
 #include "shm/layout/report.h"
+#include "shm/upkeep/check.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 

@@ -23,10 +23,10 @@
 #include "shm/base/os.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/report.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/guard.h"
 #include "shm/upkeep/check.h"
-#include "shm/layout/report.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 

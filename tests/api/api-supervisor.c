@@ -19,11 +19,11 @@
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
-#include "shm/layout/report.h"
 #include "tests/api/daemon.h"
 #include "tests/harness/test.h"
 

@@ -18,11 +18,11 @@
 #include "shm/history/times.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
-#include "shm/layout/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/harness/space.h"
 

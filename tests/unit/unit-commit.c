@@ -6,12 +6,12 @@
 #include "shm/base/result.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/layout/report.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
-#include "shm/layout/report.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"
 

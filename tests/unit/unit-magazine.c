@@ -5,6 +5,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
@@ -15,7 +16,6 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
-#include "shm/layout/report.h"
 #include "tests/unit/bus.h"
 
 static char value[100000];

@@ -9,6 +9,7 @@
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
@@ -16,7 +17,6 @@
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/reclaim.h"
-#include "shm/layout/report.h"
 #include "tests/unit/bus.h"
 
 static char large[4096];

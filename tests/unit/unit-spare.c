@@ -10,6 +10,7 @@
 #include "shm/base/word.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
+#include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
 #include "shm/memory/era.h"
@@ -20,7 +21,6 @@
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
-#include "shm/layout/report.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "shm/keys/index.h"
-#include "shm/upkeep/check.h"
 #include "shm/layout/report.h"
+#include "shm/upkeep/check.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/bus.h"

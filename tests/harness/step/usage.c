@@ -6,11 +6,11 @@
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/history/named.h"
+#include "shm/layout/report.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
 #include "shm/memory/unit.h"
 #include "shm/upkeep/check.h"
-#include "shm/layout/report.h"
 
 #define DRAIN_ROUNDS 60u
 #define STALL_WRITES 150u
