@@ -2,7 +2,7 @@
  * Finding units for slabs and large blocks, and filling the slab cache; see slab.h.
  *
  * Units are found by hints (vacancy.h): for versions the lowest first, for nodes and guard words
- * the highest. Large blocks are looked for from above, where slabs leave them runs.
+ * the highest.
  */
 
 #include "shm/memory/slab.h"
@@ -416,68 +416,6 @@ static struct sb_slab_cache *slab_cache_of(
                                        : &handle->slabs.versions[class_];
 }
 
-/* Claim @count units in a row: the head names the owner, each part names the head. Return: how many
- * could be claimed; if that is fewer than @count, they are given back. */
-static uint32_t slab_claim_run(struct sb_handle *handle, uint32_t first, uint32_t count)
-{
-        struct sb_word64 *words = handle->segment.unit_words;
-        uint32_t claimed = 1;
-
-        /* R:unit-owned > A:unit-owned. The head first, so that the reaper finds the parts. */
-        if (!sb_cas64_full(
-                    &words[first], 0, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_unit_owner(handle)))
-                return 0;
-        while (claimed < count && /* R:unit-owned. As above. */
-                sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
-                claimed++;
-        sb_unit_set_birth(handle, first);
-        if (claimed < count)
-                sb_unit_free_large(handle, first);
-        return claimed;
-}
-
-/* Make FREE what is EMPTY and past its grace period, so that a run of units can be found. Below
- * @limit. Return: whether there was any. */
-static bool slab_free_empty(struct sb_handle *handle, uint32_t limit)
-{
-        const struct sb_segment *segment = &handle->segment;
-        uint32_t unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, 0, limit);
-        bool any = false;
-
-        if (unit == SB_VACANCY_NONE)
-                return false;
-        sb_era_look(handle);
-        for (; unit != SB_VACANCY_NONE;
-                unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, unit + 1, limit)) {
-                uint64_t word = sb_unit_word(segment, unit);
-                /* R:unit-owned > A:unit-owned. The unit may be taken again by now. */
-                bool freed = sb_unit_past_grace(handle, unit, word) &&
-                             sb_cas64_full(&segment->unit_words[unit], word, 0);
-
-                any |= freed;
-                if (freed || SB_UNIT_KIND(word) != SB_UNIT_EMPTY)
-                        sb_unit_unhint(segment, SB_VACANCY_EMPTY, unit);
-        }
-        return any;
-}
-
-/* Claim the highest @count FREE units in a row below @limit. Return: the first, or NO_UNIT. */
-static uint32_t slab_find_run(struct sb_handle *handle, uint32_t count, uint32_t limit)
-{
-        const struct sb_segment *segment = &handle->segment;
-        uint32_t end = limit, unit, claimed;
-
-        /* From the top: slabs are taken from below, so that runs stay. */
-        while ((unit = sb_vacancy_run(segment, SB_VACANCY_FREE, count, end)) != SB_VACANCY_NONE) {
-                claimed = slab_claim_run(handle, unit, count);
-                if (claimed == count)
-                        return unit;
-                sb_unit_unhint(segment, SB_VACANCY_FREE, unit + claimed);
-                end = unit + claimed;
-        }
-        return NO_UNIT;
-}
-
 /* Take a large block: units in a row, the first of which names this client as the owner. */
 static int slab_take_large(struct sb_handle *handle, uint64_t size, uint64_t *ret_offset)
 {
@@ -488,13 +426,7 @@ static int slab_take_large(struct sb_handle *handle, uint64_t size, uint64_t *re
         if (count > limit)
                 return SB_E_FULL;
         sb_era_advance(handle); /* As for a slab. */
-        unit = sb_window_take_kept(handle, (uint32_t)count);
-        if (unit == NO_UNIT)
-                unit = slab_find_run(handle, (uint32_t)count, limit);
-        if (unit == NO_UNIT && slab_free_empty(handle, limit))
-                unit = slab_find_run(handle, (uint32_t)count, limit);
-        if (unit == NO_UNIT)
-                unit = sb_window_take(handle, (uint32_t)count, limit);
+        unit = sb_window_row(handle, (uint32_t)count, limit);
         if (unit == NO_UNIT)
                 return SB_E_FULL;
         for (i = 0; i < count; i++)

@@ -308,6 +308,82 @@ static void window_leave_kept(struct sb_handle *handle)
         handle->window.keeps = false;
 }
 
+/* ---- runs of free units ---- */
+
+/* Claim @count units in a row: the head names the owner, each part names the head. Return: how many
+ * could be claimed; if that is fewer than @count, they are given back. */
+static uint32_t window_claim_run(struct sb_handle *handle, uint32_t first, uint32_t count)
+{
+        struct sb_word64 *words = handle->segment.unit_words;
+        uint32_t claimed = 1;
+
+        /* R:unit-owned > A:unit-owned. The head first, so that the reaper finds the parts. */
+        if (!sb_cas64_full(
+                    &words[first], 0, SB_UNIT_WORD(SB_UNIT_LARGE, 0, 0, 0) | sb_unit_owner(handle)))
+                return 0;
+        while (claimed < count && /* R:unit-owned. As above. */
+                sb_cas64_full(&words[first + claimed], 0, SB_UNIT_WORD(SB_UNIT_PART, 0, 0, first)))
+                claimed++;
+        sb_unit_set_birth(handle, first);
+        if (claimed < count)
+                sb_unit_free_large(handle, first);
+        return claimed;
+}
+
+/* Make FREE what is EMPTY and past its grace period, so that a run of units can be found. Below
+ * @limit. Return: whether there was any. */
+static bool window_free_empty(struct sb_handle *handle, uint32_t limit)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, 0, limit);
+        bool any = false;
+
+        if (unit == SB_VACANCY_NONE)
+                return false;
+        sb_era_look(handle);
+        for (; unit != SB_VACANCY_NONE;
+                unit = sb_vacancy_next(segment, SB_VACANCY_EMPTY, unit + 1, limit)) {
+                uint64_t word = sb_unit_word(segment, unit);
+                /* R:unit-owned > A:unit-owned. The unit may be taken again by now. */
+                bool freed = sb_unit_past_grace(handle, unit, word) &&
+                             sb_cas64_full(&segment->unit_words[unit], word, 0);
+
+                any |= freed;
+                if (freed || SB_UNIT_KIND(word) != SB_UNIT_EMPTY)
+                        sb_unit_unhint(segment, SB_VACANCY_EMPTY, unit);
+        }
+        return any;
+}
+
+/* Claim the highest @count FREE units in a row below @limit. Return: the first, or
+ * SB_VACANCY_NONE. */
+static uint32_t window_find_run(struct sb_handle *handle, uint32_t count, uint32_t limit)
+{
+        const struct sb_segment *segment = &handle->segment;
+        uint32_t end = limit, unit, claimed;
+
+        /* From the top: slabs of versions are taken from below, so that runs stay. */
+        while ((unit = sb_vacancy_run(segment, SB_VACANCY_FREE, count, end)) != SB_VACANCY_NONE) {
+                claimed = window_claim_run(handle, unit, count);
+                if (claimed == count)
+                        return unit;
+                sb_unit_unhint(segment, SB_VACANCY_FREE, unit + claimed);
+                end = unit + claimed;
+        }
+        return SB_VACANCY_NONE;
+}
+
+uint32_t sb_window_row(struct sb_handle *handle, uint32_t count, uint32_t limit)
+{
+        uint32_t unit = sb_window_take_kept(handle, count);
+
+        if (unit == SB_VACANCY_NONE)
+                unit = window_find_run(handle, count, limit);
+        if (unit == SB_VACANCY_NONE && window_free_empty(handle, limit))
+                unit = window_find_run(handle, count, limit);
+        return unit == SB_VACANCY_NONE ? sb_window_take(handle, count, limit) : unit;
+}
+
 /* ---- a wait ---- */
 
 void sb_window_begin(struct sb_handle *handle)

@@ -44,6 +44,11 @@ bool sb_window_keeps(const struct sb_handle *handle, uint32_t unit);
  * were given back, a look at all units' words. */
 uint32_t sb_window_take_kept(struct sb_handle *handle, uint32_t count);
 
+/* Become the owner of @count units in a row below @limit, as one large block: of a run that was
+ * given back, of FREE units, of those that can be made FREE, or of this client's window. Return:
+ * the first, or SB_VACANCY_NONE. */
+uint32_t sb_window_row(struct sb_handle *handle, uint32_t count, uint32_t limit);
+
 /* If this client wants a window, look for one, some units further with each call. Return: whether
  * there is one. Cost: up to 4,096 words of units and bitmaps. */
 bool sb_window_find(struct sb_handle *handle);
