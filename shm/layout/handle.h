@@ -78,6 +78,12 @@ struct sb_slabs {
         bool many;                  /* more are owned than an idle client may keep */
 };
 
+/* Which slabs this client uses: it keeps that of which it used most blocks lately. */
+struct sb_slab_uses {
+        uint32_t left;                    /* how often it gave slabs up because it owned too many */
+        uint16_t blocks[2][SB_CLASS_MAX]; /* of versions and of nodes, by class */
+};
+
 /* The units that a large value waits for. */
 #define SB_WINDOW_REFUSED 4096u /* units */
 struct sb_window {
@@ -238,6 +244,7 @@ struct sb_handle {
         struct sb_work work;         /* upkeep: work.c */
         struct sb_commits commits;   /* op: commit.c */
         struct sb_window window;     /* memory: window.c */
+        struct sb_slab_uses uses;    /* memory: slab.c */
         struct sb_counters counters; /* any room adds to them */
 };
 

@@ -27,6 +27,9 @@
 #define UNITS_SHARED 64u
 #define REFILL_FEW   2u  /* blocks */
 #define COUNT_APART  16u /* slabs taken between two counts of the clients */
+#define USED_MAX     256 /* blocks of a class: more do not count */
+#define USED_WORTH   16u /* blocks: fewer are not worth a slab */
+#define USED_LASTS   64u /* times that slabs are given up; then all counts are halved */
 /* So many blocks are in a slab cache at most; in the model checker a scenario says how many. */
 #ifndef SB_SLAB_TAKES
 #define SB_SLAB_TAKES SB_SLAB_CACHE_MAX
@@ -87,16 +90,17 @@ static uint32_t slab_search_list(struct sb_handle *handle, const struct search *
         uint64_t unowned = slab_unowned(search), word, empty_word = 0;
         enum sb_unit_kind kind = SB_UNIT_KIND(unowned);
         uint32_t list = sb_vacancy_list(segment, kind, SB_UNIT_CLASS(unowned)), looked = 0,
-                 block_count = sb_unit_block_count(segment, unowned), best = NO_UNIT,
-                 best_count = 0, empty = NO_UNIT, unit, count;
+                 block_count = sb_unit_block_count(segment, unowned),
+                 quarter = (block_count + 3) / 4, best = NO_UNIT, best_count = 0, empty = NO_UNIT,
+                 unit, count;
 
         for (unit = sb_vacancy_next(segment, list, search->first, search->end);
                 unit != SB_VACANCY_NONE && looked < LOOK_MAX;
                 unit = sb_vacancy_next(segment, list, unit + 1, search->end)) {
                 word = sb_unit_word(segment, unit);
                 if (word == unowned) {
-                        count = sb_unit_count_free(segment, unit, block_count);
-                        if (count * 4 >= block_count && slab_claim(handle, search, unit, word))
+                        count = sb_unit_count_some(segment, unit, block_count, quarter);
+                        if (count >= quarter && slab_claim(handle, search, unit, word))
                                 return unit;
                         if (!count) {
                                 sb_unit_unhint(segment, list, unit);
@@ -299,14 +303,15 @@ static void slab_fetch_next(
 static uint32_t slab_refill_count(
         const struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_)
 {
-        uint32_t wanted = SB_SLAB_TAKES;
+        uint32_t wanted = SB_SLAB_TAKES, few;
 
         if (kind == SB_UNIT_GUARDS)
                 return 1;
         if (SB_UNLIKELY(handle->slabs.many)) {
                 wanted = kind == SB_UNIT_VERSIONS ? sb_spare_wants(handle, class_) : 0;
                 /* One is used at once. */
-                wanted = wanted < REFILL_FEW ? REFILL_FEW : wanted;
+                few = kind == SB_UNIT_NODES ? 1 : REFILL_FEW;
+                wanted = wanted < few ? few : wanted;
         }
         return wanted < SB_SLAB_TAKES ? wanted : SB_SLAB_TAKES;
 }
@@ -350,42 +355,95 @@ static bool slab_refill_from(struct sb_handle *handle, struct sb_slab_cache *cac
         return false;
 }
 
-/* How many slabs an idle client may keep: a sixteenth of the units, shared out; but two for each
- * client, while those are few. However many clients there are, and sizes that each of them once
- * wrote: a quarter of the units is left for the next writer. */
-static uint64_t slab_share(struct sb_handle *handle)
+/* Whether a slab of this kind and class is owned from now on. */
+static void slab_note_owned(
+        struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_, bool owned)
 {
-        uint64_t unit_count = handle->segment.geometry.unit_count, share;
+        uint64_t *classes = &handle->slabs.owned[kind == SB_UNIT_NODES];
+
+        *classes = (*classes & ~(UINT64_C(1) << class_)) | (uint64_t)owned << class_;
+}
+
+/* So many blocks of the class were taken, or fewer than none: they go back. They count as used. */
+static void slab_note_used(
+        struct sb_handle *handle, enum sb_unit_kind kind, uint32_t class_, int32_t count)
+{
+        uint16_t *used = &handle->uses.blocks[kind == SB_UNIT_NODES][class_];
+
+        count += *used;
+        *used = (uint16_t)(count < 0 ? 0 : count < USED_MAX ? count : USED_MAX);
+}
+
+/* How many slabs an idle client may keep: a sixteenth of the units, shared out; but two for each
+ * client, or one, as long as that is half of the units at most. However many clients there are, and
+ * sizes that each of them once wrote: the other half is left for the next writer. */
+static uint64_t slab_share(const struct sb_handle *handle)
+{
+        uint64_t unit_count = handle->segment.geometry.unit_count, share, least;
 
         if (unit_count < UNITS_SHARED) /* so few cannot be shared out */
                 return UINT64_MAX;
-        /* The engine's record counts, too. Clients come and go slowly, and slabs are taken fast. */
-        if (handle->slabs.acquired++ % COUNT_APART == 0)
-                handle->slabs.clients = sb_roster_count(&handle->segment);
         share = unit_count / 16 / handle->slabs.clients;
-        return share < 2 && handle->slabs.clients <= unit_count / 4 ? 2 : share;
+        least = unit_count / 2 / handle->slabs.clients;
+        least = least < 2 ? least : 2;
+        return share < least ? least : share;
 }
 
-/* Whether this client owns more slabs than an idle client may keep. */
-static bool slab_has_many(struct sb_handle *handle)
+/* A slab was taken: whether there are more now than an idle client may keep. */
+static void slab_look_at_share(struct sb_handle *handle)
 {
         const uint64_t *owned = handle->slabs.owned;
 
-        return (uint64_t)(__builtin_popcountll(owned[0]) + __builtin_popcountll(owned[1])) >
-               slab_share(handle);
+        /* The engine's record counts, too. Clients come and go slowly, and slabs are taken fast. */
+        if (handle->slabs.acquired++ % COUNT_APART == 0)
+                handle->slabs.clients = sb_roster_count(&handle->segment);
+        handle->slabs.many = (uint64_t)(__builtin_popcountll(owned[0]) +
+                                        __builtin_popcountll(owned[1])) > slab_share(handle);
 }
 
-/* Whether a slab of this kind and class is owned from now on. Guards and the reserve do not count.
- */
-static void slab_note_owned(struct sb_handle *handle, const struct sb_slab_cache *cache,
-        enum sb_unit_kind kind, uint32_t class_)
+/* What was used long ago counts for less and less. */
+static void slab_age_used(struct sb_handle *handle)
 {
-        uint64_t *owned = &handle->slabs.owned[kind == SB_UNIT_NODES];
-
-        if (kind == SB_UNIT_GUARDS || cache == &handle->slabs.tombstones)
+        if (SB_LIKELY(++handle->uses.left % USED_LASTS))
                 return;
-        *owned &= ~(UINT64_C(1) << class_);
-        *owned |= (uint64_t)(cache->unit != NO_UNIT) << class_;
+        for (uint32_t i = 0; i < SB_CLASS_MAX; i++) {
+                handle->uses.blocks[0][i] /= 2;
+                handle->uses.blocks[1][i] /= 2;
+        }
+}
+
+/* Where there are: the slab cache that is kept all the same, the one that this client uses most; or
+ * NULL. Once in an operation. */
+static const struct sb_slab_cache *slab_kept(struct sb_handle *handle)
+{
+        const struct sb_slab_cache *kept = NULL;
+        uint32_t most = USED_WORTH;
+
+        slab_age_used(handle);
+        if (!slab_share(handle))
+                return NULL;
+        for (uint32_t nodes = 0; nodes < 2; nodes++)
+                for (uint64_t left = handle->slabs.owned[nodes]; left; left &= left - 1) {
+                        uint32_t class_ = (uint32_t)__builtin_ctzll(left);
+                        const struct sb_slab_cache *cache =
+                                &(nodes ? handle->slabs.nodes : handle->slabs.versions)[class_];
+                        uint32_t used = handle->uses.blocks[nodes][class_];
+
+                        /* What is in the cache was taken, and not used yet. */
+                        if (used < most + cache->count)
+                                continue;
+                        kept = cache;
+                        most = used - cache->count;
+                }
+        return kept;
+}
+
+/* Whether the slabs of this kind, and out of this slab cache, are shared out: guards and the
+ * reserve are not. */
+static bool slab_is_shared_out(
+        const struct sb_handle *handle, const struct sb_slab_cache *cache, enum sb_unit_kind kind)
+{
+        return kind != SB_UNIT_GUARDS && cache != &handle->slabs.tombstones;
 }
 
 /* Fill an empty slab cache, out of its slab or of another one. False: none has a free block. */
@@ -394,17 +452,21 @@ static bool slab_refill(struct sb_handle *handle, struct sb_slab_cache *cache,
 {
         for (;;) {
                 if (cache->unit != NO_UNIT) {
-                        if (slab_refill_from(handle, cache, kind, class_))
+                        if (slab_refill_from(handle, cache, kind, class_)) {
+                                if (slab_is_shared_out(handle, cache, kind))
+                                        slab_note_used(handle, kind, class_, (int32_t)cache->count);
                                 return true;
+                        }
                         slab_exhaust(handle, cache->unit);
                         cache->unit = NO_UNIT;
                 }
                 cache->unit = slab_acquire(
                         handle, kind, class_, effort, cache == &handle->slabs.tombstones);
-                slab_note_owned(handle, cache, kind, class_);
+                if (slab_is_shared_out(handle, cache, kind))
+                        slab_note_owned(handle, kind, class_, cache->unit != NO_UNIT);
                 if (cache->unit == NO_UNIT)
                         return false;
-                handle->slabs.many = slab_has_many(handle);
+                slab_look_at_share(handle);
         }
 }
 
@@ -577,23 +639,28 @@ static void slab_keep_spares(struct sb_handle *handle, uint32_t class_)
                 cache->count--;
 }
 
-static void slab_release_classes(struct sb_handle *handle)
+/* Give up the slabs and what is in their caches; @leave: behind an operation, after which the
+ * client goes on: not the blocks for its next writes, nor the slab that it may keep. */
+static void slab_release_classes(struct sb_handle *handle, bool leave)
 {
-        uint64_t *owned = handle->slabs.owned;
+        const struct sb_slab_cache *kept = leave ? slab_kept(handle) : NULL;
 
-        for (; owned[0]; owned[0] &= owned[0] - 1)
-                slab_release(handle, &handle->slabs.versions[__builtin_ctzll(owned[0])]);
-        for (; owned[1]; owned[1] &= owned[1] - 1)
-                slab_release(handle, &handle->slabs.nodes[__builtin_ctzll(owned[1])]);
+        for (enum sb_unit_kind kind = SB_UNIT_VERSIONS; kind <= SB_UNIT_NODES; kind++)
+                for (uint64_t left = handle->slabs.owned[kind == SB_UNIT_NODES]; left;
+                        left &= left - 1) {
+                        uint32_t class_ = (uint32_t)__builtin_ctzll(left);
+
+                        struct sb_slab_cache *cache = slab_cache_of(handle, kind, class_);
+
+                        if (cache == kept)
+                                continue;
+                        if (leave && kind == SB_UNIT_VERSIONS)
+                                slab_keep_spares(handle, class_);
+                        slab_note_used(handle, kind, class_, -(int32_t)cache->count);
+                        slab_note_owned(handle, kind, class_, false);
+                        slab_release(handle, cache);
+                }
         handle->slabs.many = false;
-}
-
-/* Give up all slabs behind an operation, but not the blocks for the client's next writes. */
-static void slab_leave(struct sb_handle *handle)
-{
-        for (uint64_t left = handle->slabs.owned[0]; left; left &= left - 1)
-                slab_keep_spares(handle, (uint32_t)__builtin_ctzll(left));
-        slab_release_classes(handle);
 }
 
 void sb_slab_settle_some(struct sb_handle *handle)
@@ -606,7 +673,7 @@ void sb_slab_settle_some(struct sb_handle *handle)
         if (SB_UNLIKELY(handle->slabs.tombstones.unit != NO_UNIT))
                 slab_release(handle, &handle->slabs.tombstones);
         if (SB_UNLIKELY(handle->slabs.many))
-                slab_leave(handle);
+                slab_release_classes(handle, true);
 }
 
 void sb_slab_leave_guards(struct sb_handle *handle)
@@ -617,7 +684,7 @@ void sb_slab_leave_guards(struct sb_handle *handle)
 void sb_slab_release_all(struct sb_handle *handle)
 {
         sb_slab_settle(handle);
-        slab_release_classes(handle);
+        slab_release_classes(handle, false);
         sb_slab_leave_guards(handle);
         slab_release(handle, &handle->slabs.tombstones);
 }

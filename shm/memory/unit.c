@@ -71,13 +71,19 @@ static uint32_t unit_count_bits(uint64_t word)
         return (uint32_t)(word * UINT64_C(0x0101010101010101) >> 56);
 }
 
-uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
+uint32_t sb_unit_count_some(
+        const struct sb_segment *segment, uint32_t unit, uint32_t block_count, uint32_t enough)
 {
         uint32_t count = 0, word;
 
-        for (word = 0; word * 64 < block_count; word++)
+        for (word = 0; word * 64 < block_count && count < enough; word++)
                 count += unit_count_bits(sb_unit_free_bits(segment, unit, word, block_count));
         return count;
+}
+
+uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count)
+{
+        return sb_unit_count_some(segment, unit, block_count, UINT32_MAX);
 }
 
 bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit)

@@ -59,6 +59,9 @@ struct sb_word64 *sb_unit_bitmap(const struct sb_segment *segment, uint32_t unit
 uint64_t sb_unit_free_bits(
         const struct sb_segment *segment, uint32_t unit, uint32_t word, uint32_t block_count);
 uint32_t sb_unit_count_free(const struct sb_segment *segment, uint32_t unit, uint32_t block_count);
+/* The same, but for a caller to which @enough blocks are as good as all. */
+uint32_t sb_unit_count_some(
+        const struct sb_segment *segment, uint32_t unit, uint32_t block_count, uint32_t enough);
 /* Whether no block of the unit is taken. */
 bool sb_unit_is_empty(const struct sb_segment *segment, uint32_t unit);
 /* Whether @offset is the start of a block of @kind (LARGE counts as VERSIONS) that is taken;

@@ -330,6 +330,7 @@ static void test_more_slabs_than_the_list_holds_are_given_up_when_the_operation_
         unmake_bus();
 }
 
+/* Slabs that it uses little. */
 static void test_a_client_that_owns_too_many_slabs_gives_all_of_them_up(void)
 {
         uint32_t clients, most;
@@ -346,6 +347,32 @@ static void test_a_client_that_owns_too_many_slabs_gives_all_of_them_up(void)
         CHECK_EQ(owned_by(&writer), most);
         CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), 0);
         sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
+        CHECK_EQ(count_bits_set(), taken_count);
+        unmake_bus();
+}
+
+static void test_it_keeps_the_one_that_it_uses_most(void)
+{
+        enum { MOST = 2 }; /* the class that is used most */
+        uint32_t most, last = 0;
+
+        CHECK(begin(1 << 20, 0));
+        most = units() / 16 / sb_roster_count(&writer.segment);
+        CHECK(most > MOST + 1);
+        for (uint32_t i = 0; i < most; i++) {
+                for (uint32_t k = 0; k < (i == MOST ? 33 : i ? 17 : 32); k++)
+                        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, writer.segment.class_size[i], 0),
+                                0);
+                last = i == MOST ? taken_count - 1 : last;
+                sb_slab_settle(&writer);
+        }
+        CHECK_EQ(owned_by(&writer), most);
+        CHECK_EQ(take(&writer, SB_UNIT_NODES, 64, 0), 0);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 1);
+        CHECK_EQ(SB_UNIT_OWNER(word_of(taken[last].offset)), sb_unit_owner(&writer));
+        sb_slab_release_all(&writer);
         CHECK_EQ(owned_by(&writer), 0);
         CHECK_EQ(count_bits_set(), taken_count);
         unmake_bus();
@@ -392,6 +419,73 @@ static void test_slabs_that_ran_out_on_a_full_bus_do_not_count_as_owned(void)
                 CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, writer.segment.class_size[i], 0), 0);
         sb_slab_settle(&writer);
         CHECK_EQ(owned_by(&writer), 2);
+        unmake_bus();
+}
+
+/* Beside so many that each may keep one slab. */
+static bool begin_crowd(uint32_t clients)
+{
+        struct sb_geometry_wish wish = {
+                .size = 1 << 20, .clients = clients, .magazine_count = SB_MAGAZINE_NONE};
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        taken_count = 0;
+        if (!make_bus_of(&wish))
+                return false;
+        while (sb_roster_count(&writer.segment) < clients)
+                if (sb_roster_claim(&writer.segment, 1, &identity, &slot, &generation))
+                        return false;
+        return true;
+}
+
+/* A write of versions of one size and nodes of one size, so that two slabs are needed. */
+static bool write_one(uint64_t size)
+{
+        bool taken_both = !take(&writer, SB_UNIT_VERSIONS, size, 0) &&
+                          !take(&writer, SB_UNIT_VERSIONS, size, 0) &&
+                          !take(&writer, SB_UNIT_NODES, 64, 0);
+
+        sb_slab_settle(&writer);
+        if (taken_both)
+                while (taken_count)
+                        clear_one(&writer, 0);
+        return taken_both;
+}
+
+static void test_the_slab_that_a_client_may_keep_is_one_that_it_uses_now(void)
+{
+        enum { CLIENTS = 60, SOON = 200 }; /* writes */
+
+        CHECK(begin_crowd(CLIENTS));
+        CHECK(CLIENTS > units() / 4 && CLIENTS <= units() / 2);
+        for (uint32_t i = 0; i < 2; i++) {
+                uint32_t acquired, class_ = i ? 2 : 0;
+                uint64_t size = writer.segment.class_size[class_];
+
+                for (uint32_t k = 0; k < SOON; k++)
+                        CHECK(write_one(size));
+                CHECK(writer.slabs.versions[class_].unit != UINT32_MAX);
+                acquired = writer.slabs.acquired;
+                for (uint32_t k = 0; k < 10; k++) {
+                        CHECK(write_one(size));
+                        CHECK_EQ(owned_by(&writer), 1);
+                }
+                /* The nodes' slab, each time. */
+                CHECK_EQ(writer.slabs.acquired - acquired, 10);
+        }
+        unmake_bus();
+}
+
+static void test_more_clients_than_half_of_the_units_keep_no_slabs(void)
+{
+        enum { CLIENTS = 100 };
+
+        CHECK(begin_crowd(CLIENTS));
+        CHECK(CLIENTS > units() / 2);
+        CHECK_EQ(take(&writer, SB_UNIT_VERSIONS, 64, 0), 0);
+        sb_slab_settle(&writer);
+        CHECK_EQ(owned_by(&writer), 0);
         unmake_bus();
 }
 
@@ -799,6 +893,9 @@ int main(int argc, char **argv)
         RUN(test_a_slab_has_one_owner_and_is_any_clients_when_it_ran_out);
         RUN(test_more_slabs_than_the_list_holds_are_given_up_when_the_operation_ends);
         RUN(test_a_client_that_owns_too_many_slabs_gives_all_of_them_up);
+        RUN(test_it_keeps_the_one_that_it_uses_most);
+        RUN(test_the_slab_that_a_client_may_keep_is_one_that_it_uses_now);
+        RUN(test_more_clients_than_half_of_the_units_keep_no_slabs);
         RUN(test_slabs_that_ran_out_on_a_full_bus_do_not_count_as_owned);
         RUN(test_the_share_of_slabs_falls_when_more_clients_come);
         RUN(test_a_large_block_has_a_head_and_parts_and_goes_whole);
