@@ -146,6 +146,13 @@ static void window_leave(struct sb_handle *handle)
         window_search_anew(window);
 }
 
+static void window_note_refused(struct sb_handle *handle, uint32_t unit)
+{
+        uint64_t bit, *word = window_refused(handle, unit, &bit);
+
+        *word |= bit;
+}
+
 /* What was held may be let go. */
 static void window_forget_refused(struct sb_window *window)
 {
@@ -160,22 +167,20 @@ bool sb_window_find(struct sb_handle *handle)
         if (window->count || !window->wanted || !window_search(handle))
                 return window->count;
         window->first = window->best;
-        if (window->best_cost == NEVER)
+        if (window->best_cost == NEVER) {
                 window_forget_refused(window);
-        else
+        } else {
                 while (window->count < window->wanted &&
                         window_own(handle, window->first + window->count))
                         window->count++;
+                /* A client has taken it since the search was there: perhaps this one, for its try
+                 * in between, and so at each try. */
+                if (window->count < window->wanted)
+                        window_note_refused(handle, window->first + window->count);
+        }
         if (window->count < window->wanted)
                 window_leave(handle);
         return window->count;
-}
-
-static void window_note_refused(struct sb_handle *handle, uint32_t unit)
-{
-        uint64_t bit, *word = window_refused(handle, unit, &bit);
-
-        *word |= bit;
 }
 
 void sb_window_refuse(struct sb_handle *handle, uint32_t unit)

@@ -32,10 +32,11 @@ static struct {
         uint32_t len;
 } keys[KEYS_MAX];
 static unsigned key_count;
+static unsigned less;           /* pages that the bus is smaller */
 static struct sb_bus **growers; /* clients that write the larger values in turn; NULL: `bus` does */
 static struct sb_bus *stopped;  /* once all keys are made, it is stopped under a pin; or NULL */
 
-#define BEGIN() WORLD_BEGIN(16 * MIB)
+#define BEGIN() WORLD_BEGIN(16 * MIB - 4096 * (uint64_t)less)
 #define END()   WORLD_END()
 
 static struct sb_bytes key_of(unsigned i)
@@ -177,31 +178,50 @@ static void test_nodes_of_keys_lie_where_they_leave_rows(void)
         }
 }
 
-/* Of one size, and of several: as one window is found after the other, what serves the first
- * values must not be what the next ones take. */
+/* What serves the first values must not be what the next ones take, as one window is found after
+ * the other. */
+static void commit_large(const unsigned counts[4])
+{
+        struct sb_txn *txn = NULL;
+        struct sb_bytes value;
+
+        BEGIN();
+        CHECK(scatter(18000));
+        CHECK(longest_run() < 5);
+        CHECK_EQ(sb_txn_begin(bus, 0, &txn), 0);
+        for (unsigned i = 0; i < 4 && counts[i]; i++) {
+                value = value_of(i, (size_t)counts[i] * unit_size() - 200);
+                CHECK_EQ(sb_txn_set(txn, key_of(i), value), 0);
+                keys[i].rev++;
+                keys[i].len = (uint32_t)value.len;
+        }
+        CHECK_EQ(sb_txn_commit(txn, NULL), 0);
+        CHECK(!sb_txn_end(txn));
+        CHECK(all_there());
+        END();
+}
+
+/* Of one size, and of several. */
 static void test_a_commit_of_several_large_values_finds_room_for_all(void)
 {
         static const unsigned counts[3][4] = {{100, 100}, {40, 150, 3}, {200, 20, 200, 20}};
 
-        for (unsigned round = 0; round < 3; round++) {
-                struct sb_txn *txn = NULL;
-                struct sb_bytes value;
+        for (unsigned round = 0; round < 3; round++)
+                commit_large(counts[round]);
+}
 
-                BEGIN();
-                CHECK(scatter(18000));
-                CHECK(longest_run() < 5);
-                CHECK_EQ(sb_txn_begin(bus, 0, &txn), 0);
-                for (unsigned i = 0; i < 4 && counts[round][i]; i++) {
-                        value = value_of(i, (size_t)counts[round][i] * unit_size() - 200);
-                        CHECK_EQ(sb_txn_set(txn, key_of(i), value), 0);
-                        keys[i].rev++;
-                        keys[i].len = (uint32_t)value.len;
-                }
-                CHECK_EQ(sb_txn_commit(txn, NULL), 0);
-                CHECK(!sb_txn_end(txn));
-                CHECK(all_there());
-                END();
+/* Between two looks for a window the commit is tried, and takes blocks of its small values. On a
+ * bus of some of these sizes they came out of a slab in the middle of the row that the next look
+ * found: it did so until the deadline. */
+static void test_what_a_commit_takes_at_its_tries_does_not_keep_it_from_a_window(void)
+{
+        static const unsigned sizes[] = {0, 1, 6, 8, 14, 16}, counts[4] = {100, 100};
+
+        for (unsigned i = 0; i < 6; i++) {
+                less = sizes[i];
+                commit_large(counts);
         }
+        less = 0;
 }
 
 /* ---- what others see ---- */
@@ -643,5 +663,6 @@ int main(int argc, char **argv)
         RUN(test_readers_find_every_key_while_versions_move);
         RUN(test_a_fleet_of_processes_writes_large_values_and_small_ones);
         RUN(test_a_commit_of_several_large_values_finds_room_for_all);
+        RUN(test_what_a_commit_takes_at_its_tries_does_not_keep_it_from_a_window);
         return test_end();
 }
