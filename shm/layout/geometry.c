@@ -13,6 +13,7 @@
 #define MARKS_MAX   64u
 #define UNITS_MIN   4u
 #define BUCKETS_MAX (1u << 30)
+#define LINE_PAIR   (2u * SB_LINE)
 
 static uint64_t geometry_round_up(uint64_t value, uint64_t alignment)
 {
@@ -170,6 +171,14 @@ static uint32_t geometry_history_count(uint64_t size, uint32_t most)
         return count < 4 ? 4 : count < most ? (uint32_t)count : most;
 }
 
+/* A look at all clients loads one line of each record, and two of many: at a distance of a power of
+ * two they would share a few sets of a cache, and push each other out of it. At odd multiples of
+ * the pair of lines that a processor fetches together they are spread over all. */
+static uint32_t geometry_record_stride(uint64_t size)
+{
+        return (uint32_t)geometry_round_up(size, LINE_PAIR) | LINE_PAIR;
+}
+
 /* The geometry of a segment of @size bytes. Return: 0, -ENOSPC. */
 static int geometry_fit_size(
         const struct sb_geometry_wish *wish, uint64_t size, struct sb_geometry *ret)
@@ -191,9 +200,10 @@ static int geometry_fit_size(
                 wish->times_count ? wish->times_count : geometry_history_count(size, TIMES_MAX);
         g.mark_count =
                 wish->mark_count ? wish->mark_count : geometry_history_count(size, MARKS_MAX);
-        record = geometry_round_up(record + 8 * (uint64_t)g.magazine_count,
-                wish->record_stride ? wish->record_stride : 4096);
-        g.record_stride = (uint32_t)record;
+        record += 8 * (uint64_t)g.magazine_count;
+        g.record_stride = wish->record_stride
+                                  ? (uint32_t)geometry_round_up(record, wish->record_stride)
+                                  : geometry_record_stride(record);
         g.unit_size = wish->unit_size ? wish->unit_size : geometry_unit_size(size);
         g.bucket_count = wish->bucket_count ? wish->bucket_count : geometry_bucket_count(size);
         g.bitmap_stride = geometry_bitmap_stride(g.unit_size);

@@ -14,7 +14,7 @@
 struct sb_geometry_wish {
         uint64_t size;           /* bytes of the segment */
         uint32_t clients;        /* besides the engine */
-        uint32_t record_stride;  /* alignment of client records [4096] */
+        uint32_t record_stride;  /* alignment of client records [none: odd pairs of lines] */
         uint32_t unit_size;      /* power of two [size / 4096, within 4 KiB .. 1 MiB] */
         uint32_t bucket_count;   /* power of two [one for each 800 bytes] */
         uint32_t guard_inline;   /* guard words in the record [64] */

@@ -3,6 +3,7 @@
  * and inside the segment; and no geometry is believed of which that is not so.
  */
 #include <errno.h>
+#include <stddef.h>
 
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
@@ -105,7 +106,8 @@ static bool is_as_wished(const struct sb_geometry_wish *wish, const struct sb_ge
                (!wish->magazine_count || g->magazine_count == stock) &&
                (!wish->times_count || g->times_count == wish->times_count) &&
                (!wish->mark_count || g->mark_count == wish->mark_count) &&
-               !(g->record_stride % (wish->record_stride ? wish->record_stride : 4096)) &&
+               (wish->record_stride ? !(g->record_stride % wish->record_stride)
+                                    : g->record_stride % (4 * SB_LINE) == 2 * SB_LINE) &&
                !(g->records_at % (wish->record_stride ? wish->record_stride : 64));
 }
 
@@ -166,6 +168,28 @@ static void test_a_magazine_is_a_clients_share_or_the_few_entries_that_it_needs(
                 most += g.magazine_count == SB_MAGAZINE_MAX;
         }
         CHECK(few > 100 && some > 100 && most > 100);
+}
+
+/* A look at all clients loads the same line of each record. */
+static void test_the_pins_of_many_clients_share_no_few_sets_of_a_cache(void)
+{
+        enum { SETS = 64, CLIENTS = 1024 }; /* of the smallest caches */
+        struct sb_geometry_wish wish = {.clients = CLIENTS};
+        struct sb_geometry g;
+
+        for (wish.size = 16 << 20; wish.size <= UINT64_C(4) << 30; wish.size *= 2) {
+                uint32_t pins[SETS] = {0};
+
+                CHECK_EQ(sb_geometry_fit(&wish, &g), 0);
+                for (uint32_t slot = 0; slot < CLIENTS; slot++) {
+                        uint64_t at = g.records_at + (uint64_t)slot * g.record_stride +
+                                      offsetof(struct sb_record, pin);
+
+                        pins[at / SB_LINE % SETS]++;
+                }
+                for (uint32_t i = 0; i < SETS; i++)
+                        CHECK(pins[i] <= 2 * CLIENTS / SETS);
+        }
 }
 
 static void test_for_a_size_too_small_the_least_that_serves_is_said(void)
@@ -355,6 +379,7 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished);
         RUN(test_a_magazine_is_a_clients_share_or_the_few_entries_that_it_needs);
+        RUN(test_the_pins_of_many_clients_share_no_few_sets_of_a_cache);
         RUN(test_for_a_size_too_small_the_least_that_serves_is_said);
         RUN(test_a_wish_that_cannot_be_is_refused);
         RUN(test_a_geometry_with_a_field_that_was_changed_is_refused);
