@@ -22,6 +22,7 @@
 #define SEEKS    {OP_SCAN, KEY_A, .way = WAY_SEEK}
 #define AT_ONCE  {OP_MANY, KEY_A, .way = WAY_MANY}
 #define MOVE_A   {OP_MOVE, KEY_A}
+#define MOVE_ON_A {OP_MOVE, KEY_A, .way = WAY_TURN}
 #define SET_A    {OP_SET, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
 #define CAS_A    {OP_CAS, KEY_A}
@@ -129,6 +130,11 @@ static const struct world_case moves[] = {
         {"move: tick", {START_CHAIN, {OPS(TICK, TICK), OPS(MOVE_A), OPS(GET_A)}, .setup_by = 0, .engine = true}, 3, 1},
         {"move: users: history", {START_RULED, {OPS(MOVE_A), OPS(HISTORY_A)}, MAKER, .users = true, .guards = 4}, 2, 2},
         {"move: users: history back", {START_RULED, {OPS(MOVE_A), OPS(PAST_ALL)}, MAKER, .users = true, .guards = 4}, 2, 2},
+        {"move: users: history, what it came by moves and goes", {START_RULED, {OPS(MOVE_A, SET_A, WORK), OPS(HISTORY_A)}, MAKER,
+                .users = true, .guards = 4}, 2, 1},
+        {"move: users: history, what it came by moves twice", {START_KEPT, {OPS(MOVE_A, MOVE_ON_A), OPS(HISTORY_A)}, MAKER,
+                .users = true, .guards = 4}, 2, 1},
+        {"move: old snapshot, what it came by moves twice", {START_KEPT, {OPS(MOVE_A, MOVE_ON_A), OPS(PAST_A)}, MAKER}, 2, 1},
         {"move: users: killed, history", {START_RULED, {OPS(MOVE_A), OPS(HISTORY_A, PAST_ALL)}, MAKER, .users = true, .guards = 4},
                 2, 0, 1, .crash_mask = 1},
         {"move: users: restore", {START_MARKED, {OPS(MOVE_A), OPS(RESTORE)}, MAKER, .users = true, .guards = 6}, 2, 2},

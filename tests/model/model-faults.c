@@ -169,6 +169,8 @@ static const struct {
         {SB_FAULT_MOVE_UNSTAMPED, "move: over an old snapshot beside reads"},
         {SB_FAULT_MOVE_OVER_INTENT, "move: aborted above a tombstone"},
         {SB_FAULT_MOVE_STORED, "move: head beside set"},
+        {SB_FAULT_MOVE_BORN_ANEW, "move: users: history, what it came by moves and goes",
+                "move: old snapshot, what it came by moves twice"},
         {SB_FAULT_MOVE_IN_HAND, "move: chain beside a sweep"},
         {SB_FAULT_MOVE_SKIPS, "move: alone"},
         {SB_FAULT_WINDOW_EARLY, "move: large beside a slow sweep"},
@@ -178,7 +180,6 @@ static const struct {
         enum sb_fault fault;
         const char *program;
 } elsewhere[] = {
-        {SB_FAULT_MOVE_BORN_ANEW, "tests/unit/unit-faults"},
         {SB_FAULT_MOVE_KNOWN, "tests/unit/unit-faults"},
         {SB_FAULT_WINDOW_KNOWN_AGAIN, "tests/unit/unit-faults"},
         {SB_FAULT_WINDOW_KEEPS_NONE, "tests/unit/unit-faults"},

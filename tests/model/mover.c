@@ -16,39 +16,6 @@
 #include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
-/* As in a segment where no unit below the scenario's can be emptied: the search comes to that one,
- * and to no other. */
-static void mover_choose(struct sb_handle *handle, enum world_key key)
-{
-        struct sb_window *window = &handle->window;
-
-        window->best = world.move_unit[key];
-        window->best_cost = 0;
-        window->cursor = 0;
-}
-
-/* What a write of a large value does that waits for memory, but that the window is one unit, of
- * which the scenario says which. When it is a run, it is taken and freed again at once. */
-void world_move(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
-{
-        uint32_t unit_count = handle->segment.geometry.unit_count, unit;
-        uint64_t before = handle->counters.moved;
-
-        sb_window_begin(handle);
-        unit = sb_window_take(handle, 1, unit_count);
-        MODEL_CHECK(unit == SB_VACANCY_NONE);
-        mover_choose(handle, op->key);
-        while (sb_move(handle) && sb_window_count(handle))
-                ;
-        unit = sb_window_take(handle, 1, unit_count);
-        if (unit != SB_VACANCY_NONE) {
-                MODEL_CHECK(unit == world.move_unit[op->key]);
-                sb_unit_free_large(handle, unit);
-        }
-        sb_window_end(handle);
-        outcome->rev = handle->counters.moved - before;
-}
-
 /* The unit of the newest committed version. */
 static uint32_t mover_unit_of(struct sb_handle *handle, enum world_key key)
 {
@@ -65,6 +32,42 @@ static uint32_t mover_unit_of(struct sb_handle *handle, enum world_key key)
                         break;
         sb_unpin(handle);
         return version ? sb_unit_of(segment, sb_offset_of(segment, version)) : 0;
+}
+
+/* As in a segment where no unit below the scenario's can be emptied: the search comes to that one,
+ * and to no other. */
+static void mover_choose(struct sb_handle *handle, uint32_t unit)
+{
+        struct sb_window *window = &handle->window;
+
+        window->best = unit;
+        window->best_cost = 0;
+        window->cursor = 0;
+}
+
+/* What a write of a large value does that waits for memory, but that the window is one unit, of
+ * which the scenario says which. When it is a run, it is taken and freed again at once. */
+void world_move(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
+{
+        uint32_t unit_count = handle->segment.geometry.unit_count, from, unit;
+        uint64_t before = handle->counters.moved;
+
+        if (op->way == WAY_TURN)
+                sb_slab_release_all(handle);
+        from = op->way == WAY_TURN ? mover_unit_of(handle, op->key) : world.move_unit[op->key];
+        sb_window_begin(handle);
+        unit = sb_window_take(handle, 1, unit_count);
+        MODEL_CHECK(unit == SB_VACANCY_NONE);
+        mover_choose(handle, from);
+        while (sb_move(handle) && sb_window_count(handle))
+                ;
+        unit = sb_window_take(handle, 1, unit_count);
+        if (unit != SB_VACANCY_NONE) {
+                MODEL_CHECK(unit == from);
+                sb_unit_free_large(handle, unit);
+        }
+        sb_window_end(handle);
+        outcome->rev = handle->counters.moved - before;
 }
 
 void world_move_start(struct sb_handle *handle)

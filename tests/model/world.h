@@ -96,8 +96,10 @@ struct world_txn {
 /* users: how a scan or a history goes. */
 enum world_way {
         WAY_ON,
-        WAY_BACK,  /* in reverse */
-        WAY_TURN,  /* to the end, and back again; a history lets go each version at once */
+        WAY_BACK, /* in reverse */
+        /* to the end, and back again; a history lets go each version at once; OP_MOVE: out of where
+         * the version lies by now */
+        WAY_TURN,
         WAY_SHORT, /* a history: only the first step */
         /* a scan: two keys with each call; OP_MANY: all keys at one moment; OP_AT: by the call for
          * many keys */
