@@ -11,6 +11,7 @@
 #include "shm/layout/report.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
 #include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
@@ -175,6 +176,27 @@ static uint64_t wait_for(uint32_t count)
         return offset;
 }
 
+/* Own a unit as a window of one. */
+static bool own(uint32_t unit)
+{
+        uint64_t word = sb_unit_word(&writer.segment, unit);
+
+        sb_window_begin(&writer);
+        sb_window_take(&writer, 1, limit);
+        if (SB_UNIT_KIND(word) != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word) ||
+                !sb_cas64_full(
+                        &writer.segment.unit_words[unit], word, word | sb_unit_owner(&writer)))
+                return false;
+        writer.window.first = unit;
+        writer.window.count = 1;
+        return true;
+}
+
+static uint32_t unit_of(const struct sb_version *version)
+{
+        return sb_unit_of(&writer.segment, sb_offset_of(&writer.segment, version));
+}
+
 /* ---- room ---- */
 
 static void test_a_large_value_finds_room_where_versions_lie_scattered(void)
@@ -256,6 +278,21 @@ static void test_what_a_stopped_client_knows_does_not_move(void)
         unmake_bus();
 }
 
+/* One that reads just now lets go soon. */
+static void test_what_a_client_reads_just_now_moves(void)
+{
+        CHECK(begin(1 << 20, 1024));
+        CHECK(!put(&writer, "k", "1", 1));
+        sb_slab_release_all(&writer);
+        CHECK(own(unit_of(look("k"))));
+        sb_pin(&reader);
+        CHECK(sb_move(&writer));
+        sb_unpin(&reader);
+        CHECK_EQ(writer.counters.moved, 1);
+        sb_window_end(&writer);
+        unmake_bus();
+}
+
 static void test_where_nothing_can_move_it_is_full_and_nothing_is_lost(void)
 {
         for (uint32_t round = 0; round < 2; round++) {
@@ -309,27 +346,6 @@ static void test_where_nothing_can_move_it_is_full_and_nothing_is_lost(void)
 }
 
 /* ---- a copy ---- */
-
-/* Own a unit as a window of one. */
-static bool own(uint32_t unit)
-{
-        uint64_t word = sb_unit_word(&writer.segment, unit);
-
-        sb_window_begin(&writer);
-        sb_window_take(&writer, 1, limit);
-        if (SB_UNIT_KIND(word) != SB_UNIT_VERSIONS || SB_UNIT_OWNER(word) ||
-                !sb_cas64_full(
-                        &writer.segment.unit_words[unit], word, word | sb_unit_owner(&writer)))
-                return false;
-        writer.window.first = unit;
-        writer.window.count = 1;
-        return true;
-}
-
-static uint32_t unit_of(const struct sb_version *version)
-{
-        return sb_unit_of(&writer.segment, sb_offset_of(&writer.segment, version));
-}
 
 /* Move what lies in the unit. Return: whether it is empty by then. */
 static bool drain(uint32_t unit)
@@ -467,6 +483,122 @@ static void test_a_version_that_moved_is_the_same_write(void)
         CHECK(moved > 300);
 }
 
+/* A birth that a sweep may be about to label is not passed on, for the sweep may have been where
+ * the copy lies. */
+static void test_a_copy_is_as_old_as_its_original_unless_that_is_too_old_to_say(void)
+{
+        static const struct {
+                uint64_t age;
+                bool labelled, same;
+        } rows[] = {{1000, false, true}, {SB_ERA_OLD / 8 * 3, false, true},
+                {SB_ERA_OLD / 8 * 5, false, false}, {SB_ERA_OLD / 8 * 7, false, false},
+                {SB_ERA_OLD / 8 * 7, true, true}};
+
+        for (uint32_t i = 0; i < 5; i++) {
+                struct sb_version *version;
+                uint64_t era;
+                uint32_t birth;
+
+                CHECK(begin(1 << 20, 1024));
+                CHECK(!put(&writer, "k", "1", 1));
+                sb_slab_release_all(&writer);
+                version = look("k");
+                era = sb_load_relaxed(&writer.segment.super->era);
+                if (rows[i].labelled) {
+                        sb_store_relaxed(&reader.record->base[0], SB_BASE(era, 5));
+                        sb_store_relaxed(&version->block.birth,
+                                SB_BIRTH_OF(reader.slot * SB_RECORD_BASES, 5));
+                }
+                birth = sb_load_relaxed(&version->block.birth);
+                sb_store_relaxed(&writer.segment.super->era, sb_era_whole(era + rows[i].age));
+                CHECK(drain(unit_of(version)));
+                CHECK(look("k") != version);
+                CHECK_EQ(sb_load_relaxed(&look("k")->block.birth),
+                        rows[i].same ? birth : SB_BIRTH_FIRST);
+                unmake_bus();
+        }
+}
+
+/* ---- how much one call does ---- */
+
+static void test_one_call_moves_so_many_versions_or_bytes_and_the_next_one_goes_on(void)
+{
+        static const struct {
+                uint64_t size;
+                uint32_t unit_size, count, len, most; /* most: versions in one call */
+        } rows[] = {{8 << 20, 64 << 10, 300, 60, 64}, {32 << 20, 1 << 20, 16, 60000, 5}};
+
+        for (uint32_t i = 0; i < 2; i++) {
+                uint32_t unit;
+                uint64_t moved;
+
+                CHECK(begin(rows[i].size, rows[i].unit_size));
+                while (key_count < rows[i].count)
+                        CHECK(!set(key_count++, rows[i].len));
+                sb_slab_release_all(&writer);
+                unit = unit_of(look(key_of(0)));
+                CHECK_EQ(unit_of(look(key_of(key_count - 1))), unit);
+                CHECK(own(unit));
+                do {
+                        moved = writer.counters.moved;
+                        CHECK(sb_move(&writer));
+                        moved = writer.counters.moved - moved;
+                        CHECK(moved > 0 && moved <= rows[i].most);
+                        /* A call that moved something has not waited in vain. */
+                        CHECK_EQ(sb_window_waited(&writer), 0);
+                } while (writer.counters.moved < key_count);
+                CHECK_EQ(sb_window_count(&writer), 1);
+                sb_window_end(&writer);
+                CHECK(all_there());
+                CHECK(is_sound());
+                unmake_bus();
+        }
+}
+
+/* Of a slice of work, too: a write that waits pauses when there is nothing to do. */
+static void test_as_long_as_it_searches_or_moves_there_is_something_to_do(void)
+{
+        CHECK(begin(8 << 20, 1024));
+        CHECK(limit > 4096);
+        sb_window_begin(&writer);
+        CHECK_EQ(sb_window_take(&writer, limit, limit), SB_VACANCY_NONE);
+        CHECK(sb_move(&writer));
+        CHECK(!sb_window_count(&writer));
+        sb_window_end(&writer);
+        CHECK(!put(&writer, "k", "1", 1));
+        sb_slab_release_all(&writer);
+        while (sb_work_slice(&writer) || !writer.work.rest_left)
+                ;
+        CHECK(own(unit_of(look("k"))));
+        CHECK(sb_work_slice(&writer));
+        CHECK_EQ(writer.counters.moved, 1);
+        sb_window_end(&writer);
+        unmake_bus();
+}
+
+/* The cut that needed the older version has ended since the mover asked last. */
+static void test_what_no_cut_needs_goes_and_is_not_copied(void)
+{
+        struct sb_version *old;
+        uint32_t snapshot;
+        uint64_t cut;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(!put(&writer, "k", "1", 1));
+        old = look("k");
+        CHECK(!sb_snapshot_open(&reader, &snapshot, &cut));
+        CHECK(!put(&writer, "k", "2", 1));
+        sb_work_all(&writer, true);
+        CHECK(look("k") != old && !sb_load_relaxed(&old->block.retire));
+        sb_snapshot_close(&reader, snapshot);
+        CHECK(!sb_snapshot_open(&reader, &snapshot, &cut));
+        CHECK(drain(unit_of(old)));
+        CHECK_EQ(writer.counters.moved, 1);
+        sb_snapshot_close(&reader, snapshot);
+        CHECK(is_sound());
+        unmake_bus();
+}
+
 /* ---- what stays ---- */
 
 /* Under the writer's pin: a rule keeps the key's last versions. */
@@ -483,7 +615,7 @@ static void keep_last(const char *key, uint32_t count)
 
 static void test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_found(void)
 {
-        enum { HELD, FREEING, INTENT, STATES };
+        enum { HELD, FREEING, INTENT, UNHELD, STATES }; /* UNHELD: an intent, as if damaged */
 
         for (uint32_t state = 0; state < STATES; state++) {
                 struct sb_version *version;
@@ -514,10 +646,16 @@ static void test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_foun
                         sb_store_relaxed(&version->block.retire, SB_RETIRE_HELD);
                 if (state == FREEING)
                         sb_store_relaxed(&version->block.retire, SB_RETIRE_FREEING);
-                if (state == INTENT)
+                if (state == INTENT || state == UNHELD)
                         sb_store_relaxed(&version->stamp, intent_of(commit));
+                /* What is in a hand gives the window up, and there is more to do. */
+                sb_slab_release_all(&writer);
+                CHECK(own(unit));
+                CHECK_EQ(sb_move(&writer), state != UNHELD);
+                CHECK_EQ(sb_window_count(&writer) == 0, state != UNHELD);
+                sb_window_end(&writer);
                 CHECK(!drain(unit));
-                CHECK(state == INTENT || look(key_of(number)) == version);
+                CHECK(state >= INTENT || look(key_of(number)) == version);
                 CHECK(!owned_by(&writer));
                 offset = wait_for(6);
                 CHECK(offset);
@@ -575,6 +713,11 @@ static void test_what_lies_too_deep_stays_and_what_lies_above_moves(void)
         }
         TEST_NOTE("%u of %u versions stayed", same, count);
         CHECK(same > 200 && same < 300);
+        /* No wait would help. */
+        CHECK(own(unit_of(after[count - 1].version)));
+        CHECK(sb_move(&writer));
+        CHECK_EQ(sb_window_count(&writer), 0);
+        sb_window_end(&writer);
         unmake_bus();
 }
 
@@ -678,6 +821,28 @@ static void test_a_tombstone_that_moved_lets_its_key_be_removed(void)
         unmake_bus();
 }
 
+/* The client that deleted it is idle, and no process sweeps. */
+static void test_a_mover_sees_to_the_key_of_a_tombstone_that_it_moved(void)
+{
+        struct sb_version *tombstone;
+
+        CHECK(begin(1 << 20, 1024));
+        CHECK(!put(&writer, "goes", "1", 1) && !put(&writer, "stays", "1", 1));
+        sb_work_all(&writer, true);
+        CHECK(!delete (&reader, "goes"));
+        sb_slab_release_all(&reader);
+        sb_work_all(&writer, false);
+        tombstone = look("goes");
+        CHECK(tombstone);
+        writer.counters.moved = 0;
+        CHECK(drain(unit_of(tombstone)));
+        CHECK(writer.counters.moved > 0);
+        for (uint32_t i = 0; i < 4; i++)
+                sb_work_all(&writer, false);
+        CHECK(!look("goes") && look("stays"));
+        unmake_bus();
+}
+
 /* ---- a dead mover ---- */
 
 static void test_a_dead_mover_loses_nothing(void)
@@ -718,14 +883,20 @@ int main(int argc, char **argv)
         RUN(test_a_large_value_finds_room_where_versions_lie_scattered);
         RUN(test_the_movers_own_slabs_are_not_in_the_way);
         RUN(test_what_a_stopped_client_knows_does_not_move);
+        RUN(test_what_a_client_reads_just_now_moves);
         RUN(test_where_nothing_can_move_it_is_full_and_nothing_is_lost);
         RUN(test_a_version_that_moved_is_the_same_write);
+        RUN(test_a_copy_is_as_old_as_its_original_unless_that_is_too_old_to_say);
+        RUN(test_one_call_moves_so_many_versions_or_bytes_and_the_next_one_goes_on);
+        RUN(test_as_long_as_it_searches_or_moves_there_is_something_to_do);
+        RUN(test_what_no_cut_needs_goes_and_is_not_copied);
         RUN(test_what_is_in_a_hand_or_undecided_stays_and_another_window_is_found);
         RUN(test_a_placeholder_and_a_descriptor_stay);
         RUN(test_what_lies_too_deep_stays_and_what_lies_above_moves);
         RUN(test_what_is_on_its_way_out_is_not_copied);
         RUN(test_a_rule_counts_a_version_that_is_there_twice_once);
         RUN(test_a_tombstone_that_moved_lets_its_key_be_removed);
+        RUN(test_a_mover_sees_to_the_key_of_a_tombstone_that_it_moved);
         RUN(test_a_dead_mover_loses_nothing);
         return test_end();
 }
