@@ -229,13 +229,11 @@ static bool window_is_run(struct sb_handle *handle)
         for (i = 0; !window->era && i < window->count; i++)
                 if (!sb_unit_is_empty(segment, window->first + i))
                         return false;
-        if (!window->era) {
+        if (!window->era)
                 /* A:era. Loaded after all were found empty: their blocks' readers were pinned
                  * before. */
                 window->era = sb_load_acquire(&segment->super->era);
-                sb_era_advance(handle);
-        }
-        sb_era_look(handle);
+        sb_era_look(handle); /* in a later era */
         for (i = 0; i < window->count && !SB_FAULT(WINDOW_EARLY); i++)
                 if (!sb_era_clear(handle, window->era, window_birth(handle, window->first + i)))
                         return false;
