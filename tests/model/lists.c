@@ -449,6 +449,11 @@ static const struct world_case larges[] = {
         {"killed leaver, large", {START_LARGE, {OPS(LARGE_A, FINI), OPS(LARGE_B)}}, 2, 0, 1, .crash_mask = 1, .reaper = true},
         {"killed large, killed reaper", {START_LARGE, {OPS(LARGE_A, WORK), OPS(GET_A)}},
                 2, 0, 2, .crash_mask = 1 | MODEL_REAPER, .reaper = true},
+        /* As in a bus of many units: large values and nodes are taken from above, versions from below. */
+        {"nodes from above, make and make", {START_EMPTY, {OPS(SET_A), OPS(SET_B)}, .unit_count = 64, .focus = FOCUS_MEMORY}, 2, 2},
+        {"nodes from above beside a large value", {START_VALUE, {OPS(LARGE_A), OPS(SET_B)}, .unit_count = 64, .focus = FOCUS_MEMORY}, 2, 2},
+        {"killed make, nodes from above", {START_VALUE, {OPS(SET_B), OPS(LARGE_A)}, .unit_count = 64},
+                2, 0, 1, .crash_mask = 1, .reaper = true},
         {"large over an empty unit that is taken", {START_VALUE, {OPS(SPARE, LARGE_B), OPS(SET_A, SET_A, SET_A, SET_A)}, .setup_by = 2,
                 .unit_count = 8, .focus = FOCUS_MEMORY}, 2, 1},
 };
