@@ -105,12 +105,6 @@ bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct 
         return times_find(segment, 0, REALTIME, realtime_ns, ret);
 }
 
-bool sb_times_at_monotonic(
-        const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret)
-{
-        return times_find(segment, 0, MONOTONIC, monotonic_ns, ret);
-}
-
 bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret)
 {
         const struct sb_os *os = segment->os;

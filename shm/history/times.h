@@ -29,12 +29,9 @@ void sb_times_tick(struct sb_segment *segment, struct sb_moment *ret);
 /* The newest entry with a real time not after @realtime_ns. False: there is none that old.
  * Cost, of this one and of those below: a look at all entries. */
 bool sb_times_at(const struct sb_segment *segment, uint64_t realtime_ns, struct sb_moment *ret);
-/* The same by the monotonic clock. */
-bool sb_times_at_monotonic(
-        const struct sb_segment *segment, uint64_t monotonic_ns, struct sb_moment *ret);
-/* The same for the moment @span_ns ago, from those tables alone that hold everything for twice as
- * long: so what is found never lies before what any process found until then. False also where no
- * table does. */
+/* The same by the monotonic clock, for the moment @span_ns ago, from those tables alone that hold
+ * everything for twice as long: so what is found never lies before what any process found until
+ * then. False also where no table does. */
 bool sb_times_horizon(const struct sb_segment *segment, uint64_t span_ns, struct sb_moment *ret);
 /* The newest entry with a cut below @stamp: what has that stamp was written later. */
 bool sb_times_before(const struct sb_segment *segment, uint64_t stamp, struct sb_moment *ret);
