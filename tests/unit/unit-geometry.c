@@ -144,6 +144,37 @@ static void test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished(void)
         CHECK(fitted > 5000);
 }
 
+/* Up to the largest that a wish may be: as many buckets and units as their numbers can say. */
+static void test_the_largest_sizes_are_laid_out_as_far_as_numbers_reach(void)
+{
+        static const uint32_t unit_sizes[] = {0, 256, 4096, 1 << 24};
+
+        for (uint32_t bits = 31; bits <= 47; bits++) {
+                for (uint32_t i = 0; i < 4; i++) {
+                        /* The last one: the next number of buckets that would do is too large. */
+                        uint64_t size = bits < 47 ? UINT64_C(1) << bits
+                                                  : 3200 * ((UINT64_C(1) << 28) + 512);
+                        struct sb_geometry_wish wish = {
+                                .size = size, .clients = 64, .unit_size = unit_sizes[i]};
+                        uint64_t groups = size / 3200, units;
+                        struct sb_geometry g;
+
+                        CHECK_EQ(sb_geometry_fit(&wish, &g), 0);
+                        CHECK(is_as_wished(&wish, &g) && is_safe(&g, size));
+                        CHECK(sb_geometry_sound(&g, size));
+                        CHECK(g.bucket_count == 1u << 30 ||
+                                (g.bucket_count / 4 >= groups &&
+                                        g.bucket_count / 4 < groups + 1000));
+                        CHECK(g.bucket_count < 1u << 30 || groups > (1u << 28) - 2048);
+                        /* All of the rest is units, or there are as many as a number can say. */
+                        units = (size - g.floors_at - 8 * (uint64_t)g.bucket_count) / g.unit_size;
+                        CHECK(g.unit_count == UINT32_MAX / 2 ||
+                                g.unit_count > units - units / 8 - 4);
+                        CHECK(g.unit_count < UINT32_MAX / 2 || units > UINT32_MAX / 2);
+                }
+        }
+}
+
 /* All magazines together are a sixteenth of the bus; where that is too little for each client, it
  * has as many entries as it takes blocks in hand. */
 static void test_a_magazine_is_a_clients_share_or_the_few_entries_that_it_needs(void)
@@ -378,6 +409,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_what_is_laid_out_for_any_wish_is_safe_sound_and_as_wished);
+        RUN(test_the_largest_sizes_are_laid_out_as_far_as_numbers_reach);
         RUN(test_a_magazine_is_a_clients_share_or_the_few_entries_that_it_needs);
         RUN(test_the_pins_of_many_clients_share_no_few_sets_of_a_cache);
         RUN(test_for_a_size_too_small_the_least_that_serves_is_said);

@@ -163,6 +163,26 @@ static void test_limits_follow_from_the_size_of_a_unit(void)
         }
 }
 
+/* Of a segment that is opened, its superblock alone is read. */
+static void test_a_value_may_have_a_quarter_of_the_segment_and_no_more_than_its_length_can_say(void)
+{
+        static const uint64_t lens[] = {UINT64_C(1) << 35, (UINT64_C(1) << 36) - 1,
+                (UINT64_C(1) << 36) - 1, (UINT64_C(1) << 36) - 1};
+
+        for (uint32_t i = 0; i < 4; i++) {
+                struct sb_geometry_wish wish = {.size = UINT64_C(1) << (37 + i), .clients = 2};
+                static struct sb_superblock super;
+                struct sb_segment segment;
+
+                super.magic = SB_MAGIC;
+                super.layout_version = SB_LAYOUT_VERSION;
+                CHECK_EQ(sb_geometry_fit(&wish, &super.geometry), 0);
+                CHECK_EQ(sb_segment_open(&super, wish.size, &sb_os_linux, &segment), 0);
+                CHECK_EQ(segment.value_len_max, lens[i]);
+                CHECK_EQ(SB_SHAPE_VALUE_LEN(SB_SHAPE(lens[i], 0, SB_VERSION_VALUE, 0)), lens[i]);
+        }
+}
+
 /* Every offset near the ends, each eighth one between. */
 static uint64_t step_of(uint64_t at, uint64_t low, uint64_t size)
 {
@@ -445,6 +465,7 @@ int main(int argc, char **argv)
         RUN(test_units_too_small_for_any_key_are_refused);
         RUN(test_what_changes_in_the_superblock_later_is_not_believed);
         RUN(test_limits_follow_from_the_size_of_a_unit);
+        RUN(test_a_value_may_have_a_quarter_of_the_segment_and_no_more_than_its_length_can_say);
         RUN(test_only_a_whole_header_in_the_units_is_at_an_offset);
         RUN(test_a_cell_has_one_number_and_no_other_number_a_cell);
         RUN(test_a_version_is_a_keys_only_if_all_of_it_lies_inside);
