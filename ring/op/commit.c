@@ -148,7 +148,7 @@ static int commit_take_blocks(struct sb_handle *handle, struct attempt *attempt)
 
 /* ---- keys ---- */
 
-/* Makes one key, unless it is there. Return: 0, SB_E_FULL. */
+/* Makes one key, unless it is there. Return: 0; SB_E_FULL: perhaps with a node without a cell. */
 static int commit_make_key(
         struct sb_handle *handle, const struct sb_commit_write *write, uint32_t also)
 {
@@ -156,7 +156,6 @@ static int commit_make_key(
         struct sb_key_supplies supplies = {0};
         struct sb_spot spot;
         uint32_t rounds = 0;
-        bool linked = false;
         int r = 0;
 
         sb_pin(handle);
@@ -168,7 +167,6 @@ static int commit_make_key(
                 if (r)
                         break;
                 r = sb_key_make(handle, write->key, write->key_len, hash, &supplies);
-                linked = true;
         }
         /* R:operation > A:operation, R:unpin > A:pins. As in put_run(). */
         sb_store_release(&handle->record->operation, 0);
@@ -178,8 +176,6 @@ static int commit_make_key(
         if (supplies.placeholder)
                 sb_slab_give_back(handle, supplies.placeholder);
         sb_slab_settle(handle);
-        if (r == SB_E_FULL && linked)
-                sb_limbo_leave(handle); /* perhaps a node without a cell, which a sweep takes out */
         return r;
 }
 
@@ -499,7 +495,7 @@ int sb_commit_run(
         if (r == AGAIN)
                 r = SB_E_CONFLICT;
         if (r && attempt.made)
-                sb_limbo_leave(handle);
+                sb_limbo_leave(handle); /* a bare key, or a node without a cell */
         if (handle->commits.aborted_waiting >= ABORTED_WAITING) {
                 handle->commits.aborted_waiting = 0;
                 sb_reclaim_free(handle);
