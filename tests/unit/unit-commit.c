@@ -295,6 +295,32 @@ static void test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some(
         unmake_bus();
 }
 
+static void test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes(void)
+{
+        struct sb_geometry_wish shape = {.size = 1 << 20, .clients = 2, .bucket_count = 2};
+        struct sb_commit_write writes[] = {write_of("0", "new"), write_of("more", "new")};
+        struct sb_commit_result result;
+        uint64_t before, asked;
+        struct txn txn;
+        char key[8];
+
+        CHECK(make_bus_of(&shape)); /* fourteen cells */
+        for (uint32_t i = 0; i < 14; i++) {
+                snprintf(key, sizeof(key), "%u", i);
+                CHECK_EQ(put(&writer, key, "old", 3), 0);
+        }
+        before = settled_blocks();
+        asked = sb_limbo_left_behind(&writer);
+        CHECK(begin(&writer, &txn));
+        CHECK_EQ(commit(&writer, &txn, writes, 2, NULL, 0, &result), SB_E_FULL);
+        CHECK(reads("0", "old") && reads("more", NULL));
+        /* Its node is linked, and nothing but a sweep finds it. */
+        CHECK(sb_limbo_left_behind(&writer) > asked);
+        CHECK_EQ(sb_load_relaxed(&writer.record->operation), 0);
+        CHECK_EQ(settled_blocks(), before);
+        unmake_bus();
+}
+
 static void test_conflicts_for_ever_leave_nothing(void)
 {
         struct sb_commit_write writes[] = {
@@ -376,6 +402,7 @@ int main(int argc, char **argv)
         RUN(test_a_key_made_in_a_range_is_a_conflict_when_serializable);
         RUN(test_thousands_of_keys_commit_together);
         RUN(test_what_has_no_memory_changes_nothing_and_fits_when_there_is_some);
+        RUN(test_without_a_cell_for_a_new_key_nothing_is_written_and_its_node_goes);
         RUN(test_conflicts_for_ever_leave_nothing);
         RUN(test_each_way_of_a_write_works_off_its_list_and_leaves_nothing_to_an_engine);
         return test_end();

@@ -173,6 +173,68 @@ static void test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_
         unmake_bus();
 }
 
+/* A sweep took the node of a maker for an abandoned one, and came no further than to say so. */
+static void test_a_node_that_is_gone_makes_way_for_the_next_maker_of_its_key(void)
+{
+        struct sb_key_supplies supplies = {0};
+        struct sb_node *gone, *node;
+        struct sb_spot spot;
+        uint64_t before;
+
+        CHECK(make_bus(2 << 20));
+        before = settled_blocks();
+        sb_pin(&writer);
+        CHECK_EQ(sb_key_take_supplies(&writer, 3, 0, 0, &supplies), 0);
+        CHECK_EQ(sb_key_make(&writer, "key", 3, hash_of("key", 3), &supplies), 0);
+        gone = sb_order_find(&writer, "key", 3);
+        CHECK(gone && key_find("key", &spot));
+        CHECK(sb_limbo_begin(&writer, &spot.head->block));
+        sb_store_relaxed(spot.cell, 0);
+        sb_limbo_date(&writer, &spot.head->block);
+        sb_store_relaxed(&gone->cell, SB_NODE_GONE);
+        sb_store_relaxed(&writer.record->operation, 0);
+        sb_unpin(&writer);
+        CHECK_EQ(put(&reader, "key", "x", 1), 0);
+        sb_pin(&writer);
+        node = sb_order_find(&writer, "key", 3);
+        CHECK(node && node != gone && sb_load_relaxed(&node->cell) != SB_NODE_GONE);
+        CHECK(sb_load_relaxed(&gone->next[0]) & SB_PREV_MARKED);
+        CHECK_EQ(rev_of("key"), 1);
+        sb_unpin(&writer);
+        /* The sweep that said so goes on. */
+        sb_limbo_leave(&writer);
+        CHECK_EQ(delete (&reader, "key"), 0);
+        settled_blocks();
+        CHECK_EQ(settled_blocks(), before);
+        unmake_bus();
+}
+
+static void test_a_frozen_cell_that_leads_to_no_node_is_emptied(void)
+{
+        struct sb_spot spot;
+        uint32_t waiting;
+
+        CHECK(make_bus(2 << 20));
+        CHECK_EQ(put(&writer, "key", "x", 1), 0);
+        sb_pin(&writer);
+        CHECK(key_find("key", &spot));
+        waiting = sb_limbo_waiting(&writer);
+        for (uint32_t i = 0; i < 2; i++) {
+                uint64_t word = (i ? 16 : spot.word) | SB_CELL_FROZEN;
+
+                spot.head->node = 16;
+                sb_store_relaxed(spot.cell, word);
+                sb_key_unhook(&writer, spot.cell_number, word ^ SB_CELL_KEPT);
+                CHECK_EQ(sb_load_relaxed(spot.cell), word); /* of another one it is not told */
+                sb_key_unhook(&writer, spot.cell_number, word);
+                CHECK_EQ(sb_load_relaxed(spot.cell), 0);
+                CHECK_EQ(sb_load_relaxed(&spot.head->block.retire), 0);
+        }
+        CHECK_EQ(sb_limbo_waiting(&writer), waiting);
+        sb_unpin(&writer);
+        unmake_bus();
+}
+
 static void test_of_a_key_that_is_not_there_a_conflict_tells_revision_0(void)
 {
         struct sb_op_write write = {
@@ -526,6 +588,8 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_key_that_is_made_has_a_node_a_cell_and_a_placeholder);
         RUN(test_without_an_empty_cell_no_key_is_made_and_its_placeholder_stays_the_makers);
+        RUN(test_a_node_that_is_gone_makes_way_for_the_next_maker_of_its_key);
+        RUN(test_a_frozen_cell_that_leads_to_no_node_is_emptied);
         RUN(test_of_a_key_that_is_not_there_a_conflict_tells_revision_0);
         RUN(test_where_no_block_for_a_high_node_is_left_it_is_as_high_as_there_is_room);
         RUN(test_revisions_go_on_above_what_was_ever_removed_from_the_bucket);

@@ -2,7 +2,9 @@
  * The magazine of a client (shm/memory/magazine.h) when memory is short: what an idle client's
  * magazine keeps from other clients, and that a client's own magazine never stands in its own way.
  */
+#include "ring/op/keep.h"
 #include "shm/base/word.h"
+#include "shm/history/rules.h"
 #include "shm/layout/handle.h"
 #include "shm/layout/record.h"
 #include "shm/layout/report.h"
@@ -11,6 +13,7 @@
 #include "shm/memory/era.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/magazine.h"
+#include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
@@ -255,6 +258,45 @@ static void test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is
         unmake_bus();
 }
 
+/* The entry notes it no more: else its client's reaper would have it freed. */
+static void test_a_value_that_replaces_what_is_kept_is_in_hand_no_more(void)
+{
+        enum { KEYS = 100 };
+        uint32_t class_, held, kept = 0;
+        struct sb_version *version;
+
+        CHECK(make_bus(16 << 20));
+        class_ = sb_unit_class(&writer.segment, sizeof(struct sb_version) + 9 + 1);
+        CHECK_EQ(put_some(&writer, "k", 0, KEYS, 1), KEYS);
+        sb_horizon_renew(&writer);
+        CHECK_EQ(put_some(&writer, "k", 0, KEYS, 1), KEYS);
+        sb_era_advance(&writer);
+        sb_reclaim_free(&writer);
+        CHECK_EQ(sb_keep_write(&reader, "k00000007", 9, false, SB_RULE_WORD(SB_RULE_LAST, 2)), 0);
+        for (uint32_t i = 0; i < 3; i++) {
+                /* Over a value it goes the short way, over a tombstone the long one. */
+                CHECK_EQ(i ? delete_some(&writer, "k", 7, 8) : 0, 0);
+                CHECK(sb_magazine_first(&writer, class_));
+                held = in_hand_of(&writer, class_);
+                CHECK_EQ(put_some(&writer, "k", 7, 8, 1), 1);
+                CHECK_EQ(in_hand_of(&writer, class_), held - 1);
+                CHECK_EQ(in_hand(&writer), writer.magazine.held);
+                sb_pin(&reader);
+                version = find("k00000007");
+                CHECK(version && !sb_load_relaxed(&version->block.retire));
+                CHECK(!sb_magazine_noted(
+                        &writer.segment, writer.slot, sb_offset_of(&writer.segment, version)));
+                sb_unpin(&reader);
+        }
+        /* All entries are there: as many as there are can be taken. */
+        sb_magazine_empty(&writer);
+        for (uint32_t entry = writer.magazine.free; entry; entry = writer.magazine.next[entry])
+                kept++;
+        CHECK_EQ(kept + in_hand(&writer), writer.segment.geometry.magazine_count);
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 /* Many clients overwrite keys all over the segment and do nothing more; then all keys go, and
  * values of another size come. The blocks in the magazines of idle clients keep the units that they
  * are in from other sizes. */
@@ -301,6 +343,7 @@ int main(int argc, char **argv)
         RUN(test_a_magazine_follows_the_size_that_its_client_writes);
         RUN(test_a_full_magazine_makes_space_by_what_is_ready);
         RUN(test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed);
+        RUN(test_a_value_that_replaces_what_is_kept_is_in_hand_no_more);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
         return test_end();
 }
