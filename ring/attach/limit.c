@@ -44,7 +44,7 @@ static uint64_t limit_of(const char *root, char *path, const char *file)
 
                         least = limit < UNLIMITED && limit < least ? limit : least;
                 }
-                if (!slash || !*path)
+                if (!slash)
                         return least;
                 *slash = 0;
         }

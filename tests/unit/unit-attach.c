@@ -1,12 +1,16 @@
 /*
- * Before shared memory (ring/attach): which packets are messages, whatever their bytes; and where a
- * bus lives, by its name, its length and the environment.
+ * Before shared memory (ring/attach): which packets are messages, whatever their bytes; where a bus
+ * lives, by its name, its length and the environment; and what the control groups of a process
+ * limit, as files of the test's say, which are opened in the place of the kernel's (see
+ * meson.build).
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,6 +18,7 @@
 
 #include "libclient/statebus.h"
 #include "ring/attach/hello.h"
+#include "ring/attach/limit.h"
 #include "ring/attach/place.h"
 #include "shm/layout/superblock.h"
 #include "tests/harness/test.h"
@@ -313,6 +318,14 @@ static void test_an_address_holds_the_name_or_goes_through_the_directory(void)
         }
         strcpy(place.directory + strlen(place.directory) - 1, "x/y");
         CHECK_EQ(sb_place_address(&place, SB_PLACE_SOCKET, &address, &fd), -ENOENT);
+        /* A file's name that is too long either way: no descriptor stays behind. */
+        strcpy(place.directory, folder);
+        memset(path, 'f', 100);
+        path[100] = 0;
+        r = dup(STDERR_FILENO);
+        close(r);
+        CHECK_EQ(sb_place_address(&place, path, &address, &fd), -ENAMETOOLONG);
+        CHECK(dup(STDERR_FILENO) == r && !close(r));
         for (int i = 0; i < 10; i++)
                 close(high[i]);
         remove_folder();
@@ -341,6 +354,9 @@ static void test_a_bus_is_made_with_all_above_it_and_can_be_entered_by_all(void)
         strcat(path, "/bus");
         CHECK_EQ(sb_place_resolve(path, &place), 0);
         CHECK_EQ(sb_place_make(&place), -ENOTDIR);
+        /* Why the first that is missing cannot be made, and not that the others have no parent. */
+        CHECK_EQ(sb_place_resolve("/sys/none/bus", &place), 0);
+        CHECK(sb_place_make(&place) < 0 && sb_place_make(&place) != -ENOENT);
         remove_folder();
 }
 
@@ -383,6 +399,108 @@ static void test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock(vo
         remove_folder();
 }
 
+/* ---- limit ---- */
+
+#define GROUPS "/proc/self/cgroup"
+#define TWO    "/sys/fs/cgroup"
+#define ONE    "/sys/fs/cgroup/memory"
+#define NONE   "9223372036854771712\n" /* as the old hierarchy says it */
+
+struct group_file {
+        const char *path, *text;
+};
+static const struct group_file *group_files; /* these, and no others; NULL: the kernel's */
+
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...)
+{
+        const struct group_file *file = group_files;
+        va_list arguments;
+        mode_t mode;
+        int fd;
+
+        va_start(arguments, flags);
+        mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0;
+        va_end(arguments);
+        if (!file)
+                return __real_open64(path, flags, mode);
+        while (file->path && strcmp(file->path, path) != 0)
+                file++;
+        errno = ENOENT;
+        fd = file->path ? memfd_create("group", MFD_CLOEXEC) : -1;
+        if (fd >= 0 && (write(fd, file->text, strlen(file->text)) < 0 || lseek(fd, 0, SEEK_SET)))
+                abort();
+        return fd;
+}
+
+static void test_the_least_limit_of_a_group_and_those_above_it_counts(void)
+{
+        static const struct {
+                uint64_t limit;
+                struct group_file files[6];
+        } cases[] = {
+                {SB_LIMIT_NONE, {{TWO "/memory.max", "1\n"}}},
+                {SB_LIMIT_NONE, {{GROUPS, "0::/a/b\n"}}},
+                {SB_LIMIT_NONE, {{GROUPS, "0::/a\n"}, {TWO "/a/memory.max", "max\n"}}},
+                {7000, {{GROUPS, "0::/a/b\n"}, {TWO "/a/b/memory.max", "7000\n"}}},
+                {7000, {{GROUPS, "0::/a/b\n"}, {TWO "/a/memory.max", "7000\n"}}},
+                {7000, {{GROUPS, "0::/a/b"}, {TWO "/memory.max", "7000"}}},
+                {7000, {{GROUPS, "0::/\n"}, {TWO "/memory.max", "7000\n"}}},
+                {SB_LIMIT_NONE, {{GROUPS, "0::/a/b\n"}, {TWO "/a/b/c/memory.max", "7000\n"},
+                                        {TWO "/b/memory.max", "7000\n"},
+                                        {ONE "/memory.limit_in_bytes", "7000\n"}}},
+                {1000, {{GROUPS, "0::/a/b\n"}, {TWO "/a/b/memory.max", "max\n"},
+                               {TWO "/a/memory.max", "1000\n"}, {TWO "/memory.max", "7000\n"}}},
+                {0, {{GROUPS, "0::/a\n"}, {TWO "/a/memory.max", "0\n"}}},
+                {SB_LIMIT_NONE, {{GROUPS, "0::/a\n"}, {TWO "/a/memory.max", ""},
+                                        {TWO "/memory.max", " 1\n"}}},
+                /* The old hierarchy, with its number for none, among others. */
+                {4096, {{GROUPS, "9:cpu,cpuacct:/c\n5:memory:/x/y\n1:name=systemd:/\n"},
+                               {ONE "/x/y/memory.limit_in_bytes", NONE},
+                               {ONE "/x/memory.limit_in_bytes", "4096\n"},
+                               {TWO "/cpu/memory.max", "5\n"}, {TWO "/c/memory.max", "5\n"}}},
+                {SB_LIMIT_NONE, {{GROUPS, "5:memory:/x\n"}, {ONE "/x/memory.limit_in_bytes", NONE},
+                                        {ONE "/memory.limit_in_bytes", "1152921504606846976\n"}}},
+                {1152921504606846975,
+                        {{GROUPS, "5:memory:/x\n"},
+                                {ONE "/x/memory.limit_in_bytes", "1152921504606846975\n"}}},
+                /* Both: whichever comes first. */
+                {300, {{GROUPS, "5:memory:/x\n0::/x\n"}, {ONE "/x/memory.limit_in_bytes", "400\n"},
+                              {TWO "/x/memory.max", "300\n"}}},
+                {300, {{GROUPS, "5:memory:/x\n0::/x\n"}, {ONE "/x/memory.limit_in_bytes", "300\n"},
+                              {TWO "/x/memory.max", "400\n"}}},
+                /* Lines that make no sense are passed over, and none is read into the next. */
+                {80, {{GROUPS, "\nno colon\n3:one colon\n0::/a\n"}, {TWO "/a/memory.max", "80\n"},
+                             {TWO "/memory.max", "90\n"}}},
+                {90, {{GROUPS, "0:\n5:memory:/a\n"}, {TWO "/memory.max", "10\n"},
+                             {ONE "/a/memory.limit_in_bytes", "90\n"}}},
+        };
+
+        for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                uint64_t limit;
+
+                group_files = cases[i].files;
+                limit = sb_limit_memory();
+                group_files = NULL;
+                if (limit != cases[i].limit)
+                        TEST_FAIL("case %u: %llu", i, (unsigned long long)limit);
+        }
+}
+
+/* The directories above it count still. */
+static void test_a_group_with_too_long_a_name_is_passed_over(void)
+{
+        static char line[4090] = "0::/a/";
+        const struct group_file files[] = {
+                {GROUPS, line}, {TWO "/a/memory.max", "500\n"}, {NULL, NULL}};
+
+        memset(line + 6, 'x', sizeof(line) - 7);
+        group_files = files;
+        CHECK_EQ(sb_limit_memory(), 500);
+        group_files = NULL;
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -398,5 +516,7 @@ int main(int argc, char **argv)
         RUN(test_an_address_holds_the_name_or_goes_through_the_directory);
         RUN(test_a_bus_is_made_with_all_above_it_and_can_be_entered_by_all);
         RUN(test_the_process_that_serves_a_bus_is_the_one_that_holds_its_lock);
+        RUN(test_the_least_limit_of_a_group_and_those_above_it_counts);
+        RUN(test_a_group_with_too_long_a_name_is_passed_over);
         return test_end();
 }
