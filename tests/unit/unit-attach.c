@@ -356,7 +356,8 @@ static void test_a_bus_is_made_with_all_above_it_and_can_be_entered_by_all(void)
         CHECK_EQ(sb_place_make(&place), -ENOTDIR);
         /* Why the first that is missing cannot be made, and not that the others have no parent. */
         CHECK_EQ(sb_place_resolve("/sys/none/bus", &place), 0);
-        CHECK(sb_place_make(&place) < 0 && sb_place_make(&place) != -ENOENT);
+        CHECK(access("/sys/fs", F_OK) ||
+                (sb_place_make(&place) < 0 && sb_place_make(&place) != -ENOENT));
         remove_folder();
 }
 

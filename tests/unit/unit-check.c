@@ -550,6 +550,50 @@ static void test_a_node_that_is_leaving_is_passed_and_each_level_is_seen_to_its_
         unmake_bus();
 }
 
+/* The maker places it, signs it in its home, and confirms it. */
+static void test_only_what_is_not_confirmed_may_lie_where_no_sign_leads(void)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2, .bucket_count = 4};
+        uint64_t home, sign;
+        struct sb_word64 *signs;
+        struct sb_node *node;
+        struct sb_spot spot;
+        uint32_t count = 0;
+        char key[16];
+
+        CHECK(make_bus_of(&wish));
+        home = sb_index_home(&writer.segment, hash_of("c0", 2));
+        for (uint32_t i = 0; count < SB_BUCKET_CELLS + 1; i++) {
+                uint64_t hash;
+
+                snprintf(key, sizeof(key), "c%u", i);
+                hash = hash_of(key, (uint32_t)strlen(key));
+                if (sb_index_home(&writer.segment, hash) != home || ++count > SB_BUCKET_CELLS)
+                        continue;
+                CHECK_EQ(put(&writer, key, "x", 1), 0);
+        }
+        settle();
+        signs = &writer.segment.buckets[home].sign;
+        CHECK_EQ(sb_load_relaxed(signs), 0);
+        sb_pin(&writer);
+        CHECK(spot_of(key, &spot) && spot.cell_number / 8 - 1 != home);
+        node = sb_node_at(&writer.segment, spot.head->node);
+        sign = sb_load_relaxed(signs);
+        CHECK(sign);
+        sb_store_relaxed(&writer.record->operation, spot.head->node);
+        CHECK_EQ(sb_check(&reader, false, &report), 0);
+        CHECK(report.problem_count == 0 && report.placeholders == 1);
+        sb_store_relaxed(signs, 0);
+        CHECK_EQ(sb_check(&reader, false, &report), 0);
+        CHECK(report.problem_count == 1 && strstr(report.problems[0], "does not belong"));
+        sb_store_relaxed(&spot.head->stamp, 0);
+        sb_store_relaxed(&node->cell, 0);
+        CHECK_EQ(sb_check(&reader, false, &report), 0);
+        CHECK(report.problem_count == 0 && report.placeholders == 1);
+        sb_unpin(&writer);
+        unmake_bus();
+}
+
 static void test_a_superblock_that_is_unusable_is_another_matter(void)
 {
         CHECK(make_bus(1 << 20));
@@ -604,6 +648,7 @@ int main(int argc, char **argv)
         RUN(test_intents_and_what_an_aborted_transaction_holds_are_sound);
         RUN(test_a_large_version_that_is_held_is_counted_as_held);
         RUN(test_a_node_that_is_leaving_is_passed_and_each_level_is_seen_to_its_end);
+        RUN(test_only_what_is_not_confirmed_may_lie_where_no_sign_leads);
         RUN(test_a_superblock_that_is_unusable_is_another_matter);
         RUN(test_only_the_first_findings_are_told_and_all_are_counted);
         return test_end();

@@ -14,6 +14,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/upkeep/reclaim.h"
 #include "tests/harness/faults.h"
 #include "tests/unit/bus.h"
 #include "tests/unit/draw.h"
@@ -401,6 +402,34 @@ static void test_a_birth_that_is_stored_ages_too_late_becomes_one_of_now(void)
         }
 }
 
+static uint64_t ages; /* how far the era moves on during the flush */
+
+static void ages_pass(void)
+{
+        sb_store_relaxed(&writer.segment.super->era, era_now() + ages);
+}
+
+/* This process was stopped in the middle of a look. By then a date may be one of a later life. */
+static void test_what_a_look_of_ages_ago_let_go_begins_its_grace_period_again(void)
+{
+        for (uint32_t late = 0; late < 2; late++) {
+                struct sb_block *block;
+
+                CHECK(begin(10000) && wait_for(9940, 9950));
+                block = sb_block_at(&writer.segment, blocks[0]);
+                ages = SB_ERA_OLD + late;
+                flush_begin(&writer, ages_pass);
+                CHECK_EQ(sb_reclaim_free(&writer), !late);
+                CHECK(sb_limbo_is_empty(&writer));
+                CHECK_EQ(sb_limbo_left_behind(&writer), late);
+                CHECK_EQ(
+                        sb_unit_is_block(&writer.segment, blocks[0], SB_UNIT_VERSIONS, NULL), late);
+                CHECK(!late || sb_load_relaxed(&block->retire) == sb_era_low(era_now()));
+                CHECK_EQ(sb_load_relaxed(&writer.record->freeing), 0);
+                unmake_bus();
+        }
+}
+
 static void test_a_block_begins_to_go_once_and_is_dated_once(void)
 {
         struct sb_block *block;
@@ -684,6 +713,7 @@ int main(int argc, char **argv)
         RUN(test_a_handle_that_has_not_looked_yet_takes_no_date_for_old);
         RUN(test_a_pin_grows_with_what_is_loaded_and_keeps_its_beginning);
         RUN(test_a_birth_that_is_stored_ages_too_late_becomes_one_of_now);
+        RUN(test_what_a_look_of_ages_ago_let_go_begins_its_grace_period_again);
         RUN(test_a_block_begins_to_go_once_and_is_dated_once);
         RUN(test_what_finds_no_space_is_left_to_a_sweep);
         RUN(test_cells_to_look_at_again_come_in_order_however_often_the_list_goes_round);

@@ -13,10 +13,12 @@
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/horizon.h"
+#include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/work.h"
 #include "tests/unit/chain.h"
+#include "tests/unit/flush.h"
 
 static struct sb_superblock *super(void)
 {
@@ -499,6 +501,51 @@ static void test_what_an_open_snapshot_keeps_is_left_to_a_sweep(void)
         unmake_bus();
 }
 
+static uint64_t flushed_cell;
+
+/* While the writer looks at all announcements, the stable cut rises, and another process takes out
+ * what lies below the newest version. */
+static void chain_is_pruned(void)
+{
+        struct sb_superblock *super = writer.segment.super;
+        struct sb_prune_look look = {.whole = true};
+
+        sb_store_relaxed(&super->stable, sb_load_relaxed(&super->stable) + 1);
+        sb_horizon_renew(&reader);
+        sb_pin(&reader);
+        sb_prune_look(&reader, flushed_cell, &reader.horizon, &look);
+        sb_unpin(&reader);
+}
+
+/* With an observer, the horizon is the stable cut. */
+static void test_a_tombstone_above_the_horizon_is_looked_at_again_though_it_lies_alone(void)
+{
+        struct sb_superblock *super;
+        struct sb_spot spot;
+
+        CHECK(make_bus(2 << 20));
+        super = writer.segment.super;
+        sb_store_relaxed(&super->observers, 1);
+        CHECK(!put(&writer, "k", "x", 1) && !delete (&writer, "k"));
+        sb_store_relaxed(&super->stable, sb_clock_take_cut(&writer));
+        CHECK(!put(&writer, "k", "x", 1) && !delete (&writer, "k"));
+        sb_pin(&writer);
+        CHECK(key_find("k", &spot));
+        sb_unpin(&writer);
+        CHECK_EQ(sb_limbo_pending(&writer), 1);
+        flushed_cell = spot.cell_number;
+        flush_begin(&writer, chain_is_pruned);
+        sb_reclaim_pending(&writer);
+        CHECK_EQ(flush_count, 1);
+        CHECK_EQ(sb_load_relaxed(&super->stable), sb_load_relaxed(&spot.head->stamp));
+        CHECK(!(sb_load_relaxed(&spot.head->prev) & SB_OFFSET_MASK));
+        CHECK_EQ(sb_limbo_pending(&writer), 1);
+        sb_reclaim_pending(&writer);
+        CHECK_EQ(sb_limbo_pending(&writer), 0);
+        CHECK_EQ(sb_load_relaxed(spot.cell), 0); /* the key is gone */
+        unmake_bus();
+}
+
 static void test_what_an_open_snapshot_needs_waits_for_its_end(void)
 {
         uint64_t before, cut;
@@ -597,6 +644,7 @@ int main(int argc, char **argv)
         RUN(test_any_process_that_meets_a_removal_half_way_finishes_it);
         RUN(test_a_removed_node_waits_for_two_grace_periods);
         RUN(test_what_an_open_snapshot_keeps_is_left_to_a_sweep);
+        RUN(test_a_tombstone_above_the_horizon_is_looked_at_again_though_it_lies_alone);
         RUN(test_what_an_open_snapshot_needs_waits_for_its_end);
         RUN(test_the_stable_cut_rises_and_has_nothing_open_below);
         RUN(test_the_engine_sweeps_when_it_is_asked_and_rests_when_that_freed_nothing);

@@ -259,6 +259,33 @@ static void test_hostile_notes_lead_nowhere(void)
         }
 }
 
+/* Its blocks would be of no size. */
+static void test_a_unit_of_a_class_that_is_none_is_left_alone(void)
+{
+        uint32_t unit, generation;
+        uint64_t word;
+
+        CHECK(begin());
+        unit = writer.segment.geometry.unit_count - 1;
+        CHECK_EQ(sb_unit_word(&writer.segment, unit), 0);
+        sb_store_relaxed(sb_unit_bitmap(&writer.segment, unit), UINT64_MAX);
+        for (uint32_t class_ = writer.segment.class_count; class_ < 64; class_++) {
+                word = (uint64_t)SB_UNIT_VERSIONS << 60 | (uint64_t)class_ << 54 |
+                       sb_unit_owner(&reader);
+                CHECK(SB_UNIT_KIND(word) == SB_UNIT_VERSIONS && SB_UNIT_CLASS(word) == class_);
+                sb_store_relaxed(&writer.segment.unit_words[unit], word);
+                sb_reap_record(&writer, reader.slot, reader.generation);
+                CHECK_EQ(sb_unit_word(&writer.segment, unit), word);
+                CHECK_EQ(sb_load_relaxed(sb_unit_bitmap(&writer.segment, unit)), UINT64_MAX);
+                CHECK_EQ(
+                        sb_roster_state(&writer.segment, reader.slot, &generation), SB_RECORD_FREE);
+                sb_store_relaxed(
+                        &reader.record->tag, SB_RECORD_TAG(reader.generation, SB_RECORD_ATTACHED));
+        }
+        CHECK(head_of("k1") && head_of("k2"));
+        unmake_bus();
+}
+
 static void test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits(void)
 {
         struct sb_version *linked;
@@ -343,6 +370,7 @@ int main(int argc, char **argv)
         RUN(test_a_key_that_was_being_made_goes_again_however_far_it_came);
         RUN(test_a_block_that_was_being_freed_is_freed_if_it_was_won);
         RUN(test_hostile_notes_lead_nowhere);
+        RUN(test_a_unit_of_a_class_that_is_none_is_left_alone);
         RUN(test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits);
         RUN(test_a_transaction_comes_to_its_end_by_its_cut);
         RUN(test_an_engine_reaps_the_record_that_it_sits_in);
