@@ -14,6 +14,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -43,9 +45,19 @@ static struct {
         bool huge_works;      /* plain pages stand for huge ones */
         const char *memory;   /* /proc/meminfo; NULL: it cannot be read */
         const char *pages[3]; /* of 2 MiB: all, those that are free, and those that are promised */
-        enum { NOTHING, MEMFD, FIRST_MAP, SECOND_MAP, RANDOM, MODE, LIST } fails; /* with EPERM */
+        enum {
+                NOTHING,
+                MEMFD,
+                FIRST_MAP,
+                SECOND_MAP,
+                RANDOM,
+                MODE,
+                LIST,
+                LISTEN
+        } fails; /* with EPERM */
         unsigned maps;
         bool locked;    /* the first time that a lock is asked for, another process has it */
+        int lock_fails; /* how each try to lock ends, the second as if a signal came; 0: well */
         uint64_t limit; /* of the cgroup; 0: none */
 } machine;
 
@@ -128,6 +140,14 @@ DIR *__wrap_fdopendir(int fd)
         return machine.fails == LIST ? NULL : __real_fdopendir(fd);
 }
 
+int __real_listen(int fd, int count);
+int __wrap_listen(int fd, int count);
+int __wrap_listen(int fd, int count)
+{
+        errno = EPERM;
+        return machine.fails == LISTEN ? -1 : __real_listen(fd, count);
+}
+
 int __real_flock(int fd, int operation);
 int __wrap_flock(int fd, int operation);
 int __wrap_flock(int fd, int operation)
@@ -135,8 +155,10 @@ int __wrap_flock(int fd, int operation)
         bool locked = machine.locked;
 
         machine.locked = false;
-        errno = EWOULDBLOCK;
-        return locked ? -1 : __real_flock(fd, operation);
+        errno = machine.lock_fails == EWOULDBLOCK && !(operation & LOCK_NB) ? EINTR
+                : machine.lock_fails                                        ? machine.lock_fails
+                                                                            : EWOULDBLOCK;
+        return locked || machine.lock_fails ? -1 : __real_flock(fd, operation);
 }
 
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -462,6 +484,155 @@ static void test_a_lock_that_was_waited_for_leaves_no_alarm_behind(void)
         close(directory.fd);
 }
 
+static int open_fds(void)
+{
+        int count = 0;
+
+        for (int fd = 0; fd < 64; fd++)
+                count += fcntl(fd, F_GETFD) >= 0;
+        return count;
+}
+
+/* No directory is taken, this is said, no descriptor stays open, and the umask is as before. */
+static bool refuses(const char *directory, const char *words)
+{
+        struct sb_directory untouched = {-7, -7, -7};
+        mode_t mask = umask(0027);
+        int before = open_fds();
+        struct sb_place place;
+
+        if (sb_place_resolve(directory, &place) || ftruncate(said_fd, 0) ||
+                lseek(said_fd, 0, SEEK_SET) || !sb_directory_take(&place, &untouched))
+                return false;
+        mask = umask(mask);
+        return said(words) && open_fds() == before && mask == 0027 && untouched.fd == -7 &&
+               untouched.lock_fd == -7;
+}
+
+/* Other users could put another socket there. */
+static void test_a_directory_that_others_own_or_may_write_in_is_refused(void)
+{
+        char name[] = "/tmp/statebus-unit-XXXXXX", file[64];
+        struct stat status;
+
+        MACHINE();
+        CHECK(mkdtemp(name));
+        snprintf(file, sizeof(file), "%s/another", name);
+        close(open(file, O_CREAT | O_WRONLY, 0600));
+        for (mode_t open = 0002; open <= 0020; open += 0016) {
+                CHECK(!chmod(name, 0755 | open));
+                CHECK(refuses(name, "can be written by others"));
+                CHECK(!stat(name, &status) && (status.st_mode & 07777) == (0755 | open));
+        }
+        CHECK(!chmod(name, 0711));
+        if (geteuid() == 0) {
+                CHECK(!chown(name, 4711, 0));
+                CHECK(refuses(name, "belongs to user 4711: give a directory of your own"));
+        }
+        CHECK(!unlink(file) && !rmdir(name));
+}
+
+static void test_what_hinders_a_new_agentd_in_its_directory_is_said(void)
+{
+        char name[] = "/tmp/statebus-unit-XXXXXX", file[64];
+
+        CHECK(mkdtemp(name) && !chmod(name, 0711));
+        MACHINE(.lock_fails = ENOLCK);
+        CHECK(refuses(name, "/lock: cannot lock it: No locks available"));
+        MACHINE(.lock_fails = EWOULDBLOCK);
+        CHECK(refuses(name, "another agentd is just starting on /tmp"));
+        snprintf(file, sizeof(file), "%s/socket", name);
+        MACHINE(.fails = LISTEN);
+        CHECK(refuses(name, "/socket: cannot listen there: Operation not permitted"));
+        MACHINE();
+        CHECK(!unlink(file));
+        CHECK(!mkdir(file, 0700));
+        CHECK(refuses(name, "/socket: cannot listen there: Is a directory"));
+        CHECK(!rmdir(file));
+        snprintf(file, sizeof(file), "%s/lock/bus", name);
+        CHECK(refuses(file, "cannot make this directory: Not a directory"));
+        snprintf(file, sizeof(file), "%s/lock", name);
+        CHECK(refuses(file, "/lock: Not a directory"));
+        CHECK(!unlink(file) && !mkdir(file, 0700));
+        CHECK(refuses(name, "/lock: Is a directory"));
+        CHECK(!rmdir(file) && !rmdir(name));
+}
+
+/* A supervisor for sb_engine_run(), with descriptors that never report anything. */
+static bool supervise_nothing(struct sb_supervisor *ret)
+{
+        *ret = (struct sb_supervisor){.config = &config, .kept_max = 4};
+        if (sb_memory_make(&config, &ret->memory))
+                return false;
+        ret->signal_fd = eventfd(0, EFD_CLOEXEC);
+        ret->directory.listen_fd = eventfd(0, EFD_CLOEXEC);
+        ret->channel = eventfd(0, EFD_CLOEXEC);
+        ret->self_fd = eventfd(0, EFD_CLOEXEC);
+        return ftruncate(said_fd, 0) == 0 && lseek(said_fd, 0, SEEK_SET) == 0;
+}
+
+/* Be the engine, in a child, where nothing is left behind but what it said. Return: how it ended;
+ * 90: it ended well by the next SIGBUS, too. */
+static int engine_ends(struct sb_supervisor *supervisor)
+{
+        struct sigaction action;
+        int status = -1;
+        pid_t child = fork();
+
+        if (!child) {
+                enum sb_engine_end end;
+
+                alarm(20); /* where it serves after all */
+                end = sb_engine_run(supervisor);
+
+                _exit(sigaction(SIGBUS, NULL, &action) || action.sa_handler != SIG_DFL ? 90 : end);
+        }
+        return child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)
+                       ? -1
+                       : WEXITSTATUS(status);
+}
+
+static void test_memory_that_is_gone_ends_the_engines_work_and_not_its_process(void)
+{
+        struct sb_supervisor supervisor;
+        char page[4096];
+        int sealed;
+
+        MACHINE();
+        CHECK(supervise_nothing(&supervisor));
+        /* Of the same bytes, and not sealed: but for its beginning it goes. */
+        sealed = supervisor.memory.fd;
+        supervisor.memory.fd = memfd_create("statebus", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        for (off_t at = 0; at < 1 << 17; at += (off_t)sizeof(page)) {
+                CHECK_EQ(pread(sealed, page, sizeof(page), at), sizeof(page));
+                CHECK_EQ(pwrite(supervisor.memory.fd, page, sizeof(page), at), sizeof(page));
+        }
+        CHECK_EQ(engine_ends(&supervisor), SB_ENGINE_UNSOUND);
+        CHECK(said("the segment is given up: part of its memory is gone (SIGBUS)"));
+        close(sealed);
+        sb_memory_drop(&supervisor.memory);
+}
+
+static void test_an_engine_that_cannot_wait_for_all_that_it_serves_does_not_start(void)
+{
+        struct sb_supervisor supervisor;
+        int *const fds[] = {&supervisor.signal_fd, &supervisor.directory.listen_fd,
+                &supervisor.channel, &supervisor.self_fd};
+
+        for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+                MACHINE();
+                CHECK(supervise_nothing(&supervisor));
+                close(*fds[i]);
+                *fds[i] = -1;
+                CHECK_EQ(engine_ends(&supervisor), SB_ENGINE_FAILED);
+                CHECK(said("the engine cannot start: Bad file descriptor"));
+                for (size_t k = 0; k < sizeof(fds) / sizeof(fds[0]); k++)
+                        if (k != i)
+                                close(*fds[k]);
+                sb_memory_drop(&supervisor.memory);
+        }
+}
+
 /* A line is written whole, or not at all, and never waited for. */
 static void test_a_log_that_nothing_reads_keeps_no_process_waiting(void)
 {
@@ -563,6 +734,10 @@ int main(int argc, char **argv)
         RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
         RUN(test_all_that_died_meanwhile_are_collected);
         RUN(test_a_directory_that_cannot_be_put_in_order_is_refused);
+        RUN(test_a_directory_that_others_own_or_may_write_in_is_refused);
+        RUN(test_what_hinders_a_new_agentd_in_its_directory_is_said);
+        RUN(test_memory_that_is_gone_ends_the_engines_work_and_not_its_process);
+        RUN(test_an_engine_that_cannot_wait_for_all_that_it_serves_does_not_start);
         RUN(test_a_lock_that_was_waited_for_leaves_no_alarm_behind);
         RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
         RUN(test_a_line_of_any_length_is_one_line_and_ends);
