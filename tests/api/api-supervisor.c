@@ -16,12 +16,15 @@
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/history/named.h"
+#include "shm/keys/order.h"
 #include "shm/layout/block.h"
 #include "shm/layout/geometry.h"
 #include "shm/layout/record.h"
 #include "shm/layout/report.h"
 #include "shm/layout/segment.h"
 #include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/upkeep/check.h"
 #include "tests/api/daemon.h"
@@ -299,6 +302,47 @@ static void test_a_superblock_scribbled_over_is_not_adopted(void)
         not_adopted(scribble_another);
 }
 
+static int daemon_delete(struct sb_handle *writer, const char *key)
+{
+        struct sb_op_write write = {.key = key,
+                .key_len = (uint32_t)strlen(key),
+                .kind = SB_VERSION_DELETED,
+                .expected_rev = SB_OP_ANY_REV};
+        struct sb_op_result result;
+
+        return sb_op_write(writer, &write, &result);
+}
+
+/* The round comes from a client that writes where it should not. */
+static void test_damage_that_an_engine_meets_is_said_and_seen_by_the_next(void)
+{
+        struct daemon daemon;
+        struct sb_attachment attachment;
+        struct sb_node *node;
+        pid_t engine;
+
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_handle), 0);
+        CHECK(!daemon_set(&daemon_handle, "key", "value") &&
+                !daemon_set(&daemon_handle, "old", ""));
+        CHECK_EQ(daemon_delete(&daemon_handle, "old"), 0);
+        sb_pin(&daemon_handle);
+        node = sb_order_find(&daemon_handle, "key", 3);
+        CHECK(node);
+        sb_store_relaxed(&node->next[0], sb_offset_of(&attachment.segment, node));
+        sb_unpin(&daemon_handle);
+        /* The engine's next sweep removes the key that was deleted. */
+        sb_limbo_leave(&daemon_handle);
+        CHECK(daemon_hear(&daemon, "the segment is damaged: `agentctl check` names"));
+        CHECK(daemon_has(&daemon_handle, "key", "value"));
+        engine = daemon_engine(&attachment);
+        kill(engine, SIGKILL);
+        CHECK(daemon_hear(&daemon, "not adopted"));
+        CHECK(WAIT(!sb_segment_serving(&attachment.segment)));
+        sb_attach_unmap(&attachment);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
 /* What is in the superblock for people, and for clients that look whether the bus is lost; and a
  * record that a dead engine had only claimed. */
 static void test_what_agentd_writes_of_itself_is_so_after_each_change(void)
@@ -348,6 +392,7 @@ int main(int argc, char **argv)
         RUN(test_after_kill_of_everything_clients_know_and_the_next_one_starts);
         RUN(test_an_engine_without_supervisor_replaces_an_unsound_segment);
         RUN(test_a_segment_that_fails_the_check_is_not_adopted);
+        RUN(test_damage_that_an_engine_meets_is_said_and_seen_by_the_next);
         RUN(test_a_superblock_scribbled_over_is_not_adopted);
         RUN(test_what_agentd_writes_of_itself_is_so_after_each_change);
         return daemon_end(test_end());
