@@ -229,6 +229,75 @@ static void test_65536_guards_may_be_released_after_their_bus(void)
         END();
 }
 
+/* All of them at once, of which one is kept for single reads until it is the last. */
+static void test_65536_guards_may_come_in_batches(void)
+{
+        static struct sb_bytes keys[GUARDS_MAX];
+        struct sb_guard more = {0};
+        struct sb_bus *other;
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other);
+        for (unsigned i = 0; i < GUARDS_MAX; i++)
+                keys[i] = b("key");
+        for (unsigned last = 0; last < 3; last++) {
+                CHECK_EQ(sb_get_many(other, keys, GUARDS_MAX - last, many), 0);
+                for (unsigned i = 0; i < last; i++)
+                        CHECK_EQ(sb_get_many(other, keys, 1, &many[GUARDS_MAX - last + i]), 0);
+                CHECK_EQ(sb_get_many(other, keys, 1, &more), SB_E_FULL);
+                CHECK_EQ(sb_get(other, b("key"), &more), SB_E_FULL);
+                CHECK(!more.bus);
+                for (unsigned i = 0; i < GUARDS_MAX; i++)
+                        CHECK(many[i].value.data == many[0].value.data && many[i].bus == other);
+                sb_guard_release(&many[last]);
+                CHECK_EQ(sb_get(other, b("key"), &many[last]), 0);
+                CHECK_EQ(sb_get(other, b("key"), &more), SB_E_FULL);
+                for (unsigned i = 0; i < GUARDS_MAX; i++)
+                        sb_guard_release(&many[i]);
+        }
+        CHECK(!sb_close(other));
+        END();
+}
+
+/* Three are open, and the bus ends before the first, behind the last, or in between. */
+static void test_histories_of_a_bus_end_in_any_order(void)
+{
+        static const unsigned orders[6][3] = {
+                {0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+
+        BEGIN();
+        for (unsigned order = 0; order < 6; order++)
+                for (unsigned end = 0; end <= 4; end++) {
+                        struct sb_bus *other = world_bus(&world);
+                        struct sb_history *histories[3], *more;
+                        struct sb_guard guard = {0};
+
+                        CHECK(other);
+                        for (unsigned i = 0; i < 3; i++)
+                                CHECK_EQ(sb_history_open(other, b("key"), 0, &histories[i]), 0);
+                        for (unsigned i = 0; i < 3; i++) {
+                                struct sb_history *next = histories[orders[order][i]];
+
+                                if (i == end)
+                                        CHECK(!sb_close(other));
+                                CHECK_EQ(sb_history_next(next, &guard, NULL),
+                                        i < end ? 0 : SB_E_DETACHED);
+                                sb_guard_release(&guard);
+                                CHECK(!sb_history_close(next));
+                        }
+                        if (end < 3)
+                                continue;
+                        CHECK_EQ(sb_history_open(other, b("key"), 0, &more), 0);
+                        if (end == 3)
+                                CHECK(!sb_history_close(more));
+                        CHECK(!sb_close(other));
+                        if (end == 4)
+                                CHECK(!sb_history_close(more));
+                }
+        END();
+}
+
 static void test_a_forked_child_may_end_all_in_any_order(void)
 {
         BEGIN();
@@ -263,6 +332,8 @@ int main(int argc, char **argv)
         RUN(test_sb_auto_may_end_the_bus_first_or_last);
         RUN(test_what_is_left_of_a_closed_bus_can_only_be_ended);
         RUN(test_65536_guards_may_be_released_after_their_bus);
+        RUN(test_65536_guards_may_come_in_batches);
+        RUN(test_histories_of_a_bus_end_in_any_order);
         RUN(test_a_forked_child_may_end_all_in_any_order);
         return test_end();
 }

@@ -215,6 +215,33 @@ static void test_serializable_conflicts_with_changes_of_what_it_read_and_of_noth
         }
 }
 
+/* A look at more keys than are looked at in one go: it goes on where it was. */
+static void test_of_a_long_range_the_first_key_that_changed_is_named(void)
+{
+        static const uint32_t changed[] = {0, 255, 256, 257, 258, 511, 512, 513, 514, 599};
+        const struct beside all_keys = {"k", 9999, NULL, NULL};
+        struct sb_txn *txn;
+        char key[16];
+
+        BEGIN_SIZE(4 * MIB);
+        for (uint32_t i = 0; i < 600; i++) {
+                snprintf(key, sizeof(key), "k%03u", i);
+                CHECK_EQ(put(key, "0"), 0);
+        }
+        for (uint32_t i = 0; i < sizeof(changed) / sizeof(changed[0]); i++) {
+                txn = begin(SB_SERIALIZABLE);
+                CHECK_EQ(look(txn, &all_keys), 0);
+                CHECK_EQ(set(txn, "out", "mine"), 0);
+                CHECK_EQ(put("k599", "theirs"), 0);
+                snprintf(key, sizeof(key), "k%03u", changed[i]);
+                CHECK_EQ(put(key, "theirs"), 0);
+                CHECK_EQ(sb_txn_commit(txn, NULL), SB_E_CONFLICT);
+                CHECK(conflict_is(txn, key) && lacks("out"));
+                CHECK(!sb_txn_end(txn));
+        }
+        END();
+}
+
 static void test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_conflict(void)
 {
         static const struct sb_bytes zero = {"\0", 1};
@@ -362,6 +389,7 @@ int main(int argc, char **argv)
         RUN(test_two_of_one_bus_conflict_as_those_of_two);
         RUN(test_write_skew_is_possible_in_snapshot_and_not_in_serializable);
         RUN(test_serializable_conflicts_with_changes_of_what_it_read_and_of_nothing_else);
+        RUN(test_of_a_long_range_the_first_key_that_changed_is_named);
         RUN(test_the_buss_own_keys_are_in_no_scan_of_all_and_marking_is_no_conflict);
         RUN(test_snapshot_isolation_does_not_mind_what_it_read);
         RUN(test_own_writes_in_what_was_read_are_no_conflict);
