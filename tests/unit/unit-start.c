@@ -1,6 +1,7 @@
 /*
  * Starting agentd (libclient/core/attach.h) with a program that is no agentd: this one, which says
- * and does what its environment tells it. What the caller learns of how that ended.
+ * and does what its environment tells it. What the caller learns of how that ended. And attaching
+ * to one that answers what it likes.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -8,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,7 +17,10 @@
 #include <unistd.h>
 
 #include "libclient/core/attach.h"
+#include "libclient/statebus.h"
+#include "ring/attach/hello.h"
 #include "ring/attach/limit.h"
+#include "shm/layout/geometry.h"
 #include "tests/harness/test.h"
 
 extern char **environ;
@@ -282,6 +287,141 @@ static void test_a_start_works_in_a_program_that_has_closed_its_streams(void)
         CHECK_EQ(status, 0);
 }
 
+/* ---- attaching ---- */
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+static const struct answer_case {
+        unsigned fds; /* descriptors that come with the answer; the segment is the first */
+        int seals;
+        uint32_t slot, other_size, other_id, no_magic, extra_bytes;
+        int r;
+} answer_cases[] = {
+        {.fds = 1, .seals = SEALS, .slot = 1},
+        {.fds = 4, .seals = SEALS, .slot = 2},
+        {.fds = 0, .seals = SEALS, .slot = 1, .r = -EPROTO},
+        {.fds = 1, .seals = 0, .slot = 1, .r = -EBADMSG},
+        {.fds = 1, .seals = F_SEAL_SHRINK, .slot = 1, .r = -EBADMSG},
+        {.fds = 1, .seals = F_SEAL_GROW, .slot = 1, .r = -EBADMSG},
+        {.fds = 1, .seals = SEALS, .slot = 0, .r = -EBADMSG},
+        {.fds = 1, .seals = SEALS, .slot = 3, .r = -EBADMSG}, /* as many as there are */
+        {.fds = 1, .seals = SEALS, .slot = 1, .other_size = 1, .r = -EBADMSG},
+        {.fds = 1, .seals = SEALS, .slot = 1, .other_id = 1, .r = -EBADMSG},
+        {.fds = 1, .seals = SEALS, .slot = 1, .no_magic = 1, .r = -EBADMSG},
+        {.fds = 3, .seals = SEALS, .slot = 1, .extra_bytes = 1, .r = -EPROTO},
+};
+
+/* A segment for two clients and the engine, and the answer that would be right. Return: its
+ * descriptor, or -1. */
+static int make_segment(const struct answer_case *how, struct sb_hello_answer *ret)
+{
+        struct sb_geometry_wish wish = {.size = 1 << 20, .clients = 2};
+        static const uint64_t id[2] = {11, 22};
+        struct sb_geometry geometry;
+        int fd = memfd_create("segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        struct sb_superblock *super;
+
+        if (fd < 0 || sb_geometry_fit(&wish, &geometry) || ftruncate(fd, (off_t)geometry.size))
+                return -1;
+        super = mmap(NULL, geometry.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (super == MAP_FAILED)
+                return -1;
+        sb_segment_format(super, &geometry, 7, id, 1);
+        if (how->no_magic)
+                super->magic = 0;
+        munmap(super, geometry.size);
+        sb_hello_refuse(0, ret);
+        ret->access = SB_PEER;
+        ret->slot = how->slot;
+        ret->generation = 1;
+        ret->size = geometry.size - how->other_size;
+        memcpy(ret->id, id, sizeof(id));
+        ret->id[1] += how->other_id;
+        return fcntl(fd, F_ADD_SEALS, how->seals) ? -1 : fd;
+}
+
+/* Take one connection on @listen_fd, and answer. Return: whether the client gave back what it was
+ * given. */
+static bool answer(int listen_fd, const struct answer_case *how)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(4 * sizeof(int))];
+        } control = {0};
+        struct {
+                struct sb_hello_answer answer;
+                char extra;
+        } packet = {.extra = 0};
+        struct iovec part = {.iov_base = &packet};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        struct sb_hello_request request;
+        int fds[4], fd = accept(listen_fd, NULL, NULL), segment = make_segment(how, &packet.answer);
+
+        part.iov_len = sizeof(packet.answer) + how->extra_bytes;
+        for (unsigned i = 0; i < how->fds; i++)
+                fds[i] = i ? listen_fd : segment;
+        if (how->fds) {
+                message.msg_control = &control;
+                message.msg_controllen = CMSG_SPACE(how->fds * sizeof(int));
+                control.header.cmsg_level = SOL_SOCKET;
+                control.header.cmsg_type = SCM_RIGHTS;
+                control.header.cmsg_len = CMSG_LEN(how->fds * sizeof(int));
+                memcpy(CMSG_DATA(&control.header), fds, how->fds * sizeof(int));
+        }
+        if (fd < 0 || segment < 0 || recv(fd, &request, sizeof(request), 0) != sizeof(request) ||
+                sendmsg(fd, &message, MSG_NOSIGNAL) < 0)
+                _exit(3);
+        return recv(fd, &request, sizeof(request), 0) == sizeof(request) &&
+               request.verb == SB_HELLO_GIVE_BACK;
+}
+
+static int open_fds(void)
+{
+        int count = 0;
+
+        for (int fd = 0; fd < 64; fd++)
+                count += fcntl(fd, F_GETFD) >= 0;
+        return count;
+}
+
+static void test_an_answer_that_cannot_be_used_is_given_back_and_leaves_nothing_open(void)
+{
+        struct sb_attachment attachment;
+        struct sockaddr_un address;
+        int listen_fd, through, status, before;
+        pid_t child;
+
+        CHECK_EQ(sb_place_make(&place), 0);
+        CHECK(!sb_place_address(&place, SB_PLACE_SOCKET, &address, &through));
+        for (size_t i = 0; i < sizeof(answer_cases) / sizeof(answer_cases[0]); i++) {
+                const struct answer_case *how = &answer_cases[i];
+                int r;
+
+                listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+                CHECK(!bind(listen_fd, (struct sockaddr *)&address, sizeof(address)));
+                CHECK(!listen(listen_fd, 1));
+                child = fork();
+                if (child == 0) {
+                        alarm(20);
+                        _exit(answer(listen_fd, how));
+                }
+                close(listen_fd);
+                before = open_fds();
+                r = sb_attach(&place, SB_PEER, &attachment);
+                if (r != how->r)
+                        TEST_FAIL("case %zu: %d", i, r);
+                CHECK_EQ(open_fds(), before);
+                if (!r) {
+                        CHECK(attachment.slot == how->slot && attachment.generation == 1);
+                        sb_attach_unmap(&attachment);
+                }
+                CHECK_EQ(waitpid(child, &status, 0), child);
+                CHECK(WIFEXITED(status));
+                CHECK_EQ(WEXITSTATUS(status), r != 0);
+                CHECK(!unlink(address.sun_path));
+        }
+}
+
 int main(int argc, char **argv)
 {
         const char *says = getenv(SAYS);
@@ -304,6 +444,7 @@ int main(int argc, char **argv)
         RUN(test_options_are_given_on_up_to_32);
         RUN(test_an_environment_is_given_whole_or_not_at_all);
         RUN(test_a_start_works_in_a_program_that_has_closed_its_streams);
+        RUN(test_an_answer_that_cannot_be_used_is_given_back_and_leaves_nothing_open);
         status = test_end();
         unsetenv(SAYS);
         snprintf(clean, sizeof(clean), "rm -rf '%s'", home);
