@@ -48,6 +48,27 @@ static void notify(const char *words)
         close(fd);
 }
 
+/* Whether all signals wait in the watcher, a child of a program that may have handlers. */
+static bool watcher_hears_nothing(void)
+{
+        char path[32], line[128];
+        uint64_t blocked = 0;
+        FILE *file;
+
+        snprintf(path, sizeof(path), "/proc/%d/status", (int)getppid());
+        file = fopen(path, "re");
+        while (file && fgets(line, sizeof(line), file))
+                if (!strncmp(line, "SigBlk:", 7))
+                        blocked = strtoull(line + 7, NULL, 16);
+        if (file)
+                fclose(file);
+        for (int number = 1; number < NSIG; number++)
+                if (number != SIGKILL && number != SIGSTOP && !(blocked >> (number - 1) & 1) &&
+                        (number < 32 || number >= SIGRTMIN))
+                        return false;
+        return true;
+}
+
 /* Whether this process was given what an agentd needs, and nothing of the process that asked. */
 static bool is_given_well(int argc, char **argv)
 {
@@ -70,7 +91,7 @@ static int be_agentd(int argc, char **argv, const char *says)
         const char *words = getenv(NOTIFY), *status = getenv(STATUS);
         int end = status ? atoi(status) : 0;
 
-        if (!is_given_well(argc, argv))
+        if (!is_given_well(argc, argv) || !watcher_hears_nothing())
                 return 92;
         (void)!write(STDERR_FILENO, says, strlen(says));
         if (words)
@@ -219,6 +240,21 @@ static void test_a_start_is_over_when_it_says_ready_and_not_before(void)
         }
 }
 
+/* Of a word that is too long, the first 511 bytes count. */
+static void test_a_long_word_is_read_as_far_as_there_is_space(void)
+{
+        static const char ready[] = "\nREADY=1";
+        char words[700];
+
+        for (size_t len = 505; len <= 600; len++) {
+                memset(words, 'x', len);
+                memcpy(words + len - strlen(ready), ready, sizeof(ready));
+                tell(words, "3", NULL);
+                CHECK_EQ(start("", NULL), len <= 511 ? 0 : -ECONNREFUSED);
+                len += len >= 515 ? 40 : 0;
+        }
+}
+
 static void test_options_are_given_on_up_to_32(void)
 {
         static const char *const numbers[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9",
@@ -236,14 +272,12 @@ static void test_options_are_given_on_up_to_32(void)
         CHECK_EQ(start("", options), 0);
 }
 
-/* What agentd is to be given of the environment has to fit, and the caller's signals are as before.
- */
+/* What agentd is to be given of the environment has to fit. */
 static void test_an_environment_is_given_whole_or_not_at_all(void)
 {
         static char *many[4200], one[] = "X=1";
         char **before;
         size_t count = 0;
-        sigset_t after;
 
         tell("READY=1", NULL, NULL);
         setenv(SAYS, "", 1);
@@ -258,9 +292,27 @@ static void test_an_environment_is_given_whole_or_not_at_all(void)
         many[count] = one;
         CHECK_EQ(sb_attach_start(&place, NULL, &end), -E2BIG);
         environ = before;
-        sigprocmask(SIG_SETMASK, NULL, &after);
-        for (int number = 1; number < NSIG; number++)
-                CHECK_EQ(sigismember(&after, number), sigismember(&mask_at_first, number));
+}
+
+/* Whichever they were, the ones that the program blocks wait on, and no others. */
+static void test_the_callers_signals_are_as_before(void)
+{
+        sigset_t before, after;
+
+        tell("READY=1", NULL, NULL);
+        for (int blocked = 0; blocked < 3; blocked++) {
+                before = mask_at_first;
+                for (int number = SIGHUP; number <= SIGTERM && blocked; number++)
+                        if (number % 2 == blocked - 1)
+                                sigaddset(&before, number);
+                sigprocmask(SIG_SETMASK, &before, NULL);
+                CHECK_EQ(start("", NULL), 0);
+                /* What cannot be blocked is in no mask. */
+                sigprocmask(SIG_SETMASK, &mask_at_first, &after);
+                for (int number = 1; number < NSIG; number++)
+                        if (number != SIGKILL && number != SIGSTOP)
+                                CHECK_EQ(sigismember(&after, number), sigismember(&before, number));
+        }
 }
 
 /* The program may have closed its standard streams, and may ignore SIGCHLD. */
@@ -441,8 +493,10 @@ int main(int argc, char **argv)
         RUN(test_a_long_log_and_a_long_line_are_cut);
         RUN(test_what_ended_it_is_told);
         RUN(test_a_start_is_over_when_it_says_ready_and_not_before);
+        RUN(test_a_long_word_is_read_as_far_as_there_is_space);
         RUN(test_options_are_given_on_up_to_32);
         RUN(test_an_environment_is_given_whole_or_not_at_all);
+        RUN(test_the_callers_signals_are_as_before);
         RUN(test_a_start_works_in_a_program_that_has_closed_its_streams);
         RUN(test_an_answer_that_cannot_be_used_is_given_back_and_leaves_nothing_open);
         status = test_end();
