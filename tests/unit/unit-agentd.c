@@ -59,6 +59,7 @@ static struct {
         bool locked;    /* the first time that a lock is asked for, another process has it */
         int lock_fails; /* how each try to lock ends, the second as if a signal came; 0: well */
         uint64_t limit; /* of the cgroup; 0: none */
+        struct sb_superblock *torn; /* a client damages it, once this engine has opened it */
 } machine;
 
 static struct sb_config config = {.size = 4 * MIB, .clients = 4, .hugepages = SB_HUGEPAGES_OFF};
@@ -125,6 +126,15 @@ int __wrap_fchmod(int fd, mode_t mode)
 {
         errno = EPERM;
         return machine.fails == MODE ? -1 : __real_fchmod(fd, mode);
+}
+
+uid_t __real_geteuid(void);
+uid_t __wrap_geteuid(void);
+uid_t __wrap_geteuid(void)
+{
+        if (machine.torn)
+                machine.torn->geometry.unit_size++;
+        return __real_geteuid();
 }
 
 static FILE *open_text(const char *text)
@@ -377,6 +387,24 @@ static void test_an_engine_that_cannot_map_the_segment_has_failed(void)
         machine.maps = 0;
         CHECK_EQ(sb_adopt(&engine), SB_ENGINE_FAILED);
         CHECK(said("the engine cannot map the segment: Operation not permitted"));
+        sb_memory_drop(&supervisor.memory);
+}
+
+/* Clients write meanwhile, and one may go wrong at any time. */
+static void test_a_segment_that_is_damaged_during_its_adoption_is_refused(void)
+{
+        static struct sb_engine engine;
+        struct sb_supervisor supervisor = {.config = &config};
+
+        MACHINE();
+        CHECK(!ftruncate(said_fd, 0) && !lseek(said_fd, 0, SEEK_SET));
+        CHECK(!sb_memory_make(&config, &supervisor.memory));
+        engine.supervisor = &supervisor;
+        machine.torn = supervisor.memory.super;
+        CHECK_EQ(sb_adopt(&engine), SB_ENGINE_UNSOUND);
+        machine.torn = NULL;
+        CHECK(said("the segment is not adopted: it cannot be checked (Bad message)"));
+        munmap(engine.handle.segment.base, engine.handle.segment.geometry.size);
         sb_memory_drop(&supervisor.memory);
 }
 
@@ -732,6 +760,7 @@ int main(int argc, char **argv)
         RUN(test_missing_huge_pages_are_counted);
         RUN(test_a_segment_that_cannot_be_made_leaves_nothing_behind);
         RUN(test_an_engine_that_cannot_map_the_segment_has_failed);
+        RUN(test_a_segment_that_is_damaged_during_its_adoption_is_refused);
         RUN(test_all_that_died_meanwhile_are_collected);
         RUN(test_a_directory_that_cannot_be_put_in_order_is_refused);
         RUN(test_a_directory_that_others_own_or_may_write_in_is_refused);
