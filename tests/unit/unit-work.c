@@ -202,6 +202,35 @@ static void test_a_client_beside_an_observer_needs_no_engine_to_free_what_it_rep
         unmake_bus();
 }
 
+/* The reader is stopped at the end of its snapshot: it has seen that no later cut was taken, so it
+ * asks for no sweep, and its announcement still stands when the writer looks. */
+static void test_what_was_kept_for_a_cut_that_ends_is_found_by_a_sweep(void)
+{
+        struct sb_check_report report;
+        uint32_t cursor = 0, index, other;
+        uint64_t cut, later, wanted;
+
+        CHECK(make_bus(1 << 20));
+        CHECK_EQ(put(&writer, "k", "1", 1), 0);
+        CHECK(!sb_snapshot_open(&reader, &index, &cut));
+        CHECK_EQ(put(&writer, "k", "2", 1), 0);
+        wanted = sb_load_relaxed(&writer.segment.super->sweep_wanted);
+        /* A cut that is young may be short: the first look behind it is not the last. */
+        for (uint32_t looks = 0; sb_limbo_pending(&writer) && looks < 3; looks++) {
+                CHECK(!sb_snapshot_open(&writer, &other, &later));
+                sb_store_relaxed(&sb_record_snapshots(writer.record)[other], 0);
+                sb_reclaim_pending(&writer);
+        }
+        CHECK_EQ(sb_limbo_pending(&writer), 0);
+        CHECK_EQ(sb_load_relaxed(&writer.segment.super->sweep_wanted), wanted + 1);
+        sb_store_relaxed(&sb_record_snapshots(reader.record)[index], 0);
+        for (uint32_t i = 0; i < 100 || sb_work_sweeping(&reader); i++)
+                sb_work_tick(&reader, &cursor);
+        CHECK_EQ(sb_check(&writer, false, &report), 0);
+        CHECK(!report.problem_count && report.versions == 1);
+        unmake_bus();
+}
+
 /* It writes, too: it finishes rules that others left half way. */
 static void test_a_tick_works_off_what_the_engine_itself_has_left(void)
 {
@@ -229,6 +258,7 @@ int main(int argc, char **argv)
         RUN(test_sweeps_that_free_nothing_are_ever_further_apart);
         RUN(test_a_sweep_without_blocks_is_so_many_ticks);
         RUN(test_an_engine_with_nothing_to_do_sweeps_nothing);
+        RUN(test_what_was_kept_for_a_cut_that_ends_is_found_by_a_sweep);
         RUN(test_a_tick_works_off_what_the_engine_itself_has_left);
         RUN(test_a_client_beside_an_observer_needs_no_engine_to_free_what_it_replaced);
         return test_end();
