@@ -79,17 +79,17 @@ static const char *use_name_of(uint32_t thread, char ret[NAME_MAX_LEN + 4])
         ssize_t len;
         int fd;
 
-        *ret = 0;
         snprintf(path, sizeof(path), "/proc/self/task/%u/comm", thread);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0)
-                return ret;
+                return "";
         len = read(fd, name, NAME_MAX_LEN);
         close(fd);
         if (len > 0 && name[len - 1] == '\n')
                 len--;
-        if (len > 0)
-                snprintf(ret, NAME_MAX_LEN + 4, " (%.*s)", (int)len, name);
+        if (len <= 0)
+                return "";
+        snprintf(ret, NAME_MAX_LEN + 4, " (%.*s)", (int)len, name);
         return ret;
 }
 
