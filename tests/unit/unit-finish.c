@@ -85,6 +85,32 @@ static void test_its_owner_copies_the_outcome_into_all_and_dates_the_descriptor(
         }
 }
 
+/* A descriptor that was damaged lists what is no write of its transaction. */
+static void test_a_version_that_is_not_its_own_keeps_its_stamp(void)
+{
+        for (uint32_t aborts = 0; aborts < 2; aborts++) {
+                struct sb_version *own, *foreign;
+                struct sb_descriptor *commit;
+                uint64_t value, stamp;
+
+                CHECK(begin());
+                CHECK((commit = make_descriptor(CLOCK - 1, 2, 0)));
+                CHECK((own = intend(commit, 0, "a")));
+                CHECK(push("b", SB_VERSION_VALUE, 350));
+                CHECK((foreign = head_of("b")));
+                commit->write[1] = at(foreign);
+                stamp = sb_load_relaxed(&foreign->stamp);
+                sb_descriptor_decide(commit, aborts ? SB_STATUS_ABORTED : SB_STATUS_COMMITTED,
+                        aborts ? 1 : CLOCK);
+                note(commit);
+                CHECK_EQ(sb_finish_run(&writer, commit, &value),
+                        aborts ? SB_OUTCOME_ABORTED : SB_OUTCOME_COMMITTED);
+                CHECK_EQ(sb_load_relaxed(&own->stamp), aborts ? SB_STAMP_ABORTED : CLOCK);
+                CHECK_EQ(sb_load_relaxed(&foreign->stamp), stamp);
+                unmake_bus();
+        }
+}
+
 static void test_its_reaper_does_the_same_wherever_the_owner_died(void)
 {
         /* Decided; copied into all; let go; the descriptor on its way out; dated. */
@@ -208,6 +234,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_its_owner_copies_the_outcome_into_all_and_dates_the_descriptor);
+        RUN(test_a_version_that_is_not_its_own_keeps_its_stamp);
         RUN(test_its_reaper_does_the_same_wherever_the_owner_died);
         RUN(test_what_was_aborted_is_disposed_of_by_where_it_lies);
         RUN(test_what_was_not_aborted_is_never_disposed_of);
