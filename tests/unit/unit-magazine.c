@@ -334,6 +334,33 @@ static void test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes(
         unmake_bus();
 }
 
+/* A magazine of few entries is what was asked for, and is not shared out. */
+static void test_a_magazine_is_shared_out_where_that_is_worth_it(void)
+{
+        static const struct {
+                uint32_t count, limit;
+                bool passes;
+        } cases[] = {{SB_MAGAZINE_BATCH_MIN - 1, SB_MAGAZINE_BATCH_MIN - 1, false},
+                {SB_MAGAZINE_BATCH_MIN, SB_MAGAZINE_HANDS, true},
+                {SB_MAGAZINE_HANDS, SB_MAGAZINE_HANDS, true}};
+
+        for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct sb_geometry_wish wish = {.size = 1 << 20,
+                        .clients = 2,
+                        .unit_size = 4096,
+                        .magazine_count = cases[i].count};
+
+                CHECK(make_bus_of(&wish));
+                list_records(0, writer.segment.geometry.record_count);
+                writer.segment.geometry.unit_count = 64;
+                sb_magazine_limit(&writer);
+                CHECK_EQ(writer.magazine.limit, cases[i].limit);
+                CHECK_EQ(writer.magazine.passes, cases[i].passes);
+                CHECK(writer.magazine.pass_end <= writer.segment.class_count);
+                unmake_bus();
+        }
+}
+
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
@@ -345,5 +372,6 @@ int main(int argc, char **argv)
         RUN(test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed);
         RUN(test_a_value_that_replaces_what_is_kept_is_in_hand_no_more);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
+        RUN(test_a_magazine_is_shared_out_where_that_is_worth_it);
         return test_end();
 }
