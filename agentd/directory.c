@@ -100,17 +100,18 @@ static int directory_lock(int fd)
                 .it_interval.tv_usec = LOCK_PATIENCE_MS * 1000,
         };
         struct sigaction action = {.sa_handler = directory_on_alarm}, old;
-        sigset_t alarm, mask;
+        sigset_t mask, waiting;
         int r = 0;
 
         if (!flock(fd, LOCK_EX | LOCK_NB))
                 return 0;
         if (errno != EWOULDBLOCK)
                 return -errno;
-        sigemptyset(&alarm);
-        sigaddset(&alarm, SIGALRM);
         sigaction(SIGALRM, &action, &old);
-        sigprocmask(SIG_UNBLOCK, &alarm, &mask);
+        sigprocmask(SIG_SETMASK, NULL, &mask);
+        waiting = mask;
+        sigdelset(&waiting, SIGALRM);
+        sigprocmask(SIG_SETMASK, &waiting, NULL);
         setitimer(ITIMER_REAL, &patience, NULL);
         if (flock(fd, LOCK_EX) < 0)
                 r = errno == EINTR ? -EWOULDBLOCK : -errno;

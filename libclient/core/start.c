@@ -305,7 +305,6 @@ static void start_read_line(const struct start *start, char *ret, size_t size)
         len = pread(start->log_fd, text, sizeof(text) - 1, from);
         if (len <= 0)
                 return;
-        text[len] = 0;
         for (end = text + len;; end = line) {
                 while (end > text && end[-1] == '\n')
                         end--;

@@ -58,6 +58,7 @@ static struct {
         unsigned maps;
         bool locked;    /* the first time that a lock is asked for, another process has it */
         int lock_fails; /* how each try to lock ends, the second as if a signal came; 0: well */
+        sigset_t held;  /* signals that wait while a process waits for the lock */
         uint64_t limit; /* of the cgroup; 0: none */
         struct sb_superblock *torn; /* a client damages it, once this engine has opened it */
 } machine;
@@ -169,6 +170,10 @@ int __wrap_flock(int fd, int operation)
                 : machine.lock_fails                                        ? machine.lock_fails
                                                                             : EWOULDBLOCK;
         return locked || machine.lock_fails ? -1 : __real_flock(fd, operation);
+        if (!(operation & LOCK_NB))
+                sigprocmask(SIG_SETMASK, NULL, &machine.held);
+        errno = EWOULDBLOCK;
+        return locked ? -1 : __real_flock(fd, operation);
 }
 
 FILE *__real_fopen64(const char *path, const char *mode);
@@ -235,6 +240,15 @@ static bool said(const char *words)
         } while (0)
 
 /* ---- tests ---- */
+
+/* Write over what a function called from here finds on its stack. */
+static __attribute__((noinline)) void litter(void)
+{
+        volatile char bytes[8192];
+
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                bytes[i] = ") "[i % 2];
+}
 
 static void test_pages_that_could_not_be_made_just_then_are_asked_for_again(void)
 {
@@ -493,18 +507,28 @@ static void test_a_lock_that_was_waited_for_leaves_no_alarm_behind(void)
         struct sigaction action;
         struct itimerval timer;
         struct sb_place place;
-        sigset_t before, after;
+        sigset_t before, after, all, mask;
 
         CHECK(mkdtemp(name) && !sb_place_resolve(name, &place));
+        /* All wait but for the alarm: these among others, which the litter would let through. */
+        sigfillset(&all);
+        CHECK(!sigprocmask(SIG_SETMASK, &all, &mask));
         CHECK(!sigprocmask(SIG_SETMASK, NULL, &before));
         MACHINE(.locked = true);
+        litter();
         CHECK_EQ(sb_directory_take(&place, &directory), 0);
         CHECK(!machine.locked);
+        sigdelset(&all, SIGALRM);
+        for (int number = 1; number < NSIG; number++)
+                if (number != SIGKILL && number != SIGSTOP && (number < 32 || number >= SIGRTMIN))
+                        CHECK_EQ(sigismember(&machine.held, number), sigismember(&all, number));
         CHECK(!getitimer(ITIMER_REAL, &timer));
         CHECK(!timer.it_value.tv_sec && !timer.it_value.tv_usec && !timer.it_interval.tv_usec);
         CHECK(!sigaction(SIGALRM, NULL, &action) && action.sa_handler == SIG_DFL);
         CHECK(!sigprocmask(SIG_SETMASK, NULL, &after));
-        CHECK_EQ(sigismember(&after, SIGALRM), sigismember(&before, SIGALRM));
+        for (int number = 1; number < NSIG; number++)
+                CHECK_EQ(sigismember(&after, number), sigismember(&before, number));
+        CHECK(!sigprocmask(SIG_SETMASK, &mask, NULL));
         sb_directory_leave(&directory);
         close(directory.listen_fd);
         close(directory.lock_fd);
@@ -720,13 +744,20 @@ static void test_a_line_of_any_length_is_one_line_and_ends(void)
         }
 }
 
-/* Write over what a function called from here finds on its stack. */
-static __attribute__((noinline)) void litter(void)
+static void test_a_size_is_said_in_the_largest_unit_that_divides_it(void)
 {
-        volatile char bytes[8192];
+        static const struct {
+                uint64_t bytes;
+                const char *words;
+        } cases[] = {{0, "0"}, {1, "1"}, {1023, "1023"}, {1024, "1K"}, {1025, "1025"},
+                {1536, "1536"}, {3 << 20, "3M"}, {(1 << 20) + 1024, "1025K"},
+                {UINT64_C(5) << 30, "5G"}, {UINT64_C(7) << 40, "7T"}, {UINT64_C(1) << 50, "1024T"},
+                {UINT64_MAX, "18446744073709551615"}};
+        char text[32];
 
-        for (size_t i = 0; i < sizeof(bytes); i++)
-                bytes[i] = ") "[i % 2];
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+                if (strcmp(sb_config_size_words(cases[i].bytes, text), cases[i].words) != 0)
+                        TEST_FAIL("%s, not %s", text, cases[i].words);
 }
 
 /* The name of a process may hold anything, and nothing but the file counts. */
@@ -770,6 +801,7 @@ int main(int argc, char **argv)
         RUN(test_a_lock_that_was_waited_for_leaves_no_alarm_behind);
         RUN(test_a_log_that_nothing_reads_keeps_no_process_waiting);
         RUN(test_a_line_of_any_length_is_one_line_and_ends);
+        RUN(test_a_size_is_said_in_the_largest_unit_that_divides_it);
         RUN(test_a_process_was_started_when_the_kernel_says_so);
         return test_end();
 }
