@@ -509,11 +509,16 @@ static void check_record(struct sb_look *look, uint32_t slot)
                         sb_report_problem(look->report,
                                 "client %u: guard %u holds what is no block", slot, i);
         }
-        /* A:pins, A:operation. */
-        if (state == SB_RECORD_FREE && look->quiescent &&
-                (sb_load_acquire(&record->pin) || sb_load_acquire(&record->operation)))
+        /* A:operation, A:pins. A client clears its note before its pin. */
+        if (look->quiescent && sb_load_acquire(&record->operation) &&
+                !sb_load_acquire(&record->pin))
                 sb_report_problem(
-                        look->report, "client %u is free but pinned, or in an operation", slot);
+                        look->report, "client %u is not pinned but in an operation", slot);
+        /* A:pins, A:freeing. Chunks of guard words are freed without a pin. */
+        if (look->quiescent && state == SB_RECORD_FREE &&
+                (sb_load_acquire(&record->pin) || sb_load_acquire(&record->freeing)))
+                sb_report_problem(
+                        look->report, "client %u is free but pinned, or frees a block", slot);
 }
 
 int sb_check(struct sb_handle *handle, bool quiescent, struct sb_check_report *ret)

@@ -74,7 +74,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 58u
+#define CASES 60u
 
 /* Where the key "k" is. */
 struct place {
@@ -419,6 +419,13 @@ static const char *damage_levels_or_units(uint32_t number, const struct place *a
         case 57:
                 sb_store_relaxed(&s->unit_births[unit], sb_load_relaxed(&s->super->era) + 1);
                 return "was born in an era to come";
+        case 58: /* notes that are not cleared behind an operation */
+                sb_store_relaxed(&writer.record->operation, sb_offset_of(s, node));
+                return "is not pinned but in an operation";
+        case 59:
+                sb_store_relaxed(&sb_record_at(s, s->geometry.record_count - 1)->freeing,
+                        sb_offset_of(s, at->head));
+                return "is free but pinned, or frees a block";
         default:
                 return NULL;
         }
