@@ -178,8 +178,6 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         uint64_t window = 0; /* of prune_window() */
         struct sb_settled settled;
 
-        look->again = 0;
-        look->kept = false;
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER)
                 return true;
         settled = sb_stamp_settle(handle, head);

@@ -59,7 +59,7 @@ def dropped_calls(text):
     for found in re.finditer(rf'(?:{BEGIN})((?:\w+(?:->|\.))*(\w+))\(', text):
         end = closing(text, found.end() - 1)
         if text[end:end + 1] != ';' or found[2] in ('if', 'while', 'for', 'switch', 'return', 'sizeof', 'static_assert',
-                                                    'sb_assert', 'va_end', 'va_start', 'close', 'munmap',
+                                                    'sb_assert', 'va_end', 'va_start', 'close', 'munmap', '__builtin_prefetch',
                                                     *COMPILERS) or is_in_choice(text, found.start(1)):
             continue
         start = found.start(1)
