@@ -13,6 +13,7 @@
 #include "libclient/core/admin.h"
 #include "libclient/core/bus.h"
 #include "shm/base/word.h"
+#include "shm/layout/block.h"
 #include "shm/layout/record.h"
 #include "shm/layout/roster.h"
 #include "shm/layout/segment.h"
@@ -472,6 +473,35 @@ static void test_a_call_without_memory_has_done_nothing_and_leaves_nothing(void)
         WORLD_END();
 }
 
+/* A large value takes whole units, to the byte. */
+static void test_what_is_held_is_counted_as_it_lies(void)
+{
+        const uint64_t parts[] = {1, 2, 3};
+        static char value[1 << 20];
+
+        WORLD_BEGIN(16 * MIB);
+        for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+                uint64_t unit = bus->handle.segment.geometry.unit_size, size = parts[i] * unit;
+
+                for (int more = -1; more <= 1; more++) {
+                        struct sb_bytes bytes = {value,
+                                size - sizeof(struct sb_version) - 1 + (uint64_t)(int64_t)more};
+                        struct sb_admin_holders holders;
+                        struct sb_txn *txn = NULL;
+
+                        CHECK(!sb_set(bus, b("k"), bytes, NULL, NULL));
+                        CHECK(!sb_txn_begin(bus, SB_SNAPSHOT, &txn));
+                        CHECK(!sb_set(bus, b("k"), b("x"), NULL, NULL));
+                        CHECK_EQ(sb_admin_holders(bus, &holders), 0);
+                        CHECK(holders.count == 1 && holders.holders[0].cut_count == 1);
+                        CHECK_EQ(holders.holders[0].held_bytes, size + (more > 0 ? unit : 0));
+                        sb_admin_holders_free(&holders);
+                        sb_txn_end(txn);
+                }
+        }
+        WORLD_END();
+}
+
 /* A damaged segment names a cut in the engine's record, too, which opens none. */
 static void test_all_that_may_hold_a_cut_have_a_place(void)
 {
@@ -516,6 +546,7 @@ int main(int argc, char **argv)
 {
         test_begin(argc, argv);
         RUN(test_a_call_without_memory_has_done_nothing_and_leaves_nothing);
+        RUN(test_what_is_held_is_counted_as_it_lies);
         RUN(test_all_that_may_hold_a_cut_have_a_place);
         return test_end();
 }

@@ -48,6 +48,24 @@ static bool three(uint64_t cut, const char *a, const char *b_, const char *c)
         return right;
 }
 
+/* A copy of a guard that was released still names its bus. */
+static void test_a_guard_for_a_key_without_a_value_holds_nothing(void)
+{
+        struct sb_bytes names[] = {b("absent"), b("deleted")};
+        uint64_t cut;
+
+        BEGIN();
+        CHECK(!put("deleted", "1") && !take("deleted"));
+        CHECK_EQ(sb_mark(bus, b("then"), &cut), 0);
+        for (uint32_t past = 0; past < 2; past++) {
+                guards[0].bus = guards[1].bus = bus;
+                CHECK_EQ(sb_get_many_at(bus, names, 2, past ? cut : 0, guards), 0);
+                CHECK(!guards[0].bus && !guards[1].bus);
+        }
+        CHECK_EQ(sb_mark_drop(bus, b("then")), 0);
+        END();
+}
+
 static void test_many_keys_are_what_they_were_in_the_cut(void)
 {
         uint64_t cut;
@@ -400,6 +418,7 @@ static void test_a_batch_at_a_cut_that_was_taken_away_holds_nothing(void)
 int main(int argc, char **argv)
 {
         test_begin(argc, argv);
+        RUN(test_a_guard_for_a_key_without_a_value_holds_nothing);
         RUN(test_many_keys_are_what_they_were_in_the_cut);
         RUN(test_a_key_may_occur_twice_and_guards_stay);
         RUN(test_what_a_transaction_writes_is_there_whole_or_not_at_all);

@@ -334,6 +334,31 @@ static void test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes(
         unmake_bus();
 }
 
+/* What is kept below it is nothing that the writer gets back, so the entry is free for another. */
+static void test_a_block_in_hand_that_goes_over_a_kept_version_is_in_hand_no_more(void)
+{
+        char kept[101] = "";
+        uint32_t before;
+
+        memset(kept, 'k', 100); /* too long for the short way */
+
+        CHECK(make_bus(64 << 20));
+        CHECK_EQ(put(&writer, kept, value, 9), 0);
+        CHECK(!sb_keep_write(&writer, kept, 100, false, SB_RULE_WORD(SB_RULE_ALL, 0)));
+        for (uint32_t i = 0; i < 3; i++)
+                CHECK_EQ(put_some(&writer, "other", 0, 2000, 100), 2000);
+        sb_reclaim_free(&writer);
+        CHECK_EQ(sb_load_relaxed(&writer.record->freeing), 0);
+        for (uint32_t i = 0; i < 10; i++) {
+                before = in_hand(&writer);
+                CHECK(before);
+                CHECK_EQ(put(&writer, kept, value, 9), 0);
+                CHECK_EQ(in_hand(&writer), before - 1);
+        }
+        CHECK_EQ(problems(), 0);
+        unmake_bus();
+}
+
 /* A magazine of few entries is what was asked for, and is not shared out. */
 static void test_a_magazine_is_shared_out_where_that_is_worth_it(void)
 {
@@ -372,6 +397,7 @@ int main(int argc, char **argv)
         RUN(test_a_tombstone_is_built_in_no_block_in_hand_and_a_value_in_hand_is_not_listed);
         RUN(test_a_value_that_replaces_what_is_kept_is_in_hand_no_more);
         RUN(test_what_many_idle_ones_have_in_hand_leaves_memory_for_other_sizes);
+        RUN(test_a_block_in_hand_that_goes_over_a_kept_version_is_in_hand_no_more);
         RUN(test_a_magazine_is_shared_out_where_that_is_worth_it);
         return test_end();
 }

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,6 +106,19 @@ static int be_agentd(int argc, char **argv, const char *says)
 }
 
 /* ---- the process that asks for it ---- */
+
+/* Linux before 5.9. */
+static bool no_close_range;
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, long a, long b, long c);
+long __wrap_syscall(long number, long a, long b, long c)
+{
+        if (number == SYS_close_range && no_close_range) {
+                errno = ENOSYS;
+                return -1;
+        }
+        return __real_syscall(number, a, b, c);
+}
 
 static char home[64];
 static struct sb_place place;
@@ -292,6 +306,28 @@ static void test_an_environment_is_given_whole_or_not_at_all(void)
         many[count] = one;
         CHECK_EQ(sb_attach_start(&place, NULL, &end), -E2BIG);
         environ = before;
+}
+
+/* An older kernel closes no range of descriptors in one call: as many as a process may have are
+ * closed, and of those that may have any number, 1,048,576. */
+static void test_no_descriptor_is_inherited_from_an_older_kernel_either(void)
+{
+        struct rlimit before, fewer;
+        int fd = lowest_descriptor();
+
+        tell("READY=1", NULL, NULL);
+        CHECK(!getrlimit(RLIMIT_NOFILE, &before));
+        no_close_range = true;
+        CHECK_EQ(dup2(STDERR_FILENO, 60), 60); /* not closed on exec */
+        CHECK_EQ(start("", NULL), 0);
+        fewer = before;
+        fewer.rlim_cur = fewer.rlim_max = 61;
+        if (!setrlimit(RLIMIT_NOFILE, &fewer)) {
+                CHECK_EQ(start("", NULL), 0);
+        }
+        no_close_range = false;
+        close(60);
+        CHECK_EQ(lowest_descriptor(), fd);
 }
 
 /* Whichever they were, the ones that the program blocks wait on, and no others. */
@@ -499,6 +535,7 @@ int main(int argc, char **argv)
         RUN(test_the_callers_signals_are_as_before);
         RUN(test_a_start_works_in_a_program_that_has_closed_its_streams);
         RUN(test_an_answer_that_cannot_be_used_is_given_back_and_leaves_nothing_open);
+        RUN(test_no_descriptor_is_inherited_from_an_older_kernel_either);
         status = test_end();
         unsetenv(SAYS);
         snprintf(clean, sizeof(clean), "rm -rf '%s'", home);
