@@ -286,6 +286,30 @@ static void test_a_unit_of_a_class_that_is_none_is_left_alone(void)
         unmake_bus();
 }
 
+/* The cell of the key that a dead client was writing is damaged: it holds nothing, or another key's
+ * version. Nothing is left there that the dead one could have written. */
+static void test_a_noted_key_of_which_the_cell_has_no_version_is_left(void)
+{
+        for (uint32_t other = 0; other < 2; other++) {
+                struct sb_version *head;
+                struct sb_word64 *cell;
+                struct sb_node *node;
+                uint32_t count;
+
+                CHECK(begin());
+                CHECK((head = head_of("k1")) && (node = sb_node_at(&writer.segment, head->node)));
+                CHECK((cell = sb_cell_at(&writer.segment, sb_load_relaxed(&node->cell))));
+                sb_store_relaxed(cell, other ? sb_offset_of(&writer.segment, head_of("k2")) : 0);
+                sb_store_relaxed(&reader.record->operation, head->node);
+                count = sb_limbo_pending(&writer);
+                sb_reap_record(&writer, reader.slot, reader.generation);
+                CHECK_EQ(sb_load_relaxed(&reader.record->tag),
+                        SB_RECORD_TAG(reader.generation + 1, SB_RECORD_FREE));
+                CHECK_EQ(sb_limbo_pending(&writer), count);
+                unmake_bus();
+        }
+}
+
 static void test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits(void)
 {
         struct sb_version *linked;
@@ -371,6 +395,7 @@ int main(int argc, char **argv)
         RUN(test_a_block_that_was_being_freed_is_freed_if_it_was_won);
         RUN(test_hostile_notes_lead_nowhere);
         RUN(test_a_unit_of_a_class_that_is_none_is_left_alone);
+        RUN(test_a_noted_key_of_which_the_cell_has_no_version_is_left);
         RUN(test_what_lay_in_the_magazine_is_live_if_it_is_linked_and_else_waits);
         RUN(test_a_transaction_comes_to_its_end_by_its_cut);
         RUN(test_an_engine_reaps_the_record_that_it_sits_in);
