@@ -13,6 +13,7 @@
 #define PREPARED(keys)     TXN(.writes = keys, .early = true, .prepared = true)
 #define CUT(keys)          TXN(.reads = keys)
 #define SER(read, keys)    TXN(.reads = read, .writes = keys, .serializable = true)
+#define LARGES(keys)       TXN(.writes = keys, .large = true)
 #define DELETE_B {OP_DELETE, KEY_B}
 #define SNAP_B   {OP_SNAPSHOT, KEY_B}
 #define LARGE_B  {OP_LARGE, KEY_B}
@@ -154,6 +155,12 @@ static const struct world_case moves[] = {
         {"move: large beside large", {START_APART, {OPS(LARGE_A), OPS(LARGE_B)}, APART}, 2, 1},
         {"move: large beside a leaver", {START_APART, {OPS(LARGE_A), OPS(SET_B, FINI)}, APART}, 2, 1},
         {"move: large, killed", {START_APART, {OPS(LARGE_A), OPS(GET_B)}, APART}, 2, 0, 1, .crash_mask = 1, .reaper = true},
+        {"move: two large in a txn", {START_APART, {OPS(LARGES(KA | KB))}, APART}, 1, 0},
+        {"move: two large in a txn beside get", {START_APART, {OPS(LARGES(KA | KB)), OPS(GET_A, GET_B)}, APART}, 2, 1},
+        {"move: two large in a txn beside set", {START_APART, {OPS(LARGES(KA | KB)), OPS(SET_B)}, APART}, 2, 1},
+        {"move: two large in a txn beside a sweep", {START_APART, {OPS(LARGES(KA | KB)), OPS(SWEEP)}, APART}, 2, 1},
+        {"move: two large in a txn, killed", {START_APART, {OPS(LARGES(KA | KB)), OPS(GET_B)}, APART}, 2, 0, 1, .crash_mask = 1,
+                .reaper = true},
         {"move: large beside a slow sweep", {START_APART, {OPS(LARGE_A), OPS(SWEEP, FREE)}, APART, .mimic_eras = 22}, 2, 2},
 };
 

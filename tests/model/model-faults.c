@@ -165,6 +165,7 @@ static const struct {
         {SB_FAULT_COPY_STAYS, "move: killed, ruled"},
         {SB_FAULT_MOVE_FROZEN, "move: tombstone beside its removal"},
         {SB_FAULT_MOVE_UNDER_MARKED, "move: over an old snapshot beside a set"},
+        {SB_FAULT_WINDOW_KEEPS_NONE, "move: two large in a txn"},
         {SB_FAULT_WINDOW_PARTS_FIRST, "move: large, killed"},
         {SB_FAULT_MOVE_UNSTAMPED, "move: over an old snapshot beside reads"},
         {SB_FAULT_MOVE_OVER_INTENT, "move: aborted above a tombstone"},
@@ -182,7 +183,6 @@ static const struct {
 } elsewhere[] = {
         {SB_FAULT_MOVE_KNOWN, "tests/unit/unit-faults"},
         {SB_FAULT_WINDOW_KNOWN_AGAIN, "tests/unit/unit-faults"},
-        {SB_FAULT_WINDOW_KEEPS_NONE, "tests/unit/unit-faults"},
         {SB_FAULT_MOVE_OWN_SLABS, "tests/unit/unit-faults"},
         {SB_FAULT_BUDGET_IGNORES_DEAD, "tests/storm/storm-faults"},
         {SB_FAULT_EVICT_BY_CUT, "tests/unit/unit-faults"},

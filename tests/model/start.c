@@ -322,15 +322,50 @@ static void setup_reserves(void)
                                 setup_reserve(handle_of(t));
 }
 
-/* The thread that sets a large value. */
+/* The thread that sets a large value, or several in one transaction. */
 static struct sb_handle *setup_mover(void)
 {
         uint32_t thread = 0;
 
-        while (spec()->ops[thread][0].kind != OP_LARGE)
+        while (spec()->ops[thread][0].kind != OP_LARGE && !spec()->ops[thread][0].txn.large)
                 if (++thread == MODEL_THREADS)
                         model_fail("no thread sets a large value");
         return handle_of(thread);
+}
+
+/* Single units are left, of placeholders: the last keys that setup_fill() made take one each. */
+static void setup_fill_units(struct sb_op_write *write, char *key)
+{
+        struct sb_op_result result;
+        uint32_t round;
+
+        write->value_len = VALUE_UNIT;
+        for (round = 0; round < 4; round++) {
+                for (key[0]--; !sb_op_write(setup_handle(), write, &result); key[0]--)
+                        ;
+                key[0]++;
+                sb_work_all(setup_handle(), true);
+                sb_slab_release_all(setup_handle());
+        }
+}
+
+/* Two keys that no thread uses, of the sizes of A and of a transaction that writes two keys: so
+ * their slabs are no EMPTY units when blocks beside them are free. */
+static void setup_beside(struct sb_handle *handle, struct sb_op_write *write, char *key)
+{
+        uint64_t len = write->value_len;
+        struct sb_op_result result;
+
+        for (key[0] = '1'; key[0] <= '2'; key[0]++) {
+                write->value_len = VALUE_LEN;
+                if (key[0] == '2')
+                        write->value_len = sizeof(struct sb_descriptor) + 2 * sizeof(uint64_t) -
+                                           sizeof(struct sb_version) - write->key_len;
+                if (sb_op_write(handle, write, &result))
+                        model_fail("no key beside what is kept free");
+        }
+        key[0] = 'a';
+        write->value_len = len;
 }
 
 /* A and B lie in the first two units, for the clients that make them take blocks there first. */
@@ -339,7 +374,7 @@ static void setup_apart(void)
         struct sb_handle *makers[] = {world_peer(DEAD_PEER), world_peer(DEAD_PEER - 1)};
         unsigned char value[VALUE_LARGE] = {0};
         struct sb_handle *mover = setup_mover();
-        uint64_t kept[2], size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN;
+        uint64_t kept[3], size = sizeof(struct sb_version) + world_key_len(KEY_A) + VALUE_LEN;
         char key[] = "a key of none";
         struct sb_op_write write = {.key = key,
                 .key_len = world_key_len(KEY_A),
@@ -347,13 +382,17 @@ static void setup_apart(void)
                 .expected_rev = SB_OP_ANY_REV,
                 .value = value,
                 .value_len = VALUE_LARGE};
-        uint32_t i;
+        uint32_t count = world_does(OP_TXN) ? 3 : 2, i;
 
         setup_reserve(makers[0]);
         setup_reserve(makers[1]);
         setup_reserve(setup_handle()); /* its unit gets full, and parts theirs from the mover's */
-        for (i = 0; i < 2; i++)
-                if (sb_slab_take(mover, SB_UNIT_VERSIONS, size, 0, &kept[i]))
+        if (count > 2)
+                setup_beside(mover, &write, key);
+        for (i = 0; i < count; i++)
+                if (sb_slab_take(mover, SB_UNIT_VERSIONS,
+                            i < 2 ? size : sizeof(struct sb_descriptor) + 2 * sizeof(uint64_t), 0,
+                            &kept[i]))
                         model_fail("no block to keep free");
         setup_reserves();
         setup_write_by(makers[0], KEY_A, VALUE_LEN);
@@ -366,11 +405,16 @@ static void setup_apart(void)
         for (i = 0; i < 2; i++) /* eras go on after that */
                 sb_work_all(setup_handle(), true);
         sb_slab_release_all(setup_handle());
-        for (i = 0; i < 2; i++) {
+        for (i = 0; i < count; i++)
                 sb_slab_give_back(mover, kept[i]);
+        for (i = 0; i < 2; i++)
                 sb_slab_release_all(makers[i]);
-        }
         sb_slab_settle(mover);
+        if (count > 2) {
+                sb_work_all(mover, true);
+                sb_slab_release_all(mover);
+                setup_fill_units(&write, key);
+        }
 }
 
 /* Takes blocks for keys that no thread uses until none is left, and gives back those of the last

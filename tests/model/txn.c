@@ -18,6 +18,7 @@
 #include "shm/memory/guard.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
+#include "shm/memory/window.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/finish.h"
@@ -112,18 +113,19 @@ struct wish {
         struct sb_commit_wish wish;
         struct sb_commit_write writes[WORLD_KEYS];
         struct sb_commit_range ranges[WORLD_KEYS];
-        unsigned char values[WORLD_KEYS][VALUE_LEN];
+        unsigned char values[WORLD_KEYS][VALUE_UNIT];
+        uint32_t value_len;
 };
 
 static void add_write(struct wish *wish, enum world_key key, bool deletes, uint32_t tag)
 {
-        world_fill_value(wish->values[key], VALUE_LEN, key, tag);
+        world_fill_value(wish->values[key], wish->value_len, key, tag);
         wish->writes[wish->wish.write_count++] = (struct sb_commit_write){
                 .key = world_key(key),
                 .key_len = world_key_len(key),
                 .kind = deletes ? SB_VERSION_DELETED : SB_VERSION_VALUE,
                 .value = wish->values[key],
-                .value_len = deletes ? 0 : VALUE_LEN,
+                .value_len = deletes ? 0 : wish->value_len,
         };
 }
 
@@ -164,6 +166,12 @@ static void run_prepared(
         outcome->cause = value ? (uint32_t)value - 1 : SB_COMMIT_CAUSE_NONE;
 }
 
+/* Of work, until it gives up. Values of a unit each need a window each. */
+static uint32_t commit_slices(const struct world_txn *txn)
+{
+        return txn->large ? 2 * SLICES_MOVING : SLICES;
+}
+
 static void do_commit(struct sb_handle *handle, const struct world_txn *txn, uint32_t index,
         struct sb_descriptor *commit, uint32_t tag, struct outcome *outcome)
 {
@@ -172,7 +180,8 @@ static void do_commit(struct sb_handle *handle, const struct world_txn *txn, uin
                                     .ranges = wish.ranges,
                                     .serializable = txn->serializable,
                                     .snapshot = index,
-                                    .cut = outcome->read_cut}};
+                                    .cut = outcome->read_cut},
+                .value_len = txn->large ? VALUE_UNIT : VALUE_LEN};
         uint32_t key, slices, deletes = 0;
 
         for (key = 0; key < WORLD_KEYS; key++)
@@ -193,10 +202,12 @@ static void do_commit(struct sb_handle *handle, const struct world_txn *txn, uin
         }
         outcome->r = sb_commit_run(handle, &wish.wish, &result);
         /* As sb_txn_commit() does with time for so much. */
-        for (slices = 0; outcome->r == SB_E_FULL && slices < SLICES; slices++) {
+        sb_window_begin(handle);
+        for (slices = 0; outcome->r == SB_E_FULL && slices < commit_slices(txn); slices++) {
                 sb_work_slice(handle);
                 outcome->r = sb_commit_run(handle, &wish.wish, &result);
         }
+        sb_window_end(handle);
         outcome->cut = result.cut;
         outcome->cause = result.cause;
         MODEL_CHECK(outcome->r || outcome->cut >= outcome->read_cut);

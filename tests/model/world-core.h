@@ -127,6 +127,7 @@ static inline bool is_write(enum world_op_kind kind)
 #define SLICES        2u   /* of a sweep: so many an operation does that finds no memory */
 #define SLICES_MOVING 6u   /* the same where versions move first */
 #define VALUE_TINY    2u   /* with any key in the class of tombstones and placeholders */
+#define VALUE_UNIT    160u /* one unit */
 #define VALUE_LARGE   300u /* two units */
 #define VALUE_MAX     VALUE_LARGE
 #define TOMBSTONE     UINT32_MAX

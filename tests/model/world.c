@@ -164,7 +164,8 @@ void world_check_version(const struct sb_version *version, enum world_key key)
                     !memcmp(version->bytes, world_key(key), world_key_len(key)));
         MODEL_CHECK(version->rev > 0);
         if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) == SB_VERSION_VALUE) {
-                MODEL_CHECK(len == VALUE_LEN || len == VALUE_TINY || len == VALUE_LARGE);
+                MODEL_CHECK(len == VALUE_LEN || len == VALUE_TINY || len == VALUE_UNIT ||
+                            len == VALUE_LARGE);
                 for (at = 0; at < len; at++)
                         MODEL_CHECK(value[at] == value_byte(value[0] - '0', key, at));
         }

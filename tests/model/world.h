@@ -91,6 +91,7 @@ struct world_txn {
         bool many;     /* users: it reads keys with one call */
         bool ends;     /* users: the scan has an end, and gives two keys with each call */
         bool own;      /* users: it reads what it read and wrote once more before its commit */
+        bool large;    /* not users: its values take a unit each */
 };
 
 /* users: how a scan or a history goes. */
