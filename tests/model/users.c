@@ -163,6 +163,8 @@ void user_check_idle(uint32_t me)
         /* Relaxed: the thread is over. */
         MODEL_CHECK(!sb_load_relaxed(&bus->handle.record->pin));
         MODEL_CHECK(!bus->scans && !bus->histories && !bus->txns && !bus->held);
+        /* Its last call waits for no memory any more, and keeps no window. */
+        MODEL_CHECK(!bus->handle.window.waits && !bus->handle.window.count);
         for (i = 0; i < WORLD_KEYS; i++) {
                 const struct sb_guard *guard = &world.guards[me][i].guard;
 
