@@ -166,14 +166,12 @@ int __wrap_flock(int fd, int operation)
         bool locked = machine.locked;
 
         machine.locked = false;
+        if (!(operation & LOCK_NB))
+                sigprocmask(SIG_SETMASK, NULL, &machine.held);
         errno = machine.lock_fails == EWOULDBLOCK && !(operation & LOCK_NB) ? EINTR
                 : machine.lock_fails                                        ? machine.lock_fails
                                                                             : EWOULDBLOCK;
         return locked || machine.lock_fails ? -1 : __real_flock(fd, operation);
-        if (!(operation & LOCK_NB))
-                sigprocmask(SIG_SETMASK, NULL, &machine.held);
-        errno = EWOULDBLOCK;
-        return locked ? -1 : __real_flock(fd, operation);
 }
 
 FILE *__real_fopen64(const char *path, const char *mode);

@@ -244,9 +244,12 @@ static void test_the_movers_own_slabs_are_not_in_the_way(void)
         /* In the middle of the units below all nodes. */
         while (end < limit && SB_UNIT_KIND(sb_unit_word(&writer.segment, end)) != SB_UNIT_NODES)
                 end++;
-        unit = end / 2;
-        word = sb_unit_word(&writer.segment, unit);
-        CHECK_EQ(SB_UNIT_KIND(word), SB_UNIT_VERSIONS);
+        for (unit = end / 2;; unit--) {
+                word = sb_unit_word(&writer.segment, unit);
+                if (SB_UNIT_KIND(word) == SB_UNIT_VERSIONS)
+                        break;
+                CHECK(unit);
+        }
         CHECK(sb_cas64_full(&writer.segment.unit_words[unit], word, word | sb_unit_owner(&writer)));
         writer.slabs.versions[SB_UNIT_CLASS(word)].unit = unit;
         writer.slabs.owned[0] |= UINT64_C(1) << SB_UNIT_CLASS(word);
