@@ -95,6 +95,22 @@
         X(WINDOW_KNOWN_AGAIN, "units that a stopped reader knows are chosen again")                \
         X(WINDOW_KEEPS_NONE, "a run that a waiting client gives back is free")                     \
         X(MOVE_OWN_SLABS, "a mover keeps its own slabs, which are in no window")                   \
+        X(BELL_ALWAYS, "a process wakes a client that was woken already")                          \
+        X(BELL_TAKEN, "the process that wakes takes back that the client sleeps")                  \
+        X(BELL_BEFORE_BIT, "a client is woken before its dirty bit is set")                        \
+        X(SLEEP_UNASKED, "a client sleeps without another look at its bits")                       \
+        X(TELL_LEFT_OUT, "a writer does not tell the watchers")                                    \
+        X(REAP_UNTOLD, "the reaper does not tell what a dead client wrote")                        \
+        X(STABLE_UNTOLD, "what a stopped client wrote is not told with the stable cut")            \
+        X(RING_BACKWARDS, "a slow writer puts an older version into a slot")                       \
+        X(RING_BEFORE_START, "a slot of before the watch is followed")                             \
+        X(RING_GONE_UNASKED, "a slot is followed though its version may be out of the chain")      \
+        X(GONE_UNSAID, "a pruner does not say that a version leaves its chain")                    \
+        X(JOIN_OLD_TURN, "a watch that joins while bits are cleared sets the one that goes")       \
+        X(CLEAR_UNASKED, "the engine takes a bit away beside a watch that joins")                  \
+        X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
+        X(GONE_RING_STAYS, "a ring stays behind when its key is removed")                          \
+        X(LAPPED_UNASKED, "a watch is told that it lost changes without a second look")            \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \

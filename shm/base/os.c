@@ -3,6 +3,8 @@
 #include "shm/base/os.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -56,12 +58,32 @@ static void os_spin(void *context, uint32_t turns)
                 sb_stall();
 }
 
+static int os_wait(void *context, struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+        struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                .tv_nsec = (long)(deadline_ns % 1000000000u)};
+        long r;
+
+        (void)context;
+        r = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected,
+                deadline_ns == UINT64_MAX ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+        return r < 0 && errno == EINTR ? -EINTR : 0;
+}
+
+static void os_wake(void *context, struct sb_word32 *word)
+{
+        (void)context;
+        (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 const struct sb_os sb_os_linux = {
         .now_ns = os_now_ns,
         .realtime_ns = os_realtime_ns,
         .membarrier = os_membarrier,
         .pause = os_pause,
         .spin = os_spin,
+        .wait = os_wait,
+        .wake = os_wake,
 };
 
 /* The address of the stack and the seed make the number of turns. */

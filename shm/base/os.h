@@ -1,5 +1,5 @@
 /*
- * The system, as a table of functions: clocks, membarrier, sleeping and spinning.
+ * The system, as a table of functions: clocks, membarrier, pauses, and waiting for a word.
  *
  * Always true: shm and ring/op call nothing else of the system, so that tests can put a table of
  * their own in its place and drive them.
@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+struct sb_word32;
+
 struct sb_os {
         uint64_t (*now_ns)(void *context);      /* CLOCK_MONOTONIC */
         uint64_t (*realtime_ns)(void *context); /* CLOCK_REALTIME */
@@ -16,6 +18,10 @@ struct sb_os {
         void (*membarrier)(void *context);
         void (*pause)(void *context, uint64_t ns);   /* give way for about that long */
         void (*spin)(void *context, uint32_t turns); /* pause instructions, some 50 ns each */
+        /* Sleep while @word is @expected, until a wake, a signal (-EINTR) or the deadline on the
+         * monotonic clock (UINT64_MAX: none); it may return 0 without any of them. */
+        int (*wait)(void *context, struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns);
+        void (*wake)(void *context, struct sb_word32 *word); /* all that sleep on the word */
         void *context;
 };
 

@@ -9,6 +9,7 @@
  *
  *      version           block | rev  stamp  prev  node  shape | key  value  trailers
  *      descriptor        block | number  status  -  -  shape | cut  counts | write set | read set
+ *      ring              block | -  state  -  node  shape | gone  more  counts | slots | watchers
  *      node              block | cell  ring  rule  hash  unhooked | links | key
  *      guard chunk       block | owner | guard words
  *
@@ -109,13 +110,14 @@ struct sb_block {
 
 /* VALUE, DELETED and EXPIRED are what a reader finds. A PLACEHOLDER stands in a new key's cell
  * until the first version, and no reader finds it. A DESCRIPTOR is no version, but a transaction's
- * descriptor. With one of them: HAS_EXPIRY, HAS_TXN: a trailer. */
+ * descriptor; nor is a RING (notify/ring.h). With one of them: HAS_EXPIRY, HAS_TXN: a trailer. */
 enum sb_version_kind {
         SB_VERSION_VALUE = 0,
         SB_VERSION_DELETED = 1,
         SB_VERSION_EXPIRED = 2,
         SB_VERSION_PLACEHOLDER = 3,
         SB_VERSION_DESCRIPTOR = 4,
+        SB_VERSION_RING = 5,
         SB_VERSION_KIND = 7, /* mask */
         SB_VERSION_HAS_EXPIRY = 8,
         SB_VERSION_HAS_TXN = 16
@@ -225,6 +227,41 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
 #define SB_RANGE_NO_END 2u
 #define SB_RANGE_HEAD   6u /* bytes before low and high */
 
+/* ---- rings ---- */
+
+/* The ring of a watched key, or a further block of its watchers; notify/ring.h. */
+struct sb_ring {
+        struct sb_block block;
+        uint64_t rev;           /* 0 */
+        struct sb_word64 state; /* SB_RING_*; any process, locked */
+        struct sb_word64 zero;  /* where versions have prev */
+        uint64_t node;
+        uint64_t shape;        /* kind SB_VERSION_RING, no key; value length: all behind the head */
+        struct sb_word64 gone; /* a revision; any process, CAS, only up */
+        struct sb_word64 more; /* offset of a block with more watchers; any client, CAS from 0 */
+        uint32_t slot_count, watcher_count;
+        /* The slots, {tag 20 | offset 44}; any process, CAS. Then the watchers: SB_WATCHER or 0;
+         * a client that watches, and a sweeper, which takes away what dead ones left: CAS. */
+        struct sb_word64 words[];
+};
+static_assert(offsetof(struct sb_ring, state) == offsetof(struct sb_version, stamp), "ring");
+static_assert(offsetof(struct sb_ring, zero) == offsetof(struct sb_version, prev), "ring");
+static_assert(offsetof(struct sb_ring, node) == offsetof(struct sb_version, node), "ring");
+static_assert(offsetof(struct sb_ring, shape) == offsetof(struct sb_version, shape), "ring");
+
+/* {joins : 61, CLOSED, TURN, CLEARING}. */
+#define SB_RING_CLEARING UINT64_C(1)
+#define SB_RING_TURN     UINT64_C(2)
+#define SB_RING_CLOSED   UINT64_C(4)
+#define SB_RING_JOIN     UINT64_C(8)
+
+/* {slot + 1 : 16, dirty bit : 16, generation : 32}. */
+#define SB_WATCHER(slot, bit, generation)                                                          \
+        (((uint64_t)(slot) + 1) << 48 | (uint64_t)((bit)&0xffffu) << 32 | (uint32_t)(generation))
+#define SB_WATCHER_SLOT(word)       ((uint32_t)((word) >> 48) - 1)
+#define SB_WATCHER_BIT(word)        ((uint32_t)((word) >> 32) & 0xffffu)
+#define SB_WATCHER_GENERATION(word) ((uint32_t)(word))
+
 /* ---- nodes ---- */
 
 /* What a key keeps through all its versions: its links in the ordered index, and its cell. */
@@ -232,7 +269,7 @@ struct sb_node {
         struct sb_block block;
         struct sb_word64 cell; /* 0: none yet; number of the key's cell (SB_CELL_NUMBER);
                                   SB_NODE_GONE. Any process, CAS */
-        struct sb_word64 ring; /* later: the ring of a watched key */
+        struct sb_word64 ring; /* offset of the ring of a watched key, or 0; any process, CAS */
         struct sb_word64 rule; /* of history, SB_RULE_WORD (history/rules.h); any client, CAS */
         uint64_t hash;
         struct sb_word32 unhooked; /* 0, or the era when the removed node was out of cell and index,

@@ -209,6 +209,8 @@ struct sb_work {
         uint64_t lap, lap_end;    /* a client's lap: its next own chunk; where it ends, 0: none */
         bool whole;               /* it is a whole sweep */
         uint64_t stuck;           /* entries of its lists that the last work did not free */
+        bool noted;               /* the last tick found a write under way */
+        bool pressed;             /* in a slice for short memory: what watches want gives way */
 };
 
 struct sb_commits {

@@ -2,7 +2,7 @@
  * A client record: the words in the segment that belong to one attached process. Record 0 is the
  * engine's. roster.h says which process has which record.
  *
- *      struct sb_record             identity | the owner's words | guard_chunk[]
+ *      struct sb_record             identity | the owner's words | guard_chunk[] | bell | dirty[]
  *      snapshot[snapshot_count]     announcements of the cuts of open snapshots
  *      guard[guard_inline]          guard words (memory/guard.h)
  *      magazine[magazine_count]     entries of the magazine (memory/magazine.h)
@@ -59,6 +59,14 @@ enum sb_record_state {
 #define SB_SNAPSHOT_EVICTING (UINT64_C(1) << 62)
 #define SB_SNAPSHOT_EVICTED  UINT64_C(1)
 
+/* ---- the doorbell ---- */
+
+#define SB_BELL_SLEEPS (UINT64_C(1) << 32)
+/* Of watches beyond 64 times as many, two or more share a bit. At most 64. */
+#ifndef SB_DIRTY_WORDS
+#define SB_DIRTY_WORDS 64u
+#endif
+
 /* ---- the record ---- */
 
 #define SB_BASE(era, tag) ((uint64_t)(era) << 18 | ((tag)&0x3ffffu))
@@ -105,6 +113,16 @@ struct sb_record {
 
         /* Lines 2 to 34: chunk i > 0 is the block at offset guard_chunk[i], or not made yet: 0. */
         struct sb_word64 guard_chunk[SB_GUARD_CHUNKS];
+
+        /* Line 35: the doorbell (notify/bell.h). */
+        struct sb_word32 bell;   /* counts rings, the word of a futex; any process, CAS, +1 */
+        struct sb_word32 rung;   /* below it sleepers were woken; any process, CAS, only up */
+        struct sb_word64 sleeps; /* 0, or SB_BELL_SLEEPS | the count that the owner sleeps on */
+        struct sb_word64
+                dirty_any; /* a bit for each word of dirty[] with bits; any process, locked */
+        uint64_t unused[5];
+        /* Lines 36 to 43: a bit for each watch with something to see; any process, locked. */
+        struct sb_word64 dirty[SB_DIRTY_WORDS];
 
         /* snapshot[snapshot_count]: announcements; pending ones any process resolves, the engine
          * takes cuts away, both by CAS. guard[guard_inline]: 0, or offset of the version or node

@@ -94,6 +94,7 @@ void sb_roster_clear(const struct sb_segment *segment, uint32_t slot)
         /* R:magazine. The blocks are given back by now. */
         for (i = 0; i < segment->geometry.magazine_count; i++)
                 sb_store_release(&sb_record_magazine(segment, record)[i], 0);
+        sb_store_release(&record->sleeps, 0);     /* R:sleeps. No process is woken for it. */
         sb_store_release(&record->guard_high, 0); /* R:guard. After the words that it bounds. */
         sb_store_release(&record->operation, 0);  /* R:operation. It is finished. */
         sb_store_release(&record->freeing, 0);    /* R:freeing. The block's bit is clear. */

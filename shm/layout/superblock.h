@@ -31,7 +31,7 @@
 #include "shm/base/word.h"
 
 #define SB_MAGIC          0x3173756265746174u /* "tatebus1" */
-#define SB_LAYOUT_VERSION 3u
+#define SB_LAYOUT_VERSION 4u
 #define SB_LINE           64u /* bytes of a cache line */
 
 #define SB_KEY_LEN_MAX  1024u
@@ -210,12 +210,14 @@ static_assert(sizeof(struct sb_bucket) == SB_LINE, "bucket");
 
 /* A cell's flags. FROZEN: the key is being removed, so that no client installs a version, and any
  * client that meets it finishes the removal. KEPT: a rule of history applies. WATCHED: two bits,
- * used in turn (later). */
-#define SB_CELL_FROZEN  UINT64_C(1)
-#define SB_CELL_KEPT    UINT64_C(2)
-#define SB_CELL_WATCHED UINT64_C(12)
-#define SB_CELL_FLAGS   UINT64_C(15)
-#define SB_TAG_MASK     UINT64_C(0xffff000000000000)
+ * used in turn (notify/ring.h). */
+#define SB_CELL_FROZEN    UINT64_C(1)
+#define SB_CELL_KEPT      UINT64_C(2)
+#define SB_CELL_WATCHED   UINT64_C(12)
+#define SB_CELL_WATCHED_0 UINT64_C(4)
+#define SB_CELL_WATCHED_1 UINT64_C(8)
+#define SB_CELL_FLAGS     UINT64_C(15)
+#define SB_TAG_MASK       UINT64_C(0xffff000000000000)
 
 /* The number of a cell, never 0. @index: in the bucket. */
 #define SB_CELL_NUMBER(bucket, index) (((uint64_t)(bucket) + 1) * 8 + (index))

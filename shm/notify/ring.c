@@ -1,0 +1,368 @@
+/* The ring of a watched key; see ring.h. */
+
+#include "shm/notify/ring.h"
+
+#include <string.h>
+
+#include "shm/base/fault.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/damage.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/roster.h"
+#include "shm/layout/segment.h"
+#include "shm/layout/superblock.h"
+#include "shm/memory/limbo.h"
+#include "shm/memory/pin.h"
+#include "shm/memory/unit.h"
+#include "shm/notify/bell.h"
+
+/* ---- blocks ---- */
+
+void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
+        uint32_t watcher_count)
+{
+        struct sb_ring *ring = (struct sb_ring *)(handle->segment.base + at);
+        uint32_t i;
+
+        sb_pin_give_birth(handle, &ring->block);
+        ring->rev = 0;
+        ring->node = node;
+        ring->shape = SB_SHAPE(sb_ring_size(slot_count, watcher_count) - sizeof(struct sb_version),
+                0, SB_VERSION_RING, handle->slot);
+        ring->slot_count = slot_count;
+        ring->watcher_count = watcher_count;
+        /* Relaxed, all: the ring is private until its node names it. */
+        sb_store_relaxed(&ring->state, 0);
+        sb_store_relaxed(&ring->zero, 0);
+        sb_store_relaxed(&ring->gone, 0);
+        sb_store_relaxed(&ring->more, 0);
+        for (i = 0; i < slot_count + watcher_count; i++)
+                sb_store_relaxed(&ring->words[i], 0);
+}
+
+bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret)
+{
+        struct sb_ring *ring = sb_block_at(&handle->segment, at & SB_OFFSET_MASK);
+        uint32_t slot_count, watcher_count;
+        uint64_t size;
+
+        if (!(at & SB_OFFSET_MASK) || !ring ||
+                !sb_unit_is_block(&handle->segment, at & SB_OFFSET_MASK, SB_UNIT_VERSIONS, &size))
+                return false;
+        slot_count = sb_once(ring->slot_count);
+        watcher_count = sb_once(ring->watcher_count);
+        if (SB_SHAPE_KIND(sb_once(ring->shape)) != SB_VERSION_RING ||
+                sb_ring_size(slot_count, watcher_count) > size) {
+                sb_damage_note(handle);
+                return false;
+        }
+        *ret = (struct sb_ring_view){.ring = ring,
+                .slots = ring->words,
+                .watchers = ring->words + slot_count,
+                .slot_count = slot_count,
+                .watcher_count = watcher_count};
+        return true;
+}
+
+/* The ring of a node. */
+static bool ring_of(struct sb_handle *handle, struct sb_node *node, struct sb_ring_view *ret)
+{
+        uint64_t at = sb_pin_load(handle, &node->ring);
+
+        /* A transaction's list of versions may lead to a block that is no node any more: then the
+         * ring that it seems to have is another's. */
+        return SB_UNLIKELY(at != 0) && sb_ring_view(handle, at, ret) &&
+               sb_once(ret->ring->node) == sb_offset_of(&handle->segment, node);
+}
+
+/* A walk over all watchers: of the ring, and of each further block. */
+struct ring_walk {
+        struct sb_ring_view view;
+        uint32_t index;
+        uint64_t left;
+};
+
+static void ring_walk_begin(
+        struct sb_handle *handle, const struct sb_ring_view *view, struct ring_walk *walk)
+{
+        *walk = (struct ring_walk){.view = *view, .left = sb_damage_bound(&handle->segment)};
+}
+
+static struct sb_word64 *ring_walk_next(struct sb_handle *handle, struct ring_walk *walk)
+{
+        /* Bound: damage. Blocks that go round. */
+        while (walk->index == walk->view.watcher_count) {
+                uint64_t more = sb_pin_load(handle, &walk->view.ring->more);
+
+                if (!more || !sb_damage_step(handle, &walk->left) ||
+                        !sb_ring_view(handle, more, &walk->view))
+                        return NULL;
+                walk->index = 0;
+        }
+        return &walk->view.watchers[walk->index++];
+}
+
+/* ---- telling ---- */
+
+/* A slot: the offset, and in the 20 bits that are free beside it a tag: the low bits of the
+ * revision divided by the number of slots. */
+#define SLOT_TAG_HALF (UINT64_C(1) << 19)
+
+static uint64_t ring_slot_word(const struct sb_ring_view *view, uint64_t rev, uint64_t at)
+{
+        uint64_t tag = rev / view->slot_count;
+
+        return (tag << 44 & SB_TAG_MASK) | (at & SB_OFFSET_MASK) | (tag & 15);
+}
+static uint64_t ring_slot_tag(uint64_t word)
+{
+        return (word & SB_TAG_MASK) >> 44 | (word & 15);
+}
+
+/* Puts the version into its slot, unless a later one is there. */
+static void ring_fill_slot(
+        struct sb_handle *handle, const struct sb_ring_view *view, const struct sb_version *version)
+{
+        struct sb_word64 *slot = &view->slots[version->rev % view->slot_count];
+        uint64_t word = ring_slot_word(view, version->rev, sb_offset_of(&handle->segment, version));
+        uint64_t old, ahead;
+
+        do {
+                old = sb_load_acquire(slot); /* A:publish. */
+                /* The same, or later: by less than half of all tags. */
+                ahead = (ring_slot_tag(old) - ring_slot_tag(word)) % (2 * SLOT_TAG_HALF);
+                if (old && ahead < SLOT_TAG_HALF && !SB_FAULT(RING_BACKWARDS))
+                        return;
+        } while (!sb_cas64_full(slot, old, word)); /* R:publish > A:publish. */
+}
+
+/* Whether an entry is a watch's; one of a client that is gone looks like that, too. */
+static void ring_ring_all(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        struct ring_walk walk;
+        struct sb_word64 *entry;
+
+        ring_walk_begin(handle, view, &walk);
+        while ((entry = ring_walk_next(handle, &walk))) {
+                uint64_t word = sb_load_acquire(entry); /* A:watcher. */
+                uint32_t slot = SB_WATCHER_SLOT(word);
+
+                if (word && slot < handle->segment.geometry.record_count)
+                        sb_bell_ring(&handle->segment, slot, SB_WATCHER_BIT(word));
+        }
+}
+
+void sb_ring_tell(struct sb_handle *handle, struct sb_node *node, const struct sb_version *version)
+{
+        struct sb_ring_view view;
+
+        if (SB_LIKELY(!ring_of(handle, node, &view)))
+                return;
+        if (version && view.slot_count)
+                ring_fill_slot(handle, &view, version);
+        ring_ring_all(handle, &view);
+}
+
+/* ---- what is gone ---- */
+
+void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)
+{
+        struct sb_ring_view view;
+        uint64_t gone;
+
+        if (SB_LIKELY(!ring_of(handle, node, &view)) || SB_FAULT(GONE_UNSAID))
+                return;
+        do
+                gone = sb_load_acquire(&view.ring->gone);                  /* A:gone. */
+        while (gone < rev && !sb_cas64_full(&view.ring->gone, gone, rev)); /* R:gone > A:gone. */
+}
+
+uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node)
+{
+        struct sb_ring_view view;
+
+        return ring_of(handle, node, &view) ? view.slot_count : 0;
+}
+
+uint64_t sb_ring_find(const struct sb_ring_view *view, uint64_t rev, uint64_t start)
+{
+        uint64_t word;
+
+        if (!view->slot_count || (rev <= start && !SB_FAULT(RING_BEFORE_START)))
+                return 0;
+        word = sb_load_acquire(&view->slots[rev % view->slot_count]); /* A:publish. */
+        if (!word || ring_slot_tag(word) != ring_slot_tag(ring_slot_word(view, rev, 0)))
+                return 0;
+        /* A:gone. Behind the slot: while this does not say so, no process has taken the version out
+         * of its chain. */
+        if (sb_load_acquire(&view->ring->gone) >= rev && !SB_FAULT(RING_GONE_UNASKED))
+                return 0;
+        return word & SB_OFFSET_MASK;
+}
+
+/* ---- watching ---- */
+
+static uint64_t ring_own_entry(const struct sb_handle *handle, uint32_t bit)
+{
+        return SB_WATCHER(handle->slot, bit, handle->generation);
+}
+
+/* Whether the client of an entry is still there. */
+static bool ring_stands(const struct sb_segment *segment, uint64_t word)
+{
+        uint32_t slot = SB_WATCHER_SLOT(word), generation;
+
+        return slot < segment->geometry.record_count &&
+               sb_roster_state(segment, slot, &generation) != SB_RECORD_FREE &&
+               generation == SB_WATCHER_GENERATION(word);
+}
+
+bool sb_ring_enter(struct sb_handle *handle, const struct sb_ring_view *view, uint32_t bit,
+        struct sb_word64 **ret_entry)
+{
+        struct ring_walk walk;
+        struct sb_word64 *entry;
+
+        ring_walk_begin(handle, view, &walk);
+        while ((entry = ring_walk_next(handle, &walk))) {
+                uint64_t word = sb_load_acquire(entry); /* A:watcher. */
+
+                if (word && ring_stands(&handle->segment, word))
+                        continue;
+                /* R:watcher > A:watcher. Entered before it is counted: see sb_ring_join(). */
+                if (sb_cas64_full(entry, word, ring_own_entry(handle, bit))) {
+                        *ret_entry = entry;
+                        return true;
+                }
+        }
+        return false;
+}
+
+struct sb_word64 *sb_ring_last(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        struct ring_walk walk;
+
+        ring_walk_begin(handle, view, &walk);
+        while (ring_walk_next(handle, &walk))
+                ;
+        return &walk.view.ring->more;
+}
+
+uint64_t sb_ring_join(const struct sb_ring_view *view)
+{
+        /* R:watcher > A:watcher. Behind the entry: the engine that saw none loses its CAS. */
+        uint64_t state = sb_add_full(&view->ring->state, SB_RING_JOIN);
+        bool other = (state & SB_RING_CLEARING) && !SB_FAULT(JOIN_OLD_TURN);
+
+        if (state & SB_RING_CLOSED)
+                return 0;
+        return (state & SB_RING_TURN) != 0 ? (other ? SB_CELL_WATCHED_0 : SB_CELL_WATCHED_1)
+                                           : (other ? SB_CELL_WATCHED_1 : SB_CELL_WATCHED_0);
+}
+
+/* ---- upkeep ---- */
+
+bool sb_ring_scrub(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        struct ring_walk walk;
+        struct sb_word64 *entry;
+        bool left = false;
+
+        ring_walk_begin(handle, view, &walk);
+        while ((entry = ring_walk_next(handle, &walk))) {
+                uint64_t word = sb_load_acquire(entry); /* A:watcher. */
+
+                if (!word)
+                        continue;
+                if (ring_stands(&handle->segment, word))
+                        left = true;
+                else
+                        /* R:watcher. Failed: another watch took the place. */
+                        left |= !sb_cas64_full(entry, word, 0);
+        }
+        return left;
+}
+
+/* Take the bit of the turn out of the cell. */
+static void ring_clear_bit(struct sb_handle *handle, struct sb_word64 *cell, uint64_t state)
+{
+        uint64_t bit = state & SB_RING_TURN ? SB_CELL_WATCHED_1 : SB_CELL_WATCHED_0, word;
+
+        do
+                word = sb_pin_load(handle, cell);
+        while ((word & bit) && !sb_cas64_full(cell, word, word & ~bit)); /* R:publish. */
+}
+
+/* CLEARING ends: with the ring, where no watch has joined since @state; else with the next turn.
+ * Return: whether the ring is closed. */
+static bool ring_end_clearing(struct sb_ring *ring, uint64_t state, bool fresh)
+{
+        /* R:watcher > A:watcher. */
+        if (fresh &&
+                sb_cas64_full(&ring->state, state, (state & ~SB_RING_CLEARING) | SB_RING_CLOSED))
+                return true;
+        do
+                state = sb_load_acquire(&ring->state); /* A:watcher. */
+        while (!sb_cas64_full(&ring->state, state, (state ^ SB_RING_TURN) & ~SB_RING_CLEARING));
+        return false;
+}
+
+bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell)
+{
+        struct sb_ring_view view;
+        uint64_t state;
+        bool fresh;
+
+        if (!ring_of(handle, node, &view))
+                return false;
+        /* A:watcher. Before the look at the watchers. */
+        state = sb_load_acquire(&view.ring->state);
+        if (state & SB_RING_CLOSED)
+                return true;
+        fresh = !(state & SB_RING_CLEARING); /* else an engine died in here */
+        if (fresh) {
+                if (sb_ring_scrub(handle, &view))
+                        return false;
+                /* R:watcher > A:watcher. Failed: a watch has joined. */
+                if (!SB_FAULT(CLEAR_UNASKED) &&
+                        !sb_cas64_full(&view.ring->state, state, state | SB_RING_CLEARING))
+                        return false;
+                state |= SB_RING_CLEARING;
+        }
+        ring_clear_bit(handle, cell, state);
+        return ring_end_clearing(view.ring, state, fresh);
+}
+
+/* The ring and each further block: they say that they go; @finish: and are dated. */
+static void ring_retire_all(struct sb_handle *handle, const struct sb_ring_view *view, bool finish)
+{
+        uint64_t left = sb_damage_bound(&handle->segment), more;
+        struct sb_ring_view each = *view;
+
+        /* Bound: damage. Blocks that go round. */
+        do {
+                more = sb_pin_load(handle, &each.ring->more);
+                if (finish)
+                        sb_limbo_date(handle, &each.ring->block);
+                else
+                        sb_limbo_begin(handle, &each.ring->block);
+        } while (more && sb_damage_step(handle, &left) && sb_ring_view(handle, more, &each));
+}
+
+void sb_ring_retire(struct sb_handle *handle, struct sb_node *node)
+{
+        uint64_t at = sb_pin_load(handle, &node->ring);
+        struct sb_ring_view view;
+
+        if (!at || !sb_ring_view(handle, at, &view))
+                return;
+        /* A:watcher. Perhaps another process took the closed one away, and this is the next, with a
+         * watch. */
+        if (!(sb_load_acquire(&view.ring->state) & SB_RING_CLOSED) &&
+                sb_pin_load(handle, &node->cell) != SB_NODE_GONE && !SB_FAULT(RETIRE_ANY_RING))
+                return;
+        ring_retire_all(handle, &view, false);
+        sb_cas64_full(&node->ring, at, 0); /* R:publish > A:publish. */
+        ring_retire_all(handle, &view, true);
+}

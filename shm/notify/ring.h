@@ -1,0 +1,98 @@
+/*
+ * The ring of a watched key: which clients watch it, and where its latest versions lie (models:
+ * ring, watch, wring, wkey).
+ *
+ * It is a block that the key's node names, made when the key is first watched:
+ *
+ *      state       {joins, CLOSED, TURN, CLEARING}
+ *      gone        all revisions up to this one may be out of the chain
+ *      slots       of revision r: slot r modulo their count, {revision's low bits, offset}
+ *      watchers    {slot + 1, dirty bit, generation} of each watch, or 0
+ *      more        a further block with nothing but watchers
+ *
+ * Telling. A process that wrote a watched key puts the new version into its slot, then sets the
+ * dirty bit of each watch and rings (bell.h), and only then takes back its note (memory/note.h). So
+ * its reaper, and each process that raises the stable cut, find what was not told to the end, and
+ * tell it again: nothing is wrong with telling twice.
+ *
+ * The chain keeps, a slot is a hint. A process that takes a version out of a chain first raises
+ * `gone` to its revision (upkeep/prune.c). A reader follows a slot only under its pin, only where
+ * the revision is above `gone`, which it loads behind the slot, and above the revision at which its
+ * watch began: then the version was in its chain under that pin. All else it finds by the chain.
+ *
+ * Watching. A cell says WATCHED by two bits, used in turn. A watch enters itself among the
+ * watchers, then counts itself in `state`; what that said before tells which bit to set: that of
+ * TURN, or while CLEARING the other one. It sets the bit by CAS in a stamped cell that is not
+ * frozen. The revision in that word is where the watch begins: each later writer replaces a word
+ * with the bit. The engine alone takes bits away: it loads `state`, finds no watcher, and sets
+ * CLEARING by a CAS that a join makes fail; takes the bit of TURN away; and turns. If none came
+ * meanwhile it closes the ring instead, which goes then as blocks go.
+ *
+ * Always true: while a watch stands, its cell has one of the bits, its key is not removed, and its
+ * ring is neither closed nor replaced. An entry of a client that is gone counts for nothing, and
+ * any sweeper takes it away.
+ */
+#ifndef SB_NOTIFY_RING_H
+#define SB_NOTIFY_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/layout/segment.h"
+
+/* A ring with counts that were checked. */
+struct sb_ring_view {
+        struct sb_ring *ring;
+        struct sb_word64 *slots, *watchers;
+        uint32_t slot_count, watcher_count;
+};
+
+/* Bytes of a ring with so many slots and watchers. */
+static inline uint64_t sb_ring_size(uint32_t slot_count, uint32_t watcher_count)
+{
+        return sizeof(struct sb_ring) + 8 * ((uint64_t)slot_count + watcher_count);
+}
+/* Fill a block that was taken: a ring of @node, or (@slot_count 0) more watchers. Under a pin; the
+ * caller publishes it. */
+void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
+        uint32_t watcher_count);
+/* The ring at @at, or what a ring's `more` names. Return: false: none lies there. Under a pin. */
+bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret);
+
+/* ---- for the processes that write ---- */
+
+/* Tell the watchers of @node that @version (NULL: some version) came. Under a pin. Cost: one load
+ * where there is no ring. */
+void sb_ring_tell(struct sb_handle *handle, struct sb_node *node, const struct sb_version *version);
+/* Say that the node's version of this revision is about to leave its chain. Under a pin. */
+void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev);
+/* How many versions a pruner leaves in the node's chain for readers of the ring; 0: no ring. */
+uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node);
+
+/* ---- for the process that watches; all under a pin ---- */
+
+/* Enter a watch. Return: false: no entry is free. */
+bool sb_ring_enter(struct sb_handle *handle, const struct sb_ring_view *view, uint32_t bit,
+        struct sb_word64 **ret_entry);
+/* Where more watchers can be hung in: the word `more` of the last block. */
+struct sb_word64 *sb_ring_last(struct sb_handle *handle, const struct sb_ring_view *view);
+/* Count the watch that was entered. Return: the bit of the cell to set; 0: the ring is closed. */
+uint64_t sb_ring_join(const struct sb_ring_view *view);
+/* Where @rev lies, if its slot says so; else 0. @start: the revision at which the watch began. */
+uint64_t sb_ring_find(const struct sb_ring_view *view, uint64_t rev, uint64_t start);
+
+/* ---- upkeep, all under a pin ---- */
+
+/* Take away the entries of clients that are gone. Return: whether one is left. */
+bool sb_ring_scrub(struct sb_handle *handle, const struct sb_ring_view *view);
+/* For the engine, of a cell that is WATCHED: take the bit away if no watch stands. Return: whether
+ * the ring is closed, and to be retired. */
+bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell);
+/* Take a closed ring, or the ring of a node that is gone, away from its node. Any process may, and
+ * twice. */
+void sb_ring_retire(struct sb_handle *handle, struct sb_node *node);
+
+#endif
