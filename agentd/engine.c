@@ -165,7 +165,7 @@ static bool engine_tick(struct sb_engine *engine)
         engine_look_after_rules(engine);
         engine_tell_of_damage(engine);
         (void)engine_is_idle(engine); /* the words that the tick itself has changed do not count */
-        if (more || looking || !idle)
+        if (more || looking || !idle || sb_work_is_noted(&engine->handle))
                 engine_set_timer(engine, TICK_NS);
         else if (engine->interval_ns < IDLE_TICK_NS)
                 engine_set_timer(engine, engine->interval_ns * 2);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ring/op/make.h"
 #include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
@@ -148,37 +149,6 @@ static int commit_take_blocks(struct sb_handle *handle, struct attempt *attempt)
 
 /* ---- keys ---- */
 
-/* Makes one key, unless it is there. Return: 0; SB_E_FULL: perhaps with a node without a cell. */
-static int commit_make_key(
-        struct sb_handle *handle, const struct sb_commit_write *write, uint32_t also)
-{
-        uint64_t hash = sb_hash_key(write->key, write->key_len, handle->segment.seed);
-        struct sb_key_supplies supplies = {0};
-        struct sb_spot spot;
-        uint32_t rounds = 0;
-        int r = 0;
-
-        sb_pin(handle);
-        /* Bound: result. Other processes remove the key each time that it is made: the attempt is
-         * begun again, and ends as a conflict. */
-        while (!r && rounds++ < SB_COMMIT_ROUNDS_MAX &&
-                !sb_key_find(handle, write->key, write->key_len, hash, &spot)) {
-                r = sb_key_take_supplies(handle, write->key_len, hash, also, &supplies);
-                if (r)
-                        break;
-                r = sb_key_make(handle, write->key, write->key_len, hash, &supplies);
-        }
-        /* R:operation > A:operation, R:unpin > A:pins. As in put_run(). */
-        sb_store_release(&handle->record->operation, 0);
-        sb_unpin(handle);
-        if (supplies.node)
-                sb_slab_give_back(handle, supplies.node);
-        if (supplies.placeholder)
-                sb_slab_give_back(handle, supplies.placeholder);
-        sb_slab_settle(handle);
-        return r;
-}
-
 /* Gives each key that is to have a value a node and a cell. A key that is made here and not used
  * stays bare, and the sweep takes it out. */
 static int commit_make_keys(struct sb_handle *handle, struct attempt *attempt)
@@ -189,21 +159,17 @@ static int commit_make_keys(struct sb_handle *handle, struct attempt *attempt)
 
         for (i = 0; i < wish->write_count && !r; i++) {
                 const struct sb_commit_write *write = &wish->writes[i];
-                struct sb_spot spot;
-                bool there;
+                uint64_t hash = sb_hash_key(write->key, write->key_len, handle->segment.seed);
 
-                if (write->kind == SB_VERSION_DELETED)
-                        continue;
-                sb_pin(handle);
-                there = sb_key_find(handle, write->key, write->key_len,
-                        sb_hash_key(write->key, write->key_len, handle->segment.seed), &spot);
-                sb_unpin(handle);
-                if (there)
+                if (write->kind == SB_VERSION_DELETED ||
+                        sb_make_is_there(handle, write->key, write->key_len, hash))
                         continue;
                 attempt->made = true;
-                r = commit_make_key(handle, write, commit_allow(handle, false, false));
+                r = sb_make_key(handle, write->key, write->key_len, hash,
+                        commit_allow(handle, false, false));
                 if (r == SB_E_FULL && sb_work_lists(handle))
-                        r = commit_make_key(handle, write, commit_allow(handle, false, true));
+                        r = sb_make_key(handle, write->key, write->key_len, hash,
+                                commit_allow(handle, false, true));
         }
         return r;
 }
@@ -371,8 +337,8 @@ static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, 
                 cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
                 /* A:stamp. The cell's flag is read again behind the decision, because a rule may
                  * have come in between. */
-                if (cell && !(sb_pin_load(handle, cell) & SB_CELL_KEPT) && old &&
-                        !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
+                if (cell && !(sb_pin_load(handle, cell) & (SB_CELL_KEPT | SB_CELL_WATCHED)) &&
+                        old && !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
                         sb_version_has_value(version) && sb_prune_behind(handle, version, old))
                         continue;
                 sb_limbo_later(handle, sb_pin_load(handle, &node->cell), stamp);

@@ -33,6 +33,7 @@
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/prune.h"
@@ -269,11 +270,22 @@ static void put_note_cell(
                 sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), stamp);
 }
 
-void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
-        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
+/* Behind the stamp, and before the note goes: tells the watchers, if @word, which the write
+ * replaced, says that there are some. Fault TELL_LEFT_OUT: not done. */
+static inline __attribute__((always_inline)) void put_tell(
+        struct sb_handle *handle, uint64_t word, const struct sb_version *version)
 {
+        if (SB_UNLIKELY(word & SB_CELL_WATCHED) && !SB_FAULT(TELL_LEFT_OUT))
+                sb_ring_tell(handle, sb_node_at(&handle->segment, version->node), version);
+}
+
+void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
+        const struct sb_found *found, uint32_t entry, uint64_t stamp)
+{
+        struct sb_version *old = sb_overwrite_is_kept(found) ? NULL : found->version;
         bool below;
 
+        put_tell(handle, found->word, version);
         if (entry)
                 sb_magazine_vacate(handle, entry);
         /* A:publish. Where older ones lie below that some cut needs, each write takes out the one
@@ -283,7 +295,7 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         if (below && sb_prune_behind(handle, version, old))
                 put_pass(handle, old);
         else
-                put_note_cell(handle, cell, stamp, below);
+                put_note_cell(handle, found->cell, stamp, below);
 }
 
 /* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */
@@ -342,7 +354,9 @@ static inline __attribute__((always_inline)) int put_install(
         put_fault_stamp(version, early);
         ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
-        if (SB_LIKELY(old == head) && SB_LIKELY(!(attempt->spot.word & SB_CELL_KEPT))) {
+        put_tell(handle, attempt->spot.word, version);
+        if (SB_LIKELY(old == head) &&
+                SB_LIKELY(!(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED)))) {
                 attempt->look_again =
                         !put_supersede(handle, version, old, ret->cut, attempt->entry) ||
                         write->kind == SB_VERSION_DELETED;

@@ -102,6 +102,22 @@ static bool reach_walk(struct sb_handle *handle, uint64_t link, uint64_t at, str
         return end != UINT64_MAX;
 }
 
+/* Whether the node leads to this ring, or to this further block of its ring. */
+static bool reach_ring(struct sb_handle *handle, struct sb_node *node, uint64_t at)
+{
+        uint64_t left = sb_damage_bound(&handle->segment), next = sb_pin_load(handle, &node->ring);
+        struct sb_ring *ring;
+
+        /* Bound: damage. Blocks that go round: what cannot be told is not freed. */
+        while (next && next != at) {
+                ring = sb_block_at(&handle->segment, next);
+                if (!ring || !sb_damage_step(handle, &left))
+                        break;
+                next = sb_pin_load(handle, &ring->more);
+        }
+        return next == at || sb_damage_met(handle);
+}
+
 static bool reach_version(
         struct sb_handle *handle, const struct sb_version *version, struct sb_reach *reach)
 {
@@ -115,6 +131,8 @@ static bool reach_version(
         node = sb_node_at(segment, version->node);
         if (!node || !sb_unit_is_block(segment, sb_offset_of(segment, node), SB_UNIT_NODES, NULL))
                 return false;
+        if (SB_SHAPE_KIND(version->shape) == SB_VERSION_RING)
+                return reach_ring(handle, node, at);
         if (reach_was_met(reach, at))
                 return true;
         cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));

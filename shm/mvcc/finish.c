@@ -21,6 +21,7 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/ring.h"
 
 /* What the descriptor lists; in a damaged segment perhaps nothing, which is noted. */
 static void finish_read(struct sb_handle *handle, const struct sb_descriptor *descriptor,
@@ -58,6 +59,32 @@ static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *desc
         }
 }
 
+/* Tell the watchers of each key of the list. @slots: into its slot, too: only while the versions
+ * are held, because later another version may lie there. */
+static void finish_tell(
+        struct sb_handle *handle, const struct sb_descriptor_lists *lists, bool slots)
+{
+        uint32_t i;
+
+        for (i = 0; i < lists->write_count; i++) {
+                struct sb_version *version = finish_listed(&handle->segment, lists, i);
+                struct sb_node *node = version ? sb_node_at(&handle->segment, version->node) : NULL;
+
+                if (node)
+                        sb_ring_tell(handle, node, slots ? version : NULL);
+        }
+}
+
+void sb_finish_tell(struct sb_handle *handle, const struct sb_descriptor *descriptor)
+{
+        struct sb_descriptor_lists lists;
+
+        if (SB_STATUS_STATE(sb_descriptor_status(descriptor)) != SB_STATUS_COMMITTED)
+                return;
+        finish_read(handle, descriptor, &lists);
+        finish_tell(handle, &lists, false);
+}
+
 /* Hold what is committed no longer. Aborted versions are held until sb_finish_dispose(). */
 static void finish_let_go(struct sb_handle *handle, struct sb_descriptor *descriptor,
         const struct sb_descriptor_lists *lists, uint64_t status)
@@ -86,6 +113,8 @@ void sb_finish_noted(
         status = sb_descriptor_stamped(handle, descriptor);
         finish_read(handle, descriptor, &lists);
         finish_copy_all(handle, descriptor, &lists, status);
+        if (SB_STATUS_STATE(status) == SB_STATUS_COMMITTED)
+                finish_tell(handle, &lists, operation == &handle->record->operation);
         finish_let_go(handle, descriptor, &lists, status);
         sb_note_retire(handle, &descriptor->block, operation, 0);
 }

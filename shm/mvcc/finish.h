@@ -3,7 +3,7 @@
  * into all its versions, what is committed is let go, and the descriptor is dated (models: txn,
  * abort, reap, desc).
  *
- *      end it (help.h) -> copy the outcome -> committed: HELD -> 0
+ *      end it (help.h) -> copy the outcome -> committed: watchers are told, HELD -> 0
  *              -> descriptor DYING -> the note goes -> descriptor dated
  *              -> after its grace period, aborted: HELD -> 0, or dated
  *
@@ -32,6 +32,9 @@ enum sb_outcome sb_finish_run(
 /* The same for the reaper; @operation: the word of the dead owner's record. */
 void sb_finish_noted(
         struct sb_handle *handle, struct sb_descriptor *descriptor, struct sb_word64 *operation);
+/* Tell the watchers of what a transaction wrote, if it is committed: for a process that finds its
+ * note (upkeep/stable.h). */
+void sb_finish_tell(struct sb_handle *handle, const struct sb_descriptor *descriptor);
 /* For a process that frees the descriptor: its grace period is over. The versions of an aborted
  * transaction that lie in a chain are let go, and those that were never installed are dated. To do
  * this twice does no harm. */

@@ -23,6 +23,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/slab.h"
 #include "shm/memory/unit.h"
+#include "shm/notify/ring.h"
 
 /* ---- making ---- */
 
@@ -383,12 +384,21 @@ void sb_key_try_remove(
                 sb_key_unhook(handle, cell_number, word | SB_CELL_FROZEN);
 }
 
-/* Out of cell and index: the first grace period begins. */
+/* Fault GONE_RING_STAYS: left out. */
+static void key_retire_ring(struct sb_handle *handle, struct sb_node *node)
+{
+        if (!SB_FAULT(GONE_RING_STAYS))
+                sb_ring_retire(handle, node);
+}
+
+/* Out of cell and index: the first grace period begins. No watch stands; a ring may, that one made
+ * and left. */
 static void key_date_unhooked(struct sb_handle *handle, struct sb_node *node)
 {
-        /* A:era. Read after the cell was emptied. */
-        uint64_t era = sb_load_acquire(&handle->segment.super->era);
+        uint64_t era;
 
+        key_retire_ring(handle, node);
+        era = sb_load_acquire(&handle->segment.super->era); /* A:era. After the cell was emptied. */
         /* R:retire > A:retire. Of several processes one dates the node. */
         if (sb_cas32_full(&node->unhooked, 0, sb_era_low(era)))
                 sb_limbo_wait(handle, sb_offset_of(&handle->segment, node), era, true);
@@ -499,6 +509,7 @@ static bool key_take_leftovers(struct sb_handle *handle, struct sb_node *node)
                 return true;
         unlinked = sb_order_remove(handle, node);
         sb_index_confirm_all(handle, node->hash, sb_offset_of(&handle->segment, node), false);
+        key_retire_ring(handle, node);
         return unlinked;
 }
 

@@ -17,14 +17,16 @@
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 
 /* Walks that other processes disturb, one after the other. */
 #define ROUNDS_MAX 1024u
 
 enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
-/* What becomes of a version: it goes; it stays for a rule of history alone; it stays for a cut. */
-enum verdict { GOES, RULED, STAYS };
+/* What becomes of a version: it goes; it stays for a rule of history or a watch alone; it stays for
+ * a cut. */
+enum verdict { GOES, RULED, WATCHED, STAYS };
 
 /* Whether a pruner leaves a version with this retire word alone: a transaction holds it, or a
  * client has it in its magazine. */
@@ -107,10 +109,15 @@ static uint64_t prune_flags(const struct sb_version *successor, const struct sb_
 static enum unlinked prune_unlink(struct sb_handle *handle, struct sb_version *successor,
         uint64_t link, struct sb_version *version)
 {
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
         uint64_t own, flags;
 
         if (!prune_begin(handle, version))
                 return IN_HAND;
+        /* Before it is out: a reader of the key's ring follows a slot only where this is not said.
+         */
+        if (node)
+                sb_ring_say_gone(handle, node, version->rev);
         own = prune_mark(handle, version);
         flags = prune_flags(successor, version) | ((link | own) & SB_PREV_TRIMMED);
         /* R:publish > A:publish. The unlink; it expects the link that was followed. */
@@ -128,9 +135,11 @@ static bool prune_supersedes(enum sb_outcome outcome)
 }
 
 /* @stamp: of @version, which is committed. @newer: the stamp of the next newer committed one, or 0
- * where there is none. @number: how many committed ones there are from the newest down to it. */
+ * where there is none. @number: how many committed ones there are from the newest down to it.
+ * @depth: so many watches want. */
 static enum verdict prune_judge(const struct sb_horizon *horizon, const struct sb_keeping *keeping,
-        const struct sb_version *version, uint64_t stamp, uint64_t newer, uint64_t number)
+        uint32_t depth, const struct sb_version *version, uint64_t stamp, uint64_t newer,
+        uint64_t number)
 {
         if (!newer)
                 return STAYS;
@@ -138,7 +147,9 @@ static enum verdict prune_judge(const struct sb_horizon *horizon, const struct s
                 return GOES;
         if (sb_horizon_needs(horizon, stamp, newer))
                 return STAYS;
-        return keeping && sb_rules_keep(keeping, number, newer) ? RULED : GOES;
+        if (keeping && sb_rules_keep(keeping, number, newer))
+                return RULED;
+        return number <= depth ? WATCHED : GOES;
 }
 
 /* A version is left in its chain that was current from @stamp until @newer: note in the look what
@@ -154,20 +165,24 @@ static void prune_note_kept(struct sb_prune_look *look, const struct sb_horizon 
                 look->kept = true;
 }
 
-/* How many committed versions a look goes by before it may stop below look->since: with a rule,
- * those that the rule keeps, and as many as came since. @number: how many came. */
-static uint64_t prune_window(const struct sb_keeping *keeping, uint64_t number)
+/* How many committed versions a look goes by before it may stop below look->since: with a rule or a
+ * watch, those that it keeps, and as many as came since. @number: how many came. */
+static uint64_t prune_window(const struct sb_keeping *keeping, uint32_t depth, uint64_t number)
 {
-        return keeping && SB_RULE_KIND(keeping->word) == SB_RULE_LAST
-                       ? SB_RULE_VALUE(keeping->word) + number
-                       : 0;
+        uint64_t last = keeping && SB_RULE_KIND(keeping->word) == SB_RULE_LAST
+                                ? SB_RULE_VALUE(keeping->word)
+                                : 0;
+
+        if (last < depth)
+                last = depth;
+        return last ? last + number : 0;
 }
 
 /* One walk down. Return: false: another process changed the chain meanwhile. An aborted version
  * goes as soon as its transaction lets go of it (which then sees to it that a pruner looks here).
  */
 static bool prune_once(struct sb_handle *handle, struct sb_version *head,
-        const struct sb_horizon *horizon, const struct sb_keeping *keeping,
+        const struct sb_horizon *horizon, const struct sb_keeping *keeping, uint32_t depth,
         struct sb_prune_look *look)
 {
         struct sb_version *holder = head; /* of the link that the walk follows */
@@ -194,7 +209,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
 
                 below = above && above < look->since;
                 if (above >= look->since)
-                        window = prune_window(keeping, number);
+                        window = prune_window(keeping, depth, number);
                 else if (below && number >= window && !look->whole)
                         return true;
                 link = sb_pin_load(handle, &holder->prev);
@@ -218,7 +233,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         (copied && !SB_FAULT(COPY_STAYS)))
                         verdict = GOES;
                 else
-                        verdict = prune_judge(horizon, keeping, version, stamp, newer, number + 1);
+                        verdict = prune_judge(
+                                horizon, keeping, depth, version, stamp, newer, number + 1);
                 if (verdict == GOES)
                         r = prune_unlink(handle, holder, link, version);
                 if (r == CHANGED)
@@ -229,7 +245,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         continue;
                 if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer))
                         return true;
-                if (newer && !aborted && verdict != RULED &&
+                if (newer && !aborted && verdict != RULED && verdict != WATCHED &&
                         (!below || !look->whole || verdict == GOES))
                         prune_note_kept(look, horizon, stamp, newer, verdict == GOES);
                 holder = version;
@@ -237,6 +253,12 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                 if (!aborted)
                         newer = stamp;
         }
+}
+
+/* How many versions are left for the readers of a ring. Where memory is short they give way. */
+static uint32_t prune_depth(struct sb_handle *handle, struct sb_node *node)
+{
+        return handle->work.pressed ? 0 : sb_ring_depth(handle, node);
 }
 
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
@@ -251,6 +273,7 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                 struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
                 struct sb_keeping keeping;
+                uint32_t depth = 0;
 
                 look->again = 0;
                 look->kept = false;
@@ -258,7 +281,10 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                         return;
                 if (word & SB_CELL_KEPT)
                         sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
-                if (prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL, look))
+                if (word & SB_CELL_WATCHED)
+                        depth = prune_depth(handle, node);
+                if (prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL, depth,
+                            look))
                         return;
                 handle->counters.retried++;
         }

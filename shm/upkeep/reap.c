@@ -27,6 +27,7 @@
 #include "shm/mvcc/descriptor.h"
 #include "shm/mvcc/finish.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/reclaim.h"
 
@@ -158,15 +159,37 @@ static void reap_private_node(struct sb_handle *handle, struct sb_record *dead, 
                 sb_note_retire(handle, sb_block_at(&handle->segment, at), &dead->operation, 0);
 }
 
-/* What `operation` names: its write is stamped if it was installed, each placeholder is asked
- * about, and a bare key or a node without a cell begins to go. */
+/* The write of a key that is in the index: stamped, if it was installed; a bare key, or a node
+ * without a cell, begins to go. */
+static void reap_finish_write(struct sb_handle *handle, struct sb_node *node, uint64_t at)
+{
+        struct sb_segment *segment = &handle->segment;
+        uint64_t own = sb_pin_load(handle, &node->cell);
+        struct sb_version *head;
+        struct sb_word64 *cell;
+
+        if (!own) {
+                sb_key_abandon(handle, node);
+                return;
+        }
+        cell = sb_cell_at(segment, own);
+        head = cell ? sb_version_at(segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK) : NULL;
+        if (!head || head->node != at)
+                return;
+        if (SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER &&
+                (sb_stamp(handle, head) & SB_STAMP_INTENT))
+                return; /* of a transaction, or aborted: that was not the dead client's write */
+        /* What it replaced is to be pruned, or the bare placeholder removed. */
+        sb_limbo_later(handle, own, sb_load_acquire(&head->stamp)); /* A:stamp. */
+}
+
+/* What `operation` names: its write is finished, each placeholder is asked about, and watchers are
+ * told, whichever process wrote what they find. */
 static void reap_finish_operation(struct sb_handle *handle, struct sb_record *dead)
 {
         struct sb_segment *segment = &handle->segment;
-        uint64_t at = sb_pin_load(handle, &dead->operation), own;
+        uint64_t at = sb_pin_load(handle, &dead->operation);
         struct sb_node *node;
-        struct sb_word64 *cell;
-        struct sb_version *head;
 
         if (at & SB_OPERATION_DESCRIPTOR) {
                 reap_finish_commit(handle, dead, at & SB_OFFSET_MASK);
@@ -181,20 +204,9 @@ static void reap_finish_operation(struct sb_handle *handle, struct sb_record *de
                 reap_private_node(handle, dead, at);
                 return;
         }
-        own = sb_pin_load(handle, &node->cell);
-        if (!own) {
-                sb_key_abandon(handle, node);
-                return;
-        }
-        cell = sb_cell_at(segment, own);
-        head = cell ? sb_version_at(segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK) : NULL;
-        if (!head || head->node != at)
-                return;
-        if (SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER &&
-                (sb_stamp(handle, head) & SB_STAMP_INTENT))
-                return; /* of a transaction, or aborted: that was not the dead client's write */
-        /* What it replaced is to be pruned, or the bare placeholder removed. */
-        sb_limbo_later(handle, own, sb_load_acquire(&head->stamp)); /* A:stamp. */
+        reap_finish_write(handle, node, at);
+        if (!SB_FAULT(REAP_UNTOLD))
+                sb_ring_tell(handle, node, NULL);
 }
 
 /* ---- the block that it was freeing ---- */

@@ -30,7 +30,7 @@ static void reclaim_raise_stable(struct sb_handle *handle)
         /* A:observers, A:stable. */
         if (sb_load_acquire(&super->observers) &&
                 sb_limbo_first_pending(handle)->due > sb_load_acquire(&super->stable))
-                sb_stable_raise(handle);
+                (void)sb_stable_raise(handle);
 }
 
 /* One cell that is due: prune its chain, remove its key, and put it back if something in it waits

@@ -14,8 +14,10 @@
 #include "shm/memory/pin.h"
 #include "shm/mvcc/clock.h"
 #include "shm/mvcc/descriptor.h"
+#include "shm/mvcc/finish.h"
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/ring.h"
 
 /* The descriptor that a record notes, or NULL. */
 static struct sb_descriptor *stable_descriptor(struct sb_handle *handle, uint64_t at)
@@ -23,8 +25,16 @@ static struct sb_descriptor *stable_descriptor(struct sb_handle *handle, uint64_
         return SB_FAULT(STABLE_SKIPS_TXN) ? NULL : sb_descriptor_at(&handle->segment, at);
 }
 
-/* What a record shows as being written gets its stamp. */
-static void stable_resolve(struct sb_handle *handle, struct sb_record *record)
+/* Its writer may be stopped between the stamp and the telling. Fault STABLE_UNTOLD: left out. */
+static void stable_tell(struct sb_handle *handle, struct sb_node *node)
+{
+        if (!SB_FAULT(STABLE_UNTOLD))
+                sb_ring_tell(handle, node, NULL);
+}
+
+/* What a record shows as being written gets its stamp, and watchers are told. Return: whether it
+ * shows something. */
+static bool stable_resolve(struct sb_handle *handle, struct sb_record *record)
 {
         uint64_t at = sb_note_load(handle, record);
         struct sb_node *node = at ? sb_node_at(&handle->segment, at) : NULL;
@@ -34,18 +44,22 @@ static void stable_resolve(struct sb_handle *handle, struct sb_record *record)
 
         if (at & SB_OPERATION_DESCRIPTOR) {
                 descriptor = stable_descriptor(handle, at);
-                if (descriptor)
+                if (descriptor) {
                         sb_help_resolve(handle, descriptor);
-                return;
+                        sb_finish_tell(handle, descriptor);
+                }
+                return true;
         }
         if (!node)
-                return;
+                return false;
         cell = sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell));
         head = cell ? sb_version_at(&handle->segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK)
                     : NULL;
         /* Only the newest can be unstamped: a successor is installed over what is stamped alone. */
         if (head && head->node == at && SB_SHAPE_KIND(head->shape) != SB_VERSION_PLACEHOLDER)
                 sb_stamp(handle, head);
+        stable_tell(handle, node);
+        return true;
 }
 
 /* The next record to look at: a client that attaches later installs nothing below a cut that was
@@ -55,21 +69,22 @@ static bool stable_next_record(struct sb_roster_walk *walk, uint32_t *ret_slot)
         return !SB_FAULT(STABLE_SKIPS_NOTES) && sb_roster_next(walk, ret_slot);
 }
 
-void sb_stable_raise(struct sb_handle *handle)
+bool sb_stable_raise(struct sb_handle *handle)
 {
         struct sb_superblock *super = handle->segment.super;
         struct sb_roster_walk walk = {.segment = &handle->segment};
         uint64_t cut = sb_clock_take_cut(handle), stable;
+        bool noted = false;
         uint32_t slot;
 
         sb_pin(handle);
         while (stable_next_record(&walk, &slot))
-                stable_resolve(handle, sb_record_at(&handle->segment, slot));
+                noted |= stable_resolve(handle, sb_record_at(&handle->segment, slot));
         sb_unpin(handle);
         for (;;) {
                 stable = sb_load_acquire(&super->stable); /* A:stable. */
                 /* R:stable > A:stable. All that is noted below the cut is stamped. */
                 if (stable >= cut || sb_cas64_full(&super->stable, stable, cut))
-                        return;
+                        return noted;
         }
 }

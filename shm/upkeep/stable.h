@@ -13,10 +13,13 @@
 #ifndef SB_UPKEEP_STABLE_H
 #define SB_UPKEEP_STABLE_H
 
+#include <stdbool.h>
+
 #include "shm/layout/handle.h"
 
-/* Raise the stable cut to one that is taken now; not under a pin. Any process may.
+/* Raise the stable cut to one that is taken now; not under a pin. Any process may. What is being
+ * written meanwhile is told to its watchers. Return: whether some client was in a write.
  * Cost: a look at all records that were ever used. */
-void sb_stable_raise(struct sb_handle *handle);
+bool sb_stable_raise(struct sb_handle *handle);
 
 #endif

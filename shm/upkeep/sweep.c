@@ -24,6 +24,7 @@
 #include "shm/memory/note.h"
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/prune.h"
@@ -68,6 +69,8 @@ static void sweep_finish_dying(
 
         if (node && sb_unit_is_block(segment, at, SB_UNIT_NODES, NULL)) {
                 own = sb_pin_load(handle, &node->cell);
+                if (SB_SHAPE_KIND(version->shape) == SB_VERSION_RING)
+                        sb_ring_retire(handle, node);
                 if (own == SB_NODE_GONE)
                         sweep_finish_frozen(handle, node);
                 if (sb_cell_at(segment, own)) {
@@ -113,6 +116,19 @@ static void sweep_count_dead(struct sb_handle *handle, uint64_t cell_number,
                 sb_budget_count_dead(handle, tombstone, stamp, node);
 }
 
+/* The ring of a key: watches of dead clients go, and behind the last one, for the engine, the ring
+ * and what the cell says of it. */
+static void sweep_ring(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell)
+{
+        struct sb_ring_view view;
+        uint64_t at = node ? sb_pin_load(handle, &node->ring) : 0;
+
+        if (SB_LIKELY(!at) || !sb_ring_view(handle, at, &view) || sb_ring_scrub(handle, &view))
+                return;
+        if (handle->slot == 0 && sb_ring_clear(handle, node, cell))
+                sb_ring_retire(handle, node);
+}
+
 /* Prune a chain and remove its key, once for each chain: from its newest version. */
 static void sweep_version(
         struct sb_handle *handle, struct sb_version *version, const struct sb_horizon *horizon)
@@ -126,6 +142,7 @@ static void sweep_version(
 
         if (head != version)
                 return;
+        sweep_ring(handle, sb_node_at(segment, version->node), cell);
         needed = sb_prune_cell(handle, own, horizon);
         sb_key_try_remove(handle, own, horizon);
         if (!needed && sb_budget_counts(handle))

@@ -57,7 +57,7 @@ void sb_work_all(struct sb_handle *handle, bool whole_sweep)
 {
         uint32_t cursor = 0;
 
-        sb_stable_raise(handle);
+        (void)sb_stable_raise(handle);
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);
         if (whole_sweep) {
@@ -159,11 +159,13 @@ bool sb_work_slice(struct sb_handle *handle)
         if (work->left || !work_begin_lap(handle))
                 return moved;
         sb_sweep_slice_begin(handle, work->whole);
+        work->pressed = true;
         do {
                 chunk = work_next_chunk(handle);
                 work_sweep_chunk(handle, chunk, !chunks);
         } while (chunk + 1 < work->lap_end && ++chunks < SLICE_CHUNKS &&
                  handle->counters.swept - looked < SLICE_BLOCKS);
+        work->pressed = false;
         sb_sweep_slice_end(handle);
         handle->counters.slices++;
         work->freed += handle->counters.freed - freed;
@@ -226,7 +228,7 @@ static uint64_t work_own_slice(struct sb_handle *handle, uint32_t *cursor)
 
 bool sb_work_tick(struct sb_handle *handle, uint32_t *cursor)
 {
-        sb_stable_raise(handle);
+        handle->work.noted = sb_stable_raise(handle);
         sb_reclaim_pending(handle);
         sb_reclaim_free(handle);
         if (!handle->work.left && !work_begin_sweep(handle, cursor))
@@ -240,6 +242,11 @@ bool sb_work_tick(struct sb_handle *handle, uint32_t *cursor)
 bool sb_work_sweeping(const struct sb_handle *handle)
 {
         return handle->work.left;
+}
+
+bool sb_work_is_noted(const struct sb_handle *handle)
+{
+        return handle->work.noted;
 }
 
 void sb_work_ask(struct sb_handle *handle)

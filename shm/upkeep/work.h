@@ -42,6 +42,9 @@ bool sb_work_tick(struct sb_handle *engine, uint32_t *cursor);
 
 /* Engine: whether a sweep is under way; and have one begin with the next tick. */
 bool sb_work_sweeping(const struct sb_handle *handle);
+/* Engine: whether some client was in a write at the last tick: a stopped one's watchers wait for
+ * the next one. */
+bool sb_work_is_noted(const struct sb_handle *handle);
 void sb_work_ask(struct sb_handle *handle);
 
 #endif

@@ -48,8 +48,8 @@ def checked_calls(root):
     if root not in known_calls:
         with open(os.path.join(root, BY_HAND), encoding='utf-8') as header:
             text = re.sub(r'/\*.*?\*/', '', header.read(), flags=re.S)
-        calls = re.findall(r'^SB_(?:API|CALL)\b[^;(]*?\b(sb_\w+)\(struct sb_(?:bus|txn|scan|history) \*', text, flags=re.M)
-        known_calls[root] = set(calls) - {'sb_get'}  # its long way says so
+        calls = re.findall(r'^SB_(?:API|CALL)\b[^;(]*?\b(sb_\w+)\(struct sb_(?:bus|txn|scan|history|watch) \*', text, flags=re.M)
+        known_calls[root] = set(calls) - {'sb_get', 'sb_interrupt'}  # its long way says so; any thread may, at any time
     return known_calls[root]
 
 

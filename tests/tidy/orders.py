@@ -115,6 +115,7 @@ def rule_edges_are_listed(file):
 ONE_ENDED = {
     'freed': 'the loads of freeing see it',
     'observers': 'no engine counts observers yet',
+    'stop': 'sb_interrupt() publishes it, in libclient/core/watch.c',
 }
 
 

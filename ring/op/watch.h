@@ -1,0 +1,79 @@
+/*
+ * A watch of one key: a position in the key's revisions (models: watch, wkey, wring).
+ *
+ * Opening makes the key where it is absent, hangs a ring at its node, enters the watch there and
+ * marks the cell: notify/ring.h has the order, and what each step is for. From then on the key is
+ * not removed, and each write of it is told to this client's bell (notify/bell.h).
+ *
+ * A look at the watch gives the revision behind the last one: by the ring's slot where that may be
+ * followed, else down the chain from the newest version. What is not in the chain any more is lost,
+ * and the look says how many and where the watch can go on.
+ *
+ * Always true: a revision is given at most once, in ascending order; between two that follow each
+ * other in time none is left out without a word.
+ */
+#ifndef SB_RING_OP_WATCH_H
+#define SB_RING_OP_WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shm/base/word.h"
+#include "shm/layout/handle.h"
+#include "shm/notify/ring.h"
+
+/* Changes that a ring has room for, and entries for watches in it: of each block of them. */
+#ifndef SB_WATCH_DEPTH
+#define SB_WATCH_DEPTH 64u
+#endif
+#ifndef SB_WATCH_ENTRIES
+#define SB_WATCH_ENTRIES 12u
+#endif
+
+struct sb_op_watch {
+        struct sb_word64 *cell, *entry;
+        struct sb_ring_view ring;
+        uint64_t node;  /* offset */
+        uint64_t start; /* the key's revision when the watch began */
+        uint64_t last;  /* the revision behind which the next one is looked for */
+        bool lapped; /* it was said that some are lost; the next look goes on with what is left */
+};
+
+/* Begin to watch a key, for the client's dirty bit @bit; a ring that is made has @depth slots.
+ * last is the revision then: the watch gives what comes later. Not under a pin. Return: 0;
+ * SB_E_FULL: no room for the key, the ring or the entry; -EIO: the segment is damaged. */
+int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_len, uint32_t bit,
+        uint32_t depth, struct sb_op_watch *ret);
+/* End it. */
+void sb_op_watch_end(struct sb_handle *handle, struct sb_op_watch *watch);
+
+enum sb_watched { SB_WATCHED_NOTHING, SB_WATCHED_CHANGE, SB_WATCHED_LAPPED };
+struct sb_op_change {
+        struct sb_version *version, *old; /* old: NULL: it had no value, or it is not kept */
+        uint64_t cut;                     /* the version's stamp */
+        uint64_t missed;
+};
+/* Look for the next change. A change is held by guard word @guard, what it replaced by @old_guard,
+ * and the watch goes on behind it. LAPPED is said once; the next look goes on with the oldest that
+ * is left, with `missed`. Not under a pin. Cost: two cold misses where a change has just come. */
+enum sb_watched sb_op_watch_look(struct sb_handle *handle, struct sb_op_watch *watch,
+        uint32_t guard, uint32_t old_guard, struct sb_op_change *ret);
+
+/* Whether a look would give something. Not under a pin. */
+bool sb_op_watch_has(struct sb_handle *handle, const struct sb_op_watch *watch);
+/* Go on behind the newest revision. Return: whether that is a step. Not under a pin. */
+bool sb_op_watch_skip(struct sb_handle *handle, struct sb_op_watch *watch);
+
+/* Whether the cell may have something new: its word is not @seen, which the caller read before.
+ * One load, for a caller that spins. */
+static inline bool sb_watch_moved(const struct sb_op_watch *watch, uint64_t seen)
+{
+        /* Relaxed: a look follows. */
+        return sb_load_relaxed(watch->cell) != seen;
+}
+static inline uint64_t sb_watch_seen(const struct sb_op_watch *watch)
+{
+        return sb_load_relaxed(watch->cell); /* Relaxed: compared with itself. */
+}
+
+#endif
