@@ -36,6 +36,7 @@ void sb_bus_init(struct sb_bus *bus, const struct sb_word32 *alive,
 {
         bus->alive = alive;
         bus->access = SB_PEER;
+        bus->watches.sleep_max_ns = SB_SLEEP_MAX_NS;
         bus->quick = SB_BUS_QUICK | 1;
         bus->space = space;
         sb_handle_init(&bus->handle, segment, slot, generation, space);

@@ -55,6 +55,23 @@ struct sb_bus_home {
 /* In a ticket: the guard holds private memory instead of a version (libclient/core/write-set.h),
  * which its reserved[1] names; its guard word holds nothing. */
 #define SB_BUS_PRIVATE (UINT64_C(1) << 31)
+/* In the ticket of a guard that a watch filled: a second guard word holds what the change replaced;
+ * reserved[2] is its ticket. */
+#define SB_BUS_PAIR (UINT64_C(1) << 30)
+
+/* A sleep lasts no longer than this, because nothing rings the bell when agentd is gone: both its
+ * processes killed at once. A change ends it at once. */
+#define SB_SLEEP_MAX_NS UINT64_C(250000000)
+
+/* The watches of a bus (libclient/core/watch.h). */
+struct sb_watches {
+        struct sb_watch **table; /* by place; NULL: free */
+        uint32_t capacity;
+        struct sb_word32 interrupted; /* sb_interrupt() was called; any thread sets it */
+        uint64_t spin_ns;             /* how long a wait looks before it sleeps */
+        uint64_t sleep_max_ns; /* how long it sleeps before it asks whether agentd is there; less
+                                  than 2^62 */
+};
 
 struct sb_bus {
         const struct sb_word32 *alive; /* SB_BUS_ALIVE, SB_BUS_CHECKED; 0 in a forked child, and
@@ -75,6 +92,7 @@ struct sb_bus {
         struct sb_txn *txns;             /* those that have not ended */
         struct sb_txn *txn_spare;        /* one that ended, kept for the next; or NULL */
         struct sb_write_set_value *held; /* by guards with SB_BUS_PRIVATE */
+        struct sb_watches watches;
         struct sb_handle handle;
         void *space; /* the handle's */
 };

@@ -16,6 +16,7 @@
 #include "libclient/core/sized.h"
 #include "libclient/core/txn.h"
 #include "libclient/core/use.h"
+#include "libclient/core/watch.h"
 #include "libclient/core/write-set.h"
 #include "ring/attach/hello.h"
 #include "ring/attach/place.h"
@@ -24,10 +25,13 @@
 #include "shm/layout/roster.h"
 #include "shm/upkeep/handle.h"
 
+/* Without spin_ns. */
+static const size_t open_earlier[] = {offsetof(struct sb_options, spin_ns), 0};
+
 /* Whether the options can be meant. */
 static int open_check_options(const struct sb_options *options)
 {
-        if (!sb_sized_is(options->size, sizeof(*options), NULL))
+        if (!sb_sized_is(options->size, sizeof(*options), open_earlier))
                 return -EINVAL;
         return options->access > SB_PEER || (options->flags & ~SB_START) != 0 ? -EINVAL : 0;
 }
@@ -80,6 +84,8 @@ int sb_bus_open_as(const struct sb_options *options, uint32_t verb, struct sb_bu
         }
         if (r == 0)
                 r = open_attached(home, ret_bus);
+        if (r == 0 && options->size >= sizeof(*options))
+                (*ret_bus)->watches.spin_ns = options->spin_ns;
         if (r != 0)
                 free(home);
         return r;
@@ -90,6 +96,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         SB_USE_END(bus, sb_close(bus));
         if (!bus || bus->closed)
                 return NULL;
+        sb_bus_orphan_watches(bus, sb_load_relaxed(bus->alive) == 0 || sb_bus_detached(bus));
         sb_bus_orphan_scans(bus->scans);
         sb_bus_orphan_histories(bus->histories);
         sb_bus_orphan_txns(bus);

@@ -226,13 +226,30 @@ int sb_read_many_at(struct sb_bus *bus, const struct sb_bytes *keys, size_t coun
         return read_get_all(bus, keys, count, &(struct read_cut){snapshot, cut}, ret_guards);
 }
 
-/* Release a guard on a value of a write set, or a copy of one that was released. */
+static inline void read_release_guard(struct sb_bus *bus, const struct sb_guard *guard);
+
+/* Release both guard words of a change. */
+static void read_release_pair(struct sb_bus *bus, const struct sb_guard *guard)
+{
+        const struct sb_guard old = {.reserved[0] = guard->reserved[2]},
+                              change = {.reserved[0] = guard->reserved[0] & ~SB_BUS_PAIR};
+
+        read_release_guard(bus, &old);
+        read_release_guard(bus, &change);
+}
+
+/* Release a guard on a value of a write set, one of a change, or a copy of one that was released.
+ */
 static __attribute__((noinline)) void read_release_private(
         struct sb_bus *bus, const struct sb_guard *guard)
 {
         uint64_t ticket = guard->reserved[0];
         uint32_t index = (uint32_t)(ticket & ~SB_BUS_PRIVATE);
 
+        if (ticket & SB_BUS_PAIR) {
+                read_release_pair(bus, guard);
+                return;
+        }
         if (index >= bus->guard_count || bus->tickets[index] != ticket) {
                 sb_use_stale(bus->use);
                 return;
@@ -265,7 +282,7 @@ static inline void read_release_guard(struct sb_bus *bus, const struct sb_guard 
         uint64_t ticket = guard->reserved[0];
         uint32_t index = (uint32_t)ticket;
 
-        /* With SB_BUS_PRIVATE it is larger than any index. */
+        /* With SB_BUS_PRIVATE or SB_BUS_PAIR it is larger than any index. */
         if (SB_UNLIKELY(index >= bus->guard_count)) {
                 read_release_private(bus, guard);
                 return;

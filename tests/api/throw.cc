@@ -36,7 +36,7 @@ int throw_from_transaction(void *argument, sb_txn *txn)
 
 int main(int, char **argv)
 {
-        sb_options options = {sizeof(options), nullptr, SB_PEER, 0};
+        sb_options options = {sizeof(options), nullptr, SB_PEER, 0, 0};
         sb_bus *bus = nullptr;
         int count = std::atoi(argv[1]), caught = 0;
         uint64_t rev = 0;

@@ -5,7 +5,7 @@
 
 int main(void)
 {
-        struct sb_options options = {0, 0, 0, 0};
+        struct sb_options options = {0, 0, 0, 0, 0};
 
         puts("ok header-c99");
         return (int)options.size;

@@ -4,7 +4,7 @@
 
 int main(void)
 {
-        struct sb_options options = {0, 0, 0, 0};
+        struct sb_options options = {0, 0, 0, 0, 0};
 
         puts("ok header-cxx11");
         return (int)options.size;

@@ -1,0 +1,443 @@
+/*
+ * Watches and waits. A watch gives one change after the other, each held in place; a wait sleeps on
+ * the client's bell until a watch has one.
+ *
+ * How a call waits: it takes the dirty bits and notes in each watch that it is dirty; looks at what
+ * is; and sleeps only when nothing is. So a bit that comes while it looks is found before it
+ * sleeps, and one that comes later ends its sleep.
+ *
+ * Always true: a guard that a watch filled owns one guard word or two, the second for what the
+ * change replaced.
+ *
+ * The public calls are described in statebus.h.
+ */
+#include "libclient/core/watch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libclient/core/bus.h"
+#include "libclient/core/use.h"
+#include "ring/op/watch.h"
+#include "shm/base/os.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/segment.h"
+#include "shm/memory/guard.h"
+#include "shm/notify/bell.h"
+
+struct sb_watch {
+        struct sb_bus *bus; /* NULL: the bus was closed */
+        uint32_t place;     /* in the bus's table */
+        bool dirty;         /* it is to be looked at */
+        struct sb_op_watch op;
+};
+
+/* ---- the table ---- */
+
+/* Take a free place for @watch. Return: 0, -ENOMEM. */
+static int watch_take_place(struct sb_bus *bus, struct sb_watch *watch)
+{
+        struct sb_watches *watches = &bus->watches;
+        uint32_t place = 0;
+
+        while (place < watches->capacity && watches->table[place])
+                place++;
+        if (place == watches->capacity) {
+                uint32_t capacity = watches->capacity ? 2 * watches->capacity : 16;
+                struct sb_watch **table =
+                        realloc(watches->table, capacity * sizeof(struct sb_watch *));
+
+                if (!table)
+                        return -ENOMEM;
+                memset(table + watches->capacity, 0,
+                        (capacity - watches->capacity) * sizeof(struct sb_watch *));
+                watches->table = table;
+                watches->capacity = capacity;
+        }
+        watches->table[place] = watch;
+        watch->place = place;
+        return 0;
+}
+
+/* Take all dirty bits, and say so in the watches that they stand for. */
+static void watch_take_bits(struct sb_bus *bus)
+{
+        const uint32_t bits_all = SB_DIRTY_WORDS * 64;
+        uint64_t bits;
+        uint32_t word;
+
+        while (sb_bell_take(&bus->handle, &word, &bits))
+                for (; bits; bits &= bits - 1) {
+                        uint32_t place = word * 64 + (uint32_t)__builtin_ctzll(bits);
+
+                        for (; place < bus->watches.capacity; place += bits_all)
+                                if (bus->watches.table[place])
+                                        bus->watches.table[place]->dirty = true;
+                }
+}
+
+/* ---- waiting ---- */
+
+static uint64_t watch_now(const struct sb_bus *bus)
+{
+        const struct sb_os *os = bus->handle.segment.os;
+
+        return os->now_ns(os->context);
+}
+
+/* Look, without a system call, until a bit is set, @watch's cell changes (NULL: of none), or @end.
+ * Return: whether something came. */
+static bool watch_spin(
+        struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t end)
+{
+        do {
+                for (int turn = 0; turn < 32; turn++) {
+                        if (sb_bell_is_dirty(&bus->handle) ||
+                                (watch && sb_watch_moved(&watch->op, seen)))
+                                return true;
+                        sb_stall();
+                }
+        } while (watch_now(bus) < end);
+        return false;
+}
+
+/* What ends a wait before anything came. Return: 0: nothing does. */
+static int watch_must_end(struct sb_bus *bus, uint64_t now, uint64_t deadline_ns)
+{
+        /* A locked instruction, only where the flag is set. Relaxed: the exchange decides. */
+        if (sb_load_relaxed(&bus->watches.interrupted) &&
+                sb_exchange_full(&bus->watches.interrupted, 0) != 0) /* A:stop. */
+                return -EINTR;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        return now >= deadline_ns ? SB_E_TIMED_OUT : 0;
+}
+
+/* Wait until @watch (NULL: any) may have something: @seen is what its cell said before it was
+ * looked at. Return: 0; SB_E_TIMED_OUT; SB_E_DETACHED; -EINTR. */
+static int watch_await(
+        struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t deadline_ns)
+{
+        uint64_t now = deadline_ns ? watch_now(bus) : 0, spin_end = now + bus->watches.spin_ns;
+        int r = watch_must_end(bus, now, deadline_ns);
+
+        if (r != 0)
+                return r;
+        if (spin_end > deadline_ns)
+                spin_end = deadline_ns;
+        if (bus->watches.spin_ns != 0 && watch_spin(bus, watch, seen, spin_end))
+                return 0;
+        if (sb_bell_is_dirty(&bus->handle))
+                return 0;
+        now = watch_now(bus) + bus->watches.sleep_max_ns;
+        return sb_bell_sleep(
+                &bus->handle, &bus->watches.interrupted, deadline_ns < now ? deadline_ns : now);
+}
+
+/* ---- opening ---- */
+
+/* Open a watch whose arguments were checked. */
+static int watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t depth, uint64_t after_rev,
+        struct sb_watch **ret_watch)
+{
+        struct sb_watch *watch = calloc(1, sizeof(*watch));
+        int r;
+
+        if (!watch)
+                return -ENOMEM;
+        r = watch_take_place(bus, watch);
+        if (r != 0) {
+                free(watch);
+                return r;
+        }
+        r = sb_op_watch_begin(
+                &bus->handle, key.data, (uint32_t)key.len, watch->place, depth, &watch->op);
+        if (r != 0) {
+                bus->watches.table[watch->place] = NULL;
+                free(watch);
+                return sb_bus_result(bus, r);
+        }
+        if (after_rev != SB_ANY_REV)
+                watch->op.last = after_rev;
+        watch->bus = bus;
+        watch->dirty = true;
+        *ret_watch = watch;
+        return 0;
+}
+
+int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
+        struct sb_watch **ret_watch)
+{
+        int r;
+
+        SB_USE(bus, sb_watch_open(bus, key, flags, after_rev, ret_watch));
+        if (!bus || !ret_watch || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
+                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT || (!key.data && key.len > 0))
+                return -EINVAL;
+        if ((flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_PREFIX && after_rev != SB_ANY_REV)
+                return -EINVAL;
+        if (!(flags & SB_PREFIX)) {
+                r = sb_bus_key_check(bus, key);
+                if (r != 0)
+                        return r;
+        } else if (key.len > bus->handle.segment.key_len_max) {
+                return -ENAMETOOLONG;
+        }
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        if (flags & SB_PREFIX)
+                return -ENOTSUP;
+        return watch_open(bus, key, SB_WATCH_DEPTH, after_rev, ret_watch);
+}
+
+/* ---- the next change ---- */
+
+/* Describe a change, of which guard words hold the versions. */
+static void watch_fill_guard(
+        struct sb_bus *bus, const struct sb_op_change *change, struct sb_guard *ret_guard)
+{
+        uint64_t shape = sb_version_shape(&bus->handle.segment, change->version), old_shape;
+
+        (void)sb_bus_guard_fill(bus, sb_bus_ticket_take(bus), change->version,
+                SB_SHAPE_KEY_LEN(shape), shape, ret_guard);
+        ret_guard->missed = change->missed;
+        if ((SB_SHAPE_KIND(shape) & SB_VERSION_KIND) != SB_VERSION_VALUE)
+                ret_guard->kind = SB_DELETED;
+        if (!change->old)
+                return;
+        old_shape = sb_version_shape(&bus->handle.segment, change->old);
+        ret_guard->old_value.data = change->old->bytes + SB_SHAPE_KEY_LEN(old_shape);
+        ret_guard->old_value.len = SB_SHAPE_VALUE_LEN(old_shape);
+        ret_guard->reserved[0] |= SB_BUS_PAIR;
+        ret_guard->reserved[2] = sb_bus_ticket_take(bus);
+}
+
+/* One look. Return: 0: a change; SB_E_LAPPED; SB_E_TIMED_OUT: there is nothing; SB_E_FULL, -ENOMEM.
+ */
+static int watch_look(struct sb_watch *watch, struct sb_guard *ret_guard)
+{
+        struct sb_bus *bus = watch->bus;
+        struct sb_op_change change;
+        int r = sb_bus_guards_prepare(bus, 2);
+        uint32_t first, second;
+
+        if (r != 0)
+                return r;
+        /* The two that watch_fill_guard() will take. */
+        first = bus->guards_free[bus->guard_free_count - 1];
+        second = bus->guards_free[bus->guard_free_count - 2];
+        switch (sb_op_watch_look(&bus->handle, &watch->op, first, second, &change)) {
+        case SB_WATCHED_CHANGE:
+                watch_fill_guard(bus, &change, ret_guard);
+                return 0;
+        case SB_WATCHED_LAPPED:
+                return SB_E_LAPPED;
+        case SB_WATCHED_NOTHING:
+                break;
+        }
+        return SB_E_TIMED_OUT;
+}
+
+int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard *ret_guard)
+{
+        struct sb_bus *bus;
+        uint64_t seen;
+        int r;
+
+        SB_USE(watch ? watch->bus : NULL, sb_watch_next(watch, deadline_ns, ret_guard));
+        if (!watch || !ret_guard)
+                return -EINVAL;
+        bus = watch->bus;
+        if (!bus || sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        for (;;) {
+                seen = sb_watch_seen(&watch->op);
+                r = watch_look(watch, ret_guard);
+                if (r != SB_E_TIMED_OUT) {
+                        watch->dirty = true; /* there may be more */
+                        return r;
+                }
+                if (sb_bus_result(bus, SB_E_TIMED_OUT) == -EIO)
+                        return -EIO;
+                watch->dirty = false;
+                r = watch_await(bus, watch, seen, deadline_ns);
+                if (r != 0)
+                        return r;
+                watch_take_bits(bus);
+        }
+}
+
+/* ---- any watch ---- */
+
+/* Whether a watch that is dirty has something; those that have nothing are not dirty any more. */
+static bool watch_any_has(struct sb_bus *bus)
+{
+        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
+                struct sb_watch *watch = bus->watches.table[place];
+
+                if (!watch || !watch->dirty)
+                        continue;
+                watch->dirty = sb_op_watch_has(&bus->handle, &watch->op);
+                if (watch->dirty)
+                        return true;
+        }
+        return false;
+}
+
+int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
+{
+        SB_USE(bus, sb_wait(bus, deadline_ns));
+        if (!bus)
+                return -EINVAL;
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        for (;;) {
+                int r;
+
+                watch_take_bits(bus);
+                if (watch_any_has(bus))
+                        return 0;
+                r = watch_await(bus, NULL, 0, deadline_ns);
+                if (r != 0)
+                        return r;
+        }
+}
+
+void sb_interrupt(struct sb_bus *bus)
+{
+        /* No SB_USE(): any thread may be in a call of the bus. */
+        if (!bus || sb_load_relaxed(bus->alive) == 0) /* Relaxed: as in sb_bus_detached(). */
+                return;
+        /* R:stop > A:stop. Before the wake: a call that is about to sleep sees it. */
+        sb_exchange_full(&bus->watches.interrupted, 1);
+        sb_bell_wake(&bus->handle.segment, bus->handle.slot);
+}
+
+/* ---- a predicate ---- */
+
+/* What the predicate says of the keys as they are now. */
+static int watch_ask(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
+        struct sb_guard *guards, sb_predicate *predicate, void *argument)
+{
+        int r = sb_get_many(bus, keys, count, guards);
+
+        if (r != 0)
+                return r;
+        r = predicate(argument, guards, count);
+        for (size_t i = 0; i < count; i++)
+                sb_guard_release(&guards[i]);
+        return r;
+}
+
+/* The watches of sb_wait_until(), which another exception than an error may leave, too. */
+struct until {
+        struct sb_watch **watches;
+        struct sb_guard *guards;
+        size_t count;
+};
+
+static void watch_end_until(struct until *until)
+{
+        for (size_t i = 0; i < until->count; i++)
+                sb_watch_close(until->watches[i]);
+        for (size_t i = 0; until->guards && i < until->count; i++)
+                sb_guard_release(&until->guards[i]);
+        free(until->watches);
+        free(until->guards);
+}
+
+/* Sleep until one of the watches has something, and go on behind it in each. */
+static int watch_await_any(struct sb_bus *bus, struct until *until, uint64_t deadline_ns)
+{
+        bool came = false;
+
+        for (;;) {
+                int r;
+
+                for (size_t i = 0; i < until->count; i++)
+                        if (until->watches[i]->dirty)
+                                came |= sb_op_watch_skip(&bus->handle, &until->watches[i]->op);
+                if (came)
+                        return 0;
+                for (size_t i = 0; i < until->count; i++)
+                        until->watches[i]->dirty = false;
+                r = watch_await(bus, NULL, 0, deadline_ns);
+                if (r != 0)
+                        return r;
+                watch_take_bits(bus);
+        }
+}
+
+int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
+        sb_predicate *predicate, void *argument, uint64_t deadline_ns)
+{
+        sb_auto(watch_end_until) struct until until = {0};
+        int r;
+
+        SB_USE(bus, sb_wait_until(bus, keys, count, predicate, argument, deadline_ns));
+        if (!bus || !predicate || !keys || count == 0)
+                return -EINVAL;
+        for (size_t i = 0; i < count; i++) {
+                r = sb_bus_key_check(bus, keys[i]);
+                if (r != 0)
+                        return r;
+        }
+        if (sb_bus_detached(bus))
+                return SB_E_DETACHED;
+        until.watches = calloc(count, sizeof(*until.watches));
+        until.guards = calloc(count, sizeof(*until.guards));
+        if (!until.watches || !until.guards)
+                return -ENOMEM;
+        for (; until.count < count; until.count++) {
+                r = watch_open(bus, keys[until.count], SB_WATCH_DEPTH, SB_ANY_REV,
+                        &until.watches[until.count]);
+                if (r != 0)
+                        return r;
+        }
+        for (;;) {
+                r = watch_ask(bus, keys, count, until.guards, predicate, argument);
+                if (r != 0)
+                        return r;
+                r = watch_await_any(bus, &until, deadline_ns);
+                if (r != 0)
+                        return r;
+        }
+}
+
+/* ---- ending ---- */
+
+struct sb_watch *sb_watch_close(struct sb_watch *watch)
+{
+        struct sb_bus *bus;
+
+        SB_USE_END(watch ? watch->bus : NULL, sb_watch_close(watch));
+        if (!watch)
+                return NULL;
+        bus = watch->bus;
+        if (bus) {
+                /* In a forked child the entry is the parent's. */
+                if (!sb_bus_detached(bus))
+                        sb_op_watch_end(&bus->handle, &watch->op);
+                bus->watches.table[watch->place] = NULL;
+        }
+        free(watch);
+        return NULL;
+}
+
+void sb_bus_orphan_watches(struct sb_bus *bus, bool gone)
+{
+        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
+                struct sb_watch *watch = bus->watches.table[place];
+
+                if (!watch)
+                        continue;
+                if (!gone)
+                        sb_op_watch_end(&bus->handle, &watch->op);
+                watch->bus = NULL;
+        }
+        free(bus->watches.table);
+        bus->watches.table = NULL;
+        bus->watches.capacity = 0;
+}

@@ -1,0 +1,320 @@
+/*
+ * Real processes that watch, sleep and write under SIGKILL and SIGSTOP, engines killed beside them.
+ *
+ * Always true: each watcher accounts for every revision of every key: given, or counted as missed.
+ * Its sleeps have no deadline and no look in between, so that a wake that was lost shows: behind
+ * the last write all watchers come to the last revision of each key, or the test fails.
+ * Arguments: none. SB_SEED, SB_SECONDS; SB_TEST_LONG: twenty times as long.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libclient/core/bus.h"
+#include "libclient/statebus.h"
+#include "shm/base/os.h"
+#include "shm/upkeep/check.h"
+#include "tests/api/daemon.h"
+#include "tests/harness/test.h"
+
+#define WATCHERS 4u
+#define WRITERS  3u
+#define WORKERS  (WATCHERS + WRITERS)
+#define KEYS     6u
+#define SECONDS  5u
+
+static struct table {
+        struct {
+                pid_t pid;
+                bool stopped;
+                uint64_t last[KEYS]; /* of a watcher: the revision that it has come to */
+                uint64_t given, missed, lapped;
+        } place[WORKERS];
+        bool over; /* writers end */
+        char complaint[128];
+} * table;
+
+static struct {
+        uint64_t watchers, writers, engines, stops;
+} killed;
+
+static void complain(const char *what, int r)
+{
+        snprintf(table->complaint, sizeof(table->complaint), "%s said %d", what, r);
+        _exit(1);
+}
+
+static struct sb_bytes key_of(unsigned key)
+{
+        static char names[KEYS][16];
+
+        snprintf(names[key], sizeof(names[key]), "storm/%u", key);
+        return (struct sb_bytes){names[key], strlen(names[key])};
+}
+
+static struct sb_bus *attach(const struct daemon *daemon)
+{
+        struct sb_options options = {
+                .size = sizeof(options), .bus = daemon->place.directory, .access = SB_PEER};
+        struct sb_bus *bus;
+        int r = sb_open(&options, &bus);
+
+        if (r)
+                complain("sb_open()", r);
+        bus->watches.sleep_max_ns = UINT64_C(1) << 61;
+        return bus;
+}
+
+/* ---- writers ---- */
+
+/* Two keys in one transaction, or one: each counts its own revisions, as text. */
+static int write_some(struct sb_bus *bus, unsigned *seed)
+{
+        unsigned first = (unsigned)rand_r(seed) % KEYS, second = (unsigned)rand_r(seed) % KEYS;
+        struct sb_txn *txn = NULL;
+        int r;
+
+        switch (rand_r(seed) % 8) {
+        case 0:
+                r = sb_txn_begin(bus, rand_r(seed) % 2 ? SB_SNAPSHOT : SB_SERIALIZABLE, &txn);
+                if (!r)
+                        r = sb_txn_set(txn, key_of(first), (struct sb_bytes){"t", 1});
+                if (!r)
+                        r = sb_txn_set(txn, key_of(second), (struct sb_bytes){"t", 1});
+                if (!r)
+                        r = sb_txn_commit(txn, NULL);
+                sb_txn_end(txn);
+                return r == SB_E_CONFLICT || r == SB_E_LAPPED ? 0 : r;
+        case 1:
+                r = sb_delete(bus, key_of(first), SB_ANY_REV, NULL, NULL);
+                return r == SB_E_NOT_FOUND ? 0 : r;
+        default:
+                return sb_set(bus, key_of(first), (struct sb_bytes){"value", 5}, NULL, NULL);
+        }
+}
+
+static void be_writer(const struct daemon *daemon, unsigned seed)
+{
+        struct sb_bus *bus = attach(daemon);
+        int r;
+
+        while (!*(volatile bool *)&table->over) {
+                r = write_some(bus, &seed);
+                if (r)
+                        complain("a write", r);
+                if (rand_r(&seed) % 64 == 0)
+                        sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 2000) * 1000);
+        }
+        sb_close(bus);
+        _exit(0);
+}
+
+/* ---- watchers ---- */
+
+/* What a watch has, all of it. */
+static void drain(struct sb_watch *watch, unsigned place, unsigned key)
+{
+        struct sb_guard change = {0};
+        int r;
+
+        while ((r = sb_watch_next(watch, 0, &change)) != SB_E_TIMED_OUT) {
+                uint64_t *last = &table->place[place].last[key];
+
+                if (r == SB_E_LAPPED) {
+                        table->place[place].lapped++;
+                        continue;
+                }
+                if (r)
+                        complain("sb_watch_next()", r);
+                if (change.rev != *last + change.missed + 1)
+                        complain("a change is out of order: its revision", (int)change.rev);
+                *last = change.rev;
+                table->place[place].given++;
+                table->place[place].missed += change.missed;
+                sb_guard_release(&change);
+        }
+}
+
+static void be_watcher(const struct daemon *daemon, unsigned place)
+{
+        struct sb_bus *bus = attach(daemon);
+        struct sb_watch *watches[KEYS];
+
+        for (unsigned key = 0; key < KEYS; key++) {
+                /* A new life of a watcher goes on behind the last one's. */
+                int r = sb_watch_open(
+                        bus, key_of(key), 0, table->place[place].last[key], &watches[key]);
+
+                if (r)
+                        complain("sb_watch_open()", r);
+        }
+        for (;;) {
+                int r;
+
+                for (unsigned key = 0; key < KEYS; key++)
+                        drain(watches[key], place, key);
+                /* One watch alone now and then, as the others' bits come meanwhile. */
+                r = sb_wait(bus, SB_FOREVER);
+                if (r && r != -EINTR)
+                        complain("sb_wait()", r);
+        }
+}
+
+/* ---- the storm ---- */
+
+static void start(const struct daemon *daemon, unsigned place, unsigned seed)
+{
+        pid_t pid = fork();
+
+        if (pid == 0) {
+                prctl(PR_SET_PDEATHSIG, SIGKILL);
+                if (place < WATCHERS)
+                        be_watcher(daemon, place);
+                be_writer(daemon, seed);
+        }
+        table->place[place].pid = pid;
+        table->place[place].stopped = false;
+}
+
+static bool act(const struct daemon *daemon, const struct sb_attachment *attachment, unsigned *seed)
+{
+        unsigned what = (unsigned)rand_r(seed) % 16, place = (unsigned)rand_r(seed) % WORKERS;
+        pid_t engine;
+
+        if (what == 0) {
+                engine = daemon_engine(attachment);
+                kill(engine, SIGKILL);
+                killed.engines++;
+                return WAIT(daemon_engine(attachment) != engine);
+        }
+        if (what < 9) {
+                kill(table->place[place].pid, table->place[place].stopped ? SIGCONT : SIGSTOP);
+                table->place[place].stopped = !table->place[place].stopped;
+                killed.stops++;
+                return true;
+        }
+        daemon_end_child(table->place[place].pid);
+        *(place < WATCHERS ? &killed.watchers : &killed.writers) += 1;
+        start(daemon, place, (unsigned)rand_r(seed));
+        return true;
+}
+
+/* The revision that a watcher comes to: of a value, or of what was deleted. */
+static uint64_t revision(struct sb_bus *bus, unsigned key)
+{
+        struct sb_history *history = NULL;
+        struct sb_guard guard = {0};
+        uint64_t rev = 0;
+
+        if (!sb_history_open(bus, key_of(key), 0, &history) &&
+                !sb_history_next(history, &guard, NULL))
+                rev = guard.rev;
+        sb_guard_release(&guard);
+        sb_history_close(history);
+        return rev;
+}
+
+static bool all_came_to(const uint64_t *revisions)
+{
+        for (unsigned place = 0; place < WATCHERS; place++)
+                for (unsigned key = 0; key < KEYS; key++)
+                        if (*(volatile uint64_t *)&table->place[place].last[key] != revisions[key])
+                                return false;
+        return true;
+}
+
+static void test_every_revision_is_given_or_counted_and_no_watcher_sleeps_on(void)
+{
+        const char *seed_text = getenv("SB_SEED"), *seconds_text = getenv("SB_SECONDS");
+        unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)daemon_now_ns();
+        uint64_t seconds = getenv("SB_TEST_LONG") ? 20 * SECONDS : SECONDS;
+        uint64_t end, given = 0, missed = 0, sum = 0, revisions[KEYS];
+        struct sb_attachment attachment;
+        struct sb_check_report report;
+        struct daemon daemon;
+        struct sb_bus *bus;
+
+        TEST_NOTE("api-watch-storm: seed %u", seed);
+        table = mmap(
+                NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(table != MAP_FAILED);
+        CHECK(daemon_start(&daemon));
+        CHECK_EQ(daemon_attach(&daemon, &attachment, &daemon_other), 0);
+        /* Watched from the first revision on, and all the time: so keys keep their lives. */
+        bus = attach(&daemon);
+        for (unsigned key = 0; key < KEYS; key++) {
+                struct sb_watch *watch;
+
+                CHECK_EQ(sb_watch_open(bus, key_of(key), 0, SB_ANY_REV, &watch), 0);
+        }
+        for (unsigned place = 0; place < WORKERS; place++)
+                start(&daemon, place, (unsigned)rand_r(&seed));
+        if (seconds_text)
+                seconds = strtoull(seconds_text, NULL, 10);
+        end = daemon_now_ns() + seconds * 1000000000;
+        while (daemon_now_ns() < end) {
+                sb_os_linux.pause(NULL, (uint64_t)(rand_r(&seed) % 20) * 1000000);
+                CHECK(act(&daemon, &attachment, &seed));
+                daemon_hear_more(&daemon);
+                if (*table->complaint)
+                        TEST_FAIL("%s", table->complaint);
+        }
+        /* Some writers are killed in their last write, or stopped in it for good. */
+        *(volatile bool *)&table->over = true;
+        for (unsigned place = 0; place < WATCHERS; place++)
+                kill(table->place[place].pid, SIGCONT);
+        for (unsigned place = WATCHERS; place < WORKERS; place++) {
+                if (table->place[place].stopped && place % 2)
+                        continue;
+                daemon_end_child(table->place[place].pid);
+                table->place[place].pid = 0;
+        }
+        for (unsigned key = 0; key < KEYS; key++) {
+                revisions[key] = revision(bus, key);
+                sum += revisions[key];
+        }
+        if (!WAIT(all_came_to(revisions)))
+                TEST_FAIL("a watcher sleeps with something to see; %s", table->complaint);
+        if (*table->complaint)
+                TEST_FAIL("%s", table->complaint);
+        for (unsigned place = 0; place < WORKERS; place++) {
+                if (place < WATCHERS) {
+                        given += table->place[place].given;
+                        missed += table->place[place].missed;
+                }
+                if (table->place[place].pid)
+                        daemon_end_child(table->place[place].pid);
+        }
+        TEST_NOTE("api-watch-storm: %" PRIu64 " revisions, for %u watchers %" PRIu64
+                  " given and %" PRIu64 " counted as missed; killed: %" PRIu64 " watchers, %" PRIu64
+                  " writers, %" PRIu64 " engines; %" PRIu64 " stops",
+                sum, WATCHERS, given, missed, killed.watchers, killed.writers, killed.engines,
+                killed.stops);
+        /* A watcher that is killed between a change and its note of that counts it again. */
+        CHECK(given + missed >= WATCHERS * sum);
+        CHECK(killed.watchers && killed.writers && killed.engines && killed.stops);
+        sb_close(bus);
+        CHECK(WAIT(daemon_attached(&attachment) == 1));
+        CHECK_EQ(sb_check(&daemon_other, false, &report), 0);
+        if (report.problem_count)
+                TEST_FAIL("%s", report.problems[0]);
+        CHECK_EQ(report.blocks_lost, 0);
+        daemon_detach(&attachment, &daemon_other);
+        CHECK_EQ(daemon_stop(&daemon), 0);
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        if (!daemon_begin())
+                return 1;
+        RUN(test_every_revision_is_given_or_counted_and_no_watcher_sleeps_on);
+        return daemon_end(test_end());
+}
