@@ -9,7 +9,8 @@ _agentctl_words()
 
 _agentctl()
 {
-        local commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore check version help'
+        local commands
+        commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore watch wait check version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 
@@ -35,7 +36,7 @@ _agentctl()
                         i=$((i + 1)) bus=(-b "${words[i]/#\~/$HOME}") ;;
                 -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
                         i=$((i + 1)) ;;
-                --history-memory | --pid | --at | --ttl)
+                --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until)
                         i=$((i + 1)) ;;
                 --base64)
                         base64=1 ;;
@@ -64,7 +65,9 @@ _agentctl()
         --at)
                 mapfile -t COMPREPLY < <(compgen -W "now $(_agentctl_words "$program" "${bus[@]}" mark)" -- "$word")
                 return ;;
-        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl)
+        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
+                return ;;
+        --count | --timeout | --exec | --until)
                 return ;;
         esac
         case $command in
@@ -80,9 +83,12 @@ _agentctl()
         del) options+=' --if-rev --prefix' ;;
         scan) options+=' --values --full --reverse --limit --at' ;;
         batch) options+=' --txn' ;;
+        watch) options+=' --after --count --timeout --exec' ;;
+        wait) options+=' --until --timeout' ;;
         help) options=$commands ;;
         esac
-        if [[ $command = @(get|set|del|scan|incr|keep|history|restore) && $operands -eq 0 && $word != -* && -z $base64 ]]; then
+        if [[ $command = @(get|set|del|scan|incr|keep|history|restore|watch|wait) && $word != -* && -z $base64 ]] &&
+                [[ $operands -eq 0 || $command = watch ]]; then
                 mapfile -t COMPREPLY < <(_agentctl_words "$program" "${bus[@]}" scan --limit 200 -- "$word")
         else
                 mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")

@@ -13,7 +13,7 @@ _agentctl()
         local -a verbs offers bus
         integer operands=0 i
 
-        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore check version help)
+        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore watch wait check version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
@@ -21,7 +21,7 @@ _agentctl()
                         i=$((i + 1)) bus=(-b ${${(Q)words[i]}/#\~/$HOME}) ;;
                 -o | --output | --if-rev | --limit | --size | --hugepages | --clients | --durability | --max-snapshot-age)
                         i=$((i + 1)) ;;
-                --history-memory | --pid | --at | --ttl)
+                --history-memory | --pid | --at | --ttl | --after | --count | --timeout | --exec | --until)
                         i=$((i + 1)) ;;
                 --base64)
                         base64=1 ;;
@@ -50,7 +50,9 @@ _agentctl()
         --at)
                 compadd -- now ${(f)"$(_agentctl_words $program $bus mark)"}
                 return ;;
-        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl)
+        --if-rev | --limit | --size | --clients | --max-snapshot-age | --history-memory | --pid | --ttl | --after)
+                return 1 ;;
+        --count | --timeout | --exec | --until)
                 return 1 ;;
         esac
         case $command in
@@ -66,9 +68,12 @@ _agentctl()
         del) offers+=(--if-rev --prefix) ;;
         scan) offers+=(--values --full --reverse --limit --at) ;;
         batch) offers+=(--txn) ;;
+        watch) offers+=(--after --count --timeout --exec) ;;
+        wait) offers+=(--until --timeout) ;;
         help) offers=($verbs) ;;
         esac
-        if [[ $command = (get|set|del|scan|incr|keep|history|restore) && $operands -eq 0 && $word != -* && -z $base64 ]]; then
+        if [[ $command = (get|set|del|scan|incr|keep|history|restore|watch|wait) && $word != -* && -z $base64 ]] &&
+                [[ $operands -eq 0 || $command = watch ]]; then
                 offers=(${(f)"$(_agentctl_words $program $bus scan --limit 200 -- $word)"})
         fi
         compadd -a -- offers

@@ -16,7 +16,7 @@ struct option {
 };
 
 #define GLOBAL_COUNT 7 /* the first options belong to all commands */
-#define OPTION_COUNT 22
+#define OPTION_COUNT 27
 
 static void arguments_list_options(
         struct cli *cli, const char **output, struct option ret_options[static OPTION_COUNT])
@@ -44,6 +44,11 @@ static void arguments_list_options(
                 {"drop", &cli->drop, NULL},
                 {"prefix", &cli->prefix, NULL},
                 {"txn", &cli->txn_wanted, NULL},
+                {"after", NULL, &cli->after},
+                {"count", NULL, &cli->count},
+                {"timeout", NULL, &cli->timeout},
+                {"exec", NULL, &cli->exec},
+                {"until", NULL, &cli->until},
         };
 
         _Static_assert(sizeof(options) == OPTION_COUNT * sizeof(options[0]), "all options");

@@ -33,6 +33,7 @@ struct cli {
         bool kill, drop, prefix;
         bool txn_wanted;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
+        const char *after, *count, *timeout, *exec, *until;
         int operand_count;
         char **operands;
         struct sb_bus *attached; /* NULL until cli_open(); main closes it */
@@ -82,6 +83,8 @@ int cli_keep(struct cli *cli);
 int cli_history(struct cli *cli);
 int cli_diff(struct cli *cli);
 int cli_restore(struct cli *cli);
+int cli_watch(struct cli *cli);
+int cli_wait(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);

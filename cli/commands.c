@@ -115,11 +115,23 @@ const struct cli_command cli_commands[] = {
         {"restore", "KEY CUT [--prefix]", "make a key what it was; print the new cut", "prefix ", 2,
                 2, cli_restore,
                 "With --prefix all keys that begin so, in one transaction.\n" CUT_TEXT},
+        {"watch", "KEY... [--after REV] [--count N] [--timeout 5s] [--exec CMD]",
+                "print each change of keys, until Ctrl-C", "prefix after count timeout exec ", 1,
+                MANY, cli_watch,
+                "From now on, or after revision REV: key, revision, kind and value, tabs in "
+                "between; -o json has the\nreplaced value, too. ... N lost: the last 64 changes "
+                "are kept, and some of the time less. --count N\nends it after N changes, "
+                "--timeout with exit code 5. --exec runs CMD in a shell for each change, with\n"
+                "the value on its standard input and $STATEBUS_KIND value or deleted; a CMD that "
+                "fails ends it."},
+        {"wait", "KEY [--until VALUE] [--timeout 5s]",
+                "wait until a key has a value; print its revision", "until timeout ", 1, 1,
+                cli_wait,
+                "With --until: until it has this value. When the time is over: exit code 5."},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
         {"help", "[COMMAND]", "explain", "", 0, 1, cli_help, NULL},
-        {"watch", "", "", "", 0, MANY, NULL, NULL},
         {"doctor", "", "", "", 0, MANY, NULL, NULL},
         {"top", "", "", "", 0, MANY, NULL, NULL},
         {"bench", "", "", "", 0, MANY, NULL, NULL},

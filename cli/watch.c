@@ -1,0 +1,228 @@
+/* Commands that wait for changes: watch prints them, wait ends when a key is as one wants it. */
+#include <errno.h>
+#include <inttypes.h>
+#include <mimalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/cli.h"
+#include "cli/moments.h"
+
+/* Read --timeout. Without it there is no deadline. Return: 0, or CLI_USAGE after a message. */
+static int watch_deadline(const struct cli *cli, uint64_t *ret_ns)
+{
+        struct timespec now;
+        uint64_t span;
+        int r;
+
+        *ret_ns = SB_FOREVER;
+        if (!cli->timeout)
+                return 0;
+        r = cli_duration(cli->timeout, "--timeout", &span);
+        if (r != 0)
+                return r;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        *ret_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+        *ret_ns = span > SB_FOREVER - *ret_ns ? SB_FOREVER : *ret_ns + span;
+        return 0;
+}
+
+/* ---- watch ---- */
+
+static void watch_print(const struct cli *cli, const struct sb_guard *change)
+{
+        if (cli->json) {
+                cli_json_begin();
+                cli_json_bytes("key", change->key, cli->base64);
+                if (change->kind == SB_VALUE)
+                        cli_json_bytes("value", change->value, false);
+                if (change->old_value.data)
+                        cli_json_bytes("old_value", change->old_value, false);
+                cli_json_number("rev", change->rev);
+                cli_json_text("kind", cli_kind_name(change->kind));
+                cli_json_number("cut", change->cut);
+                cli_json_number("writer", change->writer);
+                cli_json_number("txn", change->txn);
+                cli_json_number("missed", change->missed);
+                cli_json_end();
+                return;
+        }
+        if (change->missed != 0)
+                printf("... %" PRIu64 " lost\n", change->missed);
+        cli_print_bytes(cli, change->key);
+        printf("\t%" PRIu64 "\t%s\t", change->rev, cli_kind_name(change->kind));
+        cli_print_escaped(change->value);
+        putchar('\n');
+}
+
+/* Give the change to the standard input of a command. Return: 0, or an exit code after a message.
+ */
+static int watch_run(const struct cli *cli, const struct sb_guard *change)
+{
+        FILE *to;
+        int status;
+
+        setenv("STATEBUS_KIND", cli_kind_name(change->kind), 1);
+        to = popen(cli->exec, "we");
+        if (!to) {
+                cli_say("cannot run %s: %s", cli_word(cli->exec), strerror(errno));
+                return CLI_FAILED;
+        }
+        /* A command that does not read its input is no failure. */
+        (void)fwrite(change->value.data, 1, change->value.len, to);
+        status = pclose(to);
+        if (status == 0)
+                return 0;
+        cli_say("%s ended with status %d", cli_word(cli->exec), status);
+        return CLI_FAILED;
+}
+
+/* Print what one watch has, or hand it to the command. Return: 0: nothing more; an exit code;
+ * -1: *left is 0. */
+static int watch_drain(
+        const struct cli *cli, struct sb_watch *watch, const char *key, uint64_t *left)
+{
+        struct sb_guard change = {0};
+        int r;
+
+        while (*left > 0 && !ferror(stdout)) {
+                r = sb_watch_next(watch, 0, &change);
+                if (r == SB_E_LAPPED)
+                        continue; /* the next one says how many are lost */
+                if (r == SB_E_TIMED_OUT || r == -EINTR)
+                        return 0;
+                if (r != 0)
+                        return cli_fail(cli, cli_word(key), r);
+                if (cli->exec) {
+                        r = watch_run(cli, &change);
+                } else {
+                        watch_print(cli, &change);
+                        fflush(stdout);
+                }
+                sb_guard_release(&change);
+                if (r != 0)
+                        return r;
+                (*left)--;
+        }
+        return -1;
+}
+
+static int watch_open_all(
+        struct cli *cli, struct sb_bus *bus, uint64_t after, struct sb_watch **watches)
+{
+        struct sb_bytes key;
+        int r;
+
+        for (int i = 0; i < cli->operand_count; i++) {
+                r = cli_key(cli, cli->operands[i], false, &key);
+                if (r != 0)
+                        return r;
+                r = sb_watch_open(bus, key, 0, after, &watches[i]);
+                if (r != 0)
+                        return cli_fail(cli, cli_word(cli->operands[i]), r);
+        }
+        return 0;
+}
+
+static int watch_all(struct cli *cli, struct sb_bus *bus, struct sb_watch **watches, uint64_t left,
+        uint64_t deadline_ns)
+{
+        int r;
+
+        for (;;) {
+                for (int i = 0; i < cli->operand_count; i++) {
+                        r = watch_drain(cli, watches[i], cli->operands[i], &left);
+                        if (r != 0)
+                                return r < 0 ? CLI_DONE : r;
+                }
+                r = sb_wait(bus, deadline_ns);
+                if (r != 0 && r != -EINTR)
+                        return cli_fail(cli, "watch", r);
+        }
+}
+
+int cli_watch(struct cli *cli)
+{
+        uint64_t after = SB_ANY_REV, left = UINT64_MAX, deadline_ns;
+        struct sb_watch **watches;
+        struct sb_bus *bus = NULL;
+        int r = watch_deadline(cli, &deadline_ns);
+
+        if (r == 0 && cli->prefix)
+                r = cli_usage("a watch of a prefix comes with a later version of statebus");
+        if (r == 0 && cli->after)
+                r = cli_number(cli->after, "--after", &after);
+        if (r == 0 && cli->count)
+                r = cli_number(cli->count, "--count", &left);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        watches = mi_calloc((size_t)cli->operand_count, sizeof(*watches));
+        if (!watches)
+                return cli_fail(cli, "watch", -ENOMEM);
+        r = watch_open_all(cli, bus, after, watches);
+        if (r == 0)
+                r = watch_all(cli, bus, watches, left, deadline_ns);
+        for (int i = 0; i < cli->operand_count; i++)
+                sb_watch_close(watches[i]);
+        mi_free(watches);
+        return r;
+}
+
+/* ---- wait ---- */
+
+/* What is waited for, and the revision at which it came. */
+struct wanted {
+        struct sb_bytes value; /* data NULL: any */
+        uint64_t rev;
+};
+
+#define WAIT_CAME 1
+static int watch_is_wanted(void *argument, const struct sb_guard *guards, size_t count)
+{
+        struct wanted *wanted = argument;
+
+        (void)count;
+        if (!guards[0].bus ||
+                (wanted->value.data && (guards[0].value.len != wanted->value.len ||
+                                               memcmp(guards[0].value.data, wanted->value.data,
+                                                       wanted->value.len) != 0)))
+                return 0;
+        wanted->rev = guards[0].rev;
+        return WAIT_CAME;
+}
+
+int cli_wait(struct cli *cli)
+{
+        struct wanted wanted = {0};
+        struct sb_bus *bus = NULL;
+        uint64_t deadline_ns;
+        struct sb_bytes key;
+        int r = watch_deadline(cli, &deadline_ns);
+
+        if (r == 0)
+                r = cli_key(cli, cli->operands[0], false, &key);
+        if (r == 0 && cli->until)
+                r = cli_value(cli, cli->until, &wanted.value);
+        if (r == 0)
+                r = cli_open(cli, &bus);
+        if (r != 0)
+                return r;
+        do
+                r = sb_wait_until(bus, &key, 1, watch_is_wanted, &wanted, deadline_ns);
+        while (r == -EINTR);
+        if (r != WAIT_CAME)
+                return cli_fail(cli, cli_word(cli->operands[0]), r);
+        if (cli->json) {
+                cli_json_begin();
+                cli_json_bytes("key", key, cli->base64);
+                cli_json_number("rev", wanted.rev);
+                cli_json_end();
+        } else {
+                printf("%" PRIu64 "\n", wanted.rev);
+        }
+        return CLI_DONE;
+}
