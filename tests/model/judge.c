@@ -425,6 +425,11 @@ static void check_announced(const struct sb_handle *handle)
                                 handle->slot);
 }
 
+static bool is_alive(uint32_t thread)
+{
+        return model_finished(thread) || model_asleep(thread);
+}
+
 /* All clients leave, the engine reaps the dead ones and cleans up: then only what the keys need is
  * there. */
 static void check_cleaned_up(void)
@@ -436,6 +441,7 @@ static void check_cleaned_up(void)
         /* The engine comes first: its thread may be dead, or it died while it reaped. */
         if (spec()->engine ? !model_finished(0) && !world.adopted : model_reaper_died())
                 world_adopt();
+        world_watch_judge(engine);
         for (i = 1; i < PEERS; i++) {
                 struct sb_handle *handle = world_peer(i);
                 bool mine = !spec()->engine || i > 1; /* the thread's own, not the engine's */
@@ -448,7 +454,7 @@ static void check_cleaned_up(void)
                         continue;
                 if (spec()->start == START_DEAD && i == DEAD_PEER)
                         sb_reap_record(engine, handle->slot, handle->generation);
-                else if (model_finished(i - 1) || !mine || !spec()->ops[i - 1][0].kind) {
+                else if (is_alive(i - 1) || !mine || !spec()->ops[i - 1][0].kind) {
                         check_announced(handle);
                         sb_handle_fini(handle);
                 } else
@@ -492,7 +498,7 @@ static bool any_killed(void)
         uint32_t t;
 
         for (t = 0; t < MODEL_THREADS; t++)
-                if (spec()->ops[t][0].kind && !model_finished(t))
+                if (spec()->ops[t][0].kind && !is_alive(t))
                         return true;
         return false;
 }

@@ -29,7 +29,9 @@ extern const struct world_list world_reap;     /* kills */
 extern const struct world_list world_magazine; /* replaced versions that are built in again */
 extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list world_moves;    /* lists-move.c: versions out of a window */
-extern const struct world_list world_away;     /* keys outside their home bucket */
+extern const struct world_list world_watches;  /* lists-watch.c: watches of a key */
+extern const struct world_list world_watches_deep;
+extern const struct world_list world_away; /* keys outside their home bucket */
 extern const struct world_list
         world_records; /* guard chunks, many keys at once, records, observers */
 extern const struct world_list world_checks;     /* the validator beside other operations */

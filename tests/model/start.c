@@ -758,6 +758,7 @@ void world_start(void)
                 world_txn_start_aborted(setup_handle(), KEY_B, KEY_C);
                 sb_era_advance(setup_handle());
         }
+        world_watch_start();
         if (world_does(OP_MOVE))
                 world_move_start(setup_handle());
         if (spec()->mimic_eras)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "ring/op/watch.h"
 #include "ring/op/write.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -49,6 +50,23 @@ struct world_guard {
         uint64_t rev;
 };
 
+#define WATCH_DEPTH   2u /* slots of a ring */
+#define WATCH_GOT_MAX 12u
+/* What a watch gave; tag: NO_TAG: a tombstone. */
+struct world_change {
+        uint64_t rev, missed;
+        uint32_t tag;
+};
+struct world_watch {
+        struct sb_op_watch op;
+        bool open, lapped;
+        bool idle; /* the last look found nothing */
+        enum world_key key;
+        uint64_t start;
+        uint32_t count;
+        struct world_change got[WATCH_GOT_MAX];
+};
+
 struct world_state {
         struct sb_bus peers[PEERS];             /* 0: the engine's */
         struct sb_handle guests[MODEL_THREADS]; /* OP_ATTACH */
@@ -75,7 +93,9 @@ struct world_state {
         uint32_t start_tag[WORLD_KEYS], setup_writes;
         uint32_t mimic_word; /* what could be a block's retire word in large values; 0: nothing */
         uint32_t move_unit[WORLD_KEYS]; /* of the start state's committed head */
-        uint64_t end_seen[WORLD_KEYS];  /* with a value; 0 none */
+        struct world_watch watches[MODEL_THREADS];
+        uint64_t watch_after;
+        uint64_t end_seen[WORLD_KEYS]; /* with a value; 0 none */
         uint32_t end_tag[WORLD_KEYS];
 };
 extern struct world_state world;
@@ -178,6 +198,12 @@ void world_move(struct sb_handle *handle, const struct world_op *op, struct outc
 void world_move_start(struct sb_handle *handle);
 /* All clients are gone: no rule and no cut keeps an original below its copy. */
 void world_move_judge(struct sb_handle *engine);
+/* watcher.c: watches of a key; those that are open at the start; what they gave, and whether one
+ * sleeps that has something to see. */
+void world_watch_run(
+        uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
+void world_watch_start(void);
+void world_watch_judge(struct sb_handle *engine);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);

@@ -650,6 +650,13 @@ static void run_op(uint32_t me, struct sb_handle *handle, const struct world_op 
         case OP_MOVE:
                 world_move(handle, op, outcome);
                 break;
+        case OP_WATCH:
+        case OP_NEXT:
+        case OP_SLEEP:
+        case OP_UNWATCH:
+        case OP_PRESS:
+                world_watch_run(me, handle, op, outcome);
+                break;
         default:
                 run_work(handle, op);
         }

@@ -77,6 +77,11 @@ enum world_op_kind {
         /* what lives in the unit of the key's version of the start state moves, as for a large
          * value (upkeep/move.h) */
         OP_MOVE,
+        OP_WATCH, /* begin to watch the key; WAY_PAST: from behind what the start state had */
+        OP_NEXT,  /* take the bits of the bell, and all that there is to see */
+        OP_SLEEP, /* the next change; sleep until it comes */
+        OP_UNWATCH,
+        OP_PRESS, /* a sweep of a client that waits for memory: rings give way */
 };
 
 /* A transaction: begin, read, commit. Without writes it is a cut, at which the first key is read
@@ -216,6 +221,8 @@ struct world_spec {
         bool engine; /* thread 0 is the engine itself */
         /* the threads but the engine make the public calls, and what is read is held by guards */
         bool users;
+        uint8_t watched; /* a bit for each thread that watches A from the start state on */
+        bool ring;       /* A was watched before, written, and is so no more: the ring is there */
         uint32_t guards; /* users: guard words that are made at the start, and free [1] */
 };
 

@@ -471,11 +471,41 @@ void model_yield(void)
         fibre_go(to);
 }
 
+void model_sleep(uint32_t offset)
+{
+        uint32_t me = run.current, point;
+
+        if (me >= FIBRE_CHECKER)
+                model_fail("the check would sleep");
+        run.fibres[me].history = model_mix(run.fibres[me].history, 78);
+        run.fibres[me].state = FIBRE_ASLEEP;
+        run.fibres[me].sleeps_on = offset;
+        point = run.fibres[me].points++;
+        if (run.trace)
+                model_trace_event("sleeps", me);
+        if (!ready_others(me))
+                run_check();
+        fibre_go(pick(me, point));
+}
+
+void model_wake(uint32_t offset)
+{
+        uint32_t i;
+
+        for (i = 0; i < FIBRE_CHECKER; i++)
+                if (run.fibres[i].state == FIBRE_ASLEEP && run.fibres[i].sleeps_on == offset) {
+                        run.fibres[i].state = FIBRE_READY;
+                        if (run.trace)
+                                model_trace_event("is woken", i);
+                }
+}
+
 /* ---- executions ---- */
 
 static bool has_stack(uint32_t index)
 {
-        return run.fibres[index].state == FIBRE_READY || index == run.current;
+        return run.fibres[index].state == FIBRE_READY || run.fibres[index].state == FIBRE_ASLEEP ||
+               index == run.current;
 }
 
 static size_t stack_size(uint32_t index)
@@ -719,6 +749,11 @@ bool model_reaper_died(void)
 bool model_finished(uint32_t index)
 {
         return run.fibres[index].state == FIBRE_DONE;
+}
+
+bool model_asleep(uint32_t index)
+{
+        return run.fibres[index].state == FIBRE_ASLEEP;
 }
 
 const void *model_spec(void)

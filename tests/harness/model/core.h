@@ -15,7 +15,7 @@
 #define BUFFER_MAX     8u
 #define DIRECTIVES_MAX 64u
 
-enum fibre_state { FIBRE_ABSENT, FIBRE_READY, FIBRE_DONE, FIBRE_DEAD };
+enum fibre_state { FIBRE_ABSENT, FIBRE_READY, FIBRE_ASLEEP, FIBRE_DONE, FIBRE_DEAD };
 
 struct buffered_store {
         uint32_t offset, size; /* 4 or 8 */
@@ -28,6 +28,7 @@ struct fibre {
         uint32_t points;  /* choices so far */
         uint32_t buffered;
         uint32_t unchecked;
+        uint32_t sleeps_on; /* the offset of a word, of one that is ASLEEP */
         enum fibre_state state;
         struct buffered_store buffer[BUFFER_MAX];
 };
@@ -95,6 +96,10 @@ void model_point(uint32_t offset);
 uint32_t model_choose_older(uint32_t count);
 /* Lets another fibre go on, at no cost. */
 void model_yield(void);
+/* The current fibre sleeps until another one wakes those that sleep on the word at @offset. Where
+ * all others have ended or sleep, the execution ends. */
+void model_sleep(uint32_t offset);
+void model_wake(uint32_t offset);
 void model_buffers_drain(uint32_t fibre);
 void model_buffer_drain_one(uint32_t fibre);
 /* Run the scenario once by directives alone. Return: whether it failed. */

@@ -557,7 +557,44 @@ static void os_spin(void *context, uint32_t turns)
         (void)context, (void)turns;
 }
 
-const struct sb_os model_os = {.now_ns = os_now,
+/* As the kernel does it: no other fibre comes in between the look at the word and the sleep. */
+static int os_wait(void *context, struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+        uint32_t offset;
+        uint64_t value;
+
+        (void)context;
+        (void)deadline_ns;
+        if (!inside(word, &offset))
+                model_fail("a wait for a word outside");
+        model_point(offset);
+        own_drain();
+        value = model_memory_load_word(offset, 4);
+        history_add(offset, value);
+        if (run.trace)
+                model_trace_line("wait", offset, 0, value, "");
+        if (value == expected)
+                model_sleep(offset);
+        return 0;
+}
+
+static void os_wake(void *context, struct sb_word32 *word)
+{
+        uint32_t offset;
+
+        (void)context;
+        if (!inside(word, &offset))
+                model_fail("a wake for a word outside");
+        model_point(offset);
+        own_drain();
+        model_wake(offset);
+        if (run.trace)
+                model_trace_event("wakes", run.current);
+}
+
+const struct sb_os model_os = {.wait = os_wait,
+        .wake = os_wake,
+        .now_ns = os_now,
         .realtime_ns = os_now,
         .membarrier = os_membarrier,
         .pause = os_pause,

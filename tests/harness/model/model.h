@@ -129,10 +129,13 @@ bool model_first_time(uint64_t hash);
 uint64_t model_region_hash(void);
 /* For check: whether thread @index came to its end. */
 bool model_finished(uint32_t index);
+/* For check: whether thread @index sleeps, and no other process has woken it. */
+bool model_asleep(uint32_t index);
 /* For check: whether the reaper was killed. */
 bool model_reaper_died(void);
 /* The clock stands still; membarrier drains all buffers; pause lets another fibre go on, at no
- * cost. */
+ * cost. A wait lasts until a wake, whatever its deadline; where all threads have ended but those
+ * that wait, the execution ends. */
 extern const struct sb_os model_os;
 
 /* ---- called by the protocol files themselves, under SB_MODEL ---- */

@@ -44,9 +44,11 @@ struct step_scenario {
         struct act setup[TRIAL_SETUP_MAX], operation[TRIAL_OPERATION_MAX], others[TRIAL_OTHERS_MAX];
 };
 
-/* Scenarios with single keys, with transactions, and by the public calls. */
-extern const struct step_scenario step_scenarios[], step_scenarios_txn[], step_scenarios_users[];
-extern const uint32_t step_scenario_count, step_scenario_txn_count, step_scenario_users_count;
+/* Scenarios with single keys, with transactions, by the public calls, and with watches. */
+extern const struct step_scenario step_scenarios[], step_scenarios_txn[], step_scenarios_users[],
+        step_scenarios_watch[];
+extern const uint32_t step_scenario_count, step_scenario_txn_count, step_scenario_users_count,
+        step_scenario_watch_count;
 
 /* Number @i of all scenarios, or NULL. */
 const struct step_scenario *scenario_at(uint32_t i);

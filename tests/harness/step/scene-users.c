@@ -39,8 +39,7 @@ static bool shows_scene(struct scene *scene, const struct sb_guard *guard)
         return good;
 }
 
-/* What a guard shows, as a value of this key. */
-static struct fact fact_of(struct scene *scene, const struct sb_guard *guard, uint32_t key)
+struct fact scene_guard_fact(struct scene *scene, const struct sb_guard *guard, uint32_t key)
 {
         const unsigned char *value = guard->value.data;
         struct sb_bytes name = scene_key(key);
@@ -61,7 +60,7 @@ static struct fact fact_of(struct scene *scene, const struct sb_guard *guard, ui
 static bool shows(
         struct scene *scene, const struct sb_guard *guard, uint32_t key, const struct fact *fact)
 {
-        struct fact now = fact_of(scene, guard, key);
+        struct fact now = scene_guard_fact(scene, guard, key);
 
         return scene_fact_equal(&now, fact, true);
 }
@@ -121,7 +120,7 @@ static void do_get(struct scene *scene, const struct act *act, struct result *re
         ret->code = sb_get(&scene->bus[act->actor], scene_key(act->key), &guard);
         if (ret->code)
                 return;
-        ret->seen[act->key] = fact_of(scene, &guard, act->key);
+        ret->seen[act->key] = scene_guard_fact(scene, &guard, act->key);
         if (act->kind == HOLD) {
                 sb_guard_release(held);
                 *held = guard;
@@ -136,7 +135,7 @@ static void do_let_go(struct scene *scene, const struct act *act, struct result 
 {
         if (!scene->guard[act->actor].bus)
                 return;
-        ret->seen[act->key] = fact_of(scene, &scene->guard[act->actor], act->key);
+        ret->seen[act->key] = scene_guard_fact(scene, &scene->guard[act->actor], act->key);
         sb_guard_release(&scene->guard[act->actor]);
 }
 
@@ -153,7 +152,7 @@ static void do_get_many(struct scene *scene, const struct act *act, struct resul
         if (ret->code)
                 return;
         for (uint32_t i = 0; i < act->len; i++)
-                ret->seen[act->key + i] = fact_of(scene, &guards[i], act->key + i);
+                ret->seen[act->key + i] = scene_guard_fact(scene, &guards[i], act->key + i);
         for (uint32_t i = 0; i < act->len; i++) {
                 if (!shows(scene, &guards[i], act->key + i, &ret->seen[act->key + i]))
                         ret->code = BAD_GUARD;
@@ -203,7 +202,7 @@ static int walk(struct scene *scene, enum scene_actor actor, struct sb_txn *txn,
                                                   : guards[count].key.len) > 0))
                         r = BAD_ORDER;
                 else
-                        seen[key] = fact_of(scene, &guards[count], key);
+                        seen[key] = scene_guard_fact(scene, &guards[count], key);
                 count++;
                 if (r)
                         break;
@@ -239,7 +238,7 @@ static void do_scan_many(struct scene *scene, const struct act *act, struct resu
                 for (; given; given--, count++) {
                         key = key_number(&guards[count]);
                         if (key < SCENE_KEYS)
-                                ret->seen[key] = fact_of(scene, &guards[count], key);
+                                ret->seen[key] = scene_guard_fact(scene, &guards[count], key);
                 }
         sb_scan_close(scan);
         ret->code = ret->code == SB_E_NOT_FOUND ? 0 : ret->code;
@@ -258,7 +257,7 @@ static struct fact fact_if(
 {
         if (r && r != SB_E_NOT_FOUND)
                 *ret_code = r;
-        return r == 0 && key_number(guard) == key ? fact_of(scene, guard, key)
+        return r == 0 && key_number(guard) == key ? scene_guard_fact(scene, guard, key)
                                                   : (struct fact){.state = FACT_NONE};
 }
 
@@ -333,7 +332,7 @@ static int read_key(struct scene *scene, struct sb_txn *txn, uint32_t key, struc
         int r = sb_txn_get(txn, scene_key(key), guard);
 
         if (r == 0)
-                *ret = fact_of(scene, guard, key);
+                *ret = scene_guard_fact(scene, guard, key);
         return r == SB_E_NOT_FOUND ? 0 : r;
 }
 
@@ -351,7 +350,7 @@ static int read_all(
                 keys[key] = scene_key(key);
         r = sb_txn_get_many(txn, keys, scene->key_count, guards);
         for (uint32_t key = 0; key < scene->key_count && !r; key++)
-                seen[key] = fact_of(scene, &guards[key], key);
+                seen[key] = scene_guard_fact(scene, &guards[key], key);
         for (uint32_t key = 0; key < scene->key_count && !r; key++)
                 r = shows(scene, &guards[key], key, &seen[key]) ? 0 : BAD_GUARD;
         for (uint32_t key = 0; key < scene->key_count && (!r || r == BAD_GUARD); key++)
@@ -499,7 +498,7 @@ static void do_past(struct scene *scene, const struct act *act, struct result *r
 
                 if (r != SB_E_NOT_FOUND)
                         ret->code = r;
-                ret->seen[key] = fact_of(scene, &guards[key], key);
+                ret->seen[key] = scene_guard_fact(scene, &guards[key], key);
         }
         for (uint32_t key = 0; key < end; key++) {
                 if (!ret->code && !shows(scene, &guards[key], key, &ret->seen[key]))
@@ -525,7 +524,7 @@ static void do_history(struct scene *scene, const struct act *act, struct result
                 return;
         while (count < SCENE_KEYS &&
                 !(ret->code = sb_history_next(history, &guards[count], NULL))) {
-                seen[count] = fact_of(scene, &guards[count], act->key);
+                seen[count] = scene_guard_fact(scene, &guards[count], act->key);
                 if (seen[count].state == FACT_BROKEN ||
                         (act->len && seen[count].state != FACT_VALUE))
                         ret->code = BAD_GUARD;

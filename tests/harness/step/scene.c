@@ -91,7 +91,9 @@ static struct sb_os scene_os = {.now_ns = scene_now,
         .realtime_ns = scene_now,
         .membarrier = scene_membarrier,
         .pause = scene_pause,
-        .spin = scene_spin};
+        .spin = scene_spin,
+        .wait = scene_wait,
+        .wake = scene_wake};
 
 static const struct sb_word32 living = {1};
 static bool long_keys, calls;
@@ -161,6 +163,8 @@ static void begin(struct scene *scene, uint32_t actor, const struct sb_segment *
         sb_assert(sb_handle_space(&segment->geometry) <= sizeof(scene->space[actor]));
         scene->guard[actor] = (struct sb_guard){0};
         scene->txn[actor] = NULL;
+        memset(scene->watch[actor], 0, sizeof(scene->watch[actor]));
+        scene->asleep[actor] = false;
         scene->bus[actor] = (struct sb_bus){0};
         sb_bus_init(&scene->bus[actor], &living, segment, slot, generation, scene->space[actor]);
 }
@@ -644,7 +648,8 @@ void scene_do(struct scene *scene, const struct act *act, struct result *ret)
 
         memset(ret, 0, sizeof(*ret));
         scene->running = act->actor;
-        if (!scene_rows(scene, act, ret) &&
+        scene_wake_up(scene, act->actor);
+        if (!scene_rows(scene, act, ret) && !scene_watch(scene, act, ret) &&
                 (!scene->users || act->actor == ENGINE || !scene_call(scene, act, ret)))
                 do_act(scene, act, ret);
         scene->running = before;
@@ -776,7 +781,8 @@ const char *scene_act_text(const struct act *act)
                 "grow_guards", "work", "due", "sweep", "lap", "stable", "tick", "attach", "detach",
                 "reap", "adopt", "fill", "mark", "mark_drop", "mark_find", "keep", "evict",
                 "validate", "txn", "txn_commit", "restore", "past", "history", "get_many_at",
-                "scan_many", "scan_seek", "clear", "update", "apart", "thin", "large"};
+                "scan_many", "scan_seek", "clear", "update", "apart", "thin", "large", "watch",
+                "watch_next", "watch_close", "wait", "sleep"};
         static const char *const actors[] = {"engine", "subject", "other", "newcomer"};
         static char text[96];
 

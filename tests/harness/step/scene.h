@@ -27,6 +27,7 @@
 #define SCENE_HEAP      (36u << 10) /* of a client that makes the public calls */
 #define SCENE_SPACE     1024u
 #define SCENE_CROWD     160u
+#define SCENE_WATCHES   3u /* of a client */
 
 enum scene_actor { ENGINE, SUBJECT, OTHER, NEWCOMER, SCENE_PEERS };
 
@@ -86,6 +87,12 @@ enum act_kind {
         APART,
         THIN,  /* what APART took is free again, and the client owns no slab */
         LARGE, /* key, tag, len: set, read, deleted; while a stopped client is pinned: or full */
+        /* watches of a client have numbers, which are in len: */
+        WATCH,       /* key; tag: after this revision, 0: from now on */
+        WATCH_NEXT,  /* key: what it gives without waiting; rev: of the change */
+        WATCH_CLOSE, /* key */
+        WAIT,        /* sb_wait(), without sleeping */
+        SLEEP,       /* sb_wait(): the client sleeps until its next act, or code 0: it did not */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
@@ -151,7 +158,12 @@ struct scene {
         uint32_t running;                   /* the client of which an act is under way */
         struct sb_guard guard[SCENE_PEERS]; /* users: by HOLD */
         struct sb_txn *txn[SCENE_PEERS];    /* users: by SNAPSHOT */
-        uint32_t strays;                    /* users: guards that showed bytes of nothing here */
+        struct sb_watch *watch[SCENE_PEERS][SCENE_WATCHES];
+        uint32_t watch_key[SCENE_PEERS][SCENE_WATCHES];
+        uint64_t watch_rev[SCENE_PEERS][SCENE_WATCHES]; /* the last one that came; 0: none yet */
+        bool asleep[SCENE_PEERS], woken[SCENE_PEERS];
+        void *bed[SCENE_PEERS][5]; /* where a call that sleeps is left */
+        uint32_t strays;           /* users: guards that showed bytes of nothing here */
         uint64_t marked_cut;
         uint64_t ways_given;         /* behind lost races for a word */
         uint64_t slept_ns;           /* by writes that wait for memory, at work or asleep */
@@ -176,6 +188,8 @@ void scene_use_calls(bool use);
 void scene_heap_begin(struct scene *scene, uint32_t actor);
 /* scene-users.c: does an act by the public calls. Return: false: it has none of its own. */
 bool scene_call(struct scene *scene, const struct act *act, struct result *ret);
+/* What a guard shows, as a value of this key. */
+struct fact scene_guard_fact(struct scene *scene, const struct sb_guard *guard, uint32_t key);
 /* Makes the bus and attaches the engine, the subject and the other client. @one_home: all keys have
  * the same home bucket. Return: 0, -errno. */
 int scene_make(struct scene *scene, const struct sb_geometry_wish *wish, uint32_t key_count,
@@ -191,6 +205,12 @@ void scene_poison(struct scene *scene, enum scene_actor stopped);
 uint32_t scene_unstamped(struct scene *scene);
 /* What an observer sees at @cut, which stamps nothing. */
 void scene_observe(struct scene *scene, uint64_t cut, struct fact ret[SCENE_KEYS]);
+/* scene-watch.c: does an act about watches. Return: false: it is none. */
+bool scene_watch(struct scene *scene, const struct act *act, struct result *ret);
+/* The system's part of sleeping and waking; a client that sleeps wakes up for its next act. */
+int scene_wait(void *context, struct sb_word32 *word, uint32_t expected, uint64_t deadline_ns);
+void scene_wake(void *context, struct sb_word32 *word);
+void scene_wake_up(struct scene *scene, uint32_t actor);
 /* scene-rows.c: does an act about units in a row. Return: false: it is none. */
 bool scene_rows(struct scene *scene, const struct act *act, struct result *ret);
 /* Now, for the clients. */

@@ -131,6 +131,7 @@ static void play_kill(void *context)
         scene_poison(&scene, trial_subject());
         reap_the_subject();
         usage_check(ENGINE, true, "after the reaper", &report);
+        usage_sleepers("after the reaper");
         if (scene_unstamped(&scene))
                 trial_fail("after the reaper a committed version has no stamp");
         r = usage_act(ENGINE, ATTACH, NEWCOMER, 0, 0, ANY).code;
@@ -149,6 +150,8 @@ static void play_kill(void *context)
                         story_fail_facts(facts, moment, "after the reaper");
         }
         usage_rows(NEWCOMER);
+        if (!trial_failed())
+                usage_watches(NEWCOMER, false);
         if (!trial_failed())
                 usage_everything(NEWCOMER);
         if (!trial_failed())
@@ -182,16 +185,29 @@ static void play_stall_full(void *context)
         usage_drain(trial_witness());
 }
 
+/* The engine's next tick makes up for a writer that is stopped before it told. */
+static void raise_for_sleepers(void)
+{
+        if (trial_subject() == ENGINE)
+                return;
+        if (scene.asleep[OTHER])
+                usage_act(ENGINE, TICK, 0, 0, 0, ANY);
+        usage_sleepers("beside the stopped one");
+}
+
 static void play_stall(void *context)
 {
         struct sb_check_report report;
         struct fact facts[SCENE_KEYS];
 
         do_others(context);
+        raise_for_sleepers();
         scene_facts(&scene, trial_witness(), facts);
         trial.play_story = find_stopped(facts);
         usage_check(trial_witness(), false, "beside the stopped one", &report);
         usage_write_much(trial_witness());
+        if (!trial_failed())
+                usage_watches(trial_witness(), false);
         if (!trial_failed())
                 usage_everything(trial_witness());
         if (!trial_failed())
@@ -390,6 +406,7 @@ static void play_resumed(void *context)
         uint32_t number = 0;
 
         (void)context;
+        usage_sleepers("after the stopped one was resumed");
         read_cuts_again();
         revisions_are_new();
         losers_gave_way();
@@ -408,6 +425,8 @@ static void play_resumed(void *context)
         }
         usage_check(trial_witness(), false, "after the stopped one was resumed", &report);
         usage_rows(trial_witness());
+        if (!trial_failed())
+                usage_watches(trial_witness(), true);
         if (!trial_failed())
                 usage_everything(trial_witness());
         usage_drain(trial_witness());

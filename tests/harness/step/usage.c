@@ -16,6 +16,7 @@
 #define STALL_WRITES 150u
 #define ROW_LEN      1100u /* of three units */
 #define ROW_KEY      (SCENE_KEYS - 1)
+#define GIVEN_MAX    600u /* changes and laps of a watch */
 
 /* While no client is naming a cut: each name has its mark, and each mark has a name. */
 static void check_marks(enum scene_actor actor, const char *when)
@@ -284,6 +285,102 @@ void usage_drain(enum scene_actor actor)
                 (unsigned long long)report.keys_deleted, (unsigned long long)report.placeholders,
                 usage_signs());
 }
+
+/* ---- watches ---- */
+
+/* The client goes on: it is attached, and not stopped, and the engine does not reap it. @resumed:
+ * the stepped one goes on, too. */
+static bool goes_on(uint32_t actor, bool resumed)
+{
+        for (uint32_t i = 0; i < trial.operation_count; i++)
+                if (trial.scenario->operation[i].kind == REAP &&
+                        trial.scenario->operation[i].key == actor)
+                        return false;
+        return scene.attached[actor] && (resumed || actor != trial_subject());
+}
+
+static bool gives_something(enum scene_actor actor)
+{
+        for (uint32_t i = 0; i < SCENE_WATCHES; i++)
+                if (scene.watch[actor][i] &&
+                        usage_act(actor, WATCH_NEXT, scene.watch_key[actor][i], 0, i, ANY).code !=
+                                SB_E_TIMED_OUT)
+                        return true;
+        return false;
+}
+
+void usage_sleepers(const char *when)
+{
+        static struct scene before;
+
+        for (uint32_t actor = SUBJECT; actor < SCENE_PEERS && !trial_failed(); actor++) {
+                if (!scene.attached[actor] || !scene.asleep[actor] || scene.woken[actor])
+                        continue;
+                trial_save(&before);
+                if (gives_something((enum scene_actor)actor))
+                        trial_fail("%s: client %u sleeps with something to see", when, actor);
+                trial_restore(&before);
+        }
+}
+
+/* What is left to give. */
+static void give_all(enum scene_actor actor, uint32_t i)
+{
+        for (uint32_t count = 0; count < GIVEN_MAX && !trial_failed(); count++)
+                if (usage_act(actor, WATCH_NEXT, scene.watch_key[actor][i], 0, i, ANY).code ==
+                        SB_E_TIMED_OUT)
+                        return;
+        trial_fail("watch %u of client %u gives without end", i, actor);
+}
+
+/* A write by another client wakes this one, and comes out of its watch. */
+static void watch_once(enum scene_actor actor, uint32_t i, enum scene_actor writer)
+{
+        uint32_t key = scene.watch_key[actor][i];
+        struct result sleep = usage_act(actor, SLEEP, 0, 0, 0, ANY), set, next;
+        struct fact want;
+
+        if (sleep.code != SB_E_TIMED_OUT)
+                trial_fail(
+                        "client %u has nothing to see, and does not sleep: %d", actor, sleep.code);
+        set = usage_act(writer, SET, key, 33, 20, ANY);
+        if (set.code)
+                trial_fail("set of the watched key %u gives %d", key, set.code);
+        if (!trial_failed() && writer != actor && !scene.woken[actor])
+                trial_fail("client %u is not woken by a write of key %u", actor, key);
+        if (!trial_failed() && usage_act(actor, WAIT, 0, 0, 0, ANY).code)
+                trial_fail("client %u is not told of a write of key %u", actor, key);
+        next = usage_act(actor, WATCH_NEXT, key, 0, i, ANY);
+        want = (struct fact){FACT_VALUE, 33, 20, set.rev};
+        if (next.code || next.rev != set.rev || !scene_fact_equal(&next.seen[key], &want, true))
+                trial_fail("watch %u of client %u gives %d {%s}, not {%s}", i, actor, next.code,
+                        trial_fact_text(&next.seen[key]), trial_fact_text(&want));
+}
+
+/* What is left in each watch of the client. */
+static void give_all_of(enum scene_actor actor)
+{
+        for (uint32_t i = 0; i < SCENE_WATCHES; i++)
+                if (scene.watch[actor][i] && !trial_failed())
+                        give_all(actor, i);
+}
+
+void usage_watches(enum scene_actor writer, bool resumed)
+{
+        enum scene_actor second = goes_on(ENGINE, resumed) ? ENGINE : OTHER;
+
+        for (uint32_t actor = SUBJECT; actor < SCENE_PEERS; actor++)
+                for (uint32_t i = 0; i < SCENE_WATCHES && goes_on(actor, resumed); i++) {
+                        if (!scene.watch[actor][i] || trial_failed())
+                                continue;
+                        give_all_of((enum scene_actor)actor);
+                        if (!trial_failed())
+                                watch_once((enum scene_actor)actor, i,
+                                        writer != actor ? writer : second);
+                }
+}
+
+/* ---- at the end ---- */
 
 void usage_write_much(enum scene_actor actor)
 {

@@ -18,6 +18,12 @@ void usage_everything(enum scene_actor actor);
 /* Where a large value needs that others' versions move: each key's history lists each revision
  * once, and the client can write such a value. */
 void usage_rows(enum scene_actor actor);
+/* No client sleeps with something to see. */
+void usage_sleepers(const char *when);
+/* Each watch that stands, of clients that go on, gives what it has not given; then its client
+ * sleeps, @writer or another client writes the key, and the client is woken and told of exactly
+ * that. @resumed: the stepped client goes on, too. */
+void usage_watches(enum scene_actor writer, bool resumed);
 /* Writes more than the segment can hold. */
 void usage_write_much(enum scene_actor actor);
 /* Deletes everything, detaches all clients but the engine, and sees every block come back. */

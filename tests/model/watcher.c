@@ -1,0 +1,236 @@
+/* Watches of a key in scenarios; see world.h. */
+#include "ring/op/watch.h"
+
+#include "shm/base/result.h"
+#include "shm/base/word.h"
+#include "shm/layout/block.h"
+#include "shm/layout/handle.h"
+#include "shm/memory/guard.h"
+#include "shm/notify/bell.h"
+#include "shm/upkeep/stable.h"
+#include "shm/upkeep/sweep.h"
+#include "tests/model/world-core.h"
+
+#define BIT 1u /* each client has one watch */
+
+static void watcher_begin(
+        uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
+{
+        struct world_watch *watch = &world.watches[me];
+        uint64_t done = model_noted(NOTE_DONE + op->key);
+
+        MODEL_CHECK(!watch->open);
+        outcome->r = sb_op_watch_begin(
+                handle, world_key(op->key), world_key_len(op->key), BIT, WATCH_DEPTH, &watch->op);
+        if (outcome->r)
+                return;
+        *watch = (struct world_watch){
+                .op = watch->op, .open = true, .key = op->key, .start = watch->op.start};
+        MODEL_CHECK(watch->op.last == watch->op.start && watch->start >= done);
+        /* As a caller that says which revision it knows. */
+        if (op->way == WAY_PAST)
+                watch->op.last = watch->start = world.watch_after;
+}
+
+/* The version that a guard holds, which does not change under it. */
+static uint32_t watcher_read(const struct sb_version *version, enum world_key key)
+{
+        world_check_version(version, key);
+        return sb_version_has_value(version) ? (uint32_t)version->bytes[world_key_len(key)] - '0'
+                                             : NO_TAG;
+}
+
+static void watcher_take(struct sb_handle *handle, struct world_watch *watch,
+        const struct sb_op_change *change, uint64_t last)
+{
+        struct world_change *got = &watch->got[watch->count];
+        uint64_t rev = change->version->rev;
+
+        if (watch->count == WATCH_GOT_MAX)
+                model_fail("a watch gave more changes than there were");
+        if (rev != last + 1 + change->missed || watch->op.last != rev)
+                model_fail("a watch gave revision %lu behind %lu, with %lu missed",
+                        (unsigned long)rev, (unsigned long)last, (unsigned long)change->missed);
+        /* Lost ones are said twice: as LAPPED, then how many. */
+        MODEL_CHECK((change->missed != 0) == watch->lapped);
+        MODEL_CHECK(change->cut && change->cut == sb_load_acquire(&change->version->stamp));
+        got->rev = rev;
+        got->missed = change->missed;
+        got->tag = watcher_read(change->version, watch->key);
+        watch->count++;
+        watch->lapped = false;
+        if (change->old) {
+                MODEL_CHECK(change->old->rev == rev - 1 && sb_version_has_value(change->old));
+                watcher_read(change->old, watch->key);
+                sb_guard_set(handle, 1, 0);
+        }
+        sb_guard_set(handle, 0, 0);
+}
+
+static enum sb_watched watcher_look(struct sb_handle *handle, struct world_watch *watch)
+{
+        struct sb_op_change change = {0};
+        uint64_t last = watch->op.last;
+        enum sb_watched watched = sb_op_watch_look(handle, &watch->op, 0, 1, &change);
+
+        watch->idle = watched == SB_WATCHED_NOTHING;
+        if (watched == SB_WATCHED_CHANGE)
+                watcher_take(handle, watch, &change, last);
+        if (watched == SB_WATCHED_LAPPED) {
+                MODEL_CHECK(!watch->lapped && watch->op.last == last);
+                watch->lapped = true;
+        }
+        return watched;
+}
+
+static void watcher_take_bits(struct sb_handle *handle)
+{
+        uint64_t bits;
+        uint32_t word;
+
+        while (sb_bell_take(handle, &word, &bits))
+                MODEL_CHECK(word == BIT / 64 && bits == UINT64_C(1) << BIT % 64);
+}
+
+/* As sb_watch_next() does without a deadline. */
+static void watcher_sleep(struct sb_handle *handle, struct world_watch *watch)
+{
+        static const struct sb_word32 stop;
+
+        while (watcher_look(handle, watch) == SB_WATCHED_NOTHING) {
+                if (!sb_bell_is_dirty(handle))
+                        sb_bell_sleep(handle, &stop, UINT64_MAX);
+                watcher_take_bits(handle);
+        }
+}
+
+void world_watch_run(
+        uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
+{
+        struct world_watch *watch = &world.watches[me];
+        uint32_t cursor = 0;
+
+        switch (op->kind) {
+        case OP_WATCH:
+                watcher_begin(me, handle, op, outcome);
+                break;
+        case OP_NEXT:
+                watcher_take_bits(handle);
+                while (watcher_look(handle, watch) != SB_WATCHED_NOTHING)
+                        ;
+                break;
+        case OP_SLEEP:
+                watcher_sleep(handle, watch);
+                break;
+        case OP_UNWATCH:
+                watch->open = false;
+                sb_op_watch_end(handle, &watch->op);
+                break;
+        case OP_PRESS:
+                handle->work.pressed = true;
+                sb_sweep(handle, &cursor, handle->segment.geometry.unit_count);
+                handle->work.pressed = false;
+                break;
+        default:
+                break;
+        }
+}
+
+void world_watch_start(void)
+{
+        const struct world_op op = {OP_WATCH, KEY_A};
+        struct outcome outcome = {0};
+        uint32_t t;
+
+        for (t = 0; t < MODEL_THREADS; t++) {
+                if (world_does(OP_NEXT) && sb_guard_grow(handle_of(t), 1))
+                        model_fail("no guard");
+                if (!(spec()->watched & 1u << t))
+                        continue;
+                watcher_begin(t, handle_of(t), &op, &outcome);
+                if (outcome.r)
+                        model_fail("a watch at the start: %d", outcome.r);
+        }
+}
+
+/* ---- at the end ---- */
+
+/* What an operation wrote, as far as it was told of a revision of its own. */
+static void judge_write(const struct world_watch *watch, const struct world_op *op,
+        const struct outcome *outcome, uint32_t tag)
+{
+        uint32_t i;
+
+        if (!outcome->finished || outcome->r || !is_write(op->kind) || op->key != watch->key ||
+                outcome->rev <= watch->start || outcome->rev > watch->op.last)
+                return;
+        for (i = 0; i < watch->count; i++) {
+                const struct world_change *got = &watch->got[i];
+
+                if (outcome->rev > got->rev)
+                        continue;
+                if (outcome->rev < got->rev) {
+                        MODEL_CHECK(outcome->rev + got->missed >= got->rev);
+                        return;
+                }
+                MODEL_CHECK(got->tag == (op->kind == OP_DELETE ? NO_TAG : tag));
+                return;
+        }
+        model_fail("a watch passed over revision %lu", (unsigned long)outcome->rev);
+}
+
+/* What was given is what a write wrote that took place; what was lost a pruner could take. */
+static void judge_change(const struct world_watch *watch, const struct world_change *got)
+{
+        const struct outcome *outcome;
+
+        if (got->tag < TAG_SETUP) {
+                outcome = &world.outcomes[got->tag / WORLD_OPS][got->tag % WORLD_OPS];
+                MODEL_CHECK(outcome->ran && (!outcome->finished || !outcome->r));
+        }
+        if (got->missed && !world_does(OP_PRESS) && !spec()->unit_count &&
+                watch->op.last + 2 <= got->rev + WATCH_DEPTH)
+                model_fail("revision %lu was lost, and %lu is the newest",
+                        (unsigned long)got->rev - 1, (unsigned long)watch->op.last);
+}
+
+static void judge_watch(uint32_t thread)
+{
+        struct world_watch *watch = &world.watches[thread];
+        struct sb_handle *handle = handle_of(thread);
+        uint32_t t, i;
+
+        if (sb_op_watch_has(handle, &watch->op)) {
+                if (model_asleep(thread))
+                        model_fail("T%u sleeps, and there is something to see", thread);
+                if (watch->idle && !sb_bell_is_dirty(handle))
+                        model_fail("T%u would sleep, and there is something to see", thread);
+        }
+        while (watcher_look(handle, watch) != SB_WATCHED_NOTHING)
+                ;
+        MODEL_CHECK(!watch->lapped && watch->op.last >= model_noted(NOTE_DONE + watch->key));
+        for (t = 0; t < MODEL_THREADS; t++)
+                for (i = 0; i < WORLD_OPS; i++)
+                        judge_write(
+                                watch, &spec()->ops[t][i], &world.outcomes[t][i], world_tag(t, i));
+        for (i = 0; i < watch->count; i++)
+                judge_change(watch, &watch->got[i]);
+        sb_op_watch_end(handle, &watch->op);
+        watch->open = false;
+}
+
+void world_watch_judge(struct sb_handle *engine)
+{
+        uint32_t t;
+
+        /* Some may be stopped for good. What they wrote is told with the engine's next cut. */
+        for (t = 0; t < MODEL_THREADS; t++)
+                if (world.watches[t].open)
+                        break;
+        if (t == MODEL_THREADS)
+                return;
+        sb_stable_raise(engine);
+        for (t = 0; t < MODEL_THREADS; t++)
+                if (world.watches[t].open && (model_finished(t) || model_asleep(t)))
+                        judge_watch(t);
+}
