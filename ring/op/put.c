@@ -275,8 +275,13 @@ static void put_note_cell(
 static inline __attribute__((always_inline)) void put_tell(
         struct sb_handle *handle, uint64_t word, const struct sb_version *version)
 {
-        if (SB_UNLIKELY(word & SB_CELL_WATCHED) && !SB_FAULT(TELL_LEFT_OUT))
-                sb_ring_tell(handle, sb_node_at(&handle->segment, version->node), version);
+        struct sb_node *node;
+
+        if (SB_LIKELY(!(word & SB_CELL_WATCHED)) || SB_FAULT(TELL_LEFT_OUT))
+                return;
+        node = sb_node_at(&handle->segment, version->node); /* NULL: written over meanwhile */
+        if (node)
+                sb_ring_tell(handle, node, version);
 }
 
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
