@@ -5,7 +5,7 @@
 #define T(tag_)       .tag = (tag_)
 #define W(number)     .len = (number)
 #define THREE_KEYS    TWO_KEYS, OTHERS_KEY_0
-#define WATCHED_SCENE .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES
+#define WATCHED_SCENE .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES
 /* The other client sleeps until key 0 changes, or key 1. */
 #define OTHER_SLEEPS                                                                               \
         DO(OTHER, WATCH, K(0)), DO(OTHER, WATCH, K(1), W(1)), DO(OTHER, WATCH_NEXT, K(0)),         \
@@ -86,6 +86,16 @@ const struct step_scenario step_scenarios_watch[] = {
                 .setup = {THREE_KEYS, OTHER_SLEEPS},
                 .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10))},
                 .others = {ENGINE_TURNS}},
+        {.name = "watch: set beside one that falls asleep",
+                WATCHED_SCENE,
+                .setup = {THREE_KEYS, OTHER_SLEEPS},
+                .operation = {DO(SUBJECT, SET, K(0), V(30, 10))},
+                .others = {DO(OTHER, SLEEP)}},
+        {.name = "watch: set beside another one that wakes",
+                WATCHED_SCENE,
+                .setup = {THREE_KEYS, OTHER_SLEEPS},
+                .operation = {DO(SUBJECT, SET, K(0), V(30, 10))},
+                .others = {DO(ENGINE, SET, K(0), V(20, 12))}},
         {.name = "watch: set of a key that is made, on which another one sleeps",
                 WATCHED_SCENE,
                 .setup = {THREE_KEYS, DO(OTHER, WATCH, K(3)), DO(OTHER, SLEEP)},

@@ -245,7 +245,8 @@ void scene_set_up(struct scene *scene)
 {
         struct fact facts[SCENE_KEYS];
 
-        scene_facts(scene, OTHER, facts);
+        /* A client that sleeps is left asleep. */
+        scene_facts(scene, scene->asleep[OTHER] ? ENGINE : OTHER, facts);
         for (uint32_t key = 0; key < scene->key_count; key++)
                 scene->then[key] = facts[key].rev;
 }
