@@ -366,3 +366,82 @@ void sb_ring_retire(struct sb_handle *handle, struct sb_node *node)
         sb_cas64_full(&node->ring, at, 0); /* R:publish > A:publish. */
         ring_retire_all(handle, &view, true);
 }
+
+/* ---- the validator ---- */
+
+static const char *ring_slots_fault(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        uint32_t i;
+
+        for (i = 0; i < view->slot_count; i++) {
+                uint64_t at = sb_load_acquire(&view->slots[i]) & SB_OFFSET_MASK; /* A:publish. */
+
+                if (at && !sb_version_at(&handle->segment, at))
+                        return "a slot of its ring leads out of the segment";
+        }
+        return NULL;
+}
+
+/* @told: writers tell the watchers. */
+static const char *ring_watchers_fault(
+        struct sb_handle *handle, const struct sb_ring_view *view, bool told, bool quiescent)
+{
+        uint32_t i;
+
+        for (i = 0; i < view->watcher_count; i++) {
+                uint64_t word = sb_load_acquire(&view->watchers[i]); /* A:watcher. */
+
+                if (!word)
+                        continue;
+                if (SB_WATCHER_SLOT(word) >= handle->segment.geometry.record_count)
+                        return "an entry of its ring names no client";
+                if (quiescent && !told && ring_stands(&handle->segment, word))
+                        return "a watch stands, and its cell does not say so";
+        }
+        return NULL;
+}
+
+/* The ring and each further block. */
+static const char *ring_blocks_fault(
+        struct sb_handle *handle, const struct sb_ring_view *view, bool told, bool quiescent)
+{
+        uint64_t left = sb_damage_bound(&handle->segment), node = sb_once(view->ring->node), more;
+        struct sb_ring_view each = *view;
+        const char *fault;
+
+        do {
+                fault = ring_slots_fault(handle, &each);
+                if (!fault)
+                        fault = ring_watchers_fault(handle, &each, told, quiescent);
+                more = sb_pin_load(handle, &each.ring->more);
+                if (fault || !more)
+                        return fault;
+                if (!sb_ring_view(handle, more, &each) || sb_once(each.ring->node) != node)
+                        return "its ring leads to what is no block of watchers";
+                /* Bound: result. It is reported. */
+        } while (sb_damage_step(handle, &left));
+        return "the blocks of its ring go round";
+}
+
+const char *sb_ring_fault(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell,
+        uint64_t word, bool quiescent)
+{
+        uint64_t at = sb_pin_load(handle, &node->ring);
+        struct sb_ring_view view;
+        const char *fault;
+        bool closed;
+
+        if (!at)
+                /* A ring is there before the flag, and goes after it. */
+                return (word & SB_CELL_WATCHED) && sb_pin_load(handle, cell) == word &&
+                                       !sb_pin_load(handle, &node->ring)
+                               ? "it is watched, and has no ring"
+                               : NULL;
+        if (!sb_ring_view(handle, at, &view) || !view.slot_count)
+                return "its ring is none";
+        if (sb_once(view.ring->node) != sb_offset_of(&handle->segment, node))
+                return "its ring is another key's";
+        closed = sb_load_acquire(&view.ring->state) & SB_RING_CLOSED; /* A:watcher. */
+        fault = ring_blocks_fault(handle, &view, (word & SB_CELL_WATCHED) && !closed, quiescent);
+        return sb_pin_load(handle, cell) == word ? fault : NULL;
+}

@@ -94,5 +94,9 @@ bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_wor
 /* Take a closed ring, or the ring of a node that is gone, away from its node. Any process may, and
  * twice. */
 void sb_ring_retire(struct sb_handle *handle, struct sb_node *node);
+/* For the validator: what is wrong with the ring of a node, of which @cell said @word; NULL:
+ * nothing, or the cell has changed meanwhile. @quiescent: no other process is running. */
+const char *sb_ring_fault(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell,
+        uint64_t word, bool quiescent);
 
 #endif

@@ -28,6 +28,7 @@
 #include "shm/memory/pin.h"
 #include "shm/memory/unit.h"
 #include "shm/mvcc/descriptor.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/check-units.h"
 
 /* ---- the ordered index ---- */
@@ -421,6 +422,10 @@ static void check_cell(struct sb_look *look, uint32_t bucket, uint32_t index)
                 fault = head ? check_head(look, word, number, head) : "leads out of the segment";
                 if (!fault)
                         fault = check_chain(look, head, &suspect, &versions);
+                if (!fault)
+                        fault = sb_ring_fault(look->handle,
+                                sb_node_at(look->segment, sb_once(head->node)), cell, word,
+                                look->quiescent);
                 if (!fault && suspect == before)
                         break;
                 if (fault && sb_pin_load(look->handle, cell) == word)

@@ -3,6 +3,7 @@
  * says which; and its report keeps the first findings.
  */
 #include "ring/op/get.h"
+#include "ring/op/watch.h"
 #include "shm/base/word.h"
 #include "shm/layout/record.h"
 #include "shm/memory/guard.h"
@@ -74,7 +75,7 @@ static void test_a_sound_bus_is_counted(void)
         unmake_bus();
 }
 
-#define CASES 60u
+#define CASES 73u
 
 /* Where the key "k" is. */
 struct place {
@@ -431,6 +432,71 @@ static const char *damage_levels_or_units(uint32_t number, const struct place *a
         }
 }
 
+/* A client watches the key. */
+static struct sb_ring *watched(const struct place *at)
+{
+        static struct sb_op_watch watch;
+
+        if (sb_op_watch_begin(&writer, "k", 1, 5, SB_WATCH_DEPTH, &watch))
+                return NULL;
+        return (struct sb_ring *)sb_block_at(&writer.segment, sb_load_relaxed(&at->node->ring));
+}
+
+/* The same to the ring of the key. */
+static const char *damage_ring(uint32_t number, const struct place *at)
+{
+        struct sb_segment *s = &writer.segment;
+        struct sb_ring *ring = watched(at);
+        struct sb_word64 *cell = sb_cell_at(s, sb_load_relaxed(&at->node->cell));
+
+        if (!ring)
+                return NULL;
+        switch (number) {
+        case 60:
+                sb_store_relaxed(&at->node->ring, 0);
+                return "it is watched, and has no ring";
+        case 61:
+                sb_store_relaxed(&at->node->ring, sb_offset_of(s, at->head));
+                return "its ring is none";
+        case 62:
+                sb_store_relaxed(&at->node->ring, UINT64_C(1) << 43);
+                return "its ring is none";
+        case 63:
+                ring->node = sb_offset_of(s, at->before);
+                return "its ring is another key's";
+        case 64:
+                ring->slot_count = 1u << 30;
+                return "its ring is none";
+        case 65:
+                ring->watcher_count = UINT32_MAX;
+                return "its ring is none";
+        case 66:
+                ring->slot_count = 0;
+                return "its ring is none";
+        case 67:
+                sb_store_relaxed(&ring->words[3], UINT64_C(1) << 43);
+                return "a slot of its ring leads out of the segment";
+        case 68:
+                sb_store_relaxed(&ring->words[SB_WATCH_DEPTH + 2],
+                        SB_WATCHER(s->geometry.record_count, 0, 1));
+                return "an entry of its ring names no client";
+        case 69:
+                sb_store_relaxed(&ring->more, sb_offset_of(s, at->head));
+                return "its ring leads to what is no block of watchers";
+        case 70:
+                sb_store_relaxed(&ring->more, sb_offset_of(s, ring));
+                return "the blocks of its ring go round";
+        case 71:
+                sb_store_relaxed(cell, sb_load_relaxed(cell) & ~SB_CELL_WATCHED);
+                return "a watch stands, and its cell does not say so";
+        case 72:
+                sb_store_relaxed(&ring->state, sb_load_relaxed(&ring->state) | SB_RING_CLOSED);
+                return "a watch stands, and its cell does not say so";
+        default:
+                return NULL;
+        }
+}
+
 static const char *damage(uint32_t number)
 {
         struct place at = {0};
@@ -451,7 +517,8 @@ static const char *damage(uint32_t number)
                : number <= 33 ? damage_intent(number, &at)
                : number <= 41 ? damage_chain(number, &at)
                : number <= 48 ? damage_head(number, &at)
-                              : damage_levels_or_units(number, &at);
+               : number <= 59 ? damage_levels_or_units(number, &at)
+                              : damage_ring(number, &at);
 }
 
 static void test_each_kind_of_damage_is_found_and_named(void)
