@@ -1,7 +1,8 @@
 /*
  * Every operation beside hostile neighbours (tests/harness/step/hostile.h): lengths in shared
  * memory are written over before one of its accesses to it; and where versions move, and in a long
- * run, links, stamps, cells and words of units.
+ * run, links, stamps, cells and words of units; and where clients watch, the words of rings and
+ * bells.
  *
  * SB_TEST_LONG=1: before every access. SB_FIRST=n: a quick run takes others.
  * runs.h names other variables.
@@ -29,16 +30,23 @@ static bool is_passed_by(const struct step_scenario *scenario, uint32_t target)
                (target + rows_count) % ROWS_SHARE != first % ROWS_SHARE;
 }
 
+/* Whether a scenario has this kind of damage. */
+static bool has(const struct step_scenario *scenario, uint32_t target)
+{
+        if (target >= HOSTILE_RINGS)
+                return scenario->flags & TRIAL_WATCHES;
+        return target < HOSTILE_LENGTHS || every == 1 || (scenario->flags & TRIAL_ROWS);
+}
+
 /* The scenario's operation, with each kind of damage. */
 static bool hostile(const struct step_scenario *scenario, struct trial_report *report)
 {
         bool rows = scenario->flags & TRIAL_ROWS;
         uint64_t some = rows && every > 1 ? EVERY_ROWS : every;
-        uint32_t end = rows || every == 1 ? HOSTILE_TARGETS : HOSTILE_LENGTHS;
 
         rows_count += rows;
-        for (uint32_t target = 0; target < end; target++)
-                if (!is_passed_by(scenario, target) &&
+        for (uint32_t target = 0; target < HOSTILE_TARGETS; target++)
+                if (has(scenario, target) && !is_passed_by(scenario, target) &&
                         !trial_hostile(scenario, target, first, some, report))
                         return false;
         return true;

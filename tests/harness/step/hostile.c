@@ -11,7 +11,10 @@ static const char *const target_names[HOSTILE_TARGETS] = {"a node's key length",
         "a descriptor's number of ranges", "a descriptor's bytes of ranges",
         "a descriptor's ranges", "a descriptor's list of writes", "a version's node",
         "a version's link", "a version's link to itself", "a version's stamp", "a node's cell",
-        "a unit's class", "a unit's bitmap"};
+        "a unit's class", "a unit's bitmap", "a node's ring", "a ring's counts", "a ring's slots",
+        "a ring's slots to itself", "a ring's watchers", "a ring's further block",
+        "a ring's further block to itself", "a ring's state", "what a ring says is gone",
+        "a record's bell"};
 
 static enum hostile_target target;
 static uintptr_t stopped_at;
@@ -25,6 +28,8 @@ static void spoil_node(struct sb_node *node)
                 node->height = UINT16_MAX;
         else if (target == NODE_CELL)
                 sb_store_relaxed(&node->cell, UINT64_C(1) << 40);
+        else if (target == NODE_RING)
+                sb_store_relaxed(&node->ring, UINT64_C(1) << 43);
 }
 
 static void spoil_descriptor(struct sb_descriptor *descriptor)
@@ -61,7 +66,50 @@ static void spoil_version(struct sb_version *version)
                 sb_store_relaxed(&version->stamp, INT64_MAX);
 }
 
-static void spoil_block(uint32_t kind, unsigned char *at)
+/* @size: of its block. */
+static void spoil_ring(struct sb_ring *ring, uint32_t size)
+{
+        uint64_t own = sb_offset_of(&scene.segment, ring);
+        uint32_t count = (uint32_t)((size - sizeof(*ring)) / 8), slots = ring->slot_count;
+
+        if (target == RING_COUNTS) {
+                ring->slot_count = UINT32_MAX;
+                ring->watcher_count = UINT32_MAX / 2;
+        } else if (target == RING_SLOTS || target == RING_OLD_SLOTS) {
+                for (uint32_t i = 0; i < slots && i < count; i++)
+                        sb_store_relaxed(
+                                &ring->words[i], target == RING_SLOTS ? UINT64_MAX : own | 1);
+        } else if (target == RING_WATCHERS) {
+                for (uint32_t i = slots; i < count; i++)
+                        sb_store_relaxed(&ring->words[i], UINT64_MAX);
+        } else if (target == RING_MORE) {
+                sb_store_relaxed(&ring->more, UINT64_C(1) << 43);
+        } else if (target == RING_ROUND) {
+                sb_store_relaxed(&ring->more, own);
+        } else if (target == RING_STATE) {
+                sb_store_relaxed(&ring->state, UINT64_MAX);
+        } else if (target == RING_GONE) {
+                sb_store_relaxed(&ring->gone, UINT64_MAX);
+        }
+}
+
+static void spoil_bells(void)
+{
+        const struct sb_segment *segment = &scene.segment;
+
+        for (uint32_t slot = 0; slot < segment->geometry.record_count; slot++) {
+                struct sb_record *record = sb_record_at(segment, slot);
+
+                sb_store_relaxed(&record->bell, UINT32_MAX);
+                sb_store_relaxed(&record->rung, UINT32_MAX / 2);
+                sb_store_relaxed(&record->sleeps, UINT64_MAX);
+                sb_store_relaxed(&record->dirty_any, UINT64_MAX);
+                for (uint32_t i = 0; i < SB_DIRTY_WORDS; i++)
+                        sb_store_relaxed(&record->dirty[i], UINT64_MAX);
+        }
+}
+
+static void spoil_block(uint32_t kind, unsigned char *at, uint32_t size)
 {
         struct sb_version *version = (struct sb_version *)at;
 
@@ -69,6 +117,9 @@ static void spoil_block(uint32_t kind, unsigned char *at)
                 spoil_node((struct sb_node *)at);
         else if (kind == SB_UNIT_VERSIONS && SB_SHAPE_KIND(version->shape) == SB_VERSION_DESCRIPTOR)
                 spoil_descriptor((struct sb_descriptor *)at);
+        else if (kind == SB_UNIT_VERSIONS && SB_SHAPE_KIND(version->shape) == SB_VERSION_RING &&
+                 target >= HOSTILE_RINGS)
+                spoil_ring((struct sb_ring *)at, size);
         else if (kind == SB_UNIT_VERSIONS)
                 spoil_version(version);
 }
@@ -90,6 +141,8 @@ static void spoil_all(void)
 {
         const struct sb_segment *segment = &scene.segment;
 
+        if (target == BELL_WORDS)
+                spoil_bells();
         for (uint32_t unit = 0; unit < segment->geometry.unit_count; unit++) {
                 /* Relaxed: no other process is at work. */
                 uint64_t word = sb_load_relaxed(&segment->unit_words[unit]);
@@ -98,10 +151,13 @@ static void spoil_all(void)
                 if (kind != SB_UNIT_NODES && kind != SB_UNIT_VERSIONS)
                         continue;
                 count = sb_unit_block_count(segment, word);
-                for (uint32_t i = 0; i < count; i++)
-                        spoil_block(
-                                kind, scene.image + sb_unit_offset(segment, unit) +
-                                              (size_t)i * segment->class_size[SB_UNIT_CLASS(word)]);
+                for (uint32_t i = 0; i < count; i++) {
+                        uint32_t size = segment->class_size[SB_UNIT_CLASS(word)];
+
+                        spoil_block(kind,
+                                scene.image + sb_unit_offset(segment, unit) + (size_t)i * size,
+                                size);
+                }
                 spoil_unit(unit, word);
         }
 }

@@ -30,6 +30,17 @@ enum hostile_target {
         NODE_CELL,
         UNIT_CLASS,
         UNIT_BITMAP,
+        HOSTILE_RINGS, /* these are for those with watches */
+        NODE_RING = HOSTILE_RINGS,
+        RING_COUNTS,
+        RING_SLOTS,
+        RING_OLD_SLOTS, /* they lead to this block */
+        RING_WATCHERS,
+        RING_MORE,
+        RING_ROUND, /* it leads to the ring itself */
+        RING_STATE,
+        RING_GONE,
+        BELL_WORDS,
         HOSTILE_TARGETS
 };
 

@@ -34,6 +34,9 @@
 #define RULED_KEY   0
 #define RULED_COUNT 2
 
+/* A client watches. */
+#define TRIAL_WATCHES 256u
+
 struct step_scenario {
         const char *name;
         struct sb_geometry_wish wish; /* zero: the tiny one */
