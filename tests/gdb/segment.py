@@ -3,8 +3,8 @@
     sb-segment [ADDRESS]    which segment the others read: the mapping of agentd's memory, or the one at ADDRESS
     sb-superblock           its first page: geometry, clock, era, roster
     sb-records              the records in use: attached, pinned, in an operation
-    sb-record SLOT          one record, with its guards, snapshots and magazine
-    sb-key TEXT             the cell of a key, and its versions, newest first
+    sb-record SLOT          one record, with its guards, snapshots and magazine, its bell and dirty watches
+    sb-key TEXT             the cell of a key, its ring, if it is watched, and its versions, newest first
     sb-cell BUCKET INDEX    the same from the cell, as `agentctl check` names it
     sb-version OFFSET       the same from a version on
     sb-unit UNIT            what a unit's word says
@@ -20,6 +20,7 @@ OFFSET = 0x0000fffffffffff0
 INTENT = 1 << 63
 FLAGS_OF_CELL = ((1, 'FROZEN'), (2, 'KEPT'), (12, 'WATCHED'))
 FLAGS_OF_PREV = ((1, 'MARKED'), (2, 'SETTLED'), (4, 'TRIMMED'))
+FLAGS_OF_RING = ((1, 'CLEARING'), (2, 'TURN'), (4, 'CLOSED'))
 STATES = ('FREE', 'CLAIMED', 'ATTACHED', 'DEAD')
 CHAIN_MAX = 64
 
@@ -113,6 +114,12 @@ class Segment:
         return Version(self, offset)
 
 
+    def ring(self, offset):
+        """The ring of a watched key, or a further block of its watchers."""
+        self.version(offset)  # refuses what leads nowhere
+        return self.at(offset, 'sb_ring')
+
+
 class Version:
     def __init__(self, segment, offset):
         self.segment, self.offset = segment, offset
@@ -138,7 +145,7 @@ class Version:
         return {0: 'live', 1: 'HELD', 2: 'DYING'}.get(self.retire, f'retired in era {self.retire}')
 
     def show(self):
-        kind = ('value', 'deleted', 'expired', 'placeholder', 'descriptor', '?', '?', '?')[self.kind & 7]
+        kind = ('value', 'deleted', 'expired', 'placeholder', 'descriptor', 'ring', '?', '?')[self.kind & 7]
         print(f'  version {self.offset:#x}: rev {self.rev}, {self.stamp_text()}, {kind}, by client {self.writer}; '
               f'birth {self.birth}, {self.retire_text()}; node {self.node:#x}')
         text = self.segment.read(self.bytes_at + self.key_len, min(self.value_len, 48))
@@ -176,10 +183,40 @@ def show_chain(segment, offset):
     print(f'  ... more than {CHAIN_MAX}')
 
 
+def show_watchers(ring, first, count):
+    for index in range(first, first + count):
+        word = number(ring['words'][index])
+        if word:
+            print(f'    watched by client {(word >> 48) - 1}, generation {word & 0xffffffff}: dirty bit {word >> 32 & 0xffff}')
+
+
+def show_ring(segment, node):
+    """The ring that a node names: what its slots say, and the watches in it and in its further blocks."""
+    offset = number(segment.at(node, 'sb_node')['ring']) & OFFSET
+    for block in range(CHAIN_MAX):
+        if not offset:
+            return
+        ring = segment.ring(offset)
+        slots, watchers = number(ring['slot_count']), number(ring['watcher_count'])
+        if slots + watchers > segment.geometry['size'] // 8:
+            raise gdb.GdbError(f'ring {offset:#x}: {slots} slots and {watchers} watchers are too many')
+        state = number(ring['state'])
+        print(f'  ring {offset:#x}: joined {state >> 3} times{flags_text(state, FLAGS_OF_RING)}, revisions up to '
+              f'{number(ring["gone"])} may be gone, {slots} slots' if not block else f'  further watchers {offset:#x}')
+        for index in range(slots):
+            word = number(ring['words'][index])
+            if word:
+                print(f'    [{index}] version {word & OFFSET:#x}, turn {word >> 48 << 4 | word & 15}')
+        show_watchers(ring, slots, watchers)
+        offset = number(ring['more']) & OFFSET
+
+
 def show_cell(segment, bucket, index, word):
     at = segment.base + segment.geometry['buckets_at'] + 64 * bucket + 8 * index
     print(f'bucket {bucket}, cell {index} at {at:#x}: tag {word >> 48:#x}, '
           f'version {word & OFFSET:#x}{flags_text(word, FLAGS_OF_CELL)}')
+    if word & OFFSET:
+        show_ring(segment, segment.version(word & OFFSET).node)
     show_chain(segment, word & OFFSET)
 
 
@@ -223,6 +260,12 @@ def do_record(arguments):
         found = [(index, segment.word(at + 8 * index)) for index in range(count)]
         print(f'  {what} ' + (' '.join(f'[{index}] {word:#x}' for index, word in found if word) or 'none'))
         at += 8 * count
+    sleeps = number(record['sleeps'])
+    print(f'  bell {number(record["bell"])}, ' + (f'asleep since {sleeps & 0xffffffff}, ' if sleeps else 'awake, ')
+          + f'woken below {number(record["rung"])}')
+    dirty = [64 * index + bit for index in range(record['dirty'].type.range()[1] + 1)
+             for bit in range(64) if number(record['dirty'][index]) >> bit & 1]
+    print('  dirty watches ' + (' '.join(str(bit) for bit in dirty) or 'none'))
 
 
 def do_key(arguments):
