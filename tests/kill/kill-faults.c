@@ -89,6 +89,18 @@ static const struct known {
         {"MOVE_UNSTAMPED", "call: large value where newest versions lie", KILL},
         {"MOVE_STORED", "call: large value where newest versions lie", RESUME},
         {"MOVE_SKIPS", "call: large value where older versions lie", KILL},
+        {"TELL_LEFT_OUT", "watch: set, on which another one sleeps", RESUME},
+        {"REAP_UNTOLD", "watch: set, on which another one sleeps", KILL},
+        {"STABLE_UNTOLD", "watch: set, on which another one sleeps", STALL},
+        {"BELL_TAKEN", "watch: set, on which another one sleeps", KILL},
+        {"BELL_BEFORE_BIT", "watch: set beside one that falls asleep", RESUME},
+        {"SLEEP_UNASKED", "watch: sleep", RESUME},
+        {"JOIN_OLD_TURN", "watch: memory work behind the last watch", RESUME},
+        {"CLEAR_UNASKED", "watch: memory work behind the last watch", RESUME},
+        {"RETIRE_ANY_RING", "watch: memory work behind the last watch", RESUME},
+        {"RING_GONE_UNASKED", "watch: next, of which some gave way", RESUME},
+        {"GONE_UNSAID", "watch: next, of which some gave way", RESUME},
+        {"GONE_RING_STAYS", "watch: open", STALL},
         {"UNHOOK_HEAD_ONLY", "commit that others get in the way of, over what was deleted", LATE},
 };
 

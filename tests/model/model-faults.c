@@ -198,6 +198,7 @@ static const struct {
         {SB_FAULT_SPARE_OLD_BELIEVED, "tests/unit/unit-faults"},
         {SB_FAULT_SPARE_SHAPE_KEPT, "tests/unit/unit-faults"},
         {SB_FAULT_SLICE_SKIPS_CHUNK, "tests/unit/unit-faults"},
+        {SB_FAULT_RETIRE_ANY_RING, "tests/kill/kill-faults"},
         {SB_FAULT_WRITES_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_RANGES_READ_AGAIN, "tests/kill/kill-faults"},
         {SB_FAULT_LISTED_READ_AGAIN, "tests/kill/kill-faults"},
