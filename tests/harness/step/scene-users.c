@@ -609,7 +609,8 @@ static bool can_be(const struct act *act, int code)
 {
         switch (act->kind) {
         case SET:
-                return act->expect != ANY || code == 0;
+                return act->expect != ANY || code == 0 ||
+                       (code == SB_E_FULL && (trial.scenario->flags & TRIAL_FULL));
         case GET_MANY:
         case GET_MANY_AT:
         case SCAN_MANY:

@@ -369,6 +369,8 @@ void usage_watches(enum scene_actor writer, bool resumed)
 {
         enum scene_actor second = goes_on(ENGINE, resumed) ? ENGINE : OTHER;
 
+        if (trial.scenario->flags & TRIAL_FULL)
+                return; /* a write may find no room */
         for (uint32_t actor = SUBJECT; actor < SCENE_PEERS; actor++)
                 for (uint32_t i = 0; i < SCENE_WATCHES && goes_on(actor, resumed); i++) {
                         if (!scene.watch[actor][i] || trial_failed())
