@@ -20,14 +20,14 @@
 
 static uint64_t first;
 static uint64_t every;
-static uint32_t rows_count; /* scenarios where versions move */
+static uint32_t shared_count; /* scenarios that share the kinds of damage */
 
-/* Where versions move, an operation is long: in a quick run each scenario has a third of the kinds
- * of damage, the next one another third. */
+/* Where versions move, or clients watch: in a quick run each scenario has a third of the kinds of
+ * damage, the next one another third. */
 static bool is_passed_by(const struct step_scenario *scenario, uint32_t target)
 {
-        return (scenario->flags & TRIAL_ROWS) && every > 1 &&
-               (target + rows_count) % ROWS_SHARE != first % ROWS_SHARE;
+        return (scenario->flags & (TRIAL_ROWS | TRIAL_WATCHES)) && every > 1 &&
+               (target + shared_count) % ROWS_SHARE != first % ROWS_SHARE;
 }
 
 /* Whether a scenario has this kind of damage. */
@@ -35,7 +35,11 @@ static bool has(const struct step_scenario *scenario, uint32_t target)
 {
         if (target >= HOSTILE_RINGS)
                 return scenario->flags & TRIAL_WATCHES;
-        return target < HOSTILE_LENGTHS || every == 1 || (scenario->flags & TRIAL_ROWS);
+        if (every == 1)
+                return true;
+        if (scenario->flags & TRIAL_ROWS)
+                return !(scenario->flags & TRIAL_WATCHES);
+        return target < HOSTILE_LENGTHS;
 }
 
 /* The scenario's operation, with each kind of damage. */
@@ -44,7 +48,7 @@ static bool hostile(const struct step_scenario *scenario, struct trial_report *r
         bool rows = scenario->flags & TRIAL_ROWS;
         uint64_t some = rows && every > 1 ? EVERY_ROWS : every;
 
-        rows_count += rows;
+        shared_count += (scenario->flags & (TRIAL_ROWS | TRIAL_WATCHES)) != 0;
         for (uint32_t target = 0; target < HOSTILE_TARGETS; target++)
                 if (has(scenario, target) && !is_passed_by(scenario, target) &&
                         !trial_hostile(scenario, target, first, some, report))
