@@ -14,18 +14,27 @@
 #include "tests/harness/test.h"
 
 #define REAPER_IMAGES_QUICK 24
+#define REAPER_IMAGES_ADOPT 6
 #define REAPER_IMAGES_LONG  UINT32_MAX
 #define EVERY_LATE          8
 
 static uint64_t first;
+
+/* Watches that an engine worked on when it died: it takes a whole adoption for each image. */
+static bool adopts(const struct step_scenario *scenario)
+{
+        return (scenario->flags & TRIAL_WATCHES) && scenario->operation[0].actor == ENGINE;
+}
 
 static bool reaper(const struct step_scenario *scenario, struct trial_report *report)
 {
         /* A full segment takes ten times as many instructions as others. */
         if ((scenario->flags & TRIAL_FULL) && !getenv("SB_TEST_LONG"))
                 return true;
-        return trial_reaper(scenario,
-                getenv("SB_TEST_LONG") ? REAPER_IMAGES_LONG : REAPER_IMAGES_QUICK, report);
+        if (getenv("SB_TEST_LONG"))
+                return trial_reaper(scenario, REAPER_IMAGES_LONG, report);
+        return trial_reaper(
+                scenario, adopts(scenario) ? REAPER_IMAGES_ADOPT : REAPER_IMAGES_QUICK, report);
 }
 
 /* A quick run takes the scenarios that ask for it by TRIAL_LATE. */
