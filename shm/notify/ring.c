@@ -308,6 +308,16 @@ static bool ring_end_clearing(struct sb_ring *ring, uint64_t state, bool fresh)
         return false;
 }
 
+/* Whether none has joined since @state. Fault CLEAR_UNASKED: that is not asked. */
+static bool ring_begin_clearing(struct sb_ring *ring, uint64_t state)
+{
+        if (SB_FAULT(CLEAR_UNASKED)) {
+                sb_or_full(&ring->state, SB_RING_CLEARING); /* R:watcher. */
+                return true;
+        }
+        return sb_cas64_full(&ring->state, state, state | SB_RING_CLEARING); /* R:watcher. */
+}
+
 bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell)
 {
         struct sb_ring_view view;
@@ -324,9 +334,7 @@ bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_wor
         if (fresh) {
                 if (sb_ring_scrub(handle, &view))
                         return false;
-                /* R:watcher > A:watcher. Failed: a watch has joined. */
-                if (!SB_FAULT(CLEAR_UNASKED) &&
-                        !sb_cas64_full(&view.ring->state, state, state | SB_RING_CLEARING))
+                if (!ring_begin_clearing(view.ring, state))
                         return false;
                 state |= SB_RING_CLEARING;
         }

@@ -520,6 +520,7 @@ static void judge_each(void)
                                 check_outcome(&spec()->ops[t][i], &world.outcomes[t][i]);
                 }
         }
+        hash = world_watch_hash(hash);
         check_cas_winners();
         check_order();
         check_absence_in_cuts();
@@ -577,6 +578,7 @@ static void judge_serial(void)
                 memcpy(&word, bytes + at, 8);
                 hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         }
+        hash = world_watch_hash(hash);
         if (!model_first_time(hash))
                 return;
         check_answers();

@@ -30,21 +30,21 @@ extern const struct world_list world_magazine; /* replaced versions that are bui
 extern const struct world_list world_large;    /* blocks of several units */
 extern const struct world_list world_moves;    /* lists-move.c: versions out of a window */
 extern const struct world_list world_watches;  /* lists-watch.c: watches of a key */
-extern const struct world_list world_watches_deep;
-extern const struct world_list world_away; /* keys outside their home bucket */
+extern const struct world_list world_away;     /* keys outside their home bucket */
 extern const struct world_list
         world_records; /* guard chunks, many keys at once, records, observers */
-extern const struct world_list world_checks;     /* the validator beside other operations */
-extern const struct world_list world_txn;        /* lists-txn.c: what transactions promise */
-extern const struct world_list world_txn_memory; /* their blocks, and kills */
-extern const struct world_list world_users;      /* lists-users.c: the public calls */
-extern const struct world_list world_users_txn;  /* transactions by the public calls */
-extern const struct world_list world_deep;       /* more preemptions, but only at some accesses */
-extern const struct world_list world_txn_deep;   /* the same, with transactions */
-extern const struct world_list world_moves_deep; /* the same, with movers */
+extern const struct world_list world_checks;       /* the validator beside other operations */
+extern const struct world_list world_txn;          /* lists-txn.c: what transactions promise */
+extern const struct world_list world_txn_memory;   /* their blocks, and kills */
+extern const struct world_list world_users;        /* lists-users.c: the public calls */
+extern const struct world_list world_users_txn;    /* transactions by the public calls */
+extern const struct world_list world_deep;         /* more preemptions, but only at some accesses */
+extern const struct world_list world_txn_deep;     /* the same, with transactions */
+extern const struct world_list world_moves_deep;   /* the same, with movers */
+extern const struct world_list world_watches_deep; /* the same, with watches */
 
 /* All of them but the deep ones, which take long. */
-#define WORLD_CHOSEN 14u
+#define WORLD_CHOSEN 15u
 extern const struct world_list *const world_chosen[WORLD_CHOSEN];
 
 /* Walks a list. Return: the exit status. */

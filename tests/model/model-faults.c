@@ -175,6 +175,21 @@ static const struct {
         {SB_FAULT_MOVE_IN_HAND, "move: chain beside a sweep"},
         {SB_FAULT_MOVE_SKIPS, "move: alone"},
         {SB_FAULT_WINDOW_EARLY, "move: large beside a slow sweep"},
+        {SB_FAULT_BELL_TAKEN, "watch: sleeps beside a stopped set"},
+        {SB_FAULT_BELL_BEFORE_BIT, "watch: sleeps beside a set"},
+        {SB_FAULT_SLEEP_UNASKED, "watch: sleeps beside a set"},
+        {SB_FAULT_TELL_LEFT_OUT, "watch: joins beside a set",
+                "watch: joins beside a set, the long way"},
+        {SB_FAULT_REAP_UNTOLD, "watch: sleeps beside a killed set"},
+        {SB_FAULT_STABLE_UNTOLD, "watch: sleeps beside a stopped set and a cut"},
+        {SB_FAULT_RING_BACKWARDS, "watch: reads and holds beside two writers"},
+        {SB_FAULT_RING_BEFORE_START, "watch: from before it began, cleared"},
+        {SB_FAULT_RING_GONE_UNASKED, "watch: reads while memory is short"},
+        {SB_FAULT_GONE_UNSAID, "watch: reads while memory is short"},
+        {SB_FAULT_JOIN_OLD_TURN, "watch: joins beside a clearing and a set"},
+        {SB_FAULT_CLEAR_UNASKED, "watch: joins beside a clearing and a set"},
+        {SB_FAULT_GONE_RING_STAYS, "watch: joins beside a removal"},
+        {SB_FAULT_RETIRE_ANY_RING, "watch: joins beside a clearing and a set"},
 };
 
 static const struct {

@@ -103,6 +103,16 @@ static void where_in_words(
         snprintf(ret_text, 64, "record[%u].%s[%lu]", slot, name, (unsigned long)index);
 }
 
+static void where_in_bell(uint32_t slot, uint64_t at, char ret_text[64])
+{
+        snprintf(ret_text, 64, "record[%u].%s", slot,
+                at == offsetof(struct sb_record, bell)        ? "bell"
+                : at == offsetof(struct sb_record, rung)      ? "rung"
+                : at == offsetof(struct sb_record, sleeps)    ? "sleeps"
+                : at == offsetof(struct sb_record, dirty_any) ? "dirty_any"
+                                                              : "dirty");
+}
+
 void world_where(const struct sb_segment *segment, uint64_t offset, char ret_text[64])
 {
         static const char *const unit_kinds[] = {
@@ -135,6 +145,8 @@ void world_where(const struct sb_segment *segment, uint64_t offset, char ret_tex
                 if (at >= SB_LINE && at < SB_LINE + 40)
                         snprintf(ret_text, 64, "record[%u].%s", slot,
                                 record_words[(at - SB_LINE) / 8]);
+                else if (at >= offsetof(struct sb_record, bell) && at < sizeof(struct sb_record))
+                        where_in_bell(slot, at, ret_text);
                 else if (at >= sizeof(struct sb_record))
                         where_in_words(g, slot, (at - sizeof(struct sb_record)) / 8, ret_text);
                 else

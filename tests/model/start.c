@@ -32,6 +32,7 @@
 #include "shm/upkeep/horizon.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
+#include "shm/upkeep/sweep.h"
 #include "shm/upkeep/work.h"
 #include "tests/model/world-core.h"
 
@@ -739,9 +740,29 @@ static void setup_made(void)
         }
 }
 
+/* A watch of A was there and saw a write. */
+static void setup_ring(void)
+{
+        struct sb_op_watch watch;
+        uint32_t cursor = 0;
+
+        world.watch_after = world.start_rev[KEY_A];
+        if (sb_op_watch_begin(setup_handle(), world_key(KEY_A), world_key_len(KEY_A), WATCH_BIT,
+                    WATCH_DEPTH, &watch))
+                model_fail("a watch at the start");
+        setup_write(KEY_A, VALUE_LEN);
+        sb_op_watch_end(setup_handle(), &watch);
+        if (spec()->ring == RING_BARE) {
+                sb_or_full(&watch.ring.ring->state, SB_RING_CLEARING);
+                sb_sweep(world_peer(0), &cursor, world_peer(0)->segment.geometry.unit_count);
+        }
+}
+
 /* Sound code makes the start state, whatever fault the test looks for. */
 void world_start(void)
 {
+        uint32_t i;
+
         sb_fault_chosen = SB_FAULT_NONE;
         setup_segment();
         if (spec()->mimic)
@@ -758,7 +779,11 @@ void world_start(void)
                 world_txn_start_aborted(setup_handle(), KEY_B, KEY_C);
                 sb_era_advance(setup_handle());
         }
+        if (spec()->ring)
+                setup_ring();
         world_watch_start();
+        for (i = 0; i < spec()->behind; i++)
+                setup_write(KEY_A, VALUE_LEN);
         if (world_does(OP_MOVE))
                 world_move_start(setup_handle());
         if (spec()->mimic_eras)

@@ -11,8 +11,6 @@
 #include "shm/upkeep/sweep.h"
 #include "tests/model/world-core.h"
 
-#define BIT 1u /* each client has one watch */
-
 static void watcher_begin(
         uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
@@ -20,8 +18,8 @@ static void watcher_begin(
         uint64_t done = model_noted(NOTE_DONE + op->key);
 
         MODEL_CHECK(!watch->open);
-        outcome->r = sb_op_watch_begin(
-                handle, world_key(op->key), world_key_len(op->key), BIT, WATCH_DEPTH, &watch->op);
+        outcome->r = sb_op_watch_begin(handle, world_key(op->key), world_key_len(op->key),
+                WATCH_BIT, WATCH_DEPTH, &watch->op);
         if (outcome->r)
                 return;
         *watch = (struct world_watch){
@@ -59,11 +57,24 @@ static void watcher_take(struct sb_handle *handle, struct world_watch *watch,
         got->tag = watcher_read(change->version, watch->key);
         watch->count++;
         watch->lapped = false;
+        watch->held = change->version;
         if (change->old) {
                 MODEL_CHECK(change->old->rev == rev - 1 && sb_version_has_value(change->old));
                 watcher_read(change->old, watch->key);
                 sb_guard_set(handle, 1, 0);
         }
+}
+
+/* The last change is held until the next look. */
+static void watcher_let_go(struct sb_handle *handle, struct world_watch *watch)
+{
+        const struct world_change *got = &watch->got[watch->count - 1];
+
+        if (!watch->held)
+                return;
+        MODEL_CHECK(
+                watcher_read(watch->held, watch->key) == got->tag && watch->held->rev == got->rev);
+        watch->held = NULL;
         sb_guard_set(handle, 0, 0);
 }
 
@@ -71,8 +82,10 @@ static enum sb_watched watcher_look(struct sb_handle *handle, struct world_watch
 {
         struct sb_op_change change = {0};
         uint64_t last = watch->op.last;
-        enum sb_watched watched = sb_op_watch_look(handle, &watch->op, 0, 1, &change);
+        enum sb_watched watched;
 
+        watcher_let_go(handle, watch);
+        watched = sb_op_watch_look(handle, &watch->op, 0, 1, &change);
         watch->idle = watched == SB_WATCHED_NOTHING;
         if (watched == SB_WATCHED_CHANGE)
                 watcher_take(handle, watch, &change, last);
@@ -89,7 +102,7 @@ static void watcher_take_bits(struct sb_handle *handle)
         uint32_t word;
 
         while (sb_bell_take(handle, &word, &bits))
-                MODEL_CHECK(word == BIT / 64 && bits == UINT64_C(1) << BIT % 64);
+                MODEL_CHECK(word == WATCH_BIT / 64 && bits == UINT64_C(1) << WATCH_BIT % 64);
 }
 
 /* As sb_watch_next() does without a deadline. */
@@ -108,6 +121,7 @@ void world_watch_run(
         uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
         struct world_watch *watch = &world.watches[me];
+        enum sb_watched watched;
         uint32_t cursor = 0;
 
         switch (op->kind) {
@@ -116,13 +130,16 @@ void world_watch_run(
                 break;
         case OP_NEXT:
                 watcher_take_bits(handle);
-                while (watcher_look(handle, watch) != SB_WATCHED_NOTHING)
-                        ;
+                do
+                        watched = watcher_look(handle, watch);
+                while (watched != SB_WATCHED_NOTHING &&
+                        !(op->way == WAY_SHORT && watched == SB_WATCHED_CHANGE));
                 break;
         case OP_SLEEP:
                 watcher_sleep(handle, watch);
                 break;
         case OP_UNWATCH:
+                watcher_let_go(handle, watch);
                 watch->open = false;
                 sb_op_watch_end(handle, &watch->op);
                 break;
@@ -143,7 +160,7 @@ void world_watch_start(void)
         uint32_t t;
 
         for (t = 0; t < MODEL_THREADS; t++) {
-                if (world_does(OP_NEXT) && sb_guard_grow(handle_of(t), 1))
+                if ((spec()->watched || world_does(OP_WATCH)) && sb_guard_grow(handle_of(t), 1))
                         model_fail("no guard");
                 if (!(spec()->watched & 1u << t))
                         continue;
@@ -154,6 +171,26 @@ void world_watch_start(void)
 }
 
 /* ---- at the end ---- */
+
+/* What the watches gave, mixed into @hash. */
+uint64_t world_watch_hash(uint64_t hash)
+{
+        uint32_t t, i;
+
+        for (t = 0; t < MODEL_THREADS; t++) {
+                const struct world_watch *watch = &world.watches[t];
+
+                if (!watch->open)
+                        continue;
+                hash = hash * 31 + watch->op.last * 8 + watch->lapped * 4 + watch->idle * 2 +
+                       model_asleep(t);
+                for (i = 0; i < watch->count; i++)
+                        hash = (hash ^ watch->got[i].rev ^ watch->got[i].missed << 20 ^
+                                       (uint64_t)watch->got[i].tag << 32) *
+                               UINT64_C(0x9e3779b97f4a7c15);
+        }
+        return hash;
+}
 
 /* What an operation wrote, as far as it was told of a revision of its own. */
 static void judge_write(const struct world_watch *watch, const struct world_op *op,
@@ -188,10 +225,20 @@ static void judge_change(const struct world_watch *watch, const struct world_cha
                 outcome = &world.outcomes[got->tag / WORLD_OPS][got->tag % WORLD_OPS];
                 MODEL_CHECK(outcome->ran && (!outcome->finished || !outcome->r));
         }
-        if (got->missed && !world_does(OP_PRESS) && !spec()->unit_count &&
-                watch->op.last + 2 <= got->rev + WATCH_DEPTH)
+        if (got->missed && got->rev - 1 > watch->op.start && !world_does(OP_PRESS) &&
+                !spec()->unit_count && watch->op.last + 2 <= got->rev + WATCH_DEPTH)
                 model_fail("revision %lu was lost, and %lu is the newest",
                         (unsigned long)got->rev - 1, (unsigned long)watch->op.last);
+}
+
+static bool all_finish(void)
+{
+        uint32_t t;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                if (spec()->ops[t][0].kind && !model_finished(t) && !model_asleep(t))
+                        return false;
+        return true;
 }
 
 static void judge_watch(uint32_t thread)
@@ -209,6 +256,9 @@ static void judge_watch(uint32_t thread)
         while (watcher_look(handle, watch) != SB_WATCHED_NOTHING)
                 ;
         MODEL_CHECK(!watch->lapped && watch->op.last >= model_noted(NOTE_DONE + watch->key));
+        /* Its version comes by the slot: the way that costs least. */
+        if (watch->op.last > watch->op.start && all_finish() && !world_does(OP_MOVE))
+                MODEL_CHECK(sb_ring_find(&watch->op.ring, watch->op.last, watch->op.start));
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         judge_write(

@@ -52,6 +52,7 @@ struct world_guard {
 
 #define WATCH_DEPTH   2u /* slots of a ring */
 #define WATCH_GOT_MAX 12u
+#define WATCH_BIT     1u /* each client has one watch */
 /* What a watch gave; tag: NO_TAG: a tombstone. */
 struct world_change {
         uint64_t rev, missed;
@@ -60,7 +61,8 @@ struct world_change {
 struct world_watch {
         struct sb_op_watch op;
         bool open, lapped;
-        bool idle; /* the last look found nothing */
+        bool idle;                     /* the last look found nothing */
+        const struct sb_version *held; /* by guard 0: the last change, if no look came since */
         enum world_key key;
         uint64_t start;
         uint32_t count;
@@ -204,6 +206,7 @@ void world_watch_run(
         uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_watch_start(void);
 void world_watch_judge(struct sb_handle *engine);
+uint64_t world_watch_hash(uint64_t hash);
 /* past.c: operations on the past; and the end of what they leave for good. */
 void world_past_run(struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_past_clean_up(struct sb_handle *engine);

@@ -78,7 +78,8 @@ enum world_op_kind {
          * value (upkeep/move.h) */
         OP_MOVE,
         OP_WATCH, /* begin to watch the key; WAY_PAST: from behind what the start state had */
-        OP_NEXT,  /* take the bits of the bell, and all that there is to see */
+        OP_NEXT,  /* take the bits of the bell, and all that there is to see; WAY_SHORT: one change.
+                     The last one is held until the next look */
         OP_SLEEP, /* the next change; sleep until it comes */
         OP_UNWATCH,
         OP_PRESS, /* a sweep of a client that waits for memory: rings give way */
@@ -195,6 +196,10 @@ enum world_focus {
         FOCUS_CUTS,  /* at clock, stable cut, announcements, stamps and links of versions, cells */
 };
 
+/* A was watched, and written, and is so no more. RING_BARE: an engine was killed while it cleared
+ * the cell, and the next one went on: the ring is there, and the cell says nothing. */
+enum world_ring { RING_NONE, RING_LEFT, RING_BARE };
+
 struct world_spec {
         enum world_start start;
         struct world_op ops[MODEL_THREADS][WORLD_OPS];
@@ -221,9 +226,10 @@ struct world_spec {
         bool engine; /* thread 0 is the engine itself */
         /* the threads but the engine make the public calls, and what is read is held by guards */
         bool users;
-        uint8_t watched; /* a bit for each thread that watches A from the start state on */
-        bool ring;       /* A was watched before, written, and is so no more: the ring is there */
-        uint32_t guards; /* users: guard words that are made at the start, and free [1] */
+        uint8_t watched;      /* a bit for each thread that watches A from the start state on */
+        uint8_t behind;       /* so often A was written since */
+        enum world_ring ring; /* what is left of a watch of A from before that */
+        uint32_t guards;      /* users: guard words that are made at the start, and free [1] */
 };
 
 struct world_case {
