@@ -40,6 +40,7 @@ static const struct world_case watches[] = {
         {"watch: two more join, and a set", {START_VALUE, {OPS(NEXT), OPS(WATCH_A, NEXT), OPS(WATCH_A, NEXT), OPS(SET_A)},
                 .watched = 1}, 4, 2},
         {"watch: joins beside a commit", {START_PAIR, {OPS(WATCH_A, NEXT), OPS(TXN(.writes = KA | KB))}}, 2, 2},
+        {"watch: joins where memory is full", {START_FULL, {OPS(WATCH_A, NEXT), OPS(SET_A)}, .unit_count = 8}, 2, 2},
         {"watch: killed while it joins", {START_VALUE, {OPS(WATCH_A), OPS(WATCH_A, NEXT)}}, 2, 0, .crashes = 1, .crash_mask = 1,
                 .reaper = true},
         /* It ends, and the engine clears. */
@@ -87,6 +88,8 @@ static const struct world_case watches[] = {
                 .crash_mask = 2},
         {"watch: sleeps beside a stopped set and a cut", {START_VALUE, {OPS(SLEEP), OPS(PUT_A), OPS(STABLE)}, .watched = 1}, 3, 0,
                 .crashes = 1, .crash_mask = 2},
+        {"watch: stopped asleep beside two sets", {START_VALUE, {OPS(SLEEP), OPS(SET_A, SET_A)}, .watched = 1}, 2, 0, .crashes = 1,
+                .crash_mask = 1},
         {"watch: sleeps beside a delete", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(DELETE_A, SET_A, WORK)}, .watched = 1}, 2, 2},
         {"watch: sleeps beside a commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .watched = 1}, 2, 2},
         {"watch: sleeps beside a killed commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .watched = 1}, 2, 0, .crashes = 1,

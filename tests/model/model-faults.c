@@ -175,6 +175,7 @@ static const struct {
         {SB_FAULT_MOVE_IN_HAND, "move: chain beside a sweep"},
         {SB_FAULT_MOVE_SKIPS, "move: alone"},
         {SB_FAULT_WINDOW_EARLY, "move: large beside a slow sweep"},
+        {SB_FAULT_BELL_ALWAYS, "watch: stopped asleep beside two sets"},
         {SB_FAULT_BELL_TAKEN, "watch: sleeps beside a stopped set"},
         {SB_FAULT_BELL_BEFORE_BIT, "watch: sleeps beside a set"},
         {SB_FAULT_SLEEP_UNASKED, "watch: sleeps beside a set"},

@@ -134,7 +134,7 @@ static void setup_segment(void)
                         model_fail("no geometry: %d", r);
         base = model_region((uint32_t)wish.size);
         sb_segment_format(base, &geometry, choose_seed(spec()->tall), id, 1);
-        r = sb_segment_open(base, wish.size, &model_os, &segment);
+        r = sb_segment_open(base, wish.size, world_os(), &segment);
         if (r)
                 model_fail("open: %d", r);
         if (has_observer())

@@ -20,8 +20,10 @@ static void watcher_begin(
         MODEL_CHECK(!watch->open);
         outcome->r = sb_op_watch_begin(handle, world_key(op->key), world_key_len(op->key),
                 WATCH_BIT, WATCH_DEPTH, &watch->op);
-        if (outcome->r)
+        if (outcome->r) {
+                MODEL_CHECK(outcome->r == SB_E_FULL && spec()->start == START_FULL);
                 return;
+        }
         *watch = (struct world_watch){
                 .op = watch->op, .open = true, .key = op->key, .start = watch->op.start};
         MODEL_CHECK(watch->op.last == watch->op.start && watch->start >= done);
@@ -111,8 +113,10 @@ static void watcher_sleep(struct sb_handle *handle, struct world_watch *watch)
         static const struct sb_word32 stop;
 
         while (watcher_look(handle, watch) == SB_WATCHED_NOTHING) {
-                if (!sb_bell_is_dirty(handle))
+                if (!sb_bell_is_dirty(handle)) {
+                        model_note(NOTE_SLEEPS, model_noted(NOTE_SLEEPS) + 1);
                         sb_bell_sleep(handle, &stop, UINT64_MAX);
+                }
                 watcher_take_bits(handle);
         }
 }
@@ -124,6 +128,8 @@ void world_watch_run(
         enum sb_watched watched;
         uint32_t cursor = 0;
 
+        if (!watch->open && op->kind != OP_WATCH && op->kind != OP_PRESS)
+                return;
         switch (op->kind) {
         case OP_WATCH:
                 watcher_begin(me, handle, op, outcome);
@@ -151,6 +157,21 @@ void world_watch_run(
         default:
                 break;
         }
+}
+
+static void watcher_wake(void *context, struct sb_word32 *word)
+{
+        model_os.wake(context, word);
+        model_note(NOTE_WAKES, model_noted(NOTE_WAKES) + 1);
+}
+
+const struct sb_os *world_os(void)
+{
+        static struct sb_os os;
+
+        os = model_os;
+        os.wake = watcher_wake;
+        return &os;
 }
 
 void world_watch_start(void)
@@ -269,10 +290,25 @@ static void judge_watch(uint32_t thread)
         watch->open = false;
 }
 
+/* A sleep costs each process that tells one system call at most, whatever it writes while the
+ * sleeper is stopped. */
+static void judge_wakes(void)
+{
+        uint64_t processes = world.reaped, t;
+
+        for (t = 0; t < MODEL_THREADS; t++)
+                processes += spec()->ops[t][0].kind != OP_NONE;
+        if (model_noted(NOTE_WAKES) > model_noted(NOTE_SLEEPS) * (processes - 1))
+                model_fail("%lu sleeps of one of %lu processes, and %lu wakes",
+                        (unsigned long)model_noted(NOTE_SLEEPS), (unsigned long)processes,
+                        (unsigned long)model_noted(NOTE_WAKES));
+}
+
 void world_watch_judge(struct sb_handle *engine)
 {
         uint32_t t;
 
+        judge_wakes();
         /* Some may be stopped for good. What they wrote is told with the engine's next cut. */
         for (t = 0; t < MODEL_THREADS; t++)
                 if (world.watches[t].open)

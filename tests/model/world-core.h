@@ -20,6 +20,8 @@
 #define NOTE_TOLD   (WORLD_KEYS + 3) /* of the last write that was finished: its cut */
 #define NOTE_FLOOR  (WORLD_KEYS + 4) /* the highest floor of births */
 #define NOTE_LIMIT  (WORLD_KEYS + 5) /* the highest floor of history */
+#define NOTE_SLEEPS (WORLD_KEYS + 6) /* so often a client began to sleep */
+#define NOTE_WAKES  (WORLD_KEYS + 7) /* so often one was woken by a system call */
 #define WORLD_SPACE 1024u            /* bytes of a handle's space */
 #define DEAD_PEER   (PEERS - 1)      /* of START_DEAD */
 
@@ -205,6 +207,8 @@ void world_move_judge(struct sb_handle *engine);
 void world_watch_run(
         uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome);
 void world_watch_start(void);
+/* As model_os; counts the wakes. */
+const struct sb_os *world_os(void);
 void world_watch_judge(struct sb_handle *engine);
 uint64_t world_watch_hash(uint64_t hash);
 /* past.c: operations on the past; and the end of what they leave for good. */
