@@ -103,9 +103,7 @@ static const struct world_case watches[] = {
 /* The same with kills at more places, and more threads. */
 static const struct world_case deep[] = {
         {"watch deep: joins beside a clearing", {START_VALUE, {OPS(SWEEP, SWEEP), OPS(WATCH_A, NEXT)}, .engine = true,
-                .ring = RING_LEFT}, 2, 4},
-        {"watch deep: joins beside a clearing and a set", {START_VALUE, {OPS(SWEEP), OPS(WATCH_A, NEXT), OPS(SET_A)}, .engine = true,
-                .ring = RING_LEFT}, 3, 3},
+                .ring = RING_LEFT}, 2, 3},
         {"watch deep: killed while it joins", {START_VALUE, {OPS(WATCH_A), OPS(WATCH_A, NEXT), OPS(SET_A)}}, 3, 0, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
         {"watch deep: killed clearing", {START_VALUE, {OPS(SWEEP), OPS(WATCH_A, NEXT), OPS(SET_A)}, .engine = true,
@@ -114,8 +112,6 @@ static const struct world_case deep[] = {
         {"watch deep: killed clearing beside a join", {START_VALUE, {OPS(SWEEP), OPS(WATCH_A, NEXT)}, .engine = true,
                 .ring = RING_LEFT}, 2, 1,
                 .crashes = 1, .crash_mask = 1, .reaper = true},
-        {"watch deep: joins beside a removal and a set", {START_DELETED, {OPS(WATCH_A, NEXT), OPS(WORK, WORK), OPS(SET_A)},
-                .setup_by = 1}, 3, 3},
         {"watch deep: killed reader", {START_VALUE, {OPS(NEXT), OPS(SET_A, WORK)}, .watched = 1, .behind = 2}, 2, 1, .crashes = 1,
                 .crash_mask = 1, .reaper = true},
         {"watch deep: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .watched = 1}, 3, 3},
@@ -124,10 +120,6 @@ static const struct world_case deep[] = {
         {"watch deep: sleeps beside a killed commit", {START_PAIR, {OPS(SLEEP), OPS(TXN(.writes = KA | KB))}, .watched = 1}, 2, 1,
                 .crashes = 1, .crash_mask = 2, .reaper = true},
         {"watch deep: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 3, .delays = 2},
-        {"watch deep: reads beside a mover and a set", {START_VALUE, {OPS(NEXT), OPS(MOVE_A), OPS(SET_A, WORK)}, .watched = 1,
-                .behind = 1, .setup_by = 1}, 3, 3},
-        {"watch deep: from before it began", {START_MAGAZINE, {OPS(SWEEP), OPS(WATCH_A), OPS(SET_A, WORK, PAST_A, FIRST, SET_A)},
-                .engine = true, .ring = RING_LEFT, .magazine = 2, .setup_by = 2}, 3, 3},
 };
 /* clang-format on */
 
