@@ -15,6 +15,7 @@
 #define NEXT     {OP_NEXT, KEY_A}
 #define FIRST    {OP_NEXT, KEY_A, .way = WAY_SHORT}
 #define SLEEP    {OP_SLEEP, KEY_A}
+#define WAIT     {OP_SLEEP, KEY_A, .way = WAY_MANY}
 #define UNWATCH  {OP_UNWATCH, KEY_A}
 #define PRESS    {OP_PRESS, KEY_A}
 
@@ -98,6 +99,16 @@ static const struct world_case watches[] = {
                 .watched = 1}, 3, 0, .crashes = 1, .crash_mask = 2},
         {"watch: sleeps beside a commit and a set", {START_PAIR, {OPS(SLEEP), OPS(TXN(.reads = KA, .writes = KA)), OPS(SET_A)},
                 .watched = 1}, 3, 2},
+        /* By the public calls. */
+        {"watch: users: opens beside a set", {START_VALUE, {OPS(WATCH_A, NEXT), OPS(SET_A)}, .users = true, .guards = 4}, 2, 2},
+        {"watch: users: reads beside sets", {START_VALUE, {OPS(NEXT, NEXT, UNWATCH), OPS(SET_A, SET_A, WORK)}, .watched = 1,
+                .users = true, .guards = 4}, 2, 2},
+        {"watch: users: sleeps beside a set and a delete", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A, DELETE_A)}, .watched = 1,
+                .users = true, .guards = 4}, 2, 2},
+        {"watch: users: waits beside a set", {START_VALUE, {OPS(SLEEP, WAIT), OPS(SET_A, SET_A)}, .watched = 1, .users = true,
+                .guards = 4}, 2, 2},
+        {"watch: users: waits beside a stopped set", {START_VALUE, {OPS(WAIT), OPS(SET_A)}, .watched = 1, .users = true,
+                .guards = 4}, 2, 0, .crashes = 1, .crash_mask = 2},
 };
 
 /* The same with kills at more places, and more threads. */

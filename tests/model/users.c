@@ -175,6 +175,7 @@ void user_check_idle(uint32_t me)
                 MODEL_CHECK(!(held & bit));
                 held |= bit;
         }
+        held |= user_watch_holds(me);
         for (i = 0; i < bus->guard_free_count; i++) {
                 bit = UINT64_C(1) << bus->guards_free[i];
                 MODEL_CHECK(!((held | free) & bit));
@@ -536,6 +537,11 @@ bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outco
         case OP_CLEAR:
                 do_clear(&user);
                 return true;
+        case OP_WATCH:
+        case OP_NEXT:
+        case OP_SLEEP:
+        case OP_UNWATCH:
+                return user_run_watch(&user);
         default:
                 return user_run_past(&user);
         }

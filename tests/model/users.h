@@ -52,7 +52,8 @@ void user_walk_release(struct user_walk *walk);
 void user_expect_same(const struct outcome *a, const struct outcome *b, uint32_t keys);
 /* The whole of an OP_SCAN. */
 void user_scan(const struct user *user);
-/* The part of user_run() that is in users-past.c. */
+/* The part of user_run() that is in users-past.c; in users-watch.c. */
 bool user_run_past(const struct user *user);
+bool user_run_watch(const struct user *user);
 
 #endif

@@ -185,7 +185,10 @@ void world_watch_start(void)
                         model_fail("no guard");
                 if (!(spec()->watched & 1u << t))
                         continue;
-                watcher_begin(t, handle_of(t), &op, &outcome);
+                if (spec()->users)
+                        user_run(t, &op, 0, &outcome);
+                else
+                        watcher_begin(t, handle_of(t), &op, &outcome);
                 if (outcome.r)
                         model_fail("a watch at the start: %d", outcome.r);
         }
@@ -262,11 +265,11 @@ static bool all_finish(void)
         return true;
 }
 
-static void judge_watch(uint32_t thread)
+/* What the watch gives when nothing else goes on. */
+static void judge_looks(uint32_t thread)
 {
         struct world_watch *watch = &world.watches[thread];
         struct sb_handle *handle = handle_of(thread);
-        uint32_t t, i;
 
         if (sb_op_watch_has(handle, &watch->op)) {
                 if (model_asleep(thread))
@@ -276,9 +279,24 @@ static void judge_watch(uint32_t thread)
         }
         while (watcher_look(handle, watch) != SB_WATCHED_NOTHING)
                 ;
-        MODEL_CHECK(!watch->lapped && watch->op.last >= model_noted(NOTE_DONE + watch->key));
+}
+
+static void judge_watch(uint32_t thread)
+{
+        struct world_watch *watch = &world.watches[thread];
+        struct sb_handle *handle = handle_of(thread);
+        uint32_t t, i;
+
+        if (watch->user)
+                user_watch_judge(thread);
+        else
+                judge_looks(thread);
+        /* A user's that gave nothing began behind all writes. */
+        MODEL_CHECK(!watch->lapped && (watch->op.last >= model_noted(NOTE_DONE + watch->key) ||
+                                              (watch->user && !watch->count)));
         /* Its version comes by the slot: the way that costs least. */
-        if (watch->op.last > watch->op.start && all_finish() && !world_does(OP_MOVE))
+        if (!watch->user && watch->op.last > watch->op.start && all_finish() &&
+                !world_does(OP_MOVE))
                 MODEL_CHECK(sb_ring_find(&watch->op.ring, watch->op.last, watch->op.start));
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
@@ -286,7 +304,10 @@ static void judge_watch(uint32_t thread)
                                 watch, &spec()->ops[t][i], &world.outcomes[t][i], world_tag(t, i));
         for (i = 0; i < watch->count; i++)
                 judge_change(watch, &watch->got[i]);
-        sb_op_watch_end(handle, &watch->op);
+        if (watch->user)
+                sb_watch_close(watch->user);
+        else
+                sb_op_watch_end(handle, &watch->op);
         watch->open = false;
 }
 
@@ -296,6 +317,9 @@ static void judge_wakes(void)
 {
         uint64_t processes = world.reaped, t;
 
+        /* The public calls do not say when they sleep. */
+        if (spec()->users)
+                return;
         for (t = 0; t < MODEL_THREADS; t++)
                 processes += spec()->ops[t][0].kind != OP_NONE;
         if (model_noted(NOTE_WAKES) > model_noted(NOTE_SLEEPS) * (processes - 1))

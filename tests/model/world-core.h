@@ -52,7 +52,7 @@ struct world_guard {
         uint64_t rev;
 };
 
-#define WATCH_DEPTH   2u /* slots of a ring */
+#define WATCH_DEPTH   SB_WATCH_DEPTH /* slots of a ring */
 #define WATCH_GOT_MAX 12u
 #define WATCH_BIT     1u /* each client has one watch */
 /* What a watch gave; tag: NO_TAG: a tombstone. */
@@ -69,6 +69,8 @@ struct world_watch {
         uint64_t start;
         uint32_t count;
         struct world_change got[WATCH_GOT_MAX];
+        struct sb_watch *user; /* users: instead of op, of which `last` alone counts */
+        struct sb_guard guard; /* users: the last change */
 };
 
 struct world_state {
@@ -216,6 +218,11 @@ void world_past_run(struct sb_handle *handle, const struct world_op *op, struct 
 void world_past_clean_up(struct sb_handle *engine);
 /* users.c: does an operation by the public calls. Return: false: it has none of its own. */
 bool user_run(uint32_t me, const struct world_op *op, uint32_t tag, struct outcome *outcome);
+/* users-watch.c: the next change of a watch; what it gives at the end. */
+int user_watch_next(struct world_watch *watch, uint64_t deadline_ns);
+void user_watch_judge(uint32_t thread);
+/* The guard words that its last change holds, a bit for each. */
+uint64_t user_watch_holds(uint32_t thread);
 /* The thread's bus, when it has finished. */
 void user_check_idle(uint32_t me);
 struct sb_txn *user_begin(struct sb_bus *bus, const struct world_txn *what);
