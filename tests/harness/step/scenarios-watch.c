@@ -6,6 +6,8 @@
 #define W(number)     .len = (number)
 #define THREE_KEYS    TWO_KEYS, OTHERS_KEY_0
 #define WATCHED_SCENE .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES
+#define WATCHED_LATE                                                                               \
+        .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES | TRIAL_LATE
 /* The other client sleeps until key 0 changes, or key 1. */
 #define OTHER_SLEEPS                                                                               \
         DO(OTHER, WATCH, K(0)), DO(OTHER, WATCH, K(1), W(1)), DO(OTHER, WATCH_NEXT, K(0)),         \
@@ -31,7 +33,7 @@ const struct step_scenario step_scenarios_watch[] = {
                 .operation = {DO(SUBJECT, WATCH, K(0))},
                 .others = {REMOVE, DO(OTHER, SET, K(0), V(20, 12))}},
         {.name = "watch: open where another watch ends",
-                WATCHED_SCENE,
+                WATCHED_LATE,
                 .setup = {THREE_KEYS, DO(OTHER, WATCH, K(0))},
                 .operation = {DO(SUBJECT, WATCH, K(0)), DO(SUBJECT, WATCH_NEXT, K(0))},
                 .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, WATCH_CLOSE, K(0)),
@@ -90,7 +92,7 @@ const struct step_scenario step_scenarios_watch[] = {
                 .operation = {DO(SUBJECT, WAIT), DO(SUBJECT, SLEEP)},
                 .others = {DO(OTHER, SET, K(0), V(20, 12))}},
         {.name = "watch: set of what another one watches",
-                WATCHED_SCENE,
+                WATCHED_LATE,
                 .setup = {THREE_KEYS, DO(OTHER, WATCH, K(0))},
                 .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10))},
                 .others = {DO(OTHER, WATCH_NEXT, K(0)), DO(OTHER, SET, K(0), V(20, 12)),
@@ -101,7 +103,7 @@ const struct step_scenario step_scenarios_watch[] = {
                 .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10))},
                 .others = {ENGINE_TURNS}},
         {.name = "watch: set beside one that falls asleep",
-                WATCHED_SCENE,
+                WATCHED_LATE,
                 .setup = {THREE_KEYS, OTHER_SLEEPS},
                 .operation = {DO(SUBJECT, SET, K(0), V(30, 10))},
                 .others = {DO(OTHER, SLEEP)}},
