@@ -100,11 +100,15 @@
         X(BELL_BEFORE_BIT, "a client is woken before its dirty bit is set")                        \
         X(SLEEP_UNASKED, "a client sleeps without another look at its bits")                       \
         X(TELL_LEFT_OUT, "a writer does not tell the watchers")                                    \
+        X(COMMIT_UNTOLD, "a transaction does not tell the watchers of what it wrote")              \
         X(REAP_UNTOLD, "the reaper does not tell what a dead client wrote")                        \
         X(STABLE_UNTOLD, "what a stopped client wrote is not told with the stable cut")            \
         X(RING_BACKWARDS, "a slow writer puts an older version into a slot")                       \
         X(RING_BEFORE_START, "a slot of before the watch is followed")                             \
         X(RING_GONE_UNASKED, "a slot is followed though its version may be out of the chain")      \
+        X(RING_MORE_UNTOLD, "watches in a ring's further blocks are not told")                     \
+        X(RING_UNKEPT, "a pruner takes what the readers of a ring have not read")                  \
+        X(REMOVE_WATCHED, "a key is removed though it is watched")                                 \
         X(GONE_UNSAID, "a pruner does not say that a version leaves its chain")                    \
         X(JOIN_OLD_TURN, "a watch that joins while bits are cleared sets the one that goes")       \
         X(CLEAR_UNASKED, "the engine takes a bit away beside a watch that joins")                  \

@@ -113,7 +113,7 @@ void sb_finish_noted(
         status = sb_descriptor_stamped(handle, descriptor);
         finish_read(handle, descriptor, &lists);
         finish_copy_all(handle, descriptor, &lists, status);
-        if (SB_STATUS_STATE(status) == SB_STATUS_COMMITTED)
+        if (SB_STATUS_STATE(status) == SB_STATUS_COMMITTED && !SB_FAULT(COMMIT_UNTOLD))
                 finish_tell(handle, &lists, operation == &handle->record->operation);
         finish_let_go(handle, descriptor, &lists, status);
         sb_note_retire(handle, &descriptor->block, operation, 0);

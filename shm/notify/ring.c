@@ -148,7 +148,8 @@ static void ring_ring_all(struct sb_handle *handle, const struct sb_ring_view *v
                 uint64_t word = sb_load_acquire(entry); /* A:watcher. */
                 uint32_t slot = SB_WATCHER_SLOT(word);
 
-                if (word && slot < handle->segment.geometry.record_count)
+                if (word && slot < handle->segment.geometry.record_count &&
+                        !(SB_FAULT(RING_MORE_UNTOLD) && walk.view.ring != view->ring))
                         sb_bell_ring(&handle->segment, slot, SB_WATCHER_BIT(word));
         }
 }

@@ -376,7 +376,8 @@ void sb_key_try_remove(
         if (SB_SHAPE_KIND(head->shape) == SB_VERSION_PLACEHOLDER &&
                 !sb_index_confirm(handle, cell_number, word))
                 return;
-        if ((word & SB_CELL_WATCHED) || !key_is_removable(handle, head, horizon) ||
+        if (((word & SB_CELL_WATCHED) && !SB_FAULT(REMOVE_WATCHED)) ||
+                !key_is_removable(handle, head, horizon) ||
                 ((word & SB_CELL_KEPT) && !key_is_forgotten(handle, head)))
                 return;
         /* R:publish > A:publish. It expects what was judged; from here on any process goes on. */

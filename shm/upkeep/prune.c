@@ -258,7 +258,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
 /* How many versions are left for the readers of a ring. Where memory is short they give way. */
 static uint32_t prune_depth(struct sb_handle *handle, struct sb_node *node)
 {
-        return handle->work.pressed ? 0 : sb_ring_depth(handle, node);
+        return handle->work.pressed || SB_FAULT(RING_UNKEPT) ? 0 : sb_ring_depth(handle, node);
 }
 
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,

@@ -46,7 +46,8 @@ static bool stable_resolve(struct sb_handle *handle, struct sb_record *record)
                 descriptor = stable_descriptor(handle, at);
                 if (descriptor) {
                         sb_help_resolve(handle, descriptor);
-                        sb_finish_tell(handle, descriptor);
+                        if (!SB_FAULT(STABLE_UNTOLD))
+                                sb_finish_tell(handle, descriptor);
                 }
                 return true;
         }

@@ -65,6 +65,7 @@ static const struct world_case watches[] = {
                 .behind = 1}, 3, 2},
         {"watch: reads while memory is short", {START_VALUE, {OPS(NEXT, NEXT), OPS(PRESS, SET_A, PRESS)}, .watched = 1, .behind = 2}, 2, 2},
         {"watch: reads beside a delete", {START_VALUE, {OPS(NEXT, NEXT), OPS(DELETE_A, WORK, SET_A, WORK)}, .watched = 1}, 2, 2},
+        {"watch: a deleted key stays", {START_DELETED, {OPS(NEXT), OPS(PRESS, PRESS, SET_A)}, .watched = 1, .setup_by = 1}, 2, 2},
         {"watch: reads beside a mover", {START_VALUE, {OPS(NEXT), OPS(MOVE_A)}, .watched = 1, .behind = 1, .setup_by = 1}, 2, 2},
         {"watch: reads beside a mover and a set", {START_VALUE, {OPS(NEXT), OPS(MOVE_A), OPS(SET_A, WORK)}, .watched = 1, .behind = 1,
                 .setup_by = 1}, 3, 2},
