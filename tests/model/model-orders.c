@@ -44,6 +44,10 @@ static const struct judged {
         {"R:status", WAY_BARRIER, "txn: cut and set", 1},
         {"R:operation", WAY_LOCKED, "txn: stable cut, serializable", 1},
         {"A:sign", WAY_WORD, "away: sweep beside a removal and a make", 1},
+        {"R:sleeps", WAY_LOCKED, "watch: sleeps beside a set", 2},
+        {"R:sleeps", WAY_BARRIER, "watch: sleeps beside a set", 2},
+        {"R:dirty", WAY_LOCKED, "watch: sleeps beside a set", 2},
+        {"R:dirty", WAY_BARRIER, "watch: sleeps beside a set", 2},
         {"R:unpin", WAY_WORD, "remove, free, under scan", 2, .slow = true},
 };
 
