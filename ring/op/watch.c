@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "ring/op/make.h"
-#include "shm/base/fault.h"
 #include "shm/base/hash.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
@@ -332,8 +331,7 @@ static struct sb_version *watch_find_change(
                 version = watch_oldest(handle, newest.version, want, &trimmed);
                 if (version->rev == want || !trimmed)
                         return version; /* or the key's first one in another life */
-        } while (!SB_FAULT(LAPPED_UNASKED) &&
-                 !sb_stamp_lasts(handle, watch->cell, newest.word, newest.head, newest.settled));
+        } while (!sb_stamp_lasts(handle, watch->cell, newest.word, newest.head, newest.settled));
         *ret_missed = version->rev - want;
         return version;
 }

@@ -114,7 +114,6 @@
         X(CLEAR_UNASKED, "the engine takes a bit away beside a watch that joins")                  \
         X(RETIRE_ANY_RING, "the ring that came behind a closed one is taken away with it")         \
         X(GONE_RING_STAYS, "a ring stays behind when its key is removed")                          \
-        X(LAPPED_UNASKED, "a watch is told that it lost changes without a second look")            \
         X(TRIM_UNMARKED, "a version is taken out of a chain without a trace")                      \
         X(KEEP_LOOKUP_EARLY, "a new key's rules are looked up before it is linked")                \
         X(KEEP_PLACEHOLDER_UNFLAGGED, "a placeholder is stamped before its cell says KEPT")        \
