@@ -247,10 +247,11 @@ static inline __attribute__((always_inline)) uint64_t sb_overwrite_stamp(
 }
 
 /* The replaced version does not go into the magazine: out of its chain behind @version, if only
- * older ones keep it from there; else its cell is noted, and pruned later. Watchers are told.
- * @found: what was replaced; @entry: a free one to give back, or 0; @stamp: of @version. */
+ * older ones keep it from there; else its cell is noted, and pruned later. @entry: a free one to
+ * give back, or 0; @old: NULL: a rule of history or a watch may keep it, and watchers are told;
+ * @stamp: of @version. */
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
-        const struct sb_found *found, uint32_t entry, uint64_t stamp);
+        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp);
 
 /* Behind a lost CAS on a cell: counts it, and gives way. @lost: how often this write has lost
  * before. */
@@ -268,7 +269,9 @@ static inline __attribute__((always_inline)) bool sb_overwrite_replace(struct sb
                             handle, version, found->version, found->offset, block->entry));
 
         if (SB_UNLIKELY(!held))
-                sb_overwrite_later(handle, version, found, block->entry, stamp);
+                sb_overwrite_later(handle, version,
+                        sb_overwrite_is_kept(found) ? NULL : found->version, block->entry,
+                        found->cell, stamp);
         return held;
 }
 

@@ -285,12 +285,13 @@ static inline __attribute__((always_inline)) void put_tell(
 }
 
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
-        const struct sb_found *found, uint32_t entry, uint64_t stamp)
+        struct sb_version *old, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
 {
-        struct sb_version *old = sb_overwrite_is_kept(found) ? NULL : found->version;
         bool below;
 
-        put_tell(handle, found->word, version);
+        /* Watched, or kept by a rule: where there is no ring, nothing comes of it. */
+        if (!old)
+                put_tell(handle, SB_CELL_WATCHED, version);
         if (entry)
                 sb_magazine_vacate(handle, entry);
         /* A:publish. Where older ones lie below that some cut needs, each write takes out the one
@@ -300,7 +301,7 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
         if (below && sb_prune_behind(handle, version, old))
                 put_pass(handle, old);
         else
-                put_note_cell(handle, found->cell, stamp, below);
+                put_note_cell(handle, cell, stamp, below);
 }
 
 /* Fault STAMP_EARLY: stamps the version with what the clock said before the install. */

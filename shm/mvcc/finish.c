@@ -59,45 +59,49 @@ static void finish_copy_all(struct sb_handle *handle, struct sb_descriptor *desc
         }
 }
 
-/* Tell the watchers of each key of the list. @slots: into its slot, too: only while the versions
- * are held, because later another version may lie there. */
-static void finish_tell(
-        struct sb_handle *handle, const struct sb_descriptor_lists *lists, bool slots)
+/* Tell the watchers of the version's key. @slot: its slot, too: only while the version is held,
+ * because later another one may lie there. Fault COMMIT_UNTOLD: left out. */
+static inline void finish_tell(
+        struct sb_handle *handle, const struct sb_version *version, bool slot)
 {
-        uint32_t i;
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
 
-        for (i = 0; i < lists->write_count; i++) {
-                struct sb_version *version = finish_listed(&handle->segment, lists, i);
-                struct sb_node *node = version ? sb_node_at(&handle->segment, version->node) : NULL;
-
-                if (node)
-                        sb_ring_tell(handle, node, slots ? version : NULL);
-        }
+        if (node && !SB_FAULT(COMMIT_UNTOLD))
+                sb_ring_tell(handle, node, slot ? version : NULL);
 }
 
 void sb_finish_tell(struct sb_handle *handle, const struct sb_descriptor *descriptor)
 {
         struct sb_descriptor_lists lists;
+        uint32_t i;
 
         if (SB_STATUS_STATE(sb_descriptor_status(descriptor)) != SB_STATUS_COMMITTED)
                 return;
         finish_read(handle, descriptor, &lists);
-        finish_tell(handle, &lists, false);
+        for (i = 0; i < lists.write_count; i++) {
+                struct sb_version *version = finish_listed(&handle->segment, &lists, i);
+
+                if (version)
+                        finish_tell(handle, version, false);
+        }
 }
 
-/* Hold what is committed no longer. Aborted versions are held until sb_finish_dispose(). */
+/* Tell of what is committed, and hold it no longer. @own: the transaction is this client's. Aborted
+ * versions are held until sb_finish_dispose(). */
 static void finish_let_go(struct sb_handle *handle, struct sb_descriptor *descriptor,
-        const struct sb_descriptor_lists *lists, uint64_t status)
+        const struct sb_descriptor_lists *lists, uint64_t status, bool own)
 {
         uint32_t i;
 
         for (i = 0; i < lists->write_count && SB_STATUS_STATE(status) == SB_STATUS_COMMITTED; i++) {
                 struct sb_version *version = finish_listed(&handle->segment, lists, i);
 
+                if (!version)
+                        continue;
+                finish_tell(handle, version, own);
                 /* R:retire > A:retire. Behind the outcome: what can be unlinked names no
                  * descriptor. */
-                if (version)
-                        sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0);
+                sb_cas32_full(&version->block.retire, SB_RETIRE_HELD, 0);
         }
         if (SB_FAULT(TXN_RELEASE_EARLY))
                 sb_finish_dispose(handle, descriptor);
@@ -113,9 +117,7 @@ void sb_finish_noted(
         status = sb_descriptor_stamped(handle, descriptor);
         finish_read(handle, descriptor, &lists);
         finish_copy_all(handle, descriptor, &lists, status);
-        if (SB_STATUS_STATE(status) == SB_STATUS_COMMITTED && !SB_FAULT(COMMIT_UNTOLD))
-                finish_tell(handle, &lists, operation == &handle->record->operation);
-        finish_let_go(handle, descriptor, &lists, status);
+        finish_let_go(handle, descriptor, &lists, status, operation == &handle->record->operation);
         sb_note_retire(handle, &descriptor->block, operation, 0);
 }
 

@@ -154,7 +154,8 @@ static void ring_ring_all(struct sb_handle *handle, const struct sb_ring_view *v
         }
 }
 
-void sb_ring_tell(struct sb_handle *handle, struct sb_node *node, const struct sb_version *version)
+void sb_ring_tell_all(
+        struct sb_handle *handle, struct sb_node *node, const struct sb_version *version)
 {
         struct sb_ring_view view;
 
@@ -167,7 +168,7 @@ void sb_ring_tell(struct sb_handle *handle, struct sb_node *node, const struct s
 
 /* ---- what is gone ---- */
 
-void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)
+void sb_ring_raise_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)
 {
         struct sb_ring_view view;
         uint64_t gone;

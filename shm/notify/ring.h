@@ -38,6 +38,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shm/base/assert.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
@@ -64,11 +65,23 @@ bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *re
 
 /* ---- for the processes that write ---- */
 
-/* Tell the watchers of @node that @version (NULL: some version) came. Under a pin. Cost: one load
- * where there is no ring. */
-void sb_ring_tell(struct sb_handle *handle, struct sb_node *node, const struct sb_version *version);
+/* Tell the watchers of @node, which has a ring, that @version (NULL: some version) came. */
+void sb_ring_tell_all(
+        struct sb_handle *handle, struct sb_node *node, const struct sb_version *version);
+/* The same of any node. Under a pin. Cost: one load where there is no ring. */
+static inline void sb_ring_tell(
+        struct sb_handle *handle, struct sb_node *node, const struct sb_version *version)
+{
+        if (SB_UNLIKELY(sb_load_acquire(&node->ring) != 0)) /* A:publish. Not followed. */
+                sb_ring_tell_all(handle, node, version);
+}
 /* Say that the node's version of this revision is about to leave its chain. Under a pin. */
-void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev);
+void sb_ring_raise_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev);
+static inline void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)
+{
+        if (SB_UNLIKELY(sb_load_acquire(&node->ring) != 0)) /* A:publish. Not followed. */
+                sb_ring_raise_gone(handle, node, rev);
+}
 /* How many versions a pruner leaves in the node's chain for readers of the ring; 0: no ring. */
 uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node);
 
