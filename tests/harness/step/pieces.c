@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define PIECES_MAX (1u << 16) /* power of two */
-#define AREA_SIZE  (4u << 20)
+#define PIECES_MAX (1u << 17) /* power of two */
+#define AREA_SIZE  (8u << 20)
 #define PIECE_MAX  128u /* bytes of code */
 #define LEAVE_LEN  25u  /* what write_leave() writes */
 
