@@ -28,7 +28,7 @@
 #define WRITERS  3u
 #define WORKERS  (WATCHERS + WRITERS)
 #define KEYS     6u
-#define SECONDS  5u
+#define SECONDS  3u
 
 static struct table {
         struct {
