@@ -87,8 +87,8 @@ static uint64_t watch_now(const struct sb_bus *bus)
         return os->now_ns(os->context);
 }
 
-/* Look, without a system call, until a bit is set, @watch's cell changes (NULL: of none), or @end.
- * Return: whether something came. */
+/* Look, without a system call, until a bit is set, @watch's cell changes (NULL: of none), the wait
+ * is to end, or @end. Return: whether something came. */
 static bool watch_spin(
         struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t end)
 {
@@ -99,7 +99,8 @@ static bool watch_spin(
                                 return true;
                         sb_stall();
                 }
-        } while (watch_now(bus) < end);
+                /* Relaxed: the call looks again before it sleeps. */
+        } while (watch_now(bus) < end && !sb_load_relaxed(&bus->watches.interrupted));
         return false;
 }
 
@@ -120,13 +121,13 @@ static int watch_must_end(struct sb_bus *bus, uint64_t now, uint64_t deadline_ns
 static int watch_await(
         struct sb_bus *bus, const struct sb_watch *watch, uint64_t seen, uint64_t deadline_ns)
 {
-        uint64_t now = deadline_ns ? watch_now(bus) : 0, spin_end = now + bus->watches.spin_ns;
+        uint64_t now = deadline_ns ? watch_now(bus) : 0, spin_end;
         int r = watch_must_end(bus, now, deadline_ns);
 
         if (r != 0)
                 return r;
-        if (spin_end > deadline_ns)
-                spin_end = deadline_ns;
+        spin_end =
+                bus->watches.spin_ns < deadline_ns - now ? now + bus->watches.spin_ns : deadline_ns;
         if (bus->watches.spin_ns != 0 && watch_spin(bus, watch, seen, spin_end))
                 return 0;
         if (sb_bell_is_dirty(&bus->handle))

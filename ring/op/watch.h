@@ -24,9 +24,7 @@
 
 /* Changes that a ring has room for, and entries for watches in it: of each block of them. */
 #ifndef SB_WATCH_DEPTH
-#ifndef SB_WATCH_DEPTH
 #define SB_WATCH_DEPTH 64u
-#endif
 #endif
 #ifndef SB_WATCH_ENTRIES
 #define SB_WATCH_ENTRIES 12u

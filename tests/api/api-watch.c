@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libclient/core/bus.h"
 #include "tests/api/world.h"
 #include "tests/harness/test.h"
 
@@ -264,6 +265,12 @@ static void test_a_wait_ends_at_its_deadline_or_by_an_interrupt(void)
         CHECK_EQ(pthread_create(&thread, NULL, interrupt_later, NULL), 0);
         CHECK_EQ(sb_watch_next(watch, SB_FOREVER, &change), -EINTR);
         CHECK_EQ(pthread_join(thread, NULL), 0);
+        /* While it spins, too, however long that may be. */
+        bus->watches.spin_ns = UINT64_MAX;
+        CHECK_EQ(pthread_create(&thread, NULL, interrupt_later, NULL), 0);
+        CHECK_EQ(sb_wait(bus, SB_FOREVER), -EINTR);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        bus->watches.spin_ns = 0;
         /* Before the wait: the next one, and no further one. */
         sb_interrupt(bus);
         sb_interrupt(bus);
