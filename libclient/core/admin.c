@@ -226,6 +226,7 @@ int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_c
         found.age_ns = admin_age_ns(bus, record->attached_ns);
         /* Relaxed, all of these: numbers for display. */
         found.reading = sb_load_relaxed(&record->pin) != 0;
+        found.sleeps = (sb_load_relaxed(&record->sleeps) & SB_BELL_SLEEPS) != 0;
         for (uint32_t i = 0; i < segment->geometry.snapshot_count; i++)
                 admin_count_snapshot(sb_load_relaxed(&sb_record_snapshots(record)[i]), &found);
         if (found.cut != 0 && sb_times_behind(segment, found.cut, &moment))

@@ -51,6 +51,29 @@ struct sb_admin_client {
         uint64_t cut;          /* the oldest of the open ones; 0: none */
         uint64_t cut_age_ns;   /* its least possible age */
         bool reading;          /* pinned just now */
+        bool sleeps;           /* until one of its watches has something */
+};
+
+/* One watch. */
+struct sb_admin_watch {
+        struct sb_bytes key; /* it lies in the segment: good for the call that it is given to */
+        uint64_t rev;        /* the key's newest one, which may be undecided */
+        uint64_t place;      /* no other watch that stands now has it */
+        uint32_t client;     /* number */
+        uint32_t bit;        /* by which its client is told */
+        uint32_t wakes;      /* a count that moves when the client is woken */
+        bool behind;         /* something came since the client last waited */
+};
+typedef void sb_admin_watch_seen(void *argument, const struct sb_admin_watch *watch);
+
+/* What the units are used for: what keys, values and guards share. */
+struct sb_admin_memory {
+        uint64_t all_bytes, free_bytes;
+        uint64_t values_bytes; /* slabs of versions, and of what transactions and watches need */
+        uint64_t keys_bytes;   /* slabs of nodes */
+        uint64_t guards_bytes, large_bytes;
+        uint64_t emptied_bytes; /* free again as soon as no process can be reading there */
+        uint64_t history_bytes; /* of the values: kept for rules at the last sweep */
 };
 
 /* Which clients and marks hold which cuts, and how much memory is kept for them. */
@@ -85,6 +108,15 @@ int sb_admin_stat(struct sb_bus *bus, struct sb_admin_stat *ret);
 /* Describe the first attached client from record *number on; *number moves behind it. Return: 0,
  * SB_E_NOT_FOUND, SB_E_DETACHED. Cost: a look at each guard word of that record. */
 int sb_admin_client_next(struct sb_bus *bus, uint32_t *number, struct sb_admin_client *ret);
+
+/* Describe all watches, those of a key one after the other. Return: 0, SB_E_DETACHED. Cost: a look
+ * at each cell's word, and at each watch. */
+int sb_admin_watches(struct sb_bus *bus, sb_admin_watch_seen *seen, void *argument);
+/* Whether that client's watch is behind now. */
+bool sb_admin_watch_is_behind(struct sb_bus *bus, uint32_t client, uint32_t bit);
+
+/* Return: 0, SB_E_DETACHED. Cost: a look at each unit's word. */
+int sb_admin_memory(struct sb_bus *bus, struct sb_admin_memory *ret);
 
 /* Describe all holders of cuts; sb_admin_holders_free() gives the memory back. Return: 0,
  * SB_E_DETACHED, -ENOMEM. Cost: a walk over all versions. */

@@ -94,6 +94,93 @@ static void test_clients_show_how_much_each_holds(void)
         END();
 }
 
+/* What a walk over all watches has seen. */
+struct seen {
+        uint32_t count, behind;
+        uint64_t rev;
+        struct sb_admin_watch last;
+};
+
+static void see(void *argument, const struct sb_admin_watch *watch)
+{
+        struct seen *seen = argument;
+
+        seen->count++;
+        seen->behind += watch->behind;
+        CHECK(watch->key.len == 1 || watch->key.len == 2);
+        if (memcmp(watch->key.data, "a", 1) == 0)
+                seen->rev = watch->rev;
+        seen->last = *watch;
+}
+
+static void test_watches_are_listed_and_those_that_are_behind(void)
+{
+        struct sb_watch *watches[20] = {NULL};
+        struct sb_guard guard = {0};
+        struct sb_bus *other;
+        struct seen seen = {0};
+
+        BEGIN();
+        other = world_bus(&world);
+        CHECK(other);
+        CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK_EQ(seen.count, 0);
+        /* More of one key than a ring has room for, and of a key that is not there. */
+        for (int i = 0; i < 19; i++)
+                CHECK_EQ(sb_watch_open(i % 2 ? bus : other, b("a"), 0, SB_ANY_REV, &watches[i]), 0);
+        CHECK_EQ(sb_watch_open(other, b("bb"), 0, SB_ANY_REV, &watches[19]), 0);
+        CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK(seen.count == 20 && seen.behind == 0);
+        CHECK_EQ(sb_set(bus, b("a"), b("1"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("a"), b("2"), NULL, NULL), 0);
+        memset(&seen, 0, sizeof(seen));
+        CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK(seen.count == 20 && seen.behind == 19 && seen.rev == 2);
+        /* A client that waits has taken note of all its watches. */
+        CHECK_EQ(sb_wait(bus, 0), 0);
+        CHECK_EQ(sb_watch_next(watches[1], 0, &guard), 0);
+        sb_guard_release(&guard);
+        memset(&seen, 0, sizeof(seen));
+        CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK(seen.count == 20 && seen.behind == 10);
+        CHECK_EQ(sb_admin_watch_is_behind(bus, seen.last.client, seen.last.bit), seen.last.behind);
+        CHECK(!sb_admin_watch_is_behind(bus, UINT32_MAX, 0));
+        for (int i = 0; i < 19; i += 2)
+                sb_watch_close(watches[i]);
+        CHECK(!sb_close(other));
+        memset(&seen, 0, sizeof(seen));
+        CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK(seen.count == 9 && seen.behind == 0);
+        for (int i = 1; i < 19; i += 2)
+                sb_watch_close(watches[i]);
+        sb_watch_close(watches[19]);
+        memset(&seen, 0, sizeof(seen));
+        CHECK_EQ(sb_admin_watches(bus, see, &seen), 0);
+        CHECK_EQ(seen.count, 0);
+        END();
+}
+
+static void test_memory_is_told_by_kind_and_adds_up(void)
+{
+        struct sb_admin_memory before, after;
+        static char large[300000];
+        struct sb_admin_stat stat;
+
+        BEGIN();
+        CHECK_EQ(sb_admin_memory(bus, &before), 0);
+        CHECK_EQ(sb_set(bus, b("small"), b("1"), NULL, NULL), 0);
+        CHECK_EQ(sb_set(bus, b("large"), (struct sb_bytes){large, sizeof(large)}, NULL, NULL), 0);
+        CHECK_EQ(sb_admin_memory(bus, &after), 0);
+        CHECK(after.large_bytes - before.large_bytes >= sizeof(large));
+        CHECK(after.values_bytes > before.values_bytes && after.keys_bytes > before.keys_bytes);
+        CHECK_EQ(after.free_bytes + after.values_bytes + after.keys_bytes + after.guards_bytes +
+                         after.large_bytes + after.emptied_bytes,
+                after.all_bytes);
+        CHECK_EQ(sb_admin_stat(bus, &stat), 0);
+        CHECK(after.all_bytes == stat.data_bytes && after.free_bytes == stat.data_free_bytes);
+        END();
+}
+
 static void test_check_counts_what_is_there(void)
 {
         struct sb_check_report report;
@@ -138,6 +225,8 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_stat_counts_keys_memory_and_clients);
         RUN(test_clients_show_how_much_each_holds);
+        RUN(test_watches_are_listed_and_those_that_are_behind);
+        RUN(test_memory_is_told_by_kind_and_adds_up);
         RUN(test_check_counts_what_is_there);
         RUN(test_a_damaged_chain_is_found_and_named);
         return test_end();
