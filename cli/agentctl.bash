@@ -10,7 +10,8 @@ _agentctl_words()
 _agentctl()
 {
         local commands
-        commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore watch wait check version help'
+        commands='start stop get set del scan incr batch stat clients evict mark keep history diff restore watch'
+        commands+=' wait top check version help'
         local program=${1:-agentctl} command='' bus=() options='-b -o --base64 --help' operands=0 base64='' left=''
         local words word before last breaks i
 
@@ -85,6 +86,7 @@ _agentctl()
         batch) options+=' --txn' ;;
         watch) options+=' --after --count --timeout --exec' ;;
         wait) options+=' --until --timeout' ;;
+        top) options+=' --once' ;;
         help) options=$commands ;;
         esac
         if [[ $command = @(get|set|del|scan|incr|keep|history|restore|watch|wait) && $word != -* && -z $base64 ]] &&

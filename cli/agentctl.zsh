@@ -13,7 +13,8 @@ _agentctl()
         local -a verbs offers bus
         integer operands=0 i
 
-        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore watch wait check version help)
+        verbs=(start stop get set del scan incr batch stat clients evict mark keep history diff restore watch)
+        verbs+=(wait top check version help)
         offers=(-b -o --base64 --help)
         for ((i = 2; i < CURRENT; i++)); do
                 case ${words[i]} in
@@ -70,6 +71,7 @@ _agentctl()
         batch) offers+=(--txn) ;;
         watch) offers+=(--after --count --timeout --exec) ;;
         wait) offers+=(--until --timeout) ;;
+        top) offers+=(--once) ;;
         help) offers=($verbs) ;;
         esac
         if [[ $command = (get|set|del|scan|incr|keep|history|restore|watch|wait) && $word != -* && -z $base64 ]] &&

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "libclient/statebus.h"
 
@@ -31,7 +32,7 @@ struct cli {
         /* options of single commands; text options are NULL when not given */
         bool if_absent, rev, values, full, reverse;
         bool kill, drop, prefix;
-        bool txn_wanted;
+        bool txn_wanted, once;
         const char *if_rev, *ttl, *durability, *limit, *at, *pid;
         const char *after, *count, *timeout, *exec, *until;
         int operand_count;
@@ -85,6 +86,7 @@ int cli_diff(struct cli *cli);
 int cli_restore(struct cli *cli);
 int cli_watch(struct cli *cli);
 int cli_wait(struct cli *cli);
+int cli_top(struct cli *cli);
 int cli_start(struct cli *cli);
 int cli_stop(struct cli *cli);
 int cli_version(struct cli *cli);
@@ -136,6 +138,8 @@ bool cli_on_terminal(void);
 
 /* Print bytes as text: printable ASCII as it is, \\ for \, \n \t \r, any other byte as \xHH. */
 void cli_print_escaped(struct sb_bytes bytes);
+/* The same into another stream. */
+void cli_write_escaped(FILE *to, struct sb_bytes bytes);
 /* The same up to @shown_max characters; of longer ones it also says how many bytes there are. */
 void cli_print_shortened(struct sb_bytes bytes, size_t shown_max);
 void cli_print_base64(struct sb_bytes bytes);
@@ -143,6 +147,8 @@ void cli_print_base64(struct sb_bytes bytes);
 void cli_print_bytes(const struct cli *cli, struct sb_bytes bytes);
 /* Decode base64. The result is no longer than the text. Return: 0, -EINVAL. */
 int cli_base64_decode(const char *text, unsigned char *ret_bytes, size_t *ret_len);
+/* A size in the largest unit that it fills: 1536 is 1.5 KiB. */
+const char *cli_bytes_words(uint64_t bytes, char text[static 32]);
 /* Print one object of JSON on a line: begin it, print its fields, end it. All output is ASCII. */
 void cli_json_begin(void);
 void cli_json_number(const char *name, uint64_t value);

@@ -128,12 +128,20 @@ const struct cli_command cli_commands[] = {
                 "wait until a key has a value; print its revision", "until timeout ", 1, 1,
                 cli_wait,
                 "With --until: until it has this value. When the time is over: exit code 5."},
+        {"top", "[--once]", "watch the bus at work: hottest keys, watchers, memory, clients",
+                "once ", 0, 0, cli_top,
+                "Once a second, until q or Ctrl-C; with --once, or where the output is no "
+                "terminal, "
+                "as plain text. WRITES/S is\n"
+                "by the difference of a key's revisions between two looks, of the keys that were "
+                "looked at: nothing counts in\n"
+                "a write. BEHIND are watchers to which something came since they last waited; LAG "
+                "is how many changes that\nare, and FOR since when, as far as top has seen it."},
         {"check", "", "validate the whole live segment", "", 0, 0, cli_check,
                 "Prints what it found; exit code 1 when anything is wrong, lost or leaked."},
         {"version", "", "print the version", "", 0, 0, cli_version, NULL},
         {"help", "[COMMAND]", "explain", "", 0, 1, cli_help, NULL},
         {"doctor", "", "", "", 0, MANY, NULL, NULL},
-        {"top", "", "", "", 0, MANY, NULL, NULL},
         {"bench", "", "", "", 0, MANY, NULL, NULL},
         {0},
 };

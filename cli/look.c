@@ -6,21 +6,6 @@
 #include "cli/moments.h"
 #include "libclient/core/admin.h"
 
-/* A size in the largest unit that it fills: 1536 is 1.5 KiB. */
-static const char *look_bytes_words(uint64_t bytes, char text[static 32])
-{
-        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-        double amount = (double)bytes;
-        unsigned unit = 0;
-
-        while (amount >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
-                amount /= 1024;
-                unit++;
-        }
-        snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", amount, units[unit]);
-        return text;
-}
-
 /* The cuts that a client (SB_ADMIN_MARKS: the marks) holds, and the memory that they keep. */
 static const struct sb_admin_holder *look_holder_of(
         const struct sb_admin_holders *holders, uint32_t client)
@@ -75,24 +60,24 @@ static void look_print_stat_text(const struct sb_admin_stat *stat, uint64_t mark
         char a[32], b[32], c[32];
 
         printf("segment      %s, id %016" PRIx64 "%016" PRIx64 ", age %s\n",
-                look_bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
+                cli_bytes_words(stat->segment_bytes, a), stat->id[0], stat->id[1],
                 cli_age_words(stat->age_ns, b));
         printf("memory       %s, %s of whole units free (a unit: %s)\n",
-                look_bytes_words(stat->data_bytes, a), look_bytes_words(stat->data_free_bytes, b),
-                look_bytes_words(stat->unit_size, c));
-        printf("reserve      %s, for deletes alone\n", look_bytes_words(stat->reserve_bytes, a));
+                cli_bytes_words(stat->data_bytes, a), cli_bytes_words(stat->data_free_bytes, b),
+                cli_bytes_words(stat->unit_size, c));
+        printf("reserve      %s, for deletes alone\n", cli_bytes_words(stat->reserve_bytes, a));
         printf("keys         %" PRIu64 ", and %" PRIu64 " deleted ones not forgotten yet\n",
                 stat->keys, stat->keys_deleted);
         printf("index        %" PRIu64 " of %" PRIu64 " cells in use, %" PRIu64
                " of them not in their key's bucket\n",
                 stat->cells_used, stat->cells, stat->cells_away);
         printf("limits       keys of %u bytes, values of %s\n", stat->key_len_max,
-                look_bytes_words(stat->value_len_max, a));
+                cli_bytes_words(stat->value_len_max, a));
         printf("history      %s kept by rules (limit: %s)\n",
-                look_bytes_words(stat->history_bytes, a),
-                stat->history_limit ? look_bytes_words(stat->history_limit, b) : "none");
+                cli_bytes_words(stat->history_bytes, a),
+                stat->history_limit ? cli_bytes_words(stat->history_limit, b) : "none");
         printf("marks        %u of %u, %s kept by them\n", stat->marks, stat->marks_max,
-                look_bytes_words(marks_bytes, a));
+                cli_bytes_words(marks_bytes, a));
         printf("clients      %u of %u\n", stat->clients, stat->clients_max);
         printf("clock        %" PRIu64 ", stable cut %" PRIu64 ", era %" PRIu64 "\n", stat->clock,
                 stat->stable, stat->era);
@@ -157,8 +142,8 @@ static void look_print_client(const struct cli *cli, const struct sb_admin_clien
         }
         printf("%6u %8u %6u %-8s %12s %7u %12s %6u %10s %10s %10s%s\n", client->number, client->pid,
                 client->uid, access, cli_age_words(client->age_ns, age), client->guards,
-                look_bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
-                look_bytes_words(holder->held_bytes, held),
+                cli_bytes_words(client->pinned_bytes, pinned), client->snapshots, cut, cut_age,
+                cli_bytes_words(holder->held_bytes, held),
                 client->evicted != 0 ? " (some were taken away)" : "");
 }
 
@@ -274,8 +259,8 @@ int cli_check(struct cli *cli)
                         report.problem_count == 0 ? "sound" : "NOT SOUND", report.keys,
                         report.keys_deleted, report.versions, report.nodes, report.blocks_used,
                         report.blocks_waiting, report.blocks_lost,
-                        look_bytes_words(report.bytes_used, used),
-                        look_bytes_words(report.bytes_free, free_words));
+                        cli_bytes_words(report.bytes_used, used),
+                        cli_bytes_words(report.bytes_free, free_words));
                 for (uint32_t i = 0; i < report.problem_count &&
                                      i < sizeof(report.problems) / sizeof(report.problems[0]);
                         i++) {

@@ -19,24 +19,43 @@ bool cli_on_terminal(void)
         return isatty(STDOUT_FILENO) == 1;
 }
 
-void cli_print_escaped(struct sb_bytes bytes)
+void cli_write_escaped(FILE *to, struct sb_bytes bytes)
 {
         const unsigned char *p = bytes.data;
 
         for (size_t i = 0; i < bytes.len; i++) {
                 if (p[i] == '\\')
-                        fputs("\\\\", stdout);
+                        fputs("\\\\", to);
                 else if (p[i] == '\n')
-                        fputs("\\n", stdout);
+                        fputs("\\n", to);
                 else if (p[i] == '\t')
-                        fputs("\\t", stdout);
+                        fputs("\\t", to);
                 else if (p[i] == '\r')
-                        fputs("\\r", stdout);
+                        fputs("\\r", to);
                 else if (p[i] < 0x20 || p[i] > 0x7e)
-                        printf("\\x%02x", p[i]);
+                        fprintf(to, "\\x%02x", p[i]);
                 else
-                        putchar(p[i]);
+                        putc(p[i], to);
         }
+}
+
+void cli_print_escaped(struct sb_bytes bytes)
+{
+        cli_write_escaped(stdout, bytes);
+}
+
+const char *cli_bytes_words(uint64_t bytes, char text[static 32])
+{
+        static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+        double amount = (double)bytes;
+        unsigned unit = 0;
+
+        while (amount >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+                amount /= 1024;
+                unit++;
+        }
+        snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", amount, units[unit]);
+        return text;
 }
 
 /* How many characters cli_print_escaped() prints for a byte. */
