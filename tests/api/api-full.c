@@ -475,7 +475,7 @@ static unsigned fill_share(
         struct sb_check_report report;
         uint64_t count = 0;
         char key[65];
-        int r;
+        int r = 0;
 
         do {
                 snprintf(key, sizeof(key), "%0*llu", (int)key_len, (unsigned long long)count);

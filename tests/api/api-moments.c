@@ -159,7 +159,7 @@ static void test_what_a_transaction_writes_is_there_whole_or_not_at_all(void)
 
 static void name_keys(unsigned count)
 {
-        static char names[MANY][8];
+        static char names[MANY][12];
 
         for (unsigned i = 0; i < count; i++) {
                 snprintf(names[i], sizeof(names[i]), "k%u", i);

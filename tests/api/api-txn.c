@@ -500,7 +500,7 @@ static bool step_mirrored(
                 return r == SB_E_NOT_FOUND;
         }
         *position = back ? at : at + 1;
-        snprintf(key, sizeof(key), "k%02x", (unsigned)at);
+        snprintf(key, sizeof(key), "k%02x", (uint8_t)at);
         if (r != 0 || guard.key.len != 3 || memcmp(guard.key.data, key, 3) != 0 ||
                 (guard.rev == 0) != mirror->own[at])
                 return false;
