@@ -38,21 +38,26 @@ static bool focused_in_unit(
                                                 within == offsetof(struct sb_version, prev));
 }
 
+static uint64_t in_record(const struct sb_geometry *g, uint64_t offset)
+{
+        return (offset - g->records_at) % g->record_stride;
+}
+
 /* The words by which a note is read and what it names goes. */
 static bool focused_note(const struct sb_geometry *g, uint64_t offset)
 {
-        uint64_t in_record = (offset - g->records_at) % g->record_stride;
+        uint64_t within;
 
         if (offset < g->records_at)
                 return offset == offsetof(struct sb_superblock, era);
-        return in_record == offsetof(struct sb_record, pin) ||
-               in_record == offsetof(struct sb_record, operation);
+        within = in_record(g, offset);
+        return within == offsetof(struct sb_record, pin) ||
+               within == offsetof(struct sb_record, operation);
 }
 
 bool world_focused(const struct sb_segment *segment, enum world_focus focus, uint64_t offset)
 {
         const struct sb_geometry *g = &segment->geometry;
-        uint64_t in_record = (offset - g->records_at) % g->record_stride;
 
         if (focus == FOCUS_ALL)
                 return true;
@@ -66,15 +71,17 @@ bool world_focused(const struct sb_segment *segment, enum world_focus focus, uin
                                ? offset == offsetof(struct sb_superblock, era)
                                : offset == offsetof(struct sb_superblock, clock) ||
                                          offset == offsetof(struct sb_superblock, stable);
-        if (offset < g->buckets_at)
-                return focus == FOCUS_MEMORY
-                               ? in_record == offsetof(struct sb_record, pin) ||
-                                         in_record == offsetof(struct sb_record, freeing) ||
-                                         in_record >= sizeof(struct sb_record)
-                               : focus == FOCUS_CUTS &&
-                                         (in_record >= sizeof(struct sb_record) ||
-                                                 in_record ==
-                                                         offsetof(struct sb_record, operation));
+        if (offset < g->buckets_at && focus != FOCUS_MEMORY && focus != FOCUS_CUTS)
+                return false;
+        if (offset < g->buckets_at) {
+                uint64_t within = in_record(g, offset);
+
+                return within >= sizeof(struct sb_record) ||
+                       (focus == FOCUS_MEMORY
+                                       ? within == offsetof(struct sb_record, pin) ||
+                                                 within == offsetof(struct sb_record, freeing)
+                                       : within == offsetof(struct sb_record, operation));
+        }
         if (offset < g->unit_words_at)
                 return true;
         if (offset < g->units_at)

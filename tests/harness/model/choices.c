@@ -40,7 +40,6 @@ static struct {
         } bounds;
         struct directive directives[DIRECTIVES_MAX];
         unsigned char *stacks;
-        unsigned char *world; /* start image of the scenario's private state */
         void *main_sp;
         uint64_t notes[MODEL_NOTES]; /* at the start */
 } search;
@@ -514,35 +513,6 @@ static size_t stack_size(uint32_t index)
                         (unsigned char *)run.fibres[index].sp);
 }
 
-#define WORLD_PART ((size_t)256)
-
-static size_t world_part_size(size_t at)
-{
-        size_t left = run.scenario->world_size - at;
-
-        return left < WORLD_PART ? left : WORLD_PART;
-}
-
-/* Of the private state, the parts that are not as at the start. */
-static void world_move(struct model_saved *saved)
-{
-        unsigned char *world = run.scenario->world;
-        size_t end = run.scenario->world_size, at = 0;
-
-        if (saved->loading && world)
-                memcpy(world, search.world, end);
-        for (;;) {
-                while (!saved->loading && at < end &&
-                        !memcmp(world + at, search.world + at, world_part_size(at)))
-                        at += world_part_size(at);
-                model_saved_move(saved, &at, sizeof at);
-                if (at == end)
-                        return;
-                model_saved_move(saved, world + at, world_part_size(at));
-                at += world_part_size(at);
-        }
-}
-
 /* Saves all that the execution may have changed since its start, or loads it. */
 static void execution_move(struct model_saved *saved)
 {
@@ -550,7 +520,7 @@ static void execution_move(struct model_saved *saved)
 
         model_saved_move(saved, &run, sizeof run);
         model_saved_move(saved, &search.bounds, sizeof search.bounds);
-        world_move(saved);
+        model_world_move(saved);
         for (i = 0; i < FIBRE_CHECKER; i++)
                 if (has_stack(i))
                         model_saved_move(saved, run.fibres[i].sp, stack_size(i));
@@ -569,8 +539,7 @@ static void execute_anew(void)
         model_memory_restore();
         model_views_restore();
         model_heap_restore();
-        if (scenario->world)
-                memcpy(scenario->world, search.world, scenario->world_size);
+        model_world_restore();
         for (i = 0; i < FIBRE_COUNT; i++) {
                 struct fibre *fibre = &run.fibres[i];
 
@@ -619,6 +588,7 @@ void model_begin(const struct model_scenario *scenario)
 {
         memset(&run, 0, sizeof run);
         run.scenario = scenario;
+        run.weak = scenario->weak;
         run.step_max = scenario->step_max ? scenario->step_max : 4000;
         run.current = FIBRE_NONE;
         if (!search.stacks) {
@@ -629,14 +599,9 @@ void model_begin(const struct model_scenario *scenario)
                         abort();
                 signals_catch();
         }
-        free(search.world);
-        search.world = malloc(scenario->world_size + 1);
-        if (!search.world)
-                abort();
         model_memory_begin();
         model_heap_begin();
-        if (scenario->world)
-                memset(scenario->world, 0, scenario->world_size);
+        model_world_begin(scenario->world, scenario->world_size);
         run.in_setup = true;
         if (scenario->setup)
                 scenario->setup();
@@ -644,8 +609,7 @@ void model_begin(const struct model_scenario *scenario)
         memcpy(search.notes, run.notes, sizeof search.notes);
         model_memory_snapshot();
         model_heap_snapshot();
-        if (scenario->world)
-                memcpy(search.world, scenario->world, scenario->world_size);
+        model_world_snapshot();
 }
 
 bool model_run_directed(const struct directive *directives, uint32_t count, bool trace)

@@ -1,6 +1,7 @@
 /*
  * The inside of the model checker: choices.c (choices), states.c (tables), memory.c (accesses),
- * heap.c (private memory), saved.c (executions half way) and report.c (traces, main) share this.
+ * heap.c and world.c (private memory), saved.c (executions half way) and report.c (traces, main)
+ * share this.
  */
 #ifndef TESTS_HARNESS_MODEL_CORE_H
 #define TESTS_HARNESS_MODEL_CORE_H
@@ -63,6 +64,7 @@ struct model_run {
         uint64_t steps, step_max;
         uint64_t notes[MODEL_NOTES];
         bool failed, in_setup, trace, directed;
+        bool weak;     /* as the scenario says */
         bool at_point; /* the access that is made now was a choice */
         enum run_result result;
         char message[256];
@@ -78,6 +80,8 @@ struct model_saved {
         uint32_t depth;
         bool loading;
 };
+/* The next @size bytes, to be written, or to be read when it is loading. */
+unsigned char *model_saved_span(struct model_saved *saved, size_t size);
 /* Puts in these bytes; when it is loading, takes them out. */
 void model_saved_move(struct model_saved *saved, void *bytes, size_t size);
 /* The saved executions are a stack, of which the deepest choice is the top. Some choices lie
@@ -151,6 +155,28 @@ void model_heap_begin(void);    /* before setup: empty */
 void model_heap_snapshot(void); /* after setup */
 void model_heap_restore(void);
 void model_heap_move(struct model_saved *saved);
+
+/* ---- world.c ---- */
+/* The private state of the scenario, in parts. Which of them an execution has written since its
+ * start is known from the compiler's callbacks, so that no others are copied. */
+#define WORLD_PART 64u
+extern struct model_world {
+        unsigned char *bytes;
+        size_t size;
+} model_world;
+void model_world_begin(void *bytes, size_t size); /* before setup: all zero */
+void model_world_snapshot(void);                  /* after setup */
+void model_world_restore(void);
+void model_world_move(struct model_saved *saved);
+void model_world_touch(size_t offset, size_t size);
+/* Anything outside the region is about to be written. */
+static inline void model_world_write(const volatile void *to, size_t size)
+{
+        size_t offset = (size_t)((uintptr_t)to - (uintptr_t)model_world.bytes);
+
+        if (offset < model_world.size)
+                model_world_touch(offset, size);
+}
 
 /* ---- report.c ---- */
 void model_trace_line(

@@ -150,18 +150,39 @@ void model_memory_move(struct model_saved *saved)
                 model_saved_move(saved, ghost, region_size / GRAIN);
 }
 
+/* Copies of 4 or 8 bytes, of which the compiler knows the length. */
+static inline void bytes_store(uint32_t offset, uint32_t size, uint64_t value)
+{
+        if (size == 8)
+                memcpy(region + offset, &value, 8);
+        else if (size == 4)
+                memcpy(region + offset, &value, 4);
+        else
+                memcpy(region + offset, &value, size);
+}
+
+static inline uint64_t bytes_load(uint32_t offset, uint32_t size)
+{
+        uint64_t value = 0;
+
+        if (size == 8)
+                memcpy(&value, region + offset, 8);
+        else if (size == 4)
+                memcpy(&value, region + offset, 4);
+        else
+                memcpy(&value, region + offset, size);
+        return value;
+}
+
 void model_memory_store(uint32_t offset, uint32_t size, uint64_t value)
 {
         mark_changed(offset, size);
-        memcpy(region + offset, &value, size);
+        bytes_store(offset, size, value);
 }
 
 uint64_t model_memory_load_word(uint32_t offset, uint32_t size)
 {
-        uint64_t value = 0;
-
-        memcpy(&value, region + offset, size);
-        return value;
+        return bytes_load(offset, size);
 }
 
 /* ---- the fibre that runs ---- */
@@ -171,9 +192,9 @@ static inline struct fibre *fibre_running(void)
         return run.current < FIBRE_CHECKER ? &run.fibres[run.current] : NULL;
 }
 
-static bool is_weak(void)
+static inline bool is_weak(void)
 {
-        return run.scenario->weak && fibre_running();
+        return run.weak && fibre_running();
 }
 
 /* ---- ghost state of blocks ---- */
@@ -256,7 +277,7 @@ static void own_drain(void)
 }
 
 /* A plain access: buffered stores of the same fibre that overlap it reach memory first. */
-static void own_drain_overlapping(uint32_t offset, uint32_t size)
+static inline void own_drain_overlapping(uint32_t offset, uint32_t size)
 {
         struct fibre *fibre = fibre_running();
         uint32_t i;
@@ -317,10 +338,12 @@ static inline bool is_retire_word(uint32_t offset, uint32_t size)
 }
 
 /* How the access that comes now orders. To be asked before its choice, at which others go on. */
-static enum model_order order_now(void)
+static inline enum model_order order_now(void)
 {
         const char *file = sb_model_file;
 
+        if (!run.weak)
+                return MODEL_AS_WRITTEN;
         sb_model_file = NULL;
         return file && is_weak() && run.scenario->order ? run.scenario->order(file, sb_model_line)
                                                         : MODEL_AS_WRITTEN;
@@ -352,9 +375,9 @@ static uint64_t atomic_load_at(uint32_t offset, uint32_t size, int order)
         model_point(offset);
         access_check_as(offset, size, "load", is_retire_word(offset, size));
         fibre = fibre_running();
-        if (fibre && run.scenario->weak)
+        if (fibre && run.weak)
                 return weak_load_at(offset, size, acquire);
-        value = model_memory_load_word(offset, size);
+        value = bytes_load(offset, size);
         for (i = fibre ? fibre->buffered : 0; i-- > 0;) {
                 if (fibre->buffer[i].offset == offset && fibre->buffer[i].size == size) {
                         value = fibre->buffer[i].value;
@@ -383,7 +406,7 @@ static void atomic_store_at(uint32_t offset, uint32_t size, uint64_t value, int 
         fibre = fibre_running();
         if (run.trace)
                 model_trace_line("store", offset, model_memory_load_word(offset, size), value, "");
-        if (fibre && run.scenario->weak) {
+        if (fibre && run.weak) {
                 if (model_views_store(run.current, offset, size, value, release))
                         model_memory_store(offset, size, value);
                 else if (run.trace)
@@ -414,7 +437,7 @@ static uint64_t atomic_rmw_at(enum rmw what, uint32_t offset, uint32_t size, uin
         own_drain();
         if (is_weak())
                 model_views_locked(run.current, offset, size, order);
-        old = model_memory_load_word(offset, size);
+        old = bytes_load(offset, size);
         switch (what) {
         case RMW_EXCHANGE:
                 break;
@@ -450,7 +473,7 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
 
         model_point(offset);
         own_drain();
-        old = model_memory_load_word(offset, size);
+        old = bytes_load(offset, size);
         if (is_weak())
                 model_views_cas_fails(run.current, offset, size, expected, order, &old);
         access_check_as(
@@ -467,29 +490,24 @@ static uint64_t atomic_cas_at(uint32_t offset, uint32_t size, uint64_t expected,
         return old;
 }
 
-static void plain_read(const volatile void *pointer, uint64_t size)
+static __attribute__((noinline)) void plain_read_at(uint32_t offset, uint64_t size)
 {
-        uint32_t offset, at;
-        uint64_t value;
+        uint32_t at;
 
-        if (!inside(pointer, &offset) || !size)
+        if (!size)
                 return;
         access_check(offset, (uint32_t)size, "read");
         if (is_weak())
                 model_views_plain(run.current, offset, (uint32_t)size, false);
         own_drain_overlapping(offset, (uint32_t)size);
-        for (at = 0; at < size; at += 8) {
-                value = 0;
-                memcpy(&value, region + offset + at, size - at < 8 ? size - at : 8);
-                history_add(offset + at, value);
-        }
+        for (at = 0; at < size; at += 8)
+                history_add(offset + at,
+                        bytes_load(offset + at, size - at < 8 ? (uint32_t)size - at : 8));
 }
 
-static void plain_write(const volatile void *pointer, uint64_t size)
+static __attribute__((noinline)) void plain_write_at(uint32_t offset, uint64_t size)
 {
-        uint32_t offset;
-
-        if (!inside(pointer, &offset) || !size)
+        if (!size)
                 return;
         access_check(offset, (uint32_t)size, "write");
         if (is_weak())
@@ -498,6 +516,25 @@ static void plain_write(const volatile void *pointer, uint64_t size)
         mark_changed(offset, (uint32_t)size);
         if (run.trace)
                 model_trace_line("plain write", offset, 0, size, " (bytes)");
+}
+
+/* Most accesses are to private memory. */
+static inline void plain_read(const volatile void *pointer, uint64_t size)
+{
+        uint32_t offset;
+
+        if (inside(pointer, &offset))
+                plain_read_at(offset, size);
+}
+
+static inline void plain_write(const volatile void *pointer, uint64_t size)
+{
+        uint32_t offset;
+
+        if (inside(pointer, &offset))
+                plain_write_at(offset, size);
+        else
+                model_world_write(pointer, size);
 }
 
 /* ---- for scenarios ---- */
@@ -621,10 +658,12 @@ const struct sb_os model_os = {.wait = os_wait,
                 volatile uint##bits##_t *p, uint##bits##_t value, int order)                       \
         {                                                                                          \
                 uint32_t offset;                                                                   \
-                if (inside(p, &offset))                                                            \
+                if (inside(p, &offset)) {                                                          \
                         atomic_store_at(offset, bits / 8, value, order);                           \
-                else                                                                               \
+                } else {                                                                           \
+                        model_world_write(p, bits / 8);                                            \
                         *p = value;                                                                \
+                }                                                                                  \
         }                                                                                          \
         CALLBACK int __tsan_atomic##bits##_compare_exchange_strong(volatile uint##bits##_t *p,     \
                 uint##bits##_t *expected, uint##bits##_t desired, int order, int order_failed);    \
@@ -634,9 +673,11 @@ const struct sb_os model_os = {.wait = os_wait,
                 uint32_t offset;                                                                   \
                 uint##bits##_t old;                                                                \
                 (void)order, (void)order_failed;                                                   \
-                if (!inside(p, &offset))                                                           \
+                if (!inside(p, &offset)) {                                                         \
+                        model_world_write(p, bits / 8);                                            \
                         return __atomic_compare_exchange_n(                                        \
                                 p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
+                }                                                                                  \
                 old = (uint##bits##_t)atomic_cas_at(offset, bits / 8, *expected, desired);         \
                 if (old == *expected)                                                              \
                         return 1;                                                                  \
@@ -654,8 +695,10 @@ ATOMICS(64)
         {                                                                                          \
                 uint32_t offset;                                                                   \
                 (void)order;                                                                       \
-                if (!inside(p, &offset))                                                           \
+                if (!inside(p, &offset)) {                                                         \
+                        model_world_write(p, bits / 8);                                            \
                         return direct(p, value, __ATOMIC_SEQ_CST);                                 \
+                }                                                                                  \
                 return (uint##bits##_t)atomic_rmw_at(what, offset, bits / 8, value);               \
         }
 #define RMWS(bits)                                                                                 \

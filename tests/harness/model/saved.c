@@ -16,32 +16,43 @@ static struct {
         uint32_t count;
 } saved;
 
-static void saved_put(struct model_saved *to, const void *bytes, size_t size)
+static unsigned char *saved_put(struct model_saved *to, size_t size)
 {
-        if (to->size + size > to->room) {
-                to->room = (to->size + size) * 2;
+        size_t at = to->size;
+
+        if (at + size > to->room) {
+                to->room = (at + size) * 2;
                 to->bytes = realloc(to->bytes, to->room);
                 if (!to->bytes)
                         abort();
         }
-        memcpy(to->bytes + to->size, bytes, size);
         to->size += size;
+        return to->bytes + at;
 }
 
-static void saved_take(struct model_saved *from, void *ret, size_t size)
+static unsigned char *saved_take(struct model_saved *from, size_t size)
 {
-        if (from->taken + size > from->size)
+        size_t at = from->taken;
+
+        if (at + size > from->size)
                 abort();
-        memcpy(ret, from->bytes + from->taken, size);
         from->taken += size;
+        return from->bytes + at;
+}
+
+unsigned char *model_saved_span(struct model_saved *saved, size_t size)
+{
+        return saved->loading ? saved_take(saved, size) : saved_put(saved, size);
 }
 
 void model_saved_move(struct model_saved *saved, void *bytes, size_t size)
 {
+        unsigned char *span = model_saved_span(saved, size);
+
         if (saved->loading)
-                saved_take(saved, bytes, size);
+                memcpy(bytes, span, size);
         else
-                saved_put(saved, bytes, size);
+                memcpy(span, bytes, size);
 }
 
 struct model_saved *model_saved_top(void)
