@@ -167,7 +167,6 @@ static enum step_verdict spoil_point(void *context, uint64_t number, uintptr_t a
         struct step_run *run = context;
 
         (void)number;
-        trial.report->points++;
         if (!run->touches || trial.stops++ % trial.every != trial.first % trial.every)
                 return STEP_ON;
         stopped_at = address;
@@ -193,6 +192,7 @@ bool trial_hostile(const struct step_scenario *scenario, enum hostile_target wha
         struct step_run run = {.operation = trial_operation,
                 .point = spoil_point,
                 .ended = spoil_ended,
+                .wanted = STEP_TOUCHING,
                 .point_limit = POINT_LIMIT};
         enum step_end end;
 
@@ -207,6 +207,7 @@ bool trial_hostile(const struct step_scenario *scenario, enum hostile_target wha
         run.shared = (struct step_memory){scene.image, scene.image_size};
         run.memory[0] = (struct step_memory){&scene, scene_size(&scene)};
         end = step_run(&run);
+        report->points += run.points;
         report->branches += run.branches;
         if (strayed)
                 return false;

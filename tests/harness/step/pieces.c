@@ -21,7 +21,8 @@
                 sizeof((const unsigned char[]){__VA_ARGS__}))
 
 static unsigned char area[AREA_SIZE] __attribute__((aligned(4096)));
-static struct piece pieces[PIECES_MAX];
+static struct piece pieces[PIECES_MAX / 2];
+static uint32_t places[PIECES_MAX]; /* a hash table of numbers of pieces, from 1 on */
 static uint32_t pieces_count, area_used;
 
 /* Where the next byte of a piece goes. */
@@ -212,20 +213,36 @@ static void make_piece(struct piece *ret, uintptr_t address, const struct pieces
         area_used = (uint32_t)(out.at - area);
 }
 
-const struct piece *piece_of(uintptr_t address, const struct pieces_end *end)
+/* Where the number of that piece stands, or belongs. */
+PIECES_GENERAL static uint32_t *place_of(uintptr_t address)
 {
-        static const struct piece none = {.stores = true, .anywhere = true};
         uint32_t at = (uint32_t)((address * UINT64_C(0x9e3779b97f4a7c15)) >> 40);
 
+        while (places[at &= PIECES_MAX - 1] && pieces[places[at] - 1].address != address)
+                at++;
+        return &places[at];
+}
+
+PIECES_GENERAL struct piece *piece_known(uintptr_t address)
+{
+        uint32_t number = *place_of(address);
+
+        return number ? &pieces[number - 1] : NULL;
+}
+
+struct piece *piece_of(uintptr_t address, const struct pieces_end *end)
+{
+        static struct piece none;
+        struct piece *known = piece_known(address);
+
+        if (known)
+                return known;
+        none = (struct piece){.stores = true, .anywhere = true};
         if (!pieces_count && mprotect(area, AREA_SIZE, PROT_READ | PROT_WRITE | PROT_EXEC))
                 return &none; /* this system does not allow it */
-        while (pieces[at &= PIECES_MAX - 1].address && pieces[at].address != address)
-                at++;
-        if (pieces[at].address)
-                return &pieces[at];
         if (pieces_count == PIECES_MAX / 2 || AREA_SIZE - area_used < PIECE_MAX)
                 return &none;
-        make_piece(&pieces[at], address, end);
-        pieces_count++;
-        return &pieces[at];
+        make_piece(&pieces[pieces_count], address, end);
+        *place_of(address) = ++pieces_count;
+        return &pieces[pieces_count - 1];
 }

@@ -22,6 +22,7 @@
 struct piece {
         uintptr_t address;
         const unsigned char *code; /* NULL: it cannot be copied */
+        struct piece *then;        /* the one that came next, last time; NULL: not known */
         uint8_t len;
         bool stores;   /* perhaps: into memory other than the stack */
         bool anywhere; /* it may access memory that is not among its operands */
@@ -34,7 +35,12 @@ struct pieces_end {
         const char *hook;
 };
 
+/* Code that leaves the operation's vector registers as they are. */
+#define PIECES_GENERAL __attribute__((target("general-regs-only")))
+
 /* For the instruction at @address; always the same @end. */
-const struct piece *piece_of(uintptr_t address, const struct pieces_end *end);
+struct piece *piece_of(uintptr_t address, const struct pieces_end *end);
+/* The same; NULL: there is none yet. */
+PIECES_GENERAL struct piece *piece_known(uintptr_t address);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * step_enter() (assembly below) goes to step_hook as if from a piece, with the operation's first
  * instruction as the next one, and with the same registers each time. The hook puts the registers
- * into `step_machine`, and step_look() runs on a stack of its own. Then the hook takes the
+ * into `step_machine`, and step_glance() runs on a stack of its own. Where point() is to be called,
+ * the hook saves the vector registers as well, and step_look() calls it. Then the hook takes the
  * registers back and executes the piece of the next instruction, or the instruction itself at its
  * address when stepping is over or a branch has begun. The operation returns to step_returned,
  * which goes to step_hook as well: that is the end of the operation or of a branch. A branch ends
@@ -57,13 +58,15 @@ struct step_machine step_machine __attribute__((visibility("hidden")));
 unsigned char step_xstate[XSTATE_MAX] __attribute__((aligned(64), visibility("hidden")));
 
 void step_enter(void *context, void (*operation)(void *context), void *stack_top);
+bool step_glance(void);
 void step_look(void);
 extern const char step_hook[], step_hook_end[], step_returned[], step_after[];
 
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl step_enter\n"
-        ".hidden step_enter, step_hook, step_hook_end, step_returned, step_after, step_look\n"
+        ".hidden step_enter, step_hook, step_hook_end, step_returned, step_after\n"
+        ".hidden step_glance, step_look\n"
         ".type step_enter, @function\n"
         "step_enter:\n"
         "       push %rbp\n"
@@ -113,6 +116,9 @@ __asm__(".text\n"
         "       pushfq\n"
         "       pop 128+step_machine(%rip)\n"
         "       cld\n"
+        "       call step_glance\n"
+        "       test %al, %al\n"
+        "       jz 1f\n"
         "       mov $-1, %eax\n"
         "       mov $-1, %edx\n"
         "       xsave64 step_xstate(%rip)\n"
@@ -120,6 +126,7 @@ __asm__(".text\n"
         "       mov $-1, %eax\n"
         "       mov $-1, %edx\n"
         "       xrstor64 step_xstate(%rip)\n"
+        "1:\n"
         "       mov step_machine(%rip), %rax\n"
         "       mov 8+step_machine(%rip), %rbx\n"
         "       mov 16+step_machine(%rip), %rcx\n"
@@ -182,9 +189,10 @@ static struct world world;
 static struct step_run *running;
 static bool in_branch, ready;
 static uint32_t xstate_size;
-/* stores: the present instruction may store. trapping: it has no piece, and the handler awaits its
- * trap. */
-static bool stores, trapping;
+/* stores: the present instruction may store. changes: into shared memory. trapping: it has no
+ * piece, and the handler awaits its trap. */
+static bool stores, changes, trapping;
+static struct piece *executed; /* the piece of the present instruction; NULL: not known */
 static sigjmp_buf run_exit, play_exit;
 static volatile sig_atomic_t playing;
 /* turn changes whenever something else runs; turn_of_tick is its value at the last tick. */
@@ -215,7 +223,7 @@ static void world_restore(void)
 static const struct pieces_end pieces_end = {&step_machine.next, &step_machine.scratch, step_hook};
 
 /* The value of a register as the processor numbers it. */
-static uint64_t register_value(uint8_t number, uint64_t next)
+PIECES_GENERAL static uint64_t register_value(uint8_t number, uint64_t next)
 {
         /* rax rcx rdx rbx rsp rbp rsi rdi: their places in step_machine.registers */
         static const uint8_t places[] = {0, 2, 3, 1, RSP, 6, 4, 5};
@@ -227,10 +235,9 @@ static uint64_t register_value(uint8_t number, uint64_t next)
         return step_machine.registers[number < 8 ? places[number] : number - 1];
 }
 
-/* Whether the next instruction may access running->shared. */
-static bool is_touching(void)
+/* Whether the next instruction, of which this is the piece, may access running->shared. */
+PIECES_GENERAL static bool is_touching(const struct piece *piece)
 {
-        const struct piece *piece = piece_of(step_machine.next, &pieces_end);
         uint64_t from = (uintptr_t)running->shared.at;
 
         for (int i = 0; i < X86_OPERANDS && piece->operands[i].size && !piece->anywhere; i++) {
@@ -246,16 +253,37 @@ static bool is_touching(void)
         return piece->anywhere;
 }
 
-/* Goes on to the next instruction by its piece, or by the trap flag. */
-static void go_on(void)
+/* The piece of the next instruction; NULL: it is not known yet. */
+PIECES_GENERAL static struct piece *piece_next(void)
 {
-        const struct piece *piece;
+        struct piece *piece;
 
+        if (executed && executed->then && executed->then->address == step_machine.next)
+                return executed->then;
+        piece = piece_known(step_machine.next);
+        if (executed)
+                executed->then = piece;
+        return piece;
+}
+
+/* What point() is told of the next instruction, of which this is the piece. */
+PIECES_GENERAL static void describe(const struct piece *piece)
+{
+        running->address = step_machine.next;
+        running->stored = stores;
+        running->changed = changes;
+        running->touches = running->shared.size && is_touching(piece);
+}
+
+/* Goes on to the next instruction by its piece, or by the trap flag. */
+PIECES_GENERAL static void go_on(struct piece *piece)
+{
         step_machine.go = step_machine.next;
         if (step_machine.next == (uintptr_t)step_returned)
                 return;
-        piece = piece_of(step_machine.next, &pieces_end);
+        executed = piece->code ? piece : NULL;
         stores = piece->stores;
+        changes = stores && (running->touches || !running->shared.size || !piece->code);
         if (piece->code && !running->by_traps) {
                 step_machine.go = (uintptr_t)piece->code;
                 return;
@@ -273,14 +301,36 @@ static void operation_returned(void)
         turn++;
         running->ended(running->context, running->points - 1);
         world_restore();
-        go_on();
-        stores = true;
+        go_on(piece_of(step_machine.next, &pieces_end));
+        stores = changes = true;
 }
 
-/* step_hook calls this on its stack: the operation stands between two instructions. */
+/* step_hook calls this on its stack: the operation stands between two instructions. Counts the
+ * point and goes on. Return: whether step_look() has to do it. */
+PIECES_GENERAL bool step_glance(void)
+{
+        struct piece *piece;
+
+        if (in_branch || running->wanted == STEP_EACH || running->points == running->point_limit ||
+                step_machine.next == (uintptr_t)step_after)
+                return true;
+        piece = piece_next();
+        if (!piece)
+                return true;
+        describe(piece);
+        if (running->wanted == STEP_STORED ? running->changed : running->touches)
+                return true;
+        turn++;
+        running->points++;
+        go_on(piece);
+        return false;
+}
+
+/* The same, where point() is called, or the operation has returned. */
 void step_look(void)
 {
         enum step_verdict verdict;
+        struct piece *piece;
 
         turn++;
         if (step_machine.next == (uintptr_t)step_after) {
@@ -289,16 +339,15 @@ void step_look(void)
         }
         if (running->points == running->point_limit)
                 siglongjmp(run_exit, STEP_TOO_LONG);
-        running->address = step_machine.next;
-        running->stored = stores;
-        running->touches = running->shared.size && is_touching();
+        piece = piece_of(step_machine.next, &pieces_end);
+        describe(piece);
         running->points++;
         verdict = running->point(running->context, running->points - 1, running->address);
         turn++;
         if (in_branch || verdict == STEP_STOP)
                 step_machine.go = step_machine.next;
         else
-                go_on();
+                go_on(piece);
 }
 
 /* A trap comes after an instruction of step_hook's end, before the one without a piece, or after
@@ -413,7 +462,8 @@ enum step_end step_run(struct step_run *run)
                 world.memory[i] = malloc(run->memory[i].size);
         running = run;
         in_branch = trapping = false;
-        stores = true;
+        stores = changes = true;
+        executed = NULL;
         turn++;
         end = (enum step_end)sigsetjmp(run_exit, 0);
         if (end == STEP_DONE)

@@ -31,6 +31,10 @@
 
 enum step_verdict { STEP_ON, STEP_STOP };
 
+/* At which points point() is called: at each one, where shared memory may differ from that of the
+ * point before, where the next instruction may load or store there. The others are counted. */
+enum step_wanted { STEP_EACH, STEP_STORED, STEP_TOUCHING };
+
 /* What ended a play or a run before its time. */
 enum step_end { STEP_DONE, STEP_HANGS, STEP_CRASHES, STEP_TOO_LONG };
 
@@ -46,7 +50,8 @@ struct step_run {
         void *context;
         /* what a branch puts back; unused entries have size 0 */
         struct step_memory memory[STEP_MEMORY_MAX];
-        struct step_memory shared; /* for touches; size 0: no question */
+        struct step_memory shared; /* for touches and changed; size 0: no question */
+        enum step_wanted wanted;   /* point() may say it anew */
         uint64_t point_limit;      /* more instructions than this: STEP_TOO_LONG */
         bool by_traps;             /* the trap flag for each instruction */
         uint64_t points;           /* out: instructions seen */
@@ -56,6 +61,7 @@ struct step_run {
         /* out, for point(): memory other than the operation's stack may differ from that of the
          * point before */
         bool stored;
+        bool changed; /* out, for point(): the same of shared alone */
         /* out, for point(): the next instruction may load or store in shared. Where it does not,
          * what others do there before it is what they do behind it. */
         bool touches;

@@ -265,14 +265,12 @@ static enum step_verdict point(void *context, uint64_t number, uintptr_t address
 {
         struct step_run *run = context;
 
-        trial.report->points++;
         if (trial.late && !trial.others_came) {
                 if (!is_stop(run) || trial.stops <= trial.pause_at)
                         return STEP_ON;
                 trial.others_came = true;
+                run->wanted = STEP_STORED; /* others have the image of the point before */
                 trial_play(do_others, NULL, "what the others do");
-        } else if (!run->stored) {
-                return STEP_ON; /* the image of the point before */
         }
         if (!image_is_new())
                 return STEP_ON;
@@ -291,6 +289,7 @@ static bool step_through(void (*play)(void *))
         struct step_run run = {.operation = trial_operation,
                 .point = point,
                 .shared = shared_memory(),
+                .wanted = trial.late ? STEP_TOUCHING : STEP_STORED,
                 .point_limit = POINT_LIMIT};
         enum step_end end;
 
@@ -299,6 +298,7 @@ static bool step_through(void (*play)(void *))
         trial.stops = 0;
         trial.operation_done = 0;
         end = step_run(&run);
+        trial.report->points += run.points;
         if (trial_failed())
                 return false;
         if (end != STEP_DONE) {
@@ -456,7 +456,6 @@ static enum step_verdict point_resume(void *context, uint64_t number, uintptr_t 
         struct share share = {0, trial.others_count};
         uint64_t stop = trial.stops;
 
-        trial.report->points++;
         resumed_address = address;
         if (trial_failed())
                 return STEP_STOP;
@@ -490,6 +489,7 @@ static bool run_with_stops(void)
                 .point = point_resume,
                 .ended = ended,
                 .shared = shared_memory(),
+                .wanted = STEP_TOUCHING,
                 .point_limit = POINT_LIMIT};
         enum step_end end;
 
@@ -499,6 +499,7 @@ static bool run_with_stops(void)
         run.memory[0] = (struct step_memory){&scene, scene_size(&scene)};
         run.memory[1] = (struct step_memory){trial.operation, sizeof(trial.operation)};
         end = step_run(&run);
+        trial.report->points += run.points;
         if (!trial_failed() && end != STEP_DONE) {
                 trial_fail("resumed, the operation %s", step_end_text(end));
                 trial_locate(run.points, run.address);
