@@ -67,6 +67,8 @@ struct sb_bus_home {
 struct sb_watches {
         struct sb_watch **table; /* by place; NULL: free */
         uint32_t capacity;
+        uint32_t found;               /* place of the one that had something last */
+        struct sb_fd *fd;             /* libclient/core/fd.h; NULL: none was asked for */
         struct sb_word32 interrupted; /* sb_interrupt() was called; any thread sets it */
         uint64_t spin_ns;             /* how long a wait looks before it sleeps */
         uint64_t sleep_max_ns; /* how long it sleeps before it asks whether agentd is there; less

@@ -11,6 +11,7 @@
 
 #include "libclient/core/attach.h"
 #include "libclient/core/bus.h"
+#include "libclient/core/fd.h"
 #include "libclient/core/history.h"
 #include "libclient/core/scan.h"
 #include "libclient/core/sized.h"
@@ -96,6 +97,7 @@ struct sb_bus *sb_close(struct sb_bus *bus)
         SB_USE_END(bus, sb_close(bus));
         if (!bus || bus->closed)
                 return NULL;
+        sb_fd_end(bus, sb_load_relaxed(bus->alive) == 0);
         sb_bus_orphan_watches(bus, sb_load_relaxed(bus->alive) == 0 || sb_bus_detached(bus));
         sb_bus_orphan_scans(bus->scans);
         sb_bus_orphan_histories(bus->histories);

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "libclient/core/bus.h"
+#include "libclient/core/fd.h"
 #include "libclient/core/use.h"
 #include "ring/op/watch.h"
 #include "shm/base/os.h"
@@ -76,6 +77,70 @@ static void watch_take_bits(struct sb_bus *bus)
                                 if (bus->watches.table[place])
                                         bus->watches.table[place]->dirty = true;
                 }
+}
+
+/* Whether any watch has something. Those that have nothing are not dirty any more. */
+static bool watch_any_has(struct sb_bus *bus)
+{
+        struct sb_watches *watches = &bus->watches;
+        uint32_t place = watches->found;
+
+        watch_take_bits(bus);
+        /* From the watch on that had something last: a caller that goes through all of them, and
+         * asks behind each, looks at each once. */
+        for (uint32_t count = 0; count < watches->capacity; count++, place++) {
+                struct sb_watch *watch = watches->table[place % watches->capacity];
+
+                if (!watch || !watch->dirty)
+                        continue;
+                watch->dirty = sb_op_watch_has(&bus->handle, &watch->op);
+                if (watch->dirty) {
+                        watches->found = place % watches->capacity;
+                        return true;
+                }
+        }
+        return false;
+}
+
+/* ---- the descriptor ---- */
+
+/* See to it that the descriptor can be read, or something waits for the bell and no watch has
+ * anything. */
+static void watch_settle(struct sb_bus *bus, bool anew)
+{
+        if (SB_LIKELY(!bus->watches.fd) || sb_bus_detached(bus))
+                return;
+        if (!sb_fd_hear(bus) && !anew)
+                return;
+        if (watch_any_has(bus) || !sb_fd_wait(bus))
+                sb_fd_show(bus);
+}
+
+/* Behind a call that answers @r. Return: @r. */
+static int watch_settled(struct sb_bus *bus, int r)
+{
+        if (r == SB_E_TIMED_OUT)
+                watch_settle(bus, false);
+        return r;
+}
+
+int sb_fd(struct sb_bus *bus)
+{
+        int r;
+
+        SB_USE(bus, sb_fd(bus));
+        if (!bus)
+                return -EINVAL;
+        /* A caller would take a positive answer for a descriptor. */
+        if (sb_bus_detached(bus))
+                return -ENOTCONN;
+        if (!bus->watches.fd) {
+                r = sb_fd_new(bus);
+                if (r != 0)
+                        return r;
+                watch_settle(bus, true);
+        }
+        return sb_fd_number(bus);
 }
 
 /* ---- waiting ---- */
@@ -165,6 +230,7 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t depth, u
         watch->bus = bus;
         watch->dirty = true;
         *ret_watch = watch;
+        watch_settle(bus, true);
         return 0;
 }
 
@@ -265,27 +331,12 @@ int sb_watch_next(struct sb_watch *watch, uint64_t deadline_ns, struct sb_guard 
                 watch->dirty = false;
                 r = watch_await(bus, watch, seen, deadline_ns);
                 if (r != 0)
-                        return r;
+                        return watch_settled(bus, r);
                 watch_take_bits(bus);
         }
 }
 
 /* ---- any watch ---- */
-
-/* Whether a watch that is dirty has something; those that have nothing are not dirty any more. */
-static bool watch_any_has(struct sb_bus *bus)
-{
-        for (uint32_t place = 0; place < bus->watches.capacity; place++) {
-                struct sb_watch *watch = bus->watches.table[place];
-
-                if (!watch || !watch->dirty)
-                        continue;
-                watch->dirty = sb_op_watch_has(&bus->handle, &watch->op);
-                if (watch->dirty)
-                        return true;
-        }
-        return false;
-}
 
 int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
 {
@@ -297,12 +348,11 @@ int sb_wait(struct sb_bus *bus, uint64_t deadline_ns)
         for (;;) {
                 int r;
 
-                watch_take_bits(bus);
                 if (watch_any_has(bus))
                         return 0;
                 r = watch_await(bus, NULL, 0, deadline_ns);
                 if (r != 0)
-                        return r;
+                        return watch_settled(bus, r);
         }
 }
 
@@ -422,6 +472,7 @@ struct sb_watch *sb_watch_close(struct sb_watch *watch)
                 if (!sb_bus_detached(bus))
                         sb_op_watch_end(&bus->handle, &watch->op);
                 bus->watches.table[watch->place] = NULL;
+                watch_settle(bus, true);
         }
         free(watch);
         return NULL;

@@ -99,6 +99,8 @@
         X(BELL_TAKEN, "the process that wakes takes back that the client sleeps")                  \
         X(BELL_BEFORE_BIT, "a client is woken before its dirty bit is set")                        \
         X(SLEEP_UNASKED, "a client sleeps without another look at its bits")                       \
+        X(STAND_UNASKED, "a descriptor waits without another look at the bits")                    \
+        X(BELL_WAKES_UP, "a sleep ends, and takes back what is said for the descriptor")           \
         X(TELL_LEFT_OUT, "a writer does not tell the watchers")                                    \
         X(COMMIT_UNTOLD, "a transaction does not tell the watchers of what it wrote")              \
         X(REAP_UNTOLD, "the reaper does not tell what a dead client wrote")                        \

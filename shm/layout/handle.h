@@ -222,6 +222,11 @@ struct sb_damage {
         uint32_t met;
 };
 
+/* The doorbell: whether something waits in the owner's place. */
+struct sb_bell {
+        bool stands;
+};
+
 /* For people, never for decisions. */
 struct sb_counters {
         uint64_t helped, retried, lost, freed, swept, slices, walked, moved;
@@ -247,6 +252,7 @@ struct sb_handle {
         struct sb_commits commits;   /* op: commit.c */
         struct sb_window window;     /* memory: window.c */
         struct sb_slab_uses uses;    /* memory: slab.c */
+        struct sb_bell bell;         /* notify: bell.c */
         struct sb_counters counters; /* any room adds to them */
 };
 

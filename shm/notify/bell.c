@@ -103,26 +103,61 @@ bool sb_bell_take(struct sb_handle *handle, uint32_t *ret_word, uint64_t *ret_bi
         return false;
 }
 
-/* Whether there is something to see, so that the owner must not sleep. Fault SLEEP_UNASKED: it
- * sleeps without another look. */
+/* The owner says that it sleeps. Return: the count that the bell has meanwhile. */
+static uint32_t bell_say_sleeps(struct sb_record *record)
+{
+        uint32_t count = sb_load_acquire(&record->bell); /* A:bell. Before the look. */
+
+        /* R:sleeps > A:sleeps. An exchange, for its full barrier: the look comes behind it. */
+        sb_exchange_full(&record->sleeps, SB_BELL_SLEEPS | count);
+        return count;
+}
+
+/* Whether there is something to see, so that the owner must not sleep. */
 static bool bell_must_look(struct sb_handle *handle, const struct sb_word32 *stop)
 {
-        return !SB_FAULT(SLEEP_UNASKED) &&
-               (sb_bell_is_dirty(handle) || sb_load_acquire(stop)); /* A:stop. */
+        return sb_bell_is_dirty(handle) || sb_load_acquire(stop); /* A:stop. */
+}
+
+/* Behind a sleep the owner is awake, unless something waits in its place. Then the later count
+ * stays: what waits is woken for each count from its own on. Fault BELL_WAKES_UP: it is awake. */
+static void bell_say_awake(struct sb_handle *handle)
+{
+        /* R:sleeps. */
+        if (!handle->bell.stands || SB_FAULT(BELL_WAKES_UP))
+                sb_store_release(&handle->record->sleeps, 0);
 }
 
 int sb_bell_sleep(struct sb_handle *handle, const struct sb_word32 *stop, uint64_t deadline_ns)
 {
         const struct sb_os *os = handle->segment.os;
         struct sb_record *record = handle->record;
-        uint32_t count = sb_load_acquire(&record->bell); /* A:bell. Before the look. */
+        uint32_t count = bell_say_sleeps(record);
         int r = 0;
 
-        /* R:sleeps > A:sleeps. An exchange, for its full barrier: the look comes behind it. */
-        sb_exchange_full(&record->sleeps, SB_BELL_SLEEPS | count);
-        if (!bell_must_look(handle, stop))
+        /* Fault SLEEP_UNASKED: it sleeps without another look. */
+        if (SB_FAULT(SLEEP_UNASKED) || !bell_must_look(handle, stop))
                 r = os->wait(os->context, &record->bell, count, deadline_ns);
-        /* R:sleeps. */
-        sb_store_release(&record->sleeps, 0);
+        bell_say_awake(handle);
         return r;
+}
+
+bool sb_bell_stand(struct sb_handle *handle, const struct sb_word32 *stop, uint32_t *ret_count)
+{
+        uint32_t count = bell_say_sleeps(handle->record);
+
+        handle->bell.stands = true;
+        /* Fault STAND_UNASKED: something waits without another look. */
+        if (!SB_FAULT(STAND_UNASKED) && bell_must_look(handle, stop)) {
+                sb_bell_unstand(handle);
+                return false;
+        }
+        *ret_count = count;
+        return true;
+}
+
+void sb_bell_unstand(struct sb_handle *handle)
+{
+        handle->bell.stands = false;
+        sb_store_release(&handle->record->sleeps, 0); /* R:sleeps. */
 }

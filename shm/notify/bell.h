@@ -21,6 +21,10 @@
  * said in `rung` that it has. So a client that is stopped in its sleep costs one wake, and then
  * each writer a few loads.
  *
+ * Something else may wait in the owner's place, while the owner does other things: a descriptor of
+ * an event loop does (libclient/core/fd.h). The owner is said to sleep all that time, so that the
+ * next change wakes what waits. A sleep of the owner itself in between takes nothing of that back.
+ *
  * Always true: a bit that is set while the owner sleeps is followed by a wake, of the process that
  * set it, or of the one that finds its note (ring.h). No system call is made for a client that does
  * not sleep.
@@ -55,5 +59,12 @@ static inline bool sb_bell_is_dirty(const struct sb_handle *handle)
  * UINT64_MAX: none) has passed; it may wake without any of them. Return: 0; -EINTR: a signal came.
  */
 int sb_bell_sleep(struct sb_handle *handle, const struct sb_word32 *stop, uint64_t deadline_ns);
+
+/* The owner has something else wait in its place, from now until sb_bell_unstand(). Return: true:
+ * it is to wait as long as the bell is *ret_count; false: there is something to see, or @stop is
+ * not 0: nothing is to wait. */
+bool sb_bell_stand(struct sb_handle *handle, const struct sb_word32 *stop, uint32_t *ret_count);
+/* Nothing waits in the owner's place any more. */
+void sb_bell_unstand(struct sb_handle *handle);
 
 #endif

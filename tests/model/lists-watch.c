@@ -16,6 +16,7 @@
 #define FIRST    {OP_NEXT, KEY_A, .way = WAY_SHORT}
 #define SLEEP    {OP_SLEEP, KEY_A}
 #define WAIT     {OP_SLEEP, KEY_A, .way = WAY_MANY}
+#define STAND    {OP_SLEEP, KEY_A, .way = WAY_TURN}
 #define UNWATCH  {OP_UNWATCH, KEY_A}
 #define PRESS    {OP_PRESS, KEY_A}
 
@@ -83,6 +84,10 @@ static const struct world_case watches[] = {
         {"watch: sleeps beside a set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 3},
         {"watch: sleeps beside a set, buffers", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 2, .delays = 1},
         {"watch: sleeps beside two writers", {START_VALUE, {OPS(SLEEP, SLEEP), OPS(SET_A), OPS(PUT_A)}, .watched = 1}, 3, 2},
+        {"watch: a descriptor beside a set", {START_VALUE, {OPS(STAND), OPS(SET_A)}, .watched = 1}, 2, 3},
+        {"watch: a descriptor beside two writers", {START_VALUE, {OPS(STAND, STAND), OPS(SET_A), OPS(PUT_A)}, .watched = 1}, 3, 2},
+        {"watch: a descriptor beside a stopped set", {START_VALUE, {OPS(STAND), OPS(SET_A), OPS(SET_A)}, .watched = 1}, 3, 0,
+                .crashes = 1, .crash_mask = 2},
         {"watch: two sleep beside a set", {START_VALUE, {OPS(SLEEP), OPS(SLEEP), OPS(SET_A)}, .watched = 3}, 3, 2},
         {"watch: sleeps beside a killed set", {START_VALUE, {OPS(SLEEP), OPS(SET_A)}, .watched = 1}, 2, 0, .crashes = 1, .crash_mask = 2,
                 .reaper = true},

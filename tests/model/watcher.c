@@ -121,6 +121,23 @@ static void watcher_sleep(struct sb_handle *handle, struct world_watch *watch)
         }
 }
 
+/* As a loop over the descriptor: something waits in the client's place. */
+static void watcher_stand(struct sb_handle *handle, struct world_watch *watch)
+{
+        static const struct sb_word32 stop;
+        const struct sb_os *os = handle->segment.os;
+        uint32_t count;
+
+        while (watcher_look(handle, watch) == SB_WATCHED_NOTHING) {
+                model_note(NOTE_SLEEPS, model_noted(NOTE_SLEEPS) + 1);
+                if (sb_bell_stand(handle, &stop, &count)) {
+                        os->wait(os->context, &handle->record->bell, count, UINT64_MAX);
+                        sb_bell_unstand(handle);
+                }
+                watcher_take_bits(handle);
+        }
+}
+
 void world_watch_run(
         uint32_t me, struct sb_handle *handle, const struct world_op *op, struct outcome *outcome)
 {
@@ -142,7 +159,10 @@ void world_watch_run(
                         !(op->way == WAY_SHORT && watched == SB_WATCHED_CHANGE));
                 break;
         case OP_SLEEP:
-                watcher_sleep(handle, watch);
+                if (op->way == WAY_TURN)
+                        watcher_stand(handle, watch);
+                else
+                        watcher_sleep(handle, watch);
                 break;
         case OP_UNWATCH:
                 watcher_let_go(handle, watch);

@@ -80,7 +80,7 @@ enum world_op_kind {
         OP_WATCH, /* begin to watch the key; WAY_PAST: from behind what the start state had */
         OP_NEXT,  /* take the bits of the bell, and all that there is to see; WAY_SHORT: one change.
                      The last one is held until the next look */
-        OP_SLEEP, /* the next change; sleep until it comes */
+        OP_SLEEP, /* the next change; sleep until it comes; WAY_TURN: as behind a descriptor */
         OP_UNWATCH,
         OP_PRESS, /* a sweep of a client that waits for memory: rings give way */
 };

@@ -160,6 +160,59 @@ static void test_a_wake_needs_no_bit_and_wakes_no_client_that_is_awake(void)
         unmake_bus();
 }
 
+/* Something waits in the client's place, and the client goes on. */
+static void test_what_waits_for_a_client_is_woken_once(void)
+{
+        uint32_t word, count;
+        uint64_t taken;
+
+        CHECK(begin());
+        for (uint32_t round = 0; round < 3; round++) {
+                CHECK(sb_bell_stand(&reader, &stop, &count));
+                CHECK_EQ(count, round);
+                CHECK_EQ(wakes, round);
+                ring_three_times();
+                CHECK_EQ(wakes, round + 1);
+                sb_bell_unstand(&reader);
+                /* Nothing is to wait for what is there, or beside a wish to stop. */
+                CHECK(!sb_bell_stand(&reader, &stop, &count));
+                while (sb_bell_take(&reader, &word, &taken))
+                        ;
+                sb_store_relaxed(&stop, 1); /* Relaxed: one thread. */
+                CHECK(!sb_bell_stand(&reader, &stop, &count));
+                sb_store_relaxed(&stop, 0); /* Relaxed: one thread. */
+                ring(9);
+                CHECK_EQ(wakes, round + 1);
+                CHECK(sb_bell_take(&reader, &word, &taken));
+        }
+        CHECK_EQ(waits, 0);
+        unmake_bus();
+}
+
+static void test_a_sleep_takes_nothing_back_of_what_waits(void)
+{
+        uint32_t count;
+
+        CHECK(begin());
+        CHECK(sb_bell_stand(&reader, &stop, &count));
+        CHECK_EQ(sb_bell_sleep(&reader, &stop, 0), 0); /* until its deadline */
+        CHECK_EQ(waits, 1);
+        ring(1);
+        CHECK_EQ(wakes, 1);
+        ring(2);
+        CHECK_EQ(wakes, 1);
+        /* Woken, it sleeps anew, and a wake for that reaches what waited before, too. */
+        sb_bell_take(&reader, &(uint32_t){0}, &(uint64_t){0});
+        while_asleep = ring_behind_a_stopped_waker;
+        CHECK_EQ(sb_bell_sleep(&reader, &stop, 0), 0);
+        CHECK_EQ(wakes, 2);
+        sb_bell_unstand(&reader);
+        CHECK_EQ(sb_bell_sleep(&reader, &stop, 0), 0);
+        ring(3);
+        CHECK_EQ(wakes, 2);
+        unmake_bus();
+}
+
 /* Counts wrap round after 2^32 sleeps. */
 static void test_the_count_may_wrap_round(void)
 {
@@ -213,6 +266,8 @@ int main(int argc, char **argv)
         RUN(test_a_waker_that_stopped_keeps_no_other_from_waking);
         RUN(test_no_client_sleeps_on_what_is_set_already);
         RUN(test_a_wake_needs_no_bit_and_wakes_no_client_that_is_awake);
+        RUN(test_what_waits_for_a_client_is_woken_once);
+        RUN(test_a_sleep_takes_nothing_back_of_what_waits);
         RUN(test_the_count_may_wrap_round);
         RUN(test_a_record_that_is_given_back_sleeps_no_more);
         RUN(test_the_system_waits_and_wakes);

@@ -1,0 +1,654 @@
+/*
+ * The descriptor of a bus in event loops: poll, epoll and io_uring find out by it that there is
+ * something, no change is missed, and no loop runs for nothing. $STATEBUS_FD says what waits behind
+ * it; without that, what this machine has.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <linux/io_uring.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libclient/core/bus.h"
+#include "tests/api/world.h"
+#include "tests/harness/test.h"
+
+#define MIB     (UINT64_C(1) << 20)
+#define LONG_MS 20000 /* for what comes */
+#define QUIET   3     /* for what does not */
+
+static struct world world;
+static struct sb_bus *bus, *other;
+static unsigned rings_ended; /* each may interrupt its thread once (statebus.h) */
+
+#define BEGIN()                                                                                    \
+        do {                                                                                       \
+                WORLD_BEGIN(16 * MIB);                                                             \
+                other = world_bus(&world);                                                         \
+                CHECK(other);                                                                      \
+        } while (0)
+#define END()                                                                                      \
+        do {                                                                                       \
+                rings_ended += sb_fd_kind(bus) == SB_FD_IO_URING;                                  \
+                other = sb_close(other);                                                           \
+                WORLD_END();                                                                       \
+        } while (0)
+
+static bool readable(int fd, int wait_ms)
+{
+        struct pollfd look = {.fd = fd, .events = POLLIN};
+
+        return poll(&look, 1, wait_ms) == 1 && look.revents == POLLIN;
+}
+
+/* Whether it cannot be read. A thread that was just about to write it costs one turn. */
+static bool rests(int fd)
+{
+        for (unsigned i = 0; i < 2 && sb_fd_kind(bus) == SB_FD_THREAD && readable(fd, QUIET); i++)
+                if (sb_wait(bus, 0) != SB_E_TIMED_OUT)
+                        return false;
+        return !readable(fd, QUIET);
+}
+
+static bool set(const char *key, const char *value)
+{
+        return sb_set(other, b(key), b(value), NULL, NULL) == 0;
+}
+
+/* What the next change is, without waiting; it is released. */
+static int next(struct sb_watch *watch)
+{
+        struct sb_guard change = {0};
+        int r = sb_watch_next(watch, 0, &change);
+
+        sb_guard_release(&change);
+        return r;
+}
+
+static void rest(long ns)
+{
+        nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+static unsigned entries_of(const char *directory)
+{
+        DIR *listing = opendir(directory);
+        unsigned count = 0;
+
+        while (listing && readdir(listing))
+                count++;
+        if (listing)
+                closedir(listing);
+        return count;
+}
+static unsigned threads_here(void)
+{
+        return entries_of("/proc/self/task");
+}
+static unsigned descriptors_here(void)
+{
+        return entries_of("/proc/self/fd");
+}
+
+/* ---- what it says ---- */
+
+static void test_it_can_be_read_until_a_call_finds_nothing(void)
+{
+        struct sb_watch *watch = NULL;
+        int fd;
+
+        BEGIN();
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        CHECK_EQ(sb_fd_kind(bus), SB_FD_NONE);
+        fd = sb_fd(bus);
+        CHECK(fd >= 0);
+        CHECK_EQ(sb_fd(bus), fd);
+        CHECK(sb_fd_kind(bus) != SB_FD_NONE);
+        for (unsigned round = 0; round < 3; round++) {
+                CHECK(rests(fd));
+                CHECK(set("key", "1") && readable(fd, LONG_MS));
+                CHECK(set("other", "1") && set("key", "2"));
+                /* One at a time, as a loop may take them. */
+                CHECK(readable(fd, 0));
+                CHECK_EQ(next(watch), 0);
+                CHECK(readable(fd, 0));
+                CHECK_EQ(round == 1 ? sb_wait(bus, 0) : next(watch), 0);
+                if (round == 1)
+                        CHECK_EQ(next(watch), 0);
+                CHECK(readable(fd, 0));
+                CHECK_EQ(round == 1 ? sb_wait(bus, 0) : next(watch), SB_E_TIMED_OUT);
+        }
+        CHECK(rests(fd));
+        sb_watch_close(watch);
+        END();
+}
+
+static void test_the_bus_says_what_waits(void)
+{
+        const char *wanted = getenv("STATEBUS_FD");
+
+        BEGIN();
+        CHECK(sb_fd(bus) >= 0);
+        if (wanted)
+                CHECK_EQ(sb_fd_kind(bus), SB_FD_THREAD);
+        else if (sb_fd_kind(bus) != SB_FD_IO_URING)
+                TEST_SKIP("no io_uring with futex waits here: a thread waits");
+        CHECK_EQ(threads_here(), wanted ? 4 : 3); /* with . and .. */
+        END();
+}
+
+static void test_watches_that_come_and_go_count(void)
+{
+        struct sb_watch *first = NULL, *second = NULL;
+        struct sb_guard guard = {0};
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK(fd >= 0 && rests(fd));
+        CHECK(set("key", "0") && set("key", "1"));
+        CHECK(rests(fd)); /* it has no watch */
+        CHECK_EQ(sb_watch_open(bus, b("idle"), 0, SB_ANY_REV, &second), 0);
+        CHECK(rests(fd));
+        CHECK(set("idle", "1") && readable(fd, LONG_MS));
+        CHECK_EQ(next(second), 0);
+        CHECK_EQ(next(second), SB_E_TIMED_OUT);
+        CHECK(rests(fd));
+        /* One that has something from its beginning. */
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, 1, &first), 0);
+        CHECK(readable(fd, LONG_MS));
+        CHECK_EQ(next(second), SB_E_TIMED_OUT);
+        CHECK(readable(fd, 0)); /* the other one has something */
+        CHECK_EQ(next(first), 0);
+        CHECK_EQ(next(first), SB_E_TIMED_OUT);
+        CHECK(rests(fd));
+        /* With all of them gone there is nothing, whatever was there. */
+        CHECK(set("key", "2") && set("idle", "2") && readable(fd, LONG_MS));
+        CHECK(!sb_watch_close(first));
+        CHECK(readable(fd, 0));
+        CHECK(!sb_watch_close(second));
+        CHECK(rests(fd));
+        CHECK(set("key", "3") && rests(fd));
+        CHECK_EQ(sb_get(bus, b("key"), &guard), 0);
+        sb_guard_release(&guard);
+        END();
+}
+
+static int is_late(void *argument, const struct sb_guard *guards, size_t count)
+{
+        (void)argument;
+        return count == 1 && guards[0].bus && has(bus, "key", "late") ? 1 : 0;
+}
+
+static void *set_later(void *key)
+{
+        rest(10000000);
+        return (void *)(intptr_t)!set(key, "late");
+}
+
+/* A wait of the bus says itself that it sleeps, and what it says must not end what the descriptor
+ * waits for. */
+static void test_waits_in_between_leave_it_as_it_was(void)
+{
+        struct sb_bytes key = b("key");
+        struct sb_watch *watch = NULL;
+        struct sb_guard change = {0};
+        pthread_t thread;
+        void *failed;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        for (unsigned round = 0; round < 2; round++) {
+                CHECK_EQ(sb_watch_next(watch, now_ns() + 2000000, &change), SB_E_TIMED_OUT);
+                CHECK(rests(fd));
+                CHECK(set("key", "1") && readable(fd, LONG_MS));
+                CHECK_EQ(sb_wait(bus, SB_FOREVER), 0);
+                CHECK_EQ(next(watch), 0);
+                CHECK_EQ(sb_wait(bus, now_ns() + 2000000), SB_E_TIMED_OUT);
+                CHECK(rests(fd));
+                /* A wait that sleeps and is woken. */
+                CHECK_EQ(pthread_create(&thread, NULL, set_later, "key"), 0);
+                if (round == 1)
+                        CHECK_EQ(sb_wait_until(bus, &key, 1, is_late, NULL, SB_FOREVER), 1);
+                CHECK_EQ(sb_watch_next(watch, SB_FOREVER, &change), 0);
+                sb_guard_release(&change);
+                CHECK_EQ(pthread_join(thread, &failed), 0);
+                CHECK(!failed && set("key", "2"));
+                CHECK(readable(fd, LONG_MS));
+                CHECK_EQ(next(watch), 0);
+                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+                CHECK(rests(fd));
+        }
+        sb_watch_close(watch);
+        END();
+}
+
+static void *interrupt(void *argument)
+{
+        (void)argument;
+        sb_interrupt(bus);
+        return NULL;
+}
+
+static void interrupt_by_signal(int number)
+{
+        (void)number;
+        sb_interrupt(bus);
+}
+
+static void test_an_interrupt_shows(void)
+{
+        struct sigaction action = {.sa_handler = interrupt_by_signal}, before;
+        struct sb_watch *watch = NULL;
+        pthread_t thread;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        CHECK_EQ(sigaction(SIGUSR1, &action, &before), 0);
+        for (unsigned round = 0; round < 3; round++) {
+                CHECK(rests(fd));
+                if (round == 1) {
+                        CHECK_EQ(raise(SIGUSR1), 0);
+                } else {
+                        CHECK_EQ(pthread_create(&thread, NULL, interrupt, NULL), 0);
+                        CHECK_EQ(pthread_join(thread, NULL), 0);
+                }
+                CHECK(readable(fd, LONG_MS));
+                /* What there is comes first, and then the interrupt is still to come. */
+                if (round == 2) {
+                        CHECK(set("key", "1"));
+                        CHECK_EQ(next(watch), 0);
+                        CHECK(readable(fd, 0));
+                }
+                CHECK_EQ(sb_wait(bus, 0), -EINTR);
+                CHECK(readable(fd, 0));
+                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+        }
+        CHECK(rests(fd));
+        CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
+        sb_watch_close(watch);
+        END();
+}
+
+/* ---- loops ---- */
+
+#define CHANGES 1000u
+
+/* Changes, some in bursts and some each by itself. */
+static void *change_often(void *argument)
+{
+        uint64_t random = 0x9e3779b97f4a7c15u;
+
+        for (unsigned i = 0; i < CHANGES; i++) {
+                if (sb_incr(other, b(i % 3 == 0 ? "a" : "b"), 1, NULL, NULL, NULL) != 0)
+                        return argument;
+                random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+                if (random % 4 == 0)
+                        rest((long)(random >> 8) % 200000);
+        }
+        return NULL;
+}
+
+struct loop {
+        struct sb_watch *watches[2];
+        /* Changes, with those that are said to be lost; turns, and turns with nothing. */
+        unsigned got, turns, idle;
+};
+
+/* Take the next change of a watch, if there is one. Return: whether there was. */
+static bool take_one(struct loop *loop, unsigned i, bool *sound)
+{
+        struct sb_guard change = {0};
+        int r = sb_watch_next(loop->watches[i], 0, &change);
+
+        if (r == SB_E_LAPPED)
+                r = sb_watch_next(loop->watches[i], 0, &change);
+        if (r == 0)
+                loop->got += 1 + (unsigned)change.missed;
+        else if (r != SB_E_TIMED_OUT)
+                *sound = false;
+        sb_guard_release(&change);
+        return r == 0;
+}
+
+/* Take what there is; @all: until there is nothing. Return: whether nothing was wrong. */
+static bool take(struct loop *loop, bool all)
+{
+        unsigned before = loop->got;
+        bool sound = true, more;
+
+        loop->turns++;
+        do {
+                more = take_one(loop, 0, &sound);
+                more |= take_one(loop, 1, &sound);
+        } while (sound && all && more);
+        loop->idle += loop->got == before;
+        return sound;
+}
+
+/* Whether the descriptor is there, and no signal came meanwhile. */
+static bool comes(int epoll, int wait_ms)
+{
+        struct epoll_event event;
+        int r;
+
+        do
+                r = epoll_wait(epoll, &event, 1, wait_ms);
+        while (r < 0 && errno == EINTR && rings_ended-- > 0);
+        return r == 1;
+}
+
+/* An epoll loop, in which each wait has to come by an event: no signal, no deadline. */
+static bool run_loop(struct loop *loop, int fd, uint32_t events)
+{
+        struct epoll_event event = {.events = events};
+        int epoll = epoll_create1(EPOLL_CLOEXEC);
+        bool sound = epoll >= 0 && epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+
+        while (sound && loop->got < CHANGES)
+                sound = comes(epoll, LONG_MS) && take(loop, events & EPOLLET || loop->turns % 2);
+        /* Where all of it is there, the loop rests. */
+        while (sound && comes(epoll, QUIET))
+                sound = take(loop, true);
+        close(epoll);
+        return sound;
+}
+
+static void run_loop_beside_a_writer(uint32_t events)
+{
+        struct loop loop = {0};
+        pthread_t thread;
+        void *failed;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("a"), 0, SB_ANY_REV, &loop.watches[0]), 0);
+        CHECK_EQ(sb_watch_open(bus, b("b"), 0, SB_ANY_REV, &loop.watches[1]), 0);
+        CHECK_EQ(pthread_create(&thread, NULL, change_often, bus), 0);
+        CHECK(run_loop(&loop, fd, events));
+        CHECK_EQ(pthread_join(thread, &failed), 0);
+        CHECK(!failed);
+        CHECK_EQ(loop.got, CHANGES);
+        /* A change that was taken before its bell may cost a turn with nothing. */
+        CHECK(loop.idle <= CHANGES + 10);
+        printf("# %u changes in %u turns, %u of them with nothing\n", loop.got, loop.turns,
+                loop.idle);
+        CHECK(rests(fd));
+        for (unsigned i = 0; i < 2; i++)
+                CHECK(!sb_watch_close(loop.watches[i]));
+        END();
+}
+
+static void test_an_epoll_loop_misses_nothing_and_rests(void)
+{
+        run_loop_beside_a_writer(EPOLLIN);
+}
+static void test_an_edge_triggered_loop_misses_nothing_and_rests(void)
+{
+        run_loop_beside_a_writer(EPOLLIN | EPOLLET);
+}
+
+/* A ring of the program's own, which polls the descriptor. Return: its descriptor; -1. */
+static int poll_by_ring(int fd, struct io_uring_params *params, char **ret_queues)
+{
+        int ring = (int)syscall(SYS_io_uring_setup, 2, params);
+        struct io_uring_sqe *entry;
+
+        if (ring < 0)
+                return -1;
+        *ret_queues = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring, 0);
+        entry = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+        if (*ret_queues == MAP_FAILED || entry == MAP_FAILED)
+                return -1;
+        entry->opcode = IORING_OP_POLL_ADD;
+        entry->fd = fd;
+        entry->poll32_events = POLLIN;
+        *(uint32_t *)(void *)(*ret_queues + params->sq_off.array) = 0;
+        *(uint32_t *)(void *)(*ret_queues + params->sq_off.tail) = 1;
+        return syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0) == 1 ? ring : -1;
+}
+
+static void test_an_io_uring_of_the_program_may_poll_it(void)
+{
+        struct io_uring_params params = {0};
+        struct sb_watch *watch = NULL;
+        pthread_t thread;
+        char *queues;
+        int fd, ring;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        ring = poll_by_ring(fd, &params, &queues);
+        if (ring < 0)
+                TEST_SKIP("no io_uring here");
+        CHECK_EQ(*(uint32_t *)(void *)(queues + params.cq_off.tail), 0);
+        CHECK_EQ(pthread_create(&thread, NULL, set_later, "key"), 0);
+        CHECK_EQ(syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0), 0);
+        CHECK_EQ(*(uint32_t *)(void *)(queues + params.cq_off.tail), 1);
+        CHECK_EQ(pthread_join(thread, NULL), 0);
+        CHECK_EQ(next(watch), 0);
+        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+        munmap(queues, 4096);
+        close(ring);
+        sb_watch_close(watch);
+        END();
+}
+
+static void *poll_elsewhere(void *fd)
+{
+        return (void *)(intptr_t)!readable(*(int *)fd, LONG_MS);
+}
+
+/* The owner is in no call then, and sleeps in the kernel for a reason of its own. */
+static void test_several_threads_may_poll_it(void)
+{
+        struct sb_watch *watch = NULL;
+        pthread_t threads[3];
+        void *failed;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        for (unsigned i = 0; i < 3; i++)
+                CHECK_EQ(pthread_create(&threads[i], NULL, poll_elsewhere, &fd), 0);
+        rest(2000000);
+        CHECK(set("key", "1"));
+        for (unsigned i = 0; i < 3; i++) {
+                CHECK_EQ(pthread_join(threads[i], &failed), 0);
+                CHECK(!failed);
+        }
+        CHECK_EQ(next(watch), 0);
+        sb_watch_close(watch);
+        END();
+}
+
+/* ---- what it costs others ---- */
+
+static unsigned wakes;
+static const struct sb_os *os_before;
+static void wake_counted(void *context, struct sb_word32 *word)
+{
+        (void)context;
+        wakes++;
+        os_before->wake(os_before->context, word);
+}
+
+static void test_a_writer_wakes_once_until_the_owner_looks(void)
+{
+        struct sb_watch *watch = NULL;
+        struct sb_os os;
+        int fd;
+
+        BEGIN();
+        os_before = other->handle.segment.os;
+        os = *os_before;
+        os.wake = wake_counted;
+        other->handle.segment.os = &os;
+        wakes = 0;
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        CHECK(set("key", "0"));
+        CHECK_EQ(wakes, 0);
+        CHECK_EQ(next(watch), 0);
+        fd = sb_fd(bus);
+        for (unsigned round = 1; round <= 3; round++) {
+                CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
+                for (unsigned i = 0; i < 50; i++)
+                        CHECK(set("key", "1"));
+                CHECK_EQ(wakes, round);
+                CHECK(readable(fd, LONG_MS));
+                for (unsigned i = 0; i < 50; i++)
+                        CHECK_EQ(next(watch), 0);
+        }
+        other->handle.segment.os = os_before;
+        sb_watch_close(watch);
+        END();
+}
+
+/* ---- other processes, other threads, the end ---- */
+
+static void test_a_forked_child_has_no_descriptor_and_disturbs_none(void)
+{
+        struct sb_watch *watch = NULL;
+        int fd, status = -1;
+        pid_t child;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        child = fork();
+        if (child == 0) {
+                unsigned before = descriptors_here();
+                bool sound = sb_fd(bus) == -ENOTCONN && next(watch) == SB_E_DETACHED;
+
+                sb_watch_close(watch);
+                sb_close(bus);
+                _exit(sound && descriptors_here() < before ? 0 : 1);
+        }
+        CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+        CHECK(rests(fd));
+        CHECK(set("key", "1") && readable(fd, LONG_MS));
+        CHECK_EQ(next(watch), 0);
+        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+        CHECK(rests(fd));
+        sb_watch_close(watch);
+        END();
+}
+
+static void test_close_leaves_neither_descriptor_nor_thread(void)
+{
+        unsigned descriptors, threads = threads_here();
+        struct sb_watch *watch = NULL;
+        struct sb_bus *third;
+
+        BEGIN();
+        descriptors = descriptors_here();
+        for (unsigned round = 0; round < 4; round++) {
+                third = world_bus(&world);
+                CHECK(third);
+                CHECK_EQ(sb_watch_open(third, b("key"), 0, SB_ANY_REV, &watch), 0);
+                CHECK(sb_fd(third) >= 0);
+                if (round >= 1)
+                        CHECK(set("key", "1"));
+                if (round >= 2)
+                        CHECK_EQ(next(watch), 0);
+                if (round == 3)
+                        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+                /* While it waits; woken; taken; while it waits anew. */
+                CHECK(!sb_close(third));
+                CHECK_EQ(sb_fd_kind(NULL), SB_FD_NONE);
+                CHECK(!sb_watch_close(watch));
+                CHECK_EQ(descriptors_here(), descriptors);
+                CHECK_EQ(threads_here(), threads);
+        }
+        END();
+}
+
+static void *look_elsewhere(void *watch)
+{
+        return (void *)(intptr_t)(next(watch) != 0 || next(watch) != SB_E_TIMED_OUT);
+}
+
+/* An io_uring serves the thread that made it, and no other. */
+static void test_a_bus_may_go_to_another_thread(void)
+{
+        struct sb_watch *watch = NULL;
+        pthread_t thread;
+        void *failed;
+        int fd;
+
+        BEGIN();
+        fd = sb_fd(bus);
+        CHECK_EQ(sb_watch_open(bus, b("key"), 0, SB_ANY_REV, &watch), 0);
+        CHECK(set("key", "1") && readable(fd, LONG_MS));
+        CHECK_EQ(pthread_create(&thread, NULL, look_elsewhere, watch), 0);
+        CHECK_EQ(pthread_join(thread, &failed), 0);
+        CHECK(!failed);
+        CHECK_EQ(sb_fd_kind(bus), SB_FD_THREAD);
+        /* What the kernel ends with the io_uring may show once more. */
+        for (unsigned i = 0; i < 4 && readable(fd, QUIET); i++)
+                CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+        CHECK(rests(fd));
+        CHECK(set("key", "2") && readable(fd, LONG_MS));
+        CHECK_EQ(next(watch), 0);
+        CHECK_EQ(next(watch), SB_E_TIMED_OUT);
+        CHECK(rests(fd));
+        sb_watch_close(watch);
+        END();
+}
+
+static void test_the_programs_signals_come_to_its_own_threads(void)
+{
+        struct sigaction action = {.sa_handler = interrupt_by_signal}, before;
+        sigset_t only, pending, mask;
+
+        BEGIN();
+        sigemptyset(&only);
+        sigaddset(&only, SIGUSR1);
+        CHECK(sb_fd(bus) >= 0);
+        CHECK_EQ(sigaction(SIGUSR1, &action, &before), 0);
+        CHECK_EQ(pthread_sigmask(SIG_BLOCK, &only, &mask), 0);
+        CHECK(!sigismember(&mask, SIGUSR1));
+        CHECK_EQ(kill(getpid(), SIGUSR1), 0);
+        CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
+        CHECK_EQ(sb_wait(bus, 0), SB_E_TIMED_OUT);
+        CHECK_EQ(pthread_sigmask(SIG_SETMASK, &mask, NULL), 0);
+        CHECK_EQ(sb_wait(bus, 0), -EINTR);
+        CHECK_EQ(sigaction(SIGUSR1, &before, NULL), 0);
+        END();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        RUN(test_an_epoll_loop_misses_nothing_and_rests);
+        RUN(test_an_edge_triggered_loop_misses_nothing_and_rests);
+        RUN(test_it_can_be_read_until_a_call_finds_nothing);
+        RUN(test_the_bus_says_what_waits);
+        RUN(test_watches_that_come_and_go_count);
+        RUN(test_waits_in_between_leave_it_as_it_was);
+        RUN(test_an_interrupt_shows);
+        RUN(test_an_io_uring_of_the_program_may_poll_it);
+        RUN(test_several_threads_may_poll_it);
+        RUN(test_a_writer_wakes_once_until_the_owner_looks);
+        RUN(test_a_forked_child_has_no_descriptor_and_disturbs_none);
+        RUN(test_close_leaves_neither_descriptor_nor_thread);
+        RUN(test_a_bus_may_go_to_another_thread);
+        RUN(test_the_programs_signals_come_to_its_own_threads);
+        return test_end();
+}
