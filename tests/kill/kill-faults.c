@@ -95,6 +95,7 @@ static const struct known {
         {"BELL_TAKEN", "watch: set, on which another one sleeps", KILL},
         {"BELL_BEFORE_BIT", "watch: set beside one that falls asleep", RESUME},
         {"SLEEP_UNASKED", "watch: sleep", RESUME},
+        {"STAND_UNASKED", "watch: a descriptor", RESUME},
         {"JOIN_OLD_TURN", "watch: memory work behind the last watch", RESUME},
         {"CLEAR_UNASKED", "watch: memory work behind the last watch", RESUME},
         {"RETIRE_ANY_RING", "watch: memory work behind the last watch", RESUME},

@@ -13,6 +13,7 @@
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/layout/record.h"
+#include "shm/notify/bell.h"
 #include "tests/harness/step/scene.h"
 #include "tests/harness/step/story.h"
 
@@ -53,7 +54,7 @@ void scene_wake_up(struct scene *of, uint32_t actor)
                 return;
         of->asleep[actor] = false;
         /* As behind the wait of sb_bell_sleep(). */
-        sb_store_release(&scene_handle(of, actor)->record->sleeps, 0);
+        sb_bell_unstand(scene_handle(of, actor));
 }
 
 static void do_sleep(struct scene *of, const struct act *act, struct result *ret)
@@ -62,6 +63,26 @@ static void do_sleep(struct scene *of, const struct act *act, struct result *ret
                 ret->code = sb_wait(&of->bus[act->actor], SB_FOREVER);
         else
                 ret->code = SB_E_TIMED_OUT;
+}
+
+static void do_stand(struct scene *of, const struct act *act, struct result *ret)
+{
+        struct sb_bus *bus = &of->bus[act->actor];
+        uint32_t count;
+
+        ret->code = sb_wait(bus, 0);
+        if (ret->code != SB_E_TIMED_OUT)
+                return;
+        ret->code = 0;
+        if (!sb_bell_stand(&bus->handle, &bus->watches.interrupted, &count))
+                return;
+        /* As in scene_wait(). */
+        of->woken[act->actor] = false;
+        of->asleep[act->actor] = true;
+        if (sb_load_acquire(&bus->handle.record->bell) == count)
+                ret->code = SB_E_TIMED_OUT;
+        else
+                of->asleep[act->actor] = false;
 }
 
 /* ---- watches ---- */
@@ -130,6 +151,9 @@ static bool watch_call(struct scene *of, const struct act *act, struct result *r
                 return true;
         case SLEEP:
                 do_sleep(of, act, ret);
+                return true;
+        case STAND:
+                do_stand(of, act, ret);
                 return true;
         default:
                 return false;

@@ -93,6 +93,7 @@ enum act_kind {
         WATCH_CLOSE, /* key */
         WAIT,        /* sb_wait(), without sleeping */
         SLEEP,       /* sb_wait(): the client sleeps until its next act, or code 0: it did not */
+        STAND,       /* the same, when its descriptor waits in its place */
 };
 
 /* Of a transaction, in len: how many keys it writes, and how. */
