@@ -24,6 +24,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/waiter.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 #include "shm/layout/superblock.h"
 #include "shm/notify/bell.h"
@@ -85,7 +86,7 @@ static bool fd_clear(struct sb_fd *fd)
 {
         uint64_t count;
 
-        return read(fd->fd, &count, sizeof(count)) > 0;
+        return !SB_FAULT(FD_COUNT_STAYS) && read(fd->fd, &count, sizeof(count)) > 0;
 }
 
 int sb_fd_number(const struct sb_bus *bus)

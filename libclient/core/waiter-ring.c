@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "libclient/core/waiter.h"
+#include "shm/base/fault.h"
 #include "shm/base/word.h"
 
 /* Since Linux 6.7; the headers of Debian 12 are older. */
@@ -255,11 +256,17 @@ static const struct sb_waiter_kind waiter_ring_kind = {
         .end = waiter_ring_end,
 };
 
+/* Fault FD_RING_EAGER: the ring runs its work whenever it comes. */
+static uint32_t waiter_ring_flags(void)
+{
+        if (SB_FAULT(FD_RING_EAGER))
+                return 0;
+        return IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+}
+
 int sb_waiter_ring(const struct sb_waiter_task *task, struct sb_waiter **ret_waiter)
 {
-        struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER |
-                                                  IORING_SETUP_DEFER_TASKRUN |
-                                                  IORING_SETUP_TASKRUN_FLAG};
+        struct io_uring_params params = {.flags = waiter_ring_flags()};
         struct waiter_ring *self = calloc(1, sizeof(*self));
         int r = 0;
 

@@ -21,6 +21,7 @@
 #include "libclient/core/fd.h"
 #include "libclient/core/use.h"
 #include "ring/op/watch.h"
+#include "shm/base/fault.h"
 #include "shm/base/os.h"
 #include "shm/base/word.h"
 #include "shm/layout/block.h"
@@ -110,9 +111,9 @@ static void watch_settle(struct sb_bus *bus, bool anew)
 {
         if (SB_LIKELY(!bus->watches.fd) || sb_bus_detached(bus))
                 return;
-        if (!sb_fd_hear(bus) && !anew)
+        if (!sb_fd_hear(bus) && (!anew || SB_FAULT(FD_OPEN_UNSEEN)))
                 return;
-        if (watch_any_has(bus) || !sb_fd_wait(bus))
+        if ((!SB_FAULT(FD_OTHERS_UNASKED) && watch_any_has(bus)) || !sb_fd_wait(bus))
                 sb_fd_show(bus);
 }
 

@@ -101,6 +101,10 @@
         X(SLEEP_UNASKED, "a client sleeps without another look at its bits")                       \
         X(STAND_UNASKED, "a descriptor waits without another look at the bits")                    \
         X(BELL_WAKES_UP, "a sleep ends, and takes back what is said for the descriptor")           \
+        X(FD_OPEN_UNSEEN, "a watch that is opened does not show by the descriptor")                \
+        X(FD_OTHERS_UNASKED, "a watch with nothing speaks for all others")                         \
+        X(FD_COUNT_STAYS, "the descriptor is not cleared where there is nothing")                  \
+        X(FD_RING_EAGER, "an io_uring runs its work in the owner's thread at once")                \
         X(TELL_LEFT_OUT, "a writer does not tell the watchers")                                    \
         X(COMMIT_UNTOLD, "a transaction does not tell the watchers of what it wrote")              \
         X(REAP_UNTOLD, "the reaper does not tell what a dead client wrote")                        \

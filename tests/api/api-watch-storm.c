@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,10 +26,13 @@
 #include "tests/harness/test.h"
 
 #define WATCHERS 4u
-#define WRITERS  3u
-#define WORKERS  (WATCHERS + WRITERS)
-#define KEYS     6u
-#define SECONDS  3u
+/* Watchers with a descriptor; the others sleep in calls. */
+#define WITH_RING   1u
+#define WITH_THREAD 2u
+#define WRITERS     3u
+#define WORKERS     (WATCHERS + WRITERS)
+#define KEYS        6u
+#define SECONDS     3u
 
 static struct table {
         struct {
@@ -145,11 +149,32 @@ static void drain(struct sb_watch *watch, unsigned place, unsigned key)
         }
 }
 
+/* Sleep until something is there: in a call, or in poll() for what an io_uring or a thread hears.
+ */
+static void sleep_on(struct sb_bus *bus, int fd)
+{
+        struct pollfd look = {.fd = fd, .events = POLLIN};
+        int r = fd < 0 ? sb_wait(bus, SB_FOREVER) : 0;
+
+        if (fd >= 0 && poll(&look, 1, -1) < 0 && errno != EINTR)
+                complain("poll()", errno);
+        if (r && r != -EINTR)
+                complain("sb_wait()", r);
+}
+
 static void be_watcher(const struct daemon *daemon, unsigned place)
 {
         struct sb_bus *bus = attach(daemon);
         struct sb_watch *watches[KEYS];
+        int fd = -1;
 
+        if (place == WITH_THREAD)
+                setenv("STATEBUS_FD", "thread", 1);
+        if (place == WITH_THREAD || place == WITH_RING) {
+                fd = sb_fd(bus);
+                if (fd < 0)
+                        complain("sb_fd()", fd);
+        }
         for (unsigned key = 0; key < KEYS; key++) {
                 /* A new life of a watcher goes on behind the last one's. */
                 int r = sb_watch_open(
@@ -159,14 +184,10 @@ static void be_watcher(const struct daemon *daemon, unsigned place)
                         complain("sb_watch_open()", r);
         }
         for (;;) {
-                int r;
-
                 for (unsigned key = 0; key < KEYS; key++)
                         drain(watches[key], place, key);
                 /* One watch alone now and then, as the others' bits come meanwhile. */
-                r = sb_wait(bus, SB_FOREVER);
-                if (r && r != -EINTR)
-                        complain("sb_wait()", r);
+                sleep_on(bus, fd);
         }
 }
 
