@@ -29,6 +29,7 @@
 #include "shm/mvcc/help.h"
 #include "shm/mvcc/snapshot.h"
 #include "shm/mvcc/stamp.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/key.h"
 #include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
@@ -316,6 +317,23 @@ static void commit_fill_descriptor(struct sb_handle *handle, struct attempt *att
         }
 }
 
+/* Of a key with one of the flags KEPT and WATCHED: takes out what the committed version pushed over
+ * the edge of what stays by its number. Return: for sb_limbo_later(), or 0. */
+static uint64_t commit_outgrow(struct sb_handle *handle, struct sb_node *node,
+        const struct sb_version *version, uint64_t stamp, uint64_t word)
+{
+        struct sb_outgrown outgrown;
+        struct sb_ring_view view;
+
+        if (!(word & (SB_CELL_KEPT | SB_CELL_WATCHED)) || !sb_version_has_value(version))
+                return stamp;
+        sb_prune_outgrown(handle, node, sb_ring_of(handle, node, &view) ? &view : NULL, version,
+                stamp, word, &outgrown);
+        if (outgrown.old && !sb_prune_outgrow(handle, &outgrown) && !outgrown.later)
+                return outgrown.stamp;
+        return outgrown.later;
+}
+
 /* Behind the commit: takes each replaced version out of its chain, or notes the cell to look at it
  * again later. */
 static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, uint64_t stamp)
@@ -328,6 +346,7 @@ static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, 
                 struct sb_node *node = version ? sb_node_at(segment, version->node) : NULL;
                 struct sb_version *old;
                 struct sb_word64 *cell;
+                uint64_t word, later;
 
                 if (!node) { /* damaged */
                         sb_damage_note(handle);
@@ -335,13 +354,16 @@ static void commit_supersede(struct sb_handle *handle, struct attempt *attempt, 
                 }
                 old = sb_version_at(segment, sb_pin_load(handle, &version->prev) & SB_OFFSET_MASK);
                 cell = sb_cell_at(segment, sb_pin_load(handle, &node->cell));
-                /* A:stamp. The cell's flag is read again behind the decision, because a rule may
-                 * have come in between. */
-                if (cell && !(sb_pin_load(handle, cell) & (SB_CELL_KEPT | SB_CELL_WATCHED)) &&
-                        old && !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
+                /* The flags are read again behind the decision: a rule may have come in between. */
+                word = cell ? sb_pin_load(handle, cell) : 0;
+                /* A:stamp. */
+                if (word && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED)) && old &&
+                        !(sb_load_acquire(&old->stamp) & SB_STAMP_INTENT) &&
                         sb_version_has_value(version) && sb_prune_behind(handle, version, old))
                         continue;
-                sb_limbo_later(handle, sb_pin_load(handle, &node->cell), stamp);
+                later = commit_outgrow(handle, node, version, stamp, word);
+                if (later)
+                        sb_limbo_later(handle, sb_pin_load(handle, &node->cell), later);
         }
 }
 

@@ -270,18 +270,52 @@ static void put_note_cell(
                 sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), stamp);
 }
 
-/* Behind the stamp, and before the note goes: tells the watchers, if @word, which the write
- * replaced, says that there are some. Fault TELL_LEFT_OUT: not done. */
-static inline __attribute__((always_inline)) void put_tell(
-        struct sb_handle *handle, uint64_t word, const struct sb_version *version)
+/* Takes out what the new version pushed over the edge of what stays by its number. In hand it goes,
+ * into @entry or a free one, where it is the last of its chain; as in put_supersede(), no tombstone
+ * does. Return: whether it is out. */
+static bool put_take_outgrown(
+        struct sb_handle *handle, const struct sb_outgrown *outgrown, uint32_t entry)
 {
-        struct sb_node *node;
+        struct sb_version *old = outgrown->old, *holder = outgrown->holder;
 
-        if (SB_LIKELY(!(word & SB_CELL_WATCHED)) || SB_FAULT(TELL_LEFT_OUT))
-                return;
-        node = sb_node_at(&handle->segment, version->node); /* NULL: written over meanwhile */
-        if (node)
-                sb_ring_tell(handle, node, version);
+        if (sb_version_has_value(old) && sb_version_has_value(holder) &&
+                !(SB_SHAPE_KIND(holder->shape) & SB_VERSION_HAS_TXN) &&
+                sb_magazine_hold(handle, holder, old, sb_offset_of(&handle->segment, old), entry))
+                return true;
+        if (entry)
+                sb_magazine_vacate(handle, entry);
+        if (!sb_prune_outgrow(handle, outgrown))
+                return false;
+        put_pass(handle, old);
+        return true;
+}
+
+/* Behind the stamp, and before the note goes, where the replaced word said KEPT or WATCHED: tells
+ * the watchers, and sees to what does not stay any more. Fault TELL_LEFT_OUT: the first is not
+ * done.
+ */
+static __attribute__((noinline)) void put_outgrow(struct sb_handle *handle,
+        struct sb_version *version, uint32_t entry, struct sb_word64 *cell, uint64_t stamp)
+{
+        struct sb_node *node = sb_node_at(&handle->segment, version->node);
+        struct sb_ring_view view, *ring = NULL;
+        struct sb_outgrown outgrown = {.later = stamp};
+
+        if (node && sb_ring_of(handle, node, &view))
+                ring = &view;
+        if (ring && !SB_FAULT(TELL_LEFT_OUT))
+                sb_ring_tell_view(handle, ring, version);
+        if (node) /* NULL: written over meanwhile */
+                sb_prune_outgrown(
+                        handle, node, ring, version, stamp, sb_pin_load(handle, cell), &outgrown);
+        if (outgrown.old) {
+                if (!put_take_outgrown(handle, &outgrown, entry) && !outgrown.later)
+                        outgrown.later = outgrown.stamp;
+        } else if (entry) {
+                sb_magazine_vacate(handle, entry);
+        }
+        if (outgrown.later)
+                sb_limbo_later(handle, sb_cell_number(&handle->segment, cell), outgrown.later);
 }
 
 void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
@@ -289,15 +323,15 @@ void sb_overwrite_later(struct sb_handle *handle, struct sb_version *version,
 {
         bool below;
 
-        /* Watched, or kept by a rule: where there is no ring, nothing comes of it. */
-        if (!old)
-                put_tell(handle, SB_CELL_WATCHED, version);
+        if (!old) {
+                put_outgrow(handle, version, entry, cell, stamp);
+                return;
+        }
         if (entry)
                 sb_magazine_vacate(handle, entry);
         /* A:publish. Where older ones lie below that some cut needs, each write takes out the one
          * that it replaced, and none walks down the chain. */
-        below = old && sb_horizon_has_cuts(handle) &&
-                (sb_load_acquire(&old->prev) & SB_OFFSET_MASK);
+        below = sb_horizon_has_cuts(handle) && (sb_load_acquire(&old->prev) & SB_OFFSET_MASK);
         if (below && sb_prune_behind(handle, version, old))
                 put_pass(handle, old);
         else
@@ -360,9 +394,10 @@ static inline __attribute__((always_inline)) int put_install(
         put_fault_stamp(version, early);
         ret->cut = sb_stamp(handle, version);
         ret->rev = version->rev;
-        put_tell(handle, attempt->spot.word, version);
-        if (SB_LIKELY(old == head) &&
-                SB_LIKELY(!(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED)))) {
+        if (SB_UNLIKELY(attempt->spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED))) {
+                put_outgrow(handle, version, attempt->entry, attempt->spot.cell, ret->cut);
+                attempt->look_again = old != head || write->kind == SB_VERSION_DELETED;
+        } else if (SB_LIKELY(old == head)) {
                 attempt->look_again =
                         !put_supersede(handle, version, old, ret->cut, attempt->entry) ||
                         write->kind == SB_VERSION_DELETED;

@@ -30,29 +30,39 @@
 #endif
 
 #define AGAIN (-1) /* look again; otherwise 0 or a result */
-#define MORE  (-2) /* the ring has no entry left: with a further block, look again */
+
+/* What a block is to be: a ring, more watchers, or more slots. */
+enum form { RING, WATCHERS, SLOTS };
 
 /* A watch on its way. */
 struct beginning {
         const void *key;
         uint32_t key_len, bit, depth;
         uint64_t hash;
-        uint64_t block; /* taken for a ring, or for more watchers; 0: none */
-        bool more;      /* for more watchers */
+        uint64_t block; /* taken; 0: none */
+        enum form form; /* what it is taken for */
+        enum form want; /* what is missing, where the answer is AGAIN */
 };
 
 /* ---- beginning ---- */
 
-static uint64_t watch_block_size(const struct beginning *begin)
+static uint32_t watch_slots(const struct beginning *begin)
 {
-        return sb_ring_size(begin->more ? 0 : begin->depth, SB_WATCH_ENTRIES);
+        return begin->form == WATCHERS ? 0 : begin->depth;
+}
+static uint32_t watch_entries(const struct beginning *begin)
+{
+        return begin->form == SLOTS ? 0 : SB_WATCH_ENTRIES;
 }
 
 static int watch_take_block(struct sb_handle *handle, const struct beginning *begin, uint64_t *ret)
 {
-        uint64_t size = watch_block_size(begin);
-        int r = sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, ret);
+        uint64_t size = sb_ring_size(watch_slots(begin), watch_entries(begin));
+        int r;
 
+        if (size > handle->segment.value_len_max)
+                return SB_E_FULL;
+        r = sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, ret);
         if (!r)
                 return 0;
         sb_slab_settle(handle);
@@ -68,45 +78,49 @@ static void watch_give_back(struct sb_handle *handle, struct beginning *begin)
         sb_slab_settle(handle);
 }
 
-/* Publishes the block that was taken in @link, which is 0. Return: whether that is done. */
-static bool watch_publish(
-        struct sb_handle *handle, struct beginning *begin, struct sb_word64 *link, uint64_t node)
+/* Publishes a block of this form in @link, which is 0. Return: 0; AGAIN: it is to be taken first,
+ * or another process hung one in. */
+static int watch_publish(struct sb_handle *handle, struct beginning *begin, enum form form,
+        struct sb_word64 *link, struct sb_node *node)
 {
-        sb_ring_fill(handle, begin->block, node, begin->more ? 0 : begin->depth, SB_WATCH_ENTRIES);
-        if (!sb_cas64_full(link, 0, begin->block)) /* R:publish > A:publish. */
-                return false;
+        uint64_t at = sb_offset_of(&handle->segment, node);
+
+        begin->want = form;
+        if (!begin->block || begin->form != form)
+                return AGAIN;
+        sb_ring_fill(handle, begin->block, at, watch_slots(begin), watch_entries(begin));
+        if (!sb_cas64_full(link, 0, begin->block)) { /* R:publish > A:publish. */
+                sb_ring_retire(handle, node);        /* if it is a closed one */
+                return AGAIN;
+        }
         begin->block = 0;
-        return true;
+        return 0;
 }
 
-/* The ring of the key's node: the one that it has, or a new one. Return: 0; AGAIN: a block is to be
- * taken first, or another ring came in between. */
+/* The ring of the key's node, with enough slots: the one that it has, or a new one. Return: 0;
+ * AGAIN: a block is to be taken first, or another one came in between. */
 static int watch_ring(struct sb_handle *handle, struct beginning *begin, struct sb_node *node,
         struct sb_ring_view *ret)
 {
-        uint64_t at = sb_pin_load(handle, &node->ring);
-
-        if (!at) {
-                if (!begin->block || begin->more)
-                        return AGAIN;
-                at = begin->block;
-                if (!watch_publish(
-                            handle, begin, &node->ring, sb_offset_of(&handle->segment, node)))
-                        return AGAIN;
-        }
-        return sb_ring_view(handle, at, ret) ? 0 : -EIO;
+        if (!sb_pin_load(handle, &node->ring) &&
+                watch_publish(handle, begin, RING, &node->ring, node))
+                return AGAIN;
+        if (!sb_ring_of(handle, node, ret))
+                return sb_pin_load(handle, &node->ring) ? -EIO : AGAIN;
+        if (sb_ring_depth(handle, node) >= begin->depth || SB_FAULT(DEPTH_LEFT_OUT))
+                return 0;
+        return watch_publish(handle, begin, SLOTS, sb_ring_last(handle, ret), node);
 }
 
-/* Enters the watch among the watchers. Return: 0, MORE. */
-static int watch_enter(struct sb_handle *handle, struct beginning *begin, struct sb_op_watch *watch)
+/* Enters the watch among the watchers. Return: 0, AGAIN. */
+static int watch_enter(struct sb_handle *handle, struct beginning *begin, struct sb_node *node,
+        struct sb_op_watch *watch)
 {
         if (sb_ring_enter(handle, &watch->ring, begin->bit, &watch->entry))
                 return 0;
-        if (!begin->block || !begin->more)
-                return MORE;
-        /* Failed: another process hung one in. */
-        (void)watch_publish(handle, begin, sb_ring_last(handle, &watch->ring), watch->node);
-        return sb_ring_enter(handle, &watch->ring, begin->bit, &watch->entry) ? 0 : MORE;
+        if (watch_publish(handle, begin, WATCHERS, sb_ring_last(handle, &watch->ring), node))
+                return AGAIN;
+        return sb_ring_enter(handle, &watch->ring, begin->bit, &watch->entry) ? 0 : AGAIN;
 }
 
 /* The key's cell as it is now, and its effective version: what is not decided comes later, and is
@@ -125,8 +139,8 @@ static bool watch_find(struct sb_handle *handle, const struct beginning *begin,
 }
 
 /* Sets the bit in the cell, as long as the key has this node. Return: 0; AGAIN: the key went. */
-static int watch_mark(struct sb_handle *handle, const struct beginning *begin, uint64_t bit,
-        struct sb_op_watch *watch)
+static int watch_mark(struct sb_handle *handle, const struct beginning *begin, struct sb_node *node,
+        uint64_t bit, struct sb_op_watch *watch)
 {
         struct sb_version *effective;
         struct sb_spot spot;
@@ -135,6 +149,8 @@ static int watch_mark(struct sb_handle *handle, const struct beginning *begin, u
         while (watch_find(handle, begin, &spot, &effective) && spot.head->node == watch->node) {
                 watch->cell = spot.cell;
                 watch->start = watch->last = effective->rev;
+                if (!(spot.word & (SB_CELL_KEPT | SB_CELL_WATCHED)) && !SB_FAULT(RING_BEFORE_START))
+                        sb_ring_say_gone(handle, node, spot.head->rev);
                 /* R:publish > A:publish. The revision in the word is where the watch begins. */
                 if ((spot.word & bit) || sb_cas64_full(spot.cell, spot.word, spot.word | bit))
                         return 0;
@@ -142,7 +158,7 @@ static int watch_mark(struct sb_handle *handle, const struct beginning *begin, u
         return AGAIN;
 }
 
-/* One try, under a pin. Return: 0; AGAIN, MORE; SB_E_NOT_FOUND: the key is to be made. */
+/* One try, under a pin. Return: 0; AGAIN; SB_E_NOT_FOUND: the key is to be made. */
 static int watch_try(struct sb_handle *handle, struct beginning *begin, struct sb_op_watch *watch)
 {
         struct sb_version *effective;
@@ -157,13 +173,16 @@ static int watch_try(struct sb_handle *handle, struct beginning *begin, struct s
         node = sb_node_at(&handle->segment, watch->node);
         if (!node)
                 return -EIO;
+        begin->want = RING;
         r = watch_ring(handle, begin, node, &watch->ring);
-        if (!r)
-                r = watch_enter(handle, begin, watch);
+        if (!r) {
+                sb_ring_open(handle, node, &watch->ring);
+                r = watch_enter(handle, begin, node, watch);
+        }
         if (r)
                 return r;
         bit = sb_ring_join(&watch->ring);
-        r = bit ? watch_mark(handle, begin, bit, watch) : AGAIN;
+        r = bit ? watch_mark(handle, begin, node, bit, watch) : AGAIN;
         if (r) {
                 /* R:watcher. The ring goes, or the node with it: it is the pin that keeps it. */
                 sb_store_release(watch->entry, 0);
@@ -187,12 +206,10 @@ int sb_op_watch_begin(struct sb_handle *handle, const void *key, uint32_t key_le
         *ret = (struct sb_op_watch){0};
         /* Bound: result. -EIO: as SB_WATCH_ROUNDS_MAX says. */
         for (round = 0; r < 0 && r != -EIO && round < SB_WATCH_ROUNDS_MAX; round++) {
-                bool more = r == MORE;
-
                 r = 0;
-                if (begin.block && begin.more != more)
+                if (begin.block && begin.form != begin.want)
                         watch_give_back(handle, &begin);
-                begin.more = more;
+                begin.form = begin.want;
                 if (!begin.block && round)
                         r = watch_take_block(handle, &begin, &begin.block);
                 if (r)
@@ -223,21 +240,6 @@ void sb_op_watch_end(struct sb_handle *handle, struct sb_op_watch *watch)
 
 /* ---- looking ---- */
 
-/* What lies at a slot's offset, if it is the revision that the slot said. */
-static struct sb_version *watch_by_slot(
-        struct sb_handle *handle, const struct sb_op_watch *watch, uint64_t rev)
-{
-        uint64_t at = sb_ring_find(&watch->ring, rev, watch->start);
-        struct sb_version *version = at ? sb_version_at(&handle->segment, at) : NULL;
-
-        /* A:stamp. A slot is filled behind the stamp. */
-        if (!version || version->rev != rev || version->node != watch->node ||
-                (int64_t)sb_load_acquire(&version->stamp) <= 0 ||
-                !sb_version_fits(&handle->segment, version))
-                return NULL;
-        return version;
-}
-
 /* The next version down the chain that was committed; NULL: none. *trimmed: set where one was taken
  * out in between. */
 static struct sb_version *watch_below(
@@ -264,8 +266,24 @@ static struct sb_version *watch_below(
         return NULL;
 }
 
-/* The oldest version of the chain that is not older than revision @want. *trimmed: whether one may
- * have been taken out right below it. */
+/* Where the walk down to revision @want begins: at the nearest later one that a slot names, by
+ * steps that double; else at @newest. */
+static struct sb_version *watch_begin_walk(struct sb_handle *handle,
+        const struct sb_op_watch *watch, struct sb_version *newest, uint64_t want)
+{
+        struct sb_version *version;
+        uint64_t step;
+
+        for (step = 1; want + step < newest->rev; step *= 2) {
+                version = sb_ring_find(handle, &watch->ring, want + step);
+                if (version)
+                        return version;
+        }
+        return newest;
+}
+
+/* The oldest version of the chain, from @newest on, that is not older than revision @want.
+ * *trimmed: whether one may have been taken out right below it. */
 static struct sb_version *watch_oldest(
         struct sb_handle *handle, struct sb_version *newest, uint64_t want, bool *ret_trimmed)
 {
@@ -325,10 +343,11 @@ static struct sb_version *watch_find_change(
         do {
                 if (!watch_newest(handle, watch, &newest))
                         return NULL;
-                version = watch_by_slot(handle, watch, want);
+                version = sb_ring_find(handle, &watch->ring, want);
                 if (version)
                         return version;
-                version = watch_oldest(handle, newest.version, want, &trimmed);
+                version = watch_begin_walk(handle, watch, newest.version, want);
+                version = watch_oldest(handle, version, want, &trimmed);
                 if (version->rev == want || !trimmed)
                         return version; /* or the key's first one in another life */
         } while (!sb_stamp_lasts(handle, watch->cell, newest.word, newest.head, newest.settled));

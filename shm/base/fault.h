@@ -110,7 +110,13 @@
         X(REAP_UNTOLD, "the reaper does not tell what a dead client wrote")                        \
         X(STABLE_UNTOLD, "what a stopped client wrote is not told with the stable cut")            \
         X(RING_BACKWARDS, "a slow writer puts an older version into a slot")                       \
-        X(RING_BEFORE_START, "a slot of before the watch is followed")                             \
+        X(RING_BEFORE_START, "a watch begins, and what came before is not said to be gone")        \
+        X(RING_STAYS_SHALLOW, "where a ring got more slots, writers go on with the few")           \
+        X(RING_OPENED_LOW, "a new ring is opened at a revision of long ago")                       \
+        X(DEPTH_LEFT_OUT, "a deeper watch is content with the slots that are there")               \
+        X(RING_UNSEALED, "a block may be hung into a ring that is retired")                        \
+        X(OUTGROWN_EARLY, "one version too many leaves when a new one comes")                      \
+        X(OUTGROWN_UNASKED, "what leaves by its number leaves though a cut needs it")              \
         X(RING_GONE_UNASKED, "a slot is followed though its version may be out of the chain")      \
         X(RING_MORE_UNTOLD, "watches in a ring's further blocks are not told")                     \
         X(RING_UNKEPT, "a pruner takes what the readers of a ring have not read")                  \

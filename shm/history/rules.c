@@ -21,6 +21,7 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/pin.h"
 #include "shm/mvcc/find.h"
+#include "shm/notify/ring.h"
 
 #define KEYS_A_PIN 64u
 
@@ -111,6 +112,8 @@ static bool rules_flag(struct sb_handle *handle, struct sb_node *node, bool kept
          * of use. */
         if (!word || !head || (word & SB_CELL_FROZEN) || head->node != sb_offset_of(segment, node))
                 return true;
+        if (kept && !(word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
+                sb_ring_say_gone(handle, node, head->rev);
         /* R:publish > A:publish. The flag alone is new. */
         return !(word & SB_CELL_KEPT) != kept || sb_cas64_full(cell, word, word ^ SB_CELL_KEPT);
 }

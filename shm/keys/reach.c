@@ -113,7 +113,7 @@ static bool reach_ring(struct sb_handle *handle, struct sb_node *node, uint64_t 
                 ring = sb_block_at(&handle->segment, next);
                 if (!ring || !sb_damage_step(handle, &left))
                         break;
-                next = sb_pin_load(handle, &ring->more);
+                next = sb_pin_load(handle, &ring->more) & SB_OFFSET_MASK;
         }
         return next == at || sb_damage_met(handle);
 }

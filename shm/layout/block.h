@@ -229,7 +229,7 @@ enum sb_status { SB_STATUS_UNDECIDED = 0, SB_STATUS_COMMITTED = 1, SB_STATUS_ABO
 
 /* ---- rings ---- */
 
-/* The ring of a watched key, or a further block of its watchers; notify/ring.h. */
+/* The ring of a key, or a further block of its slots or watchers; notify/ring.h. */
 struct sb_ring {
         struct sb_block block;
         uint64_t rev;           /* 0 */
@@ -237,8 +237,9 @@ struct sb_ring {
         struct sb_word64 zero;  /* where versions have prev */
         uint64_t node;
         uint64_t shape;        /* kind SB_VERSION_RING, no key; value length: all behind the head */
-        struct sb_word64 gone; /* a revision; any process, CAS, only up */
-        struct sb_word64 more; /* offset of a block with more watchers; any client, CAS from 0 */
+        struct sb_word64 gone; /* UNOPENED, then a revision; any process, CAS, only up */
+        struct sb_word64 more; /* offset of a further block, 0: none, or SB_RING_SEALED: none will
+                                  come; any client, CAS from 0 */
         uint32_t slot_count, watcher_count;
         /* The slots, {tag 20 | offset 44}; any process, CAS. Then the watchers: SB_WATCHER or 0;
          * a client that watches, and a sweeper, which takes away what dead ones left: CAS. */
@@ -248,6 +249,8 @@ static_assert(offsetof(struct sb_ring, state) == offsetof(struct sb_version, sta
 static_assert(offsetof(struct sb_ring, zero) == offsetof(struct sb_version, prev), "ring");
 static_assert(offsetof(struct sb_ring, node) == offsetof(struct sb_version, node), "ring");
 static_assert(offsetof(struct sb_ring, shape) == offsetof(struct sb_version, shape), "ring");
+
+#define SB_RING_SEALED UINT64_C(1)
 
 /* {joins : 61, CLOSED, TURN, CLEARING}. */
 #define SB_RING_CLEARING UINT64_C(1)

@@ -35,7 +35,7 @@ void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t
         /* Relaxed, all: the ring is private until its node names it. */
         sb_store_relaxed(&ring->state, 0);
         sb_store_relaxed(&ring->zero, 0);
-        sb_store_relaxed(&ring->gone, 0);
+        sb_store_relaxed(&ring->gone, SB_RING_UNOPENED);
         sb_store_relaxed(&ring->more, 0);
         for (i = 0; i < slot_count + watcher_count; i++)
                 sb_store_relaxed(&ring->words[i], 0);
@@ -65,8 +65,7 @@ bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *re
         return true;
 }
 
-/* The ring of a node. */
-static bool ring_of(struct sb_handle *handle, struct sb_node *node, struct sb_ring_view *ret)
+bool sb_ring_of(struct sb_handle *handle, struct sb_node *node, struct sb_ring_view *ret)
 {
         uint64_t at = sb_pin_load(handle, &node->ring);
 
@@ -95,12 +94,34 @@ static struct sb_word64 *ring_walk_next(struct sb_handle *handle, struct ring_wa
         while (walk->index == walk->view.watcher_count) {
                 uint64_t more = sb_pin_load(handle, &walk->view.ring->more);
 
-                if (!more || !sb_damage_step(handle, &walk->left) ||
+                if (!(more & SB_OFFSET_MASK) || !sb_damage_step(handle, &walk->left) ||
                         !sb_ring_view(handle, more, &walk->view))
                         return NULL;
                 walk->index = 0;
         }
         return &walk->view.watchers[walk->index++];
+}
+
+/* The block of a ring that has the most slots, which is hung in last: the ring itself, unless some
+ * process wanted more later. @space: for the answer. */
+static const struct sb_ring_view *ring_deepest(
+        struct sb_handle *handle, const struct sb_ring_view *view, struct sb_ring_view *space)
+{
+        uint64_t more = sb_pin_load(handle, &view->ring->more), left;
+        struct sb_ring_view each;
+
+        if (SB_LIKELY(!(more & SB_OFFSET_MASK)))
+                return view;
+        left = sb_damage_bound(&handle->segment);
+        *space = *view;
+        /* Bound: damage. Blocks that go round. */
+        while ((more & SB_OFFSET_MASK) && sb_damage_step(handle, &left) &&
+                sb_ring_view(handle, more, &each)) {
+                if (each.slot_count > space->slot_count)
+                        *space = each;
+                more = sb_pin_load(handle, &each.ring->more);
+        }
+        return space;
 }
 
 /* ---- telling ---- */
@@ -154,53 +175,142 @@ static void ring_ring_all(struct sb_handle *handle, const struct sb_ring_view *v
         }
 }
 
+void sb_ring_tell_view(
+        struct sb_handle *handle, const struct sb_ring_view *view, const struct sb_version *version)
+{
+        struct sb_ring_view space;
+
+        if (version && view->slot_count)
+                ring_fill_slot(handle,
+                        SB_FAULT(RING_STAYS_SHALLOW) ? view : ring_deepest(handle, view, &space),
+                        version);
+        /* A rule's ring has no watchers. */
+        if (view->watcher_count || sb_pin_load(handle, &view->ring->more))
+                ring_ring_all(handle, view);
+}
+
 void sb_ring_tell_all(
         struct sb_handle *handle, struct sb_node *node, const struct sb_version *version)
 {
         struct sb_ring_view view;
 
-        if (SB_LIKELY(!ring_of(handle, node, &view)))
-                return;
-        if (version && view.slot_count)
-                ring_fill_slot(handle, &view, version);
-        ring_ring_all(handle, &view);
+        if (SB_UNLIKELY(sb_ring_of(handle, node, &view)))
+                sb_ring_tell_view(handle, &view, version);
 }
 
 /* ---- what is gone ---- */
 
+/* The newest revision of a node's key, or the one that a transaction is about to give it. Return:
+ * false: the node has no cell. */
+static bool ring_newest(struct sb_handle *handle, struct sb_node *node, uint64_t *ret)
+{
+        struct sb_word64 *cell = sb_cell_at(&handle->segment, sb_pin_load(handle, &node->cell));
+        struct sb_version *head =
+                cell ? sb_version_at(&handle->segment, sb_pin_load(handle, cell) & SB_OFFSET_MASK)
+                     : NULL;
+
+        if (head)
+                *ret = SB_FAULT(RING_OPENED_LOW) ? 1 : head->rev;
+        return head;
+}
+
+void sb_ring_open(struct sb_handle *handle, struct sb_node *node, const struct sb_ring_view *view)
+{
+        uint64_t rev;
+
+        if (SB_LIKELY(sb_load_acquire(&view->ring->gone) != SB_RING_UNOPENED)) /* A:gone. */
+                return;
+        if (ring_newest(handle, node, &rev))
+                /* R:gone > A:gone. Failed: another process opened it. */
+                sb_cas64_full(&view->ring->gone, SB_RING_UNOPENED, rev);
+}
+
+void sb_ring_raise_view(struct sb_handle *handle, struct sb_node *node,
+        const struct sb_ring_view *view, uint64_t rev)
+{
+        uint64_t gone;
+
+        if (SB_FAULT(GONE_UNSAID))
+                return;
+        sb_ring_open(handle, node, view);
+        do
+                gone = sb_load_acquire(&view->ring->gone);                  /* A:gone. */
+        while (gone < rev && !sb_cas64_full(&view->ring->gone, gone, rev)); /* R:gone > A:gone. */
+}
+
 void sb_ring_raise_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)
 {
         struct sb_ring_view view;
-        uint64_t gone;
 
-        if (SB_LIKELY(!ring_of(handle, node, &view)) || SB_FAULT(GONE_UNSAID))
-                return;
-        do
-                gone = sb_load_acquire(&view.ring->gone);                  /* A:gone. */
-        while (gone < rev && !sb_cas64_full(&view.ring->gone, gone, rev)); /* R:gone > A:gone. */
+        if (SB_UNLIKELY(sb_ring_of(handle, node, &view)))
+                sb_ring_raise_view(handle, node, &view, rev);
+}
+
+uint32_t sb_ring_depth_view(struct sb_handle *handle, const struct sb_ring_view *view)
+{
+        struct sb_ring_view space;
+
+        return ring_deepest(handle, view, &space)->slot_count;
 }
 
 uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node)
 {
         struct sb_ring_view view;
 
-        return ring_of(handle, node, &view) ? view.slot_count : 0;
+        return sb_ring_of(handle, node, &view) ? sb_ring_depth_view(handle, &view) : 0;
 }
 
-uint64_t sb_ring_find(const struct sb_ring_view *view, uint64_t rev, uint64_t start)
+/* What the slot of @rev says in this block; 0: another revision, or nothing. */
+static inline uint64_t ring_read_slot(const struct sb_ring_view *view, uint64_t rev)
 {
         uint64_t word;
 
-        if (!view->slot_count || (rev <= start && !SB_FAULT(RING_BEFORE_START)))
+        if (!view->slot_count)
                 return 0;
         word = sb_load_acquire(&view->slots[rev % view->slot_count]); /* A:publish. */
         if (!word || ring_slot_tag(word) != ring_slot_tag(ring_slot_word(view, rev, 0)))
                 return 0;
+        return word & SB_OFFSET_MASK;
+}
+
+/* The same in a further block: what was told before more slots came lies in the block of before. */
+static __attribute__((noinline)) uint64_t ring_read_further(
+        struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev)
+{
+        uint64_t left = sb_damage_bound(&handle->segment), at = 0, more;
+        struct sb_ring_view each = *view;
+
+        /* Bound: damage. Blocks that go round. */
+        while (!at && ((more = sb_pin_load(handle, &each.ring->more)) & SB_OFFSET_MASK) &&
+                sb_damage_step(handle, &left) && sb_ring_view(handle, more, &each))
+                at = ring_read_slot(&each, rev);
+        return at;
+}
+
+struct sb_version *sb_ring_find(
+        struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev)
+{
+        uint64_t at = ring_read_slot(view, rev);
+        struct sb_version *version;
+
+        if (!at)
+                at = ring_read_further(handle, view, rev);
         /* A:gone. Behind the slot: while this does not say so, no process has taken the version out
          * of its chain. */
-        if (sb_load_acquire(&view->ring->gone) >= rev && !SB_FAULT(RING_GONE_UNASKED))
-                return 0;
-        return word & SB_OFFSET_MASK;
+        if (!at || (sb_load_acquire(&view->ring->gone) >= rev && !SB_FAULT(RING_GONE_UNASKED)))
+                return NULL;
+        version = sb_version_at(&handle->segment, at);
+        /* A:stamp. A slot is filled behind the stamp. */
+        if (!version || version->rev != rev || version->node != sb_once(view->ring->node) ||
+                (int64_t)sb_load_acquire(&version->stamp) <= 0 ||
+                !sb_version_fits(&handle->segment, version))
+                return NULL;
+        return version;
+}
+
+uint64_t sb_ring_gone(const struct sb_ring_view *view)
+{
+        return sb_load_acquire(&view->ring->gone); /* A:gone. */
 }
 
 /* ---- watching ---- */
@@ -326,7 +436,7 @@ bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_wor
         uint64_t state;
         bool fresh;
 
-        if (!ring_of(handle, node, &view))
+        if (!sb_ring_of(handle, node, &view))
                 return false;
         /* A:watcher. Before the look at the watchers. */
         state = sb_load_acquire(&view.ring->state);
@@ -344,7 +454,18 @@ bool sb_ring_clear(struct sb_handle *handle, struct sb_node *node, struct sb_wor
         return ring_end_clearing(view.ring, state, fresh);
 }
 
-/* The ring and each further block: they say that they go; @finish: and are dated. */
+/* No process hangs a block in behind this one any more. Return: what @more says. Fault
+ * RING_UNSEALED: another process may. */
+static uint64_t ring_seal(struct sb_handle *handle, struct sb_word64 *more)
+{
+        /* R:publish > A:publish. */
+        if (!SB_FAULT(RING_UNSEALED) && sb_cas64_full(more, 0, SB_RING_SEALED))
+                return SB_RING_SEALED;
+        return sb_pin_load(handle, more);
+}
+
+/* The ring and each further block: they say that they go, and no further one comes; @finish: they
+ * are dated. */
 static void ring_retire_all(struct sb_handle *handle, const struct sb_ring_view *view, bool finish)
 {
         uint64_t left = sb_damage_bound(&handle->segment), more;
@@ -352,12 +473,15 @@ static void ring_retire_all(struct sb_handle *handle, const struct sb_ring_view 
 
         /* Bound: damage. Blocks that go round. */
         do {
-                more = sb_pin_load(handle, &each.ring->more);
-                if (finish)
+                if (finish) {
+                        more = sb_pin_load(handle, &each.ring->more);
                         sb_limbo_date(handle, &each.ring->block);
-                else
+                } else {
                         sb_limbo_begin(handle, &each.ring->block);
-        } while (more && sb_damage_step(handle, &left) && sb_ring_view(handle, more, &each));
+                        more = ring_seal(handle, &each.ring->more);
+                }
+        } while ((more & SB_OFFSET_MASK) && sb_damage_step(handle, &left) &&
+                 sb_ring_view(handle, more, &each));
 }
 
 void sb_ring_retire(struct sb_handle *handle, struct sb_node *node)
@@ -424,7 +548,7 @@ static const char *ring_blocks_fault(
                 if (!fault)
                         fault = ring_watchers_fault(handle, &each, told, quiescent);
                 more = sb_pin_load(handle, &each.ring->more);
-                if (fault || !more)
+                if (fault || !(more & SB_OFFSET_MASK))
                         return fault;
                 if (!sb_ring_view(handle, more, &each) || sb_once(each.ring->node) != node)
                         return "its ring leads to what is no block of watchers";

@@ -8,7 +8,7 @@
  *      gone        all revisions up to this one may be out of the chain
  *      slots       of revision r: slot r modulo their count, {revision's low bits, offset}
  *      watchers    {slot + 1, dirty bit, generation} of each watch, or 0
- *      more        a further block with nothing but watchers
+ *      more        a further block: of watchers, or of more slots
  *
  * Telling. A process that wrote a watched key puts the new version into its slot, then sets the
  * dirty bit of each watch and rings (bell.h), and only then takes back its note (memory/note.h). So
@@ -16,9 +16,19 @@
  * tell it again: nothing is wrong with telling twice.
  *
  * The chain keeps, a slot is a hint. A process that takes a version out of a chain first raises
- * `gone` to its revision (upkeep/prune.c). A reader follows a slot only under its pin, only where
- * the revision is above `gone`, which it loads behind the slot, and above the revision at which its
- * watch began: then the version was in its chain under that pin. All else it finds by the chain.
+ * `gone` to its revision (upkeep/prune.c). A process follows a slot only under its pin, and only
+ * where the revision is above `gone`, which it loads behind the slot: then the version was in its
+ * chain under that pin, and so was each later one. All else it finds by the chain.
+ *
+ * Two things could go wrong with that. While a cell says neither WATCHED nor KEPT, writers take out
+ * what they replace without a word about `gone` (memory/magazine.h): so the process that sets the
+ * first of these flags raises `gone` to the newest revision before it does. And a pruner may have
+ * found no ring just before one came: so a new ring says that all is gone (UNOPENED), until a
+ * process that sees it in its node puts the newest revision there, which it loads then.
+ *
+ * Depth. Where a watch or a rule of history wants more than the ring has slots, a block with as
+ * many is hung in behind `more`. From then on writers fill the slots there, readers look in all,
+ * and pruners leave as many versions as the largest block has slots. It goes with the ring.
  *
  * Watching. A cell says WATCHED by two bits, used in turn. A watch enters itself among the
  * watchers, then counts itself in `state`; what that said before tells which bit to set: that of
@@ -51,23 +61,31 @@ struct sb_ring_view {
         uint32_t slot_count, watcher_count;
 };
 
+/* What `gone` says in a ring that no process has opened yet. */
+#define SB_RING_UNOPENED UINT64_MAX
+
 /* Bytes of a ring with so many slots and watchers. */
 static inline uint64_t sb_ring_size(uint32_t slot_count, uint32_t watcher_count)
 {
         return sizeof(struct sb_ring) + 8 * ((uint64_t)slot_count + watcher_count);
 }
-/* Fill a block that was taken: a ring of @node, or (@slot_count 0) more watchers. Under a pin; the
- * caller publishes it. */
+/* Fill a block that was taken: a ring of @node, or more slots, or (@slot_count 0) more watchers.
+ * Under a pin; the caller publishes it. */
 void sb_ring_fill(struct sb_handle *handle, uint64_t at, uint64_t node, uint32_t slot_count,
         uint32_t watcher_count);
 /* The ring at @at, or what a ring's `more` names. Return: false: none lies there. Under a pin. */
 bool sb_ring_view(struct sb_handle *handle, uint64_t at, struct sb_ring_view *ret);
+/* The ring of a node. Return: false: it has none. Under a pin. */
+bool sb_ring_of(struct sb_handle *handle, struct sb_node *node, struct sb_ring_view *ret);
 
 /* ---- for the processes that write ---- */
 
 /* Tell the watchers of @node, which has a ring, that @version (NULL: some version) came. */
 void sb_ring_tell_all(
         struct sb_handle *handle, struct sb_node *node, const struct sb_version *version);
+/* The same by the view of its ring. */
+void sb_ring_tell_view(struct sb_handle *handle, const struct sb_ring_view *view,
+        const struct sb_version *version);
 /* The same of any node. Under a pin. Cost: one load where there is no ring. */
 static inline void sb_ring_tell(
         struct sb_handle *handle, struct sb_node *node, const struct sb_version *version)
@@ -77,6 +95,8 @@ static inline void sb_ring_tell(
 }
 /* Say that the node's version of this revision is about to leave its chain. Under a pin. */
 void sb_ring_raise_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev);
+void sb_ring_raise_view(struct sb_handle *handle, struct sb_node *node,
+        const struct sb_ring_view *view, uint64_t rev);
 static inline void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *node, uint64_t rev)
 {
         if (SB_UNLIKELY(sb_load_acquire(&node->ring) != 0)) /* A:publish. Not followed. */
@@ -84,18 +104,28 @@ static inline void sb_ring_say_gone(struct sb_handle *handle, struct sb_node *no
 }
 /* How many versions a pruner leaves in the node's chain for readers of the ring; 0: no ring. */
 uint32_t sb_ring_depth(struct sb_handle *handle, struct sb_node *node);
+uint32_t sb_ring_depth_view(struct sb_handle *handle, const struct sb_ring_view *view);
+
+/* ---- for processes that follow its slots, under a pin ---- */
+
+/* The committed version of this revision, if a slot says where it lies: it is in its chain under
+ * this pin, and each later one is. NULL: look in the chain. */
+struct sb_version *sb_ring_find(
+        struct sb_handle *handle, const struct sb_ring_view *view, uint64_t rev);
+/* What may be out of the chain: all revisions up to this one. */
+uint64_t sb_ring_gone(const struct sb_ring_view *view);
+/* Open the ring of a node, if that is not done. */
+void sb_ring_open(struct sb_handle *handle, struct sb_node *node, const struct sb_ring_view *view);
 
 /* ---- for the process that watches; all under a pin ---- */
 
 /* Enter a watch. Return: false: no entry is free. */
 bool sb_ring_enter(struct sb_handle *handle, const struct sb_ring_view *view, uint32_t bit,
         struct sb_word64 **ret_entry);
-/* Where more watchers can be hung in: the word `more` of the last block. */
+/* Where a further block can be hung in: the word `more` of the last block. */
 struct sb_word64 *sb_ring_last(struct sb_handle *handle, const struct sb_ring_view *view);
 /* Count the watch that was entered. Return: the bit of the cell to set; 0: the ring is closed. */
 uint64_t sb_ring_join(const struct sb_ring_view *view);
-/* Where @rev lies, if its slot says so; else 0. @start: the revision at which the watch began. */
-uint64_t sb_ring_find(const struct sb_ring_view *view, uint64_t rev, uint64_t start);
 
 /* ---- upkeep, all under a pin ---- */
 

@@ -155,8 +155,11 @@ static enum moved move_version(struct sb_handle *handle, struct sb_version *vers
                 return WAITS;
         }
         handle->counters.moved++;
-        /* A tombstone's key can perhaps be removed. */
-        if (!sb_prune_behind(handle, copy, version) || !sb_version_has_value(version))
+        /* The original is looked for in the whole chain. A tombstone's key can perhaps be removed.
+         */
+        if (!sb_prune_behind(handle, copy, version))
+                sb_limbo_later(handle, cell_number, SB_STAMP_PLACEHOLDER);
+        if (!sb_version_has_value(version))
                 sb_limbo_later(handle, cell_number, stamp);
         /* A:publish. A sweep looks at a chain where its newest version lies. */
         else if (sb_load_acquire(&copy->prev) & SB_OFFSET_MASK)

@@ -16,12 +16,23 @@
 #include "shm/layout/superblock.h"
 #include "shm/memory/limbo.h"
 #include "shm/memory/pin.h"
+#include "shm/memory/slab.h"
 #include "shm/mvcc/stamp.h"
 #include "shm/notify/ring.h"
 #include "shm/upkeep/horizon.h"
 
 /* Walks that other processes disturb, one after the other. */
 #define ROUNDS_MAX 1024u
+/* Versions that stay by their number: so many a writer goes down by itself; for more a ring is made
+ * that serves the rule alone, with some slots to spare for writers that come meanwhile. */
+#ifndef SB_PRUNE_STEPS
+#define SB_PRUNE_STEPS 8u
+#endif
+#define RING_SPARE 16u
+/* While a ring is young, the versions of before it are looked at once in so many writes. */
+#define YOUNG_EVERY 64u
+/* More than so many are left to a sweep then. */
+#define YOUNG_WALK 1024u
 
 enum unlinked { UNLINKED, CHANGED, IN_HAND /* or kept */ };
 /* What becomes of a version: it goes; it stays for a rule of history or a watch alone; it stays for
@@ -178,12 +189,22 @@ static uint64_t prune_window(const struct sb_keeping *keeping, uint32_t depth, u
         return last ? last + number : 0;
 }
 
+/* A committed version of which all later ones are in the chain: a walk may begin there, because
+ * they stay by their number. */
+struct prune_start {
+        struct sb_version *version; /* NULL: there is none */
+        uint64_t number, stamp;
+        bool exact; /* it is the first that counts, and not a later one */
+        bool first; /* it is the first behind all that may be gone */
+};
+
 /* One walk down. Return: false: another process changed the chain meanwhile. An aborted version
  * goes as soon as its transaction lets go of it (which then sees to it that a pruner looks here).
+ * @start: where it begins, if not at @head.
  */
 static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         const struct sb_horizon *horizon, const struct sb_keeping *keeping, uint32_t depth,
-        struct sb_prune_look *look)
+        const struct prune_start *start, struct sb_prune_look *look)
 {
         struct sb_version *holder = head; /* of the link that the walk follows */
         uint64_t newer = 0, link;         /* newer: as prune_judge() takes it */
@@ -199,6 +220,11 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         number = settled.outcome == SB_OUTCOME_COMMITTED;
         if (prune_supersedes(settled.outcome))
                 newer = settled.stamp ? settled.stamp : SB_STAMP_PLACEHOLDER;
+        if (start->version) {
+                holder = start->version;
+                number = start->number;
+                newer = start->stamp;
+        }
         above = newer;
         for (;;) {
                 struct sb_version *version;
@@ -209,7 +235,7 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
 
                 below = above && above < look->since;
                 if (above >= look->since)
-                        window = prune_window(keeping, depth, number);
+                        window = start->version ? 0 : prune_window(keeping, depth, number);
                 else if (below && number >= window && !look->whole)
                         return true;
                 link = sb_pin_load(handle, &holder->prev);
@@ -243,7 +269,8 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
                         above = stamp;
                 if (r == UNLINKED)
                         continue;
-                if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer))
+                if (verdict == RULED && !sb_budget_count(handle, keeping, version, newer) &&
+                        !start->version)
                         return true;
                 if (newer && !aborted && verdict != RULED && verdict != WATCHED &&
                         (!below || !look->whole || verdict == GOES))
@@ -255,15 +282,101 @@ static bool prune_once(struct sb_handle *handle, struct sb_version *head,
         }
 }
 
-/* How many versions are left for the readers of a ring. Where memory is short they give way. */
-static uint32_t prune_depth(struct sb_handle *handle, struct sb_node *node)
+/* How many versions are left for the readers of a ring (NULL: there is none). Where memory is short
+ * they give way. */
+static uint32_t prune_depth(struct sb_handle *handle, const struct sb_ring_view *ring)
 {
-        return handle->work.pressed || SB_FAULT(RING_UNKEPT) ? 0 : sb_ring_depth(handle, node);
+        if (!ring || handle->work.pressed || SB_FAULT(RING_UNKEPT))
+                return 0;
+        return sb_ring_depth_view(handle, ring);
+}
+
+/* How many of the latest versions stay by their number alone, if that is what decides; else 0. */
+static uint64_t prune_number(struct sb_handle *handle, const struct sb_node *node,
+        const struct sb_ring_view *ring, uint64_t word)
+{
+        uint64_t number = 0, rule;
+        uint32_t depth;
+
+        if (word & SB_CELL_KEPT) {
+                rule = sb_load_acquire(&node->rule); /* A:rule. */
+                if (SB_RULE_KIND(rule) != SB_RULE_LAST)
+                        return 0;
+                number = SB_RULE_VALUE(rule);
+        }
+        if (word & SB_CELL_WATCHED) {
+                depth = prune_depth(handle, ring);
+                if (number < depth)
+                        number = depth;
+        }
+        return SB_FAULT(OUTGROWN_EARLY) && number > 1 ? number - 1 : number;
+}
+
+/* Where a walk may begin that leaves the newest @number versions alone: by the ring, at the first
+ * of them that a slot names. @newest: the newest revision, at least. */
+static void prune_find_start(struct sb_handle *handle, const struct sb_ring_view *ring,
+        uint64_t newest, uint64_t number, struct prune_start *ret)
+{
+        uint64_t rev = newest >= number ? newest - number + 1 : 1, gone, step;
+
+        *ret = (struct prune_start){0};
+        if (!number || !ring)
+                return;
+        gone = sb_ring_gone(ring);
+        if (gone == SB_RING_UNOPENED)
+                return;
+        if (rev <= gone)
+                rev = gone + 1;
+        for (step = 1; rev <= newest; rev += step, step *= 2) {
+                ret->version = sb_ring_find(handle, ring, rev);
+                if (!ret->version)
+                        continue;
+                ret->number = newest - rev + 1;
+                ret->stamp = sb_load_acquire(&ret->version->stamp); /* A:stamp. */
+                ret->exact = step == 1;
+                ret->first = rev == gone + 1;
+                return;
+        }
+}
+
+/* The start of a look, which wants all that was superseded at look->since or later. @number: of
+ * prune_number(). */
+static void prune_start_look(struct sb_handle *handle, const struct sb_ring_view *ring,
+        const struct sb_version *head, uint64_t number, const struct sb_prune_look *look,
+        struct prune_start *ret)
+{
+        /* A:stamp. An intent's revision, or that of an aborted one, is the next one's, too. */
+        bool committed = (int64_t)sb_load_acquire(&head->stamp) > 0;
+
+        *ret = (struct prune_start){0};
+        if (look->whole || look->since <= SB_STAMP_PLACEHOLDER)
+                return;
+        prune_find_start(handle, ring, head->rev - !committed, number, ret);
+        if (ret->version && ret->stamp < look->since)
+                ret->version = NULL;
+}
+
+/* A round of a look at a chain of which versions may stay for a rule or a watch. @word: of its
+ * cell. Return: as prune_once(). */
+static bool prune_kept(struct sb_handle *handle, struct sb_version *head, struct sb_node *node,
+        uint64_t word, const struct sb_horizon *horizon, struct sb_prune_look *look)
+{
+        bool kept = word & SB_CELL_KEPT;
+        struct sb_ring_view view, *ring = sb_ring_of(handle, node, &view) ? &view : NULL;
+        struct sb_keeping keeping;
+        struct prune_start start;
+
+        if (kept)
+                sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
+        prune_start_look(handle, ring, head, prune_number(handle, node, ring, word), look, &start);
+        return prune_once(handle, head, horizon, kept ? &keeping : NULL,
+                word & SB_CELL_WATCHED ? prune_depth(handle, ring) : 0, &start, look);
 }
 
 void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct sb_horizon *horizon,
         struct sb_prune_look *look)
 {
+        static const struct prune_start at_head = {0};
         struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number);
         uint32_t round;
 
@@ -272,19 +385,17 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
                 uint64_t word = cell ? sb_pin_load(handle, cell) : 0;
                 struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
                 struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
-                struct sb_keeping keeping;
-                uint32_t depth = 0;
+                bool done;
 
                 look->again = 0;
                 look->kept = false;
                 if (!word || !head || !node || (word & SB_CELL_FROZEN))
                         return;
-                if (word & SB_CELL_KEPT)
-                        sb_rules_keeping(handle, node, handle->horizon.bound, &keeping);
-                if (word & SB_CELL_WATCHED)
-                        depth = prune_depth(handle, node);
-                if (prune_once(handle, head, horizon, word & SB_CELL_KEPT ? &keeping : NULL, depth,
-                            look))
+                if (word & (SB_CELL_KEPT | SB_CELL_WATCHED))
+                        done = prune_kept(handle, head, node, word, horizon, look);
+                else
+                        done = prune_once(handle, head, horizon, NULL, 0, &at_head, look);
+                if (done)
                         return;
                 handle->counters.retried++;
         }
@@ -327,4 +438,142 @@ bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struc
         if (prune_behind_needed(handle, version, old))
                 return false;
         return prune_unlink(handle, version, link, old) == UNLINKED;
+}
+
+/* ---- what a new version pushes out ---- */
+
+/* The version above the one that goes, a few steps down from @version. */
+static void prune_go_down(struct sb_handle *handle, const struct sb_version *version,
+        uint64_t stamp, uint64_t number, struct prune_start *ret)
+{
+        struct sb_version *here, *next;
+
+        here = sb_version_at(&handle->segment, sb_offset_of(&handle->segment, version));
+        *ret = (struct prune_start){.version = here, .number = 1, .stamp = stamp, .exact = true};
+        for (; ret->number < number; ret->number++) {
+                uint64_t link = sb_pin_load(handle, &ret->version->prev);
+
+                if (!(link & SB_OFFSET_MASK))
+                        return;
+                next = sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
+                ret->stamp = next ? sb_load_acquire(&next->stamp) : 0; /* A:stamp. */
+                /* An aborted one, a copy, a gap: that is for a look. */
+                if (!next || (link & SB_PREV_MARKED) || next->rev + 1 != ret->version->rev ||
+                        (int64_t)ret->stamp <= 0) {
+                        ret->version = NULL;
+                        return;
+                }
+                ret->version = next;
+        }
+}
+
+/* The version above the one that @version pushes out; where there are fewer yet, the oldest of
+ * which all later ones are in the chain. */
+static void prune_find_holder(struct sb_handle *handle, const struct sb_ring_view *ring,
+        const struct sb_version *version, uint64_t stamp, uint64_t number, struct prune_start *ret)
+{
+        if (number <= SB_PRUNE_STEPS)
+                prune_go_down(handle, version, stamp, number, ret);
+        else
+                prune_find_start(handle, ring, version->rev, number, ret);
+}
+
+/* The key has not had as many versions yet as stay since its ring came: what lies below is looked
+ * at now and then. Return: for sb_limbo_later(), or 0. */
+static uint64_t prune_young(
+        struct sb_handle *handle, const struct sb_version *version, uint64_t number)
+{
+        if (version->rev % (number > YOUNG_EVERY ? number : YOUNG_EVERY))
+                return 0;
+        if (number <= YOUNG_WALK)
+                return SB_STAMP_PLACEHOLDER + 1;
+        sb_limbo_leave(handle);
+        return 0;
+}
+
+void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
+        const struct sb_ring_view *ring, const struct sb_version *version, uint64_t stamp,
+        uint64_t word, struct sb_outgrown *ret)
+{
+        uint64_t number = prune_number(handle, node, ring, word), link, old_stamp;
+        struct prune_start start;
+
+        *ret = (struct sb_outgrown){.later = stamp};
+        if (!number)
+                return;
+        prune_find_holder(handle, ring, version, stamp, number, &start);
+        if (!start.version || !start.exact)
+                return;
+        link = sb_pin_load(handle, &start.version->prev);
+        if (link & SB_PREV_MARKED)
+                return;
+        ret->later = 0;
+        ret->old = sb_version_at(&handle->segment, link & SB_OFFSET_MASK);
+        if (!(link & SB_OFFSET_MASK) || !ret->old)
+                return;
+        if (start.number < number) {
+                ret->old = NULL;
+                ret->later = prune_young(handle, version, number);
+                return;
+        }
+        ret->holder = start.version;
+        ret->stamp = start.stamp;
+        /* The last of before the ring: none of those below stays by its number from here on. */
+        if (start.first && (sb_pin_load(handle, &ret->old->prev) & SB_OFFSET_MASK))
+                ret->later = SB_STAMP_PLACEHOLDER + 1;
+        old_stamp = sb_load_acquire(&ret->old->stamp); /* A:stamp. */
+        if ((int64_t)old_stamp <= 0 || SB_SHAPE_KIND(ret->old->shape) == SB_VERSION_PLACEHOLDER ||
+                prune_is_copy(start.version, ret->old) ||
+                (!sb_horizon_passed(handle, start.stamp, old_stamp) &&
+                        !SB_FAULT(OUTGROWN_UNASKED))) {
+                ret->old = NULL;
+                ret->later = start.stamp;
+                return;
+        }
+        if (ring)
+                sb_ring_raise_view(handle, node, ring, ret->old->rev);
+}
+
+bool sb_prune_outgrow(struct sb_handle *handle, const struct sb_outgrown *outgrown)
+{
+        uint64_t link = sb_pin_load(handle, &outgrown->holder->prev);
+
+        return !(link & SB_PREV_MARKED) &&
+               (link & SB_OFFSET_MASK) == sb_offset_of(&handle->segment, outgrown->old) &&
+               prune_unlink(handle, outgrown->holder, link, outgrown->old) == UNLINKED;
+}
+
+/* ---- the ring of a rule ---- */
+
+bool sb_prune_wants_ring(const struct sb_node *node, uint64_t word)
+{
+        uint64_t rule = word & SB_CELL_KEPT ? sb_load_acquire(&node->rule) : 0; /* A:rule. */
+
+        return SB_RULE_KIND(rule) == SB_RULE_LAST && SB_RULE_VALUE(rule) > SB_PRUNE_STEPS;
+}
+
+void sb_prune_give_ring(struct sb_handle *handle, uint64_t cell_number)
+{
+        struct sb_word64 *cell = sb_cell_at(&handle->segment, cell_number), *link;
+        uint64_t word = cell ? sb_pin_load(handle, cell) : 0, number, block, size;
+        struct sb_version *head = sb_version_at(&handle->segment, word & SB_OFFSET_MASK);
+        struct sb_node *node = head ? sb_node_at(&handle->segment, head->node) : NULL;
+        struct sb_ring_view view;
+
+        if (!node || (word & SB_CELL_FROZEN) || handle->work.pressed ||
+                !sb_prune_wants_ring(node, word))
+                return;
+        number = SB_RULE_VALUE(sb_load_acquire(&node->rule)); /* A:rule. */
+        size = sb_ring_size(number + RING_SPARE, 0);
+        if (head->rev < number || number > UINT32_MAX - RING_SPARE ||
+                size > handle->segment.value_len_max || sb_ring_depth(handle, node) >= number ||
+                sb_slab_take(handle, SB_UNIT_VERSIONS, size, 0, &block))
+                return;
+        sb_ring_fill(handle, block, head->node, (uint32_t)number + RING_SPARE, 0);
+        link = sb_ring_of(handle, node, &view) ? sb_ring_last(handle, &view) : &node->ring;
+        /* R:publish > A:publish. Failed: another process was first; the next look will see. */
+        if (!sb_cas64_full(link, 0, block))
+                sb_slab_give_back(handle, block);
+        if (sb_ring_of(handle, node, &view))
+                sb_ring_open(handle, node, &view);
 }

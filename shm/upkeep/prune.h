@@ -14,6 +14,12 @@
  * - Only a committed version supersedes. A version that is HELD by a transaction, or in a client's
  *   magazine, is left in its chain.
  *
+ * - Where the latest versions stay by their number, be it for a rule LAST or for watches, a write
+ *   takes out the one that its own pushes over the edge. It finds the version above that one by the
+ *   key's ring (notify/ring.h), or where they are few by going down to it: so no write walks over
+ *   what stays. All revisions from there on are in the chain, so that the number of each is the
+ *   difference of revisions. A pruner's look begins there, too.
+ *
  * - The new link says what is missing behind it: TRIMMED, if that was current in some cut; SETTLED
  *   behind a transaction's version, so that no helper sets its link any more.
  */
@@ -22,6 +28,7 @@
 
 #include "shm/layout/block.h"
 #include "shm/layout/handle.h"
+#include "shm/notify/ring.h"
 
 /* Under a pin: take out of the cell's chain what no cut needs by @horizon. Return: whether a
  * superseded version was kept for some cut: then another look is worth while later. */
@@ -47,5 +54,25 @@ void sb_prune_look(struct sb_handle *handle, uint64_t cell_number, const struct 
  * with the stamped @version. It goes by the handle's own prune horizon, without a new look: the
  * usual case after an overwrite. Return: whether nothing superseded is left behind @version. */
 bool sb_prune_behind(struct sb_handle *handle, struct sb_version *version, struct sb_version *old);
+
+/* Of a key of which the latest versions stay by their number: what a new one pushes out. */
+struct sb_outgrown {
+        struct sb_version *holder, *old; /* @old goes from behind @holder; NULL: none does now */
+        uint64_t later; /* for sb_limbo_later(), where the chain is to be looked at later; or 0 */
+        uint64_t stamp; /* the same, should @old stay behind all the same */
+};
+/* Under a pin: what leaves because of @version, which this handle has installed and stamped
+ * (@stamp) over a word with one of the flags KEPT and WATCHED. @ring: of its node, NULL: none;
+ * @word: of its cell, or a later one. What is to go was said to be gone. Cost: some steps, however
+ * many versions stay. */
+void sb_prune_outgrown(struct sb_handle *handle, struct sb_node *node,
+        const struct sb_ring_view *ring, const struct sb_version *version, uint64_t stamp,
+        uint64_t word, struct sb_outgrown *ret);
+/* Take it out. Return: whether that was possible. */
+bool sb_prune_outgrow(struct sb_handle *handle, const struct sb_outgrown *outgrown);
+/* Under a pin: give the key of a cell the ring that its rule is worth, if there is memory. */
+void sb_prune_give_ring(struct sb_handle *handle, uint64_t cell_number);
+/* Whether a rule is worth a ring, also without a watch. @word: of the node's cell. */
+bool sb_prune_wants_ring(const struct sb_node *node, uint64_t word);
 
 #endif

@@ -116,6 +116,16 @@ static void sweep_count_dead(struct sb_handle *handle, uint64_t cell_number,
                 sb_budget_count_dead(handle, tombstone, stamp, node);
 }
 
+/* Whether the ring, which no watch has, serves a rule of history. */
+static bool sweep_ring_serves_rule(struct sb_handle *handle, struct sb_node *node,
+        const struct sb_ring_view *view, struct sb_word64 *cell)
+{
+        uint64_t word = sb_pin_load(handle, cell);
+
+        return !(word & SB_CELL_WATCHED) && sb_prune_wants_ring(node, word) &&
+               !(sb_load_acquire(&view->ring->state) & SB_RING_CLOSED); /* A:watcher. */
+}
+
 /* The ring of a key: watches of dead clients go, and behind the last one, for the engine, the ring
  * and what the cell says of it. */
 static void sweep_ring(struct sb_handle *handle, struct sb_node *node, struct sb_word64 *cell)
@@ -124,6 +134,8 @@ static void sweep_ring(struct sb_handle *handle, struct sb_node *node, struct sb
         uint64_t at = node ? sb_pin_load(handle, &node->ring) : 0;
 
         if (SB_LIKELY(!at) || !sb_ring_view(handle, at, &view) || sb_ring_scrub(handle, &view))
+                return;
+        if (sweep_ring_serves_rule(handle, node, &view, cell))
                 return;
         if (handle->slot == 0 && sb_ring_clear(handle, node, cell))
                 sb_ring_retire(handle, node);

@@ -20,6 +20,7 @@ OFFSET = 0x0000fffffffffff0
 INTENT = 1 << 63
 FLAGS_OF_CELL = ((1, 'FROZEN'), (2, 'KEPT'), (12, 'WATCHED'))
 FLAGS_OF_PREV = ((1, 'MARKED'), (2, 'SETTLED'), (4, 'TRIMMED'))
+RING_UNOPENED = (1 << 64) - 1
 FLAGS_OF_RING = ((1, 'CLEARING'), (2, 'TURN'), (4, 'CLOSED'))
 STATES = ('FREE', 'CLAIMED', 'ATTACHED', 'DEAD')
 CHAIN_MAX = 64
@@ -115,7 +116,7 @@ class Segment:
 
 
     def ring(self, offset):
-        """The ring of a watched key, or a further block of its watchers."""
+        """The ring of a key, or a further block of its slots or watchers."""
         self.version(offset)  # refuses what leads nowhere
         return self.at(offset, 'sb_ring')
 
@@ -201,8 +202,10 @@ def show_ring(segment, node):
         if slots + watchers > segment.geometry['size'] // 8:
             raise gdb.GdbError(f'ring {offset:#x}: {slots} slots and {watchers} watchers are too many')
         state = number(ring['state'])
-        print(f'  ring {offset:#x}: joined {state >> 3} times{flags_text(state, FLAGS_OF_RING)}, revisions up to '
-              f'{number(ring["gone"])} may be gone, {slots} slots' if not block else f'  further watchers {offset:#x}')
+        gone = number(ring['gone'])
+        said = 'not opened yet' if gone == RING_UNOPENED else f'revisions up to {gone} may be gone'
+        print(f'  ring {offset:#x}: joined {state >> 3} times{flags_text(state, FLAGS_OF_RING)}, {said}, {slots} slots'
+              if not block else f'  further {f"{slots} slots" if slots else "watchers"} {offset:#x}')
         for index in range(slots):
             word = number(ring['words'][index])
             if word:

@@ -23,6 +23,8 @@
 #define MOVE_A   {OP_MOVE, KEY_A}
 #define SET_B    {OP_SET, KEY_B}
 #define PAST_A   {OP_WATCH, KEY_A, .way = WAY_PAST}
+#define DEEP_A   {OP_WATCH, KEY_A, .way = WAY_SHORT}
+#define CUT_A    {OP_TXN, KEY_A, {.reads = KA}}
 #define KA 1u
 #define KB 2u
 #define TXN(...) {OP_TXN, KEY_A, {__VA_ARGS__}}
@@ -105,6 +107,35 @@ static const struct world_case watches[] = {
                 .watched = 1}, 3, 0, .crashes = 1, .crash_mask = 2},
         {"watch: sleeps beside a commit and a set", {START_PAIR, {OPS(SLEEP), OPS(TXN(.reads = KA, .writes = KA)), OPS(SET_A)},
                 .watched = 1}, 3, 2},
+        /* Versions that stay by their number, and rings that get more slots. */
+        {"depth: two writers", {START_VALUE, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .ring = RING_RULE}, 2, 2},
+        {"depth: two writers with magazines", {START_VALUE, {OPS(SET_A, SET_A), OPS(SET_A, SET_A)}, .ring = RING_RULE,
+                .magazine = 2}, 2, 2},
+        {"depth: two writers, the long way", {START_VALUE, {OPS(SET_A, PUT_A, WORK), OPS(PUT_A, WORK)}, .ring = RING_RULE}, 2, 2},
+        {"depth: beside a cut", {START_VALUE, {OPS(CUT_A), OPS(SET_A, SET_A, SET_A, WORK)}, .ring = RING_RULE, .magazine = 2}, 2, 2},
+        {"depth: beside a cut and a writer", {START_VALUE, {OPS(CUT_A), OPS(SET_A, SET_A), OPS(SET_A)}, .ring = RING_RULE}, 3, 2},
+        {"depth: beside a sweep", {START_VALUE, {OPS(SWEEP), OPS(SET_A, SET_A)}, .ring = RING_RULE, .engine = true}, 2, 2},
+        {"depth: beside a mover", {START_VALUE, {OPS(MOVE_A), OPS(SET_A, SET_A)}, .ring = RING_RULE, .setup_by = 1}, 2, 2},
+        {"depth: beside a commit", {START_PAIR, {OPS(TXN(.writes = KA | KB)), OPS(SET_A, SET_A)}, .ring = RING_RULE}, 2, 2},
+        {"depth: beside a commit that conflicts", {START_VALUE, {OPS(TXN(.reads = KA, .writes = KA)), OPS(SET_A, WORK)},
+                .ring = RING_RULE}, 2, 2},
+        {"depth: beside a delete and a removal", {START_VALUE, {OPS(SET_A, SET_A), OPS(DELETE_A, WORK, WORK)}, .ring = RING_RULE}, 2, 2},
+        {"depth: beside a watch", {START_VALUE, {OPS(WATCH_A, NEXT), OPS(SET_A, SET_A)}, .ring = RING_RULE}, 2, 2},
+        {"depth: beside a watch that ends", {START_VALUE, {OPS(SWEEP, SWEEP), OPS(NEXT, UNWATCH), OPS(SET_A, SET_A)}, .ring = RING_RULE,
+                .engine = true, .watched = 2}, 3, 2},
+        {"depth: a ring comes beside a set", {START_RULED, {OPS(SET_A, SET_A, WORK), OPS(SET_A, WORK)}}, 2, 2},
+        {"depth: a ring comes beside a watch", {START_RULED, {OPS(SET_A, SET_A, WORK), OPS(WATCH_A, NEXT)}}, 2, 2},
+        {"depth: killed set", {START_VALUE, {OPS(SET_A), OPS(SET_A, SET_A)}, .ring = RING_RULE, .magazine = 2}, 2, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"depth: killed work, as a ring comes", {START_RULED, {OPS(SET_A, SET_A, WORK), OPS(SET_A, WORK)}}, 2, 0, .crashes = 1,
+                .crash_mask = 1, .reaper = true},
+        {"depth: a deeper watch joins beside sets", {START_VALUE, {OPS(DEEP_A, NEXT), OPS(SET_A, SET_A, SET_A), OPS(NEXT)},
+                .watched = 4}, 3, 2},
+        {"depth: deeper watches join", {START_VALUE, {OPS(DEEP_A, NEXT), OPS(DEEP_A, NEXT), OPS(SET_A)}, .watched = 0}, 3, 2},
+        {"depth: a deeper watch joins beside a clearing", {START_VALUE, {OPS(SWEEP, SWEEP), OPS(DEEP_A, NEXT), OPS(SET_A)},
+                .engine = true, .ring = RING_LEFT}, 3, 2},
+        {"depth: killed while a deeper watch joins", {START_VALUE, {OPS(DEEP_A), OPS(DEEP_A, NEXT)}, .ring = RING_LEFT}, 2, 0,
+                .crashes = 1, .crash_mask = 1, .reaper = true},
         /* By the public calls. */
         {"watch: users: opens beside a set", {START_VALUE, {OPS(WATCH_A, NEXT), OPS(SET_A)}, .users = true, .guards = 4}, 2, 2},
         {"watch: users: reads beside sets", {START_VALUE, {OPS(NEXT, NEXT, UNWATCH), OPS(SET_A, SET_A, WORK)}, .watched = 1,

@@ -27,9 +27,13 @@
 #include "shm/memory/unit.h"
 #include "shm/memory/vacancy.h"
 #include "shm/mvcc/clock.h"
+#include "shm/mvcc/find-plain.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/horizon.h"
+#include "shm/upkeep/key.h"
+#include "shm/upkeep/prune.h"
 #include "shm/upkeep/reclaim.h"
 #include "shm/upkeep/stable.h"
 #include "shm/upkeep/sweep.h"
@@ -740,12 +744,41 @@ static void setup_made(void)
         }
 }
 
+/* A rule came, then as many writes as it keeps versions. All clients know the cuts of now. */
+static void setup_rule_ring(struct sb_handle *handle)
+{
+        struct sb_spot spot;
+        uint32_t i;
+
+        if (sb_keep_write(handle, "", 0, true, SB_RULE_WORD(SB_RULE_LAST, 2)))
+                model_fail("a rule at the start");
+        setup_write(KEY_A, VALUE_LEN);
+        sb_pin(handle);
+        if (!sb_key_find(handle, world_key(KEY_A), world_key_len(KEY_A),
+                    sb_find_hash_any(handle, world_key(KEY_A), world_key_len(KEY_A)), &spot))
+                model_fail("a key with a rule at the start");
+        sb_prune_give_ring(handle, spot.cell_number);
+        if (!sb_ring_depth(handle, sb_node_at(&handle->segment, spot.head->node)))
+                model_fail("a rule's ring at the start");
+        sb_unpin(handle);
+        for (i = 0; i < 3; i++)
+                setup_write(KEY_A, VALUE_LEN);
+        for (i = 0; i < 4; i++)
+                sb_work_all(handle, true);
+        for (i = 0; i < PEERS - spec()->free_records; i++)
+                sb_horizon_renew(world_peer(i));
+}
+
 /* A watch of A was there and saw a write. */
 static void setup_ring(void)
 {
         struct sb_op_watch watch;
         uint32_t cursor = 0;
 
+        if (spec()->ring == RING_RULE) {
+                setup_rule_ring(setup_handle());
+                return;
+        }
         world.watch_after = world.start_rev[KEY_A];
         if (sb_op_watch_begin(setup_handle(), world_key(KEY_A), world_key_len(KEY_A), WATCH_BIT,
                     WATCH_DEPTH, &watch))

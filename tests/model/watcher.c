@@ -19,13 +19,16 @@ static void watcher_begin(
 
         MODEL_CHECK(!watch->open);
         outcome->r = sb_op_watch_begin(handle, world_key(op->key), world_key_len(op->key),
-                WATCH_BIT, WATCH_DEPTH, &watch->op);
+                WATCH_BIT, op->way == WAY_SHORT ? 2 * WATCH_DEPTH : WATCH_DEPTH, &watch->op);
         if (outcome->r) {
                 MODEL_CHECK(outcome->r == SB_E_FULL && spec()->start == START_FULL);
                 return;
         }
-        *watch = (struct world_watch){
-                .op = watch->op, .open = true, .key = op->key, .start = watch->op.start};
+        *watch = (struct world_watch){.op = watch->op,
+                .open = true,
+                .deep = op->way == WAY_SHORT,
+                .key = op->key,
+                .start = watch->op.start};
         MODEL_CHECK(watch->op.last == watch->op.start && watch->start >= done);
         /* As a caller that says which revision it knows. */
         if (op->way == WAY_PAST)
@@ -270,7 +273,8 @@ static void judge_change(const struct world_watch *watch, const struct world_cha
                 MODEL_CHECK(outcome->ran && (!outcome->finished || !outcome->r));
         }
         if (got->missed && got->rev - 1 > watch->op.start && !world_does(OP_PRESS) &&
-                !spec()->unit_count && watch->op.last + 2 <= got->rev + WATCH_DEPTH)
+                !spec()->unit_count &&
+                watch->op.last + 2 <= got->rev + (watch->deep ? 2 : 1) * WATCH_DEPTH)
                 model_fail("revision %lu was lost, and %lu is the newest",
                         (unsigned long)got->rev - 1, (unsigned long)watch->op.last);
 }
@@ -317,7 +321,7 @@ static void judge_watch(uint32_t thread)
         /* Its version comes by the slot: the way that costs least. */
         if (!watch->user && watch->op.last > watch->op.start && all_finish() &&
                 !world_does(OP_MOVE))
-                MODEL_CHECK(sb_ring_find(&watch->op.ring, watch->op.last, watch->op.start));
+                MODEL_CHECK(sb_ring_find(handle, &watch->op.ring, watch->op.last));
         for (t = 0; t < MODEL_THREADS; t++)
                 for (i = 0; i < WORLD_OPS; i++)
                         judge_write(

@@ -30,6 +30,7 @@
 #include "shm/memory/window.h"
 #include "shm/mvcc/find.h"
 #include "shm/mvcc/snapshot.h"
+#include "shm/notify/ring.h"
 #include "shm/upkeep/check.h"
 #include "shm/upkeep/handle.h"
 #include "shm/upkeep/key.h"
@@ -471,6 +472,16 @@ static void do_stable(struct sb_handle *handle)
         model_note(NOTE_STABLE, stable);
 }
 
+/* As in rules_flag(): what came before may be gone. */
+static bool flags_begin(struct sb_handle *handle, const struct sb_spot *spot)
+{
+        struct sb_node *node = sb_node_at(&handle->segment, spot->head->node);
+
+        if (node && !(spot->word & (SB_CELL_KEPT | SB_CELL_WATCHED)))
+                sb_ring_say_gone(handle, node, spot->head->rev);
+        return true;
+}
+
 /* A history rule comes and goes, as far as the cell shows it. */
 static void do_flags(struct sb_handle *handle, const struct world_op *op)
 {
@@ -479,6 +490,7 @@ static void do_flags(struct sb_handle *handle, const struct world_op *op)
 
         sb_pin(handle);
         if (sb_key_find(handle, world_key(op->key), world_key_len(op->key), hash, &spot) &&
+                flags_begin(handle, &spot) &&
                 sb_cas64_full(spot.cell, spot.word, spot.word | SB_CELL_KEPT))
                 while (spot.word = sb_load_acquire(spot.cell),
                         !sb_cas64_full(spot.cell, spot.word, spot.word & ~SB_CELL_KEPT))

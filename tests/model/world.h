@@ -77,7 +77,8 @@ enum world_op_kind {
         /* what lives in the unit of the key's version of the start state moves, as for a large
          * value (upkeep/move.h) */
         OP_MOVE,
-        OP_WATCH, /* begin to watch the key; WAY_PAST: from behind what the start state had */
+        OP_WATCH, /* begin to watch the key; WAY_PAST: from behind what the start state had;
+                     WAY_SHORT: twice as deep as others */
         OP_NEXT,  /* take the bits of the bell, and all that there is to see; WAY_SHORT: one change.
                      The last one is held until the next look */
         OP_SLEEP, /* the next change; sleep until it comes; WAY_TURN: as behind a descriptor */
@@ -197,8 +198,10 @@ enum world_focus {
 };
 
 /* A was watched, and written, and is so no more. RING_BARE: an engine was killed while it cleared
- * the cell, and the next one went on: the ring is there, and the cell says nothing. */
-enum world_ring { RING_NONE, RING_LEFT, RING_BARE };
+ * the cell, and the next one went on: the ring is there, and the cell says nothing. RING_RULE: no
+ * watch was there, but a rule keeps the last two versions of each key, and A has a ring for that.
+ */
+enum world_ring { RING_NONE, RING_LEFT, RING_BARE, RING_RULE };
 
 struct world_spec {
         enum world_start start;

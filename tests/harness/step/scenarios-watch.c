@@ -8,6 +8,9 @@
 #define WATCHED_SCENE .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES
 #define WATCHED_LATE                                                                               \
         .key_count = 4, .flags = TRIAL_USERS | TRIAL_NEW_LIVES | TRIAL_WATCHES | TRIAL_LATE
+#define SETS_KEY_0                                                                                 \
+        DO(OTHER, SET, K(0), V(14, 10)), DO(OTHER, SET, K(0), V(15, 10)),                          \
+                DO(OTHER, SET, K(0), V(16, 10))
 /* The other client sleeps until key 0 changes, or key 1. */
 #define OTHER_SLEEPS                                                                               \
         DO(OTHER, WATCH, K(0)), DO(OTHER, WATCH, K(1), W(1)), DO(OTHER, WATCH_NEXT, K(0)),         \
@@ -138,6 +141,31 @@ const struct step_scenario step_scenarios_watch[] = {
                 .setup = {THREE_KEYS, OTHER_SLEEPS},
                 .operation = {DO(SUBJECT, TXN, K(0), V(30, 2))},
                 .others = {ENGINE_TURNS}},
+        {.name = "watch: set of a key of which a rule keeps the last",
+                WATCHED_SCENE,
+                .setup = {DO(OTHER, KEEP, .len = 2), THREE_KEYS, SETS_KEY_0, DO(OTHER, WORK),
+                        DO(SUBJECT, SET, K(0), V(17, 10)), DO(SUBJECT, SET, K(0), V(18, 10)),
+                        DO(SUBJECT, SET, K(0), V(19, 10))},
+                .operation = {DO(SUBJECT, SET, K(0), V(30, 10)), DO(SUBJECT, SET, K(0), V(31, 10))},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, WATCH, K(0)),
+                        DO(OTHER, SET, K(0), V(21, 12)), DO(ENGINE, TICK),
+                        DO(ENGINE, WORK, .len = 1), DO(OTHER, WATCH_NEXT, K(0))}},
+        {.name = "watch: commit to a key of which a rule keeps the last",
+                WATCHED_SCENE,
+                .setup = {DO(OTHER, KEEP, .len = 2), THREE_KEYS, SETS_KEY_0, DO(OTHER, WORK),
+                        DO(SUBJECT, SET, K(0), V(17, 10)), DO(SUBJECT, SET, K(0), V(18, 10)),
+                        DO(SUBJECT, SET, K(0), V(19, 10))},
+                .operation = {DO(SUBJECT, TXN, K(0), V(30, 2))},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, SET, K(0), V(21, 12)),
+                        DO(ENGINE, WORK, .len = 1)}},
+        {.name = "watch: memory work where a rule gets a ring",
+                WATCHED_SCENE,
+                .setup = {DO(OTHER, KEEP, .len = 2), THREE_KEYS, SETS_KEY_0,
+                        DO(SUBJECT, SET, K(0), V(17, 10))},
+                .operation = {DO(SUBJECT, WORK), DO(SUBJECT, SET, K(0), V(30, 10))},
+                .others = {DO(OTHER, SET, K(0), V(20, 12)), DO(OTHER, WORK), DO(OTHER, WATCH, K(0)),
+                        DO(OTHER, SET, K(0), V(21, 12)), DO(ENGINE, WORK, .len = 1),
+                        DO(OTHER, WATCH_NEXT, K(0))}},
         {.name = "watch: memory work behind the last watch",
                 WATCHED_SCENE,
                 .setup = {THREE_KEYS, DO(OTHER, WATCH, K(0)), DO(OTHER, DELETE, K(0)),

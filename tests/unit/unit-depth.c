@@ -1,0 +1,366 @@
+/*
+ * How many of a key's versions stay by their number, for a rule of history or for watches, and that
+ * what a write costs does not depend on it (shm/upkeep/prune.h, shm/notify/ring.h): a write takes
+ * out the one that it pushes over the edge; a watch goes on by the slots, however far behind.
+ */
+#include "ring/op/keep.h"
+#include "ring/op/watch.h"
+#include "shm/history/rules.h"
+#include "shm/memory/guard.h"
+#include "shm/memory/pin.h"
+#include "shm/mvcc/snapshot.h"
+#include "shm/notify/ring.h"
+#include "shm/upkeep/check.h"
+#include "tests/harness/faults.h"
+#include "tests/unit/bus.h"
+
+static struct sb_handle engine;
+
+static bool begin(uint64_t size)
+{
+        struct sb_roster_identity identity = {.pid = 1};
+        uint32_t slot, generation;
+
+        if (!make_bus_for(size, 4) ||
+                sb_roster_claim_below(&writer.segment, 0, 1, &identity, &slot, &generation))
+                return false;
+        make_handle(&engine, &writer.segment, slot, generation);
+        return true;
+}
+
+/* All that the engine does in a while: a whole sweep, some times, for the grace periods. */
+static void sweep(void)
+{
+        for (uint32_t i = 0; i < 4; i++)
+                sb_work_all(&engine, true);
+}
+
+static bool sound(void)
+{
+        struct sb_check_report report;
+
+        return sb_check(&engine, true, &report) == 0 && report.problem_count == 0 &&
+               report.blocks_lost == 0;
+}
+
+static int keep_last(const char *key, uint64_t last)
+{
+        return sb_keep_write(&writer, key, (uint32_t)strlen(key), false,
+                last ? SB_RULE_WORD(SB_RULE_LAST, last) : SB_RULE_WORD(SB_RULE_NEWEST, 0));
+}
+
+static int watch_key(const char *key, uint32_t depth, struct sb_op_watch *ret)
+{
+        return sb_op_watch_begin(&reader, key, (uint32_t)strlen(key), 0, depth, ret);
+}
+
+/* Versions in the key's chain. */
+static uint64_t chain_len(const char *key)
+{
+        struct sb_version *version;
+        uint64_t count = 0;
+
+        sb_pin(&reader);
+        for (version = find(key); version; count++)
+                version = sb_version_at(
+                        &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
+        sb_unpin(&reader);
+        return count;
+}
+
+static uint64_t ring_of(const char *key)
+{
+        struct sb_node *node;
+        uint64_t at;
+
+        sb_pin(&reader);
+        node = sb_node_at(&reader.segment, find(key)->node);
+        at = sb_load_acquire(&node->ring);
+        sb_unpin(&reader);
+        return at;
+}
+
+/* Whether the watch's next change is said by a slot: what costs the same however far behind. */
+static bool slot_says_next(struct sb_op_watch *watch)
+{
+        bool says;
+
+        sb_pin(&reader);
+        says = sb_ring_find(&reader, &watch->ring, watch->last + 1);
+        sb_unpin(&reader);
+        return says;
+}
+
+static bool next_is(struct sb_op_watch *watch, uint64_t rev)
+{
+        struct sb_op_change change;
+
+        return sb_op_watch_look(&reader, watch, 0, 1, &change) == SB_WATCHED_CHANGE &&
+               change.version->rev == rev && !change.missed;
+}
+
+static bool nothing(struct sb_op_watch *watch)
+{
+        struct sb_op_change change;
+
+        return sb_op_watch_look(&reader, watch, 0, 1, &change) == SB_WATCHED_NOTHING;
+}
+
+static bool put_many(struct sb_handle *handle, const char *key, uint32_t count)
+{
+        while (count--)
+                if (put(handle, key, "v", 1))
+                        return false;
+        return true;
+}
+
+static void test_a_deep_watch_has_all_changes_up_to_its_depth_at_hand(void)
+{
+        static const uint32_t depths[] = {1, 8, 9, 100, 5000, 40000};
+
+        for (uint32_t i = 0; i < sizeof(depths) / sizeof(*depths); i++) {
+                uint32_t depth = depths[i];
+                struct sb_op_change change;
+                struct sb_op_watch watch;
+
+                CHECK(begin(16 << 20));
+                CHECK_EQ(watch_key("key", depth, &watch), 0);
+                for (uint32_t more = 0; more < 3; more++) {
+                        CHECK(put_many(&writer, "key", depth));
+                        sweep();
+                        for (uint32_t n = 0; n < depth; n++) {
+                                CHECK(slot_says_next(&watch));
+                                CHECK(next_is(&watch, watch.last + 1));
+                        }
+                        CHECK(nothing(&watch));
+                }
+                CHECK(put_many(&writer, "key", 2 * depth + 70));
+                sweep();
+                CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_LAPPED);
+                CHECK_EQ(sb_op_watch_look(&reader, &watch, 0, 1, &change), SB_WATCHED_CHANGE);
+                CHECK_EQ(change.missed, depth + 70);
+                for (uint32_t n = 1; n < depth; n++) {
+                        CHECK(slot_says_next(&watch));
+                        CHECK(next_is(&watch, watch.last + 1));
+                }
+                CHECK(nothing(&watch));
+                sb_op_watch_end(&reader, &watch);
+                sweep();
+                CHECK_EQ(chain_len("key"), 1);
+                CHECK_EQ(ring_of("key"), 0);
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+/* The first watch gets the depth of the second one, from then on; what was told before is found
+ * where it was told. */
+static void test_a_deeper_watch_stands_beside_others(void)
+{
+        struct sb_op_watch first, second, third;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(watch_key("key", 12, &first), 0);
+        CHECK(put_many(&writer, "key", 10));
+        CHECK_EQ(watch_key("key", 200, &second), 0);
+        CHECK(put_many(&writer, "key", 150));
+        CHECK_EQ(watch_key("key", 100, &third), 0);
+        CHECK(put_many(&writer, "key", 40));
+        sweep();
+        for (uint64_t rev = first.start + 1; rev <= first.start + 200; rev++) {
+                CHECK(slot_says_next(&first));
+                CHECK(next_is(&first, rev));
+                if (rev > second.start) {
+                        CHECK(slot_says_next(&second));
+                        CHECK(next_is(&second, rev));
+                }
+                if (rev > third.start)
+                        CHECK(next_is(&third, rev));
+        }
+        CHECK(nothing(&first) && nothing(&second) && nothing(&third));
+        sb_op_watch_end(&reader, &second);
+        sweep();
+        /* The depth stays until the last watch has ended. */
+        CHECK(put_many(&writer, "key", 200));
+        sweep();
+        CHECK(next_is(&third, third.last + 1));
+        sb_op_watch_end(&reader, &first);
+        sb_op_watch_end(&reader, &third);
+        sweep();
+        CHECK_EQ(ring_of("key"), 0);
+        CHECK(sound());
+        unmake_bus();
+}
+
+/* However long the chain is: that each write takes one out is that it costs the same. */
+static void test_a_write_takes_out_the_one_that_it_pushes_over_the_edge(void)
+{
+        static const uint32_t lasts[] = {1, 2, 8, 9, 64, 65, 300, 2000};
+
+        for (uint32_t i = 0; i < sizeof(lasts) / sizeof(*lasts); i++) {
+                uint32_t last = lasts[i];
+
+                CHECK(begin(4 << 20));
+                CHECK_EQ(put(&writer, "key", "0", 1), 0);
+                CHECK_EQ(keep_last("key", last), 0);
+                CHECK(put_many(&writer, "key", last - 1));
+                CHECK(chain_len("key") >= last);
+                /* A ring comes, and what lies below its first slot goes. */
+                CHECK(put_many(&writer, "key", 3 * last + 200));
+                sweep();
+                CHECK_EQ(chain_len("key"), last);
+                for (uint32_t n = 0; n < 400; n++) {
+                        CHECK_EQ(put(n % 3 ? &writer : &reader, "key", "v", 1), 0);
+                        /* One more where the clock moved: that one waits for a new horizon. */
+                        CHECK(chain_len("key") >= last && chain_len("key") <= last + 1);
+                }
+                CHECK_EQ(!ring_of("key"), last <= 8);
+                sweep();
+                CHECK_EQ(chain_len("key"), last);
+                CHECK(sound());
+                /* Another rule, and none. */
+                CHECK_EQ(keep_last("key", last + 10), 0);
+                CHECK(put_many(&writer, "key", 3 * last + 200));
+                sweep();
+                CHECK_EQ(chain_len("key"), last + 10);
+                CHECK_EQ(keep_last("key", 1), 0);
+                CHECK(put_many(&writer, "key", 100));
+                sweep();
+                CHECK_EQ(chain_len("key"), 1);
+                CHECK_EQ(keep_last("key", 0), 0);
+                sweep();
+                CHECK_EQ(ring_of("key"), 0);
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+static void test_what_a_cut_needs_stays_and_goes_when_the_cut_is_closed(void)
+{
+        uint32_t snapshot;
+        struct sb_version *version;
+        uint64_t cut, rev;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(put(&writer, "key", "0", 1), 0);
+        CHECK_EQ(keep_last("key", 20), 0);
+        CHECK(put_many(&writer, "key", 300));
+        rev = find("key")->rev;
+        CHECK_EQ(sb_snapshot_open(&reader, &snapshot, &cut), 0);
+        CHECK(put_many(&writer, "key", 300));
+        sb_pin(&reader);
+        version = find("key");
+        for (uint32_t n = 1; n < 20; n++)
+                version = sb_version_at(
+                        &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
+        version = sb_version_at(
+                &reader.segment, sb_pin_load(&reader, &version->prev) & SB_OFFSET_MASK);
+        CHECK(version && version->rev == rev);
+        sb_unpin(&reader);
+        CHECK_EQ(chain_len("key"), 21);
+        sb_snapshot_close(&reader, snapshot);
+        sweep();
+        CHECK_EQ(chain_len("key"), 20);
+        CHECK(sound());
+        unmake_bus();
+}
+
+/* A rule and a watch: the larger of both counts, and each goes for itself. */
+static void test_a_rule_and_a_watch_share_a_ring(void)
+{
+        struct sb_op_watch watch;
+
+        for (uint32_t depth = 10; depth <= 100; depth += 90) {
+                CHECK(begin(1 << 20));
+                CHECK_EQ(put(&writer, "key", "0", 1), 0);
+                CHECK_EQ(keep_last("key", 40), 0);
+                CHECK(put_many(&writer, "key", 300));
+                CHECK_EQ(watch_key("key", depth, &watch), 0);
+                CHECK(put_many(&writer, "key", 300));
+                sweep();
+                CHECK(chain_len("key") >= (depth < 40 ? 40 : depth));
+                sb_op_watch_end(&reader, &watch);
+                sweep();
+                CHECK(put_many(&writer, "key", 300));
+                sweep();
+                CHECK_EQ(chain_len("key"), 40);
+                CHECK_EQ(watch_key("key", depth, &watch), 0);
+                CHECK_EQ(keep_last("key", 0), 0);
+                CHECK(put_many(&writer, "key", 50));
+                for (uint32_t n = 50 - (depth < 50 ? depth : 50); n < 50; n++)
+                        CHECK(depth < 50 || next_is(&watch, watch.last + 1));
+                sb_op_watch_end(&reader, &watch);
+                sweep();
+                CHECK_EQ(chain_len("key"), 1);
+                CHECK_EQ(ring_of("key"), 0);
+                CHECK(sound());
+                unmake_bus();
+        }
+}
+
+/* A ring comes to a key that has flags already. A writer that began before it tells late, and a
+ * pruner that had found no ring has taken its version out without a word. */
+static void test_what_is_told_late_of_before_a_ring_came_is_not_followed(void)
+{
+        struct sb_version *late;
+        struct sb_op_watch watch;
+        struct sb_node *node;
+        uint64_t rev;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(put(&writer, "key", "0", 1), 0);
+        CHECK_EQ(keep_last("key", 3), 0);
+        CHECK(put_many(&writer, "key", 10));
+        late = find("key");
+        rev = late->rev;
+        CHECK(put_many(&writer, "key", 2));
+        CHECK_EQ(watch_key("key", 12, &watch), 0);
+        CHECK(sb_ring_gone(&watch.ring) == rev + 2);
+        sb_pin(&writer);
+        node = sb_node_at(&writer.segment, late->node);
+        sb_ring_tell(&writer, node, late);
+        CHECK(!sb_ring_find(&writer, &watch.ring, rev));
+        sb_unpin(&writer);
+        /* The chain has it still, and that is where it is found. */
+        watch.last = rev - 1;
+        CHECK(next_is(&watch, rev));
+        CHECK(sound());
+        unmake_bus();
+}
+
+static void test_a_depth_that_memory_does_not_allow_changes_nothing(void)
+{
+        struct sb_check_report before, after;
+        struct sb_op_watch watch;
+
+        CHECK(begin(1 << 20));
+        CHECK_EQ(put(&writer, "key", "0", 1), 0);
+        sweep();
+        CHECK_EQ(sb_check(&engine, true, &before), 0);
+        CHECK_EQ(watch_key("key", 1 << 20, &watch), SB_E_FULL);
+        CHECK_EQ(watch_key("key", UINT32_MAX, &watch), SB_E_FULL);
+        sweep();
+        CHECK_EQ(sb_check(&engine, true, &after), 0);
+        CHECK_EQ(after.blocks_used, before.blocks_used);
+        CHECK_EQ(watch_key("key", 12, &watch), 0);
+        CHECK_EQ(put(&writer, "key", "1", 1), 0);
+        /* It stands beside one that is refused. */
+        CHECK_EQ(watch_key("key", UINT32_MAX, &(struct sb_op_watch){0}), SB_E_FULL);
+        CHECK(next_is(&watch, watch.start + 1));
+        CHECK(sound());
+        unmake_bus();
+}
+
+int main(int argc, char **argv)
+{
+        test_begin(argc, argv);
+        fault_from_environment();
+        RUN(test_a_deep_watch_has_all_changes_up_to_its_depth_at_hand);
+        RUN(test_a_deeper_watch_stands_beside_others);
+        RUN(test_a_write_takes_out_the_one_that_it_pushes_over_the_edge);
+        RUN(test_what_a_cut_needs_stays_and_goes_when_the_cut_is_closed);
+        RUN(test_a_rule_and_a_watch_share_a_ring);
+        RUN(test_what_is_told_late_of_before_a_ring_came_is_not_followed);
+        RUN(test_a_depth_that_memory_does_not_allow_changes_nothing);
+        return test_end();
+}
