@@ -19,6 +19,7 @@
 
 #include "libclient/core/bus.h"
 #include "libclient/core/fd.h"
+#include "libclient/core/sized.h"
 #include "libclient/core/use.h"
 #include "ring/op/watch.h"
 #include "shm/base/fault.h"
@@ -205,10 +206,11 @@ static int watch_await(
 
 /* ---- opening ---- */
 
-/* Open a watch whose arguments were checked. */
-static int watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t depth, uint64_t after_rev,
-        struct sb_watch **ret_watch)
+/* Open a watch of a key: the arguments were checked. */
+static int watch_open_key(struct sb_bus *bus, struct sb_bytes key,
+        const struct sb_watch_options *how, struct sb_watch **ret_watch)
 {
+        uint32_t depth = how->depth != 0 ? how->depth : SB_WATCH_DEPTH;
         struct sb_watch *watch = calloc(1, sizeof(*watch));
         int r;
 
@@ -226,8 +228,8 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t depth, u
                 free(watch);
                 return sb_bus_result(bus, r);
         }
-        if (after_rev != SB_ANY_REV)
-                watch->op.last = after_rev;
+        if (how->after != SB_ANY_REV)
+                watch->op.last = how->after;
         watch->bus = bus;
         watch->dirty = true;
         *ret_watch = watch;
@@ -235,18 +237,27 @@ static int watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t depth, u
         return 0;
 }
 
-int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
+/* Whether these flags, and what they say of `after`, make sense. */
+static bool watch_options_fit(const struct sb_watch_options *how)
+{
+        uint32_t flags = how->flags;
+
+        if ((flags & ~(SB_PREFIX | SB_AFTER_CUT | SB_BUFFERED)) != 0)
+                return false;
+        if (!(flags & SB_PREFIX))
+                return !(flags & SB_AFTER_CUT);
+        return (flags & SB_AFTER_CUT) != 0 || how->after == SB_ANY_REV;
+}
+
+/* Open a watch as @how says, which is of this header's size. */
+static int watch_open(struct sb_bus *bus, struct sb_bytes key, const struct sb_watch_options *how,
         struct sb_watch **ret_watch)
 {
         int r;
 
-        SB_USE(bus, sb_watch_open(bus, key, flags, after_rev, ret_watch));
-        if (!bus || !ret_watch || (flags & ~(SB_PREFIX | SB_AFTER_CUT)) != 0 ||
-                (flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_AFTER_CUT || (!key.data && key.len > 0))
+        if (!bus || !ret_watch || !watch_options_fit(how) || (!key.data && key.len > 0))
                 return -EINVAL;
-        if ((flags & (SB_PREFIX | SB_AFTER_CUT)) == SB_PREFIX && after_rev != SB_ANY_REV)
-                return -EINVAL;
-        if (!(flags & SB_PREFIX)) {
+        if (!(how->flags & SB_PREFIX)) {
                 r = sb_bus_key_check(bus, key);
                 if (r != 0)
                         return r;
@@ -255,9 +266,37 @@ int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint6
         }
         if (sb_bus_detached(bus))
                 return SB_E_DETACHED;
-        if (flags & SB_PREFIX)
+        if ((how->flags & (SB_PREFIX | SB_BUFFERED)) != 0)
                 return -ENOTSUP;
-        return watch_open(bus, key, SB_WATCH_DEPTH, after_rev, ret_watch);
+        return watch_open_key(bus, key, how, ret_watch);
+}
+
+int sb_watch_open(struct sb_bus *bus, struct sb_bytes key, uint32_t flags, uint64_t after_rev,
+        struct sb_watch **ret_watch)
+{
+        struct sb_watch_options how = {.size = sizeof(how), .flags = flags, .after = after_rev};
+
+        SB_USE(bus, sb_watch_open(bus, key, flags, after_rev, ret_watch));
+        if ((flags & SB_BUFFERED) != 0) /* of sb_watch_open_at() alone */
+                return -EINVAL;
+        return watch_open(bus, key, &how, ret_watch);
+}
+
+int sb_watch_open_at(struct sb_bus *bus, struct sb_bytes key, const struct sb_watch_options *how,
+        struct sb_watch **ret_watch)
+{
+        struct sb_watch_options given;
+
+        SB_USE(bus, sb_watch_open_at(bus, key, how, ret_watch));
+        if (!how || !sb_sized_take(&given, sizeof(given), how, NULL))
+                return -EINVAL;
+        return watch_open(bus, key, &given, ret_watch);
+}
+
+uint64_t sb_watch_dropped(const struct sb_watch *watch)
+{
+        SB_USE(watch ? watch->bus : NULL, sb_watch_dropped(watch));
+        return 0;
 }
 
 /* ---- the next change ---- */
@@ -425,6 +464,7 @@ static int watch_await_any(struct sb_bus *bus, struct until *until, uint64_t dea
 int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
         sb_predicate *predicate, void *argument, uint64_t deadline_ns)
 {
+        static const struct sb_watch_options from_now = {.after = SB_ANY_REV};
         sb_auto(watch_end_until) struct until until = {0};
         int r;
 
@@ -443,8 +483,7 @@ int sb_wait_until(struct sb_bus *bus, const struct sb_bytes *keys, size_t count,
         if (!until.watches || !until.guards)
                 return -ENOMEM;
         for (; until.count < count; until.count++) {
-                r = watch_open(bus, keys[until.count], SB_WATCH_DEPTH, SB_ANY_REV,
-                        &until.watches[until.count]);
+                r = watch_open_key(bus, keys[until.count], &from_now, &until.watches[until.count]);
                 if (r != 0)
                         return r;
         }

@@ -123,6 +123,102 @@ static void test_a_watch_after_what_was_read_misses_nothing_in_between(void)
         END();
 }
 
+static void test_a_watch_has_the_depth_that_it_wants(void)
+{
+        struct sb_watch_options how = {.size = sizeof(how), .depth = 5000, .after = SB_ANY_REV};
+        struct sb_watch *deep = NULL, *plain = NULL, *none = NULL;
+        struct sb_guard change = {0};
+        uint64_t rev;
+
+        BEGIN();
+        CHECK_EQ(sb_watch_open(bus, b("k"), 0, SB_ANY_REV, &plain), 0);
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &deep), 0);
+        for (rev = 1; rev <= 5000; rev++)
+                CHECK_EQ(sb_incr(bus, b("k"), 1, NULL, NULL, NULL), 0);
+        world_prune(&world, bus);
+        for (rev = 1; rev <= 5000; rev++) {
+                CHECK_EQ(sb_watch_next(deep, 0, &change), 0);
+                CHECK(change.rev == rev && change.missed == 0);
+                sb_guard_release(&change);
+                /* What one watch wants all have. */
+                CHECK_EQ(sb_watch_next(plain, 0, &change), 0);
+                CHECK(change.rev == rev && change.missed == 0);
+                sb_guard_release(&change);
+        }
+        CHECK(nothing(deep) && nothing(plain));
+        CHECK_EQ(sb_watch_dropped(deep), 0);
+        /* From a revision on, which is still there. */
+        how.after = 4000;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &none), 0);
+        CHECK_EQ(sb_watch_next(none, 0, &change), 0);
+        CHECK(change.rev == 4001 && change.missed == 0);
+        sb_guard_release(&change);
+        none = sb_watch_close(none);
+        how.depth = UINT32_MAX;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &none), SB_E_FULL);
+        CHECK(!none);
+        sb_watch_close(deep);
+        sb_watch_close(plain);
+        END();
+}
+
+static void test_how_a_watch_is_opened_is_checked_first(void)
+{
+        struct sb_watch_options how = {.size = sizeof(how), .after = SB_ANY_REV};
+        struct sb_watch *watch = NULL;
+
+        BEGIN();
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), NULL, &watch), -EINVAL);
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, NULL), -EINVAL);
+        CHECK_EQ(sb_watch_open_at(NULL, b("k"), &how, &watch), -EINVAL);
+        CHECK_EQ(sb_watch_open_at(bus, b(""), &how, &watch), -EINVAL);
+        how.size = sizeof(how) - 1;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -EINVAL);
+        how.size = sizeof(how) + 8;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -EINVAL);
+        how.size = sizeof(how);
+        how.flags = 4;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -EINVAL);
+        how.flags = SB_AFTER_CUT;
+        CHECK_EQ(sb_watch_open_at(bus, b("k"), &how, &watch), -EINVAL);
+        CHECK_EQ(sb_watch_open(bus, b("k"), SB_BUFFERED, SB_ANY_REV, &watch), -EINVAL);
+        CHECK(!watch);
+        CHECK_EQ(sb_watch_dropped(NULL), 0);
+        END();
+}
+
+/* Transactions push out what leaves, too. */
+static void test_a_rule_of_the_last_few_holds_for_transactions(void)
+{
+        struct sb_rule rule = {.size = sizeof(rule), .kind = SB_KEEP_LAST, .value = 20};
+        struct sb_guard version = {0};
+        struct sb_history *history;
+        uint64_t oldest;
+
+        BEGIN();
+        CHECK_EQ(sb_keep(bus, b("k"), 0, &rule), 0);
+        for (uint32_t i = 0; i < 400; i++) {
+                struct sb_txn *txn = NULL;
+
+                CHECK_EQ(sb_txn_begin(bus, SB_SNAPSHOT, &txn), 0);
+                CHECK_EQ(sb_txn_set(txn, b("k"), b("value")), 0);
+                CHECK_EQ(sb_txn_set(txn, b("other"), b("value")), 0);
+                CHECK_EQ(sb_txn_commit(txn, NULL), 0);
+                sb_txn_end(txn);
+        }
+        world_prune(&world, bus);
+        CHECK_EQ(sb_history_open(bus, b("k"), 0, &history), 0);
+        oldest = 0;
+        for (uint32_t i = 0; i < 20; i++) {
+                CHECK_EQ(sb_history_next(history, &version, NULL), 0);
+                oldest = version.rev;
+                sb_guard_release(&version);
+        }
+        CHECK_EQ(oldest, 381);
+        sb_history_close(history);
+        END();
+}
+
 static void test_64_changes_are_kept_and_what_is_lost_is_counted(void)
 {
         struct sb_watch *watch = NULL;
@@ -480,6 +576,9 @@ int main(int argc, char **argv)
         test_begin(argc, argv);
         RUN(test_a_watch_gives_every_change_once_whatever_made_it);
         RUN(test_a_watch_after_what_was_read_misses_nothing_in_between);
+        RUN(test_a_watch_has_the_depth_that_it_wants);
+        RUN(test_how_a_watch_is_opened_is_checked_first);
+        RUN(test_a_rule_of_the_last_few_holds_for_transactions);
         RUN(test_64_changes_are_kept_and_what_is_lost_is_counted);
         RUN(test_a_guard_of_a_change_holds_both_values);
         RUN(test_a_sleeping_watch_is_woken_by_a_change);

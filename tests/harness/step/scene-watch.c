@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "libclient/statebus.h"
+#include "ring/op/watch.h"
 #include "shm/base/result.h"
 #include "shm/base/word.h"
 #include "shm/layout/record.h"
@@ -90,9 +91,11 @@ static void do_stand(struct scene *of, const struct act *act, struct result *ret
 static void do_open(struct scene *of, const struct act *act, struct result *ret)
 {
         struct sb_watch **watch = &of->watch[act->actor][act->len];
+        struct sb_watch_options how = {.size = sizeof(how),
+                .depth = act->expect ? 2 * SB_WATCH_DEPTH : 0,
+                .after = act->tag ? act->tag : SB_ANY_REV};
 
-        ret->code = sb_watch_open(&of->bus[act->actor], scene_key(act->key), 0,
-                act->tag ? act->tag : SB_ANY_REV, watch);
+        ret->code = sb_watch_open_at(&of->bus[act->actor], scene_key(act->key), &how, watch);
         of->watch_key[act->actor][act->len] = act->key;
         of->watch_rev[act->actor][act->len] = act->tag;
 }
